@@ -33,7 +33,7 @@ func TestSnapshotsMakeACompleteStage(t *testing.T) {
 			}
 			merged := merge.NewStage(stage)
 			for _, s := range c.once() {
-				if err := merge.CheckSnapshot(s, run, stage); err != nil {
+				if _, err := merge.Check(s, run, stage); err != nil {
 					t.Fatal(err)
 				}
 				if err := merged.Add(s); err != nil {

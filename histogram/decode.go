@@ -17,15 +17,6 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }
 
-// FromProto decodes a message. It is as strict as AddProto.
-func FromProto(d *spatev1.Distribution) (*Histogram, error) {
-	h := New(LayoutOf(d.GetMetric()))
-	if err := h.AddProto(d); err != nil {
-		return nil, err
-	}
-	return h, nil
-}
-
 // AddProto decodes a message and adds its values. On an error the histogram is unchanged. The error wraps ErrInvalid if
 // the metric is unknown or of another layout, if the bytes are not in our encoding, or if no values can have both the
 // bins and the sums of the message. It is ErrFull if there are too many values. AddProto allocates only pages of bins

@@ -12,6 +12,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
+// fromProto decodes a message. It is as strict as AddProto.
+func fromProto(d *spatev1.Distribution) (*Histogram, error) {
+	h := New(LayoutOf(d.GetMetric()))
+	if err := h.AddProto(d); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
 // TestAddProtoRefuses spoils one thing of a good message at a time.
 func TestAddProtoRefuses(t *testing.T) {
 	header := func(at int, v uint32) func(*spatev1.Distribution) {
@@ -60,7 +69,7 @@ func TestAddProtoRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := of(Times, []int64{5000, 10_000, 30_000}).Proto(spatev1.Metric_METRIC_TTFT)
-			if _, err := FromProto(d); err != nil {
+			if _, err := fromProto(d); err != nil {
 				t.Fatalf("the good message was refused: %v", err)
 			}
 			spoil(d)
@@ -79,13 +88,13 @@ func TestNegativeVarianceIsRefused(t *testing.T) {
 	d := of(Times, []int64{1 << 40, 1<<40 + 1000, 1<<40 + 2000}).Proto(spatev1.Metric_METRIC_TTFT)
 	d.SumOfSquares = product(1<<40, 1<<40).scale(3).Add(Uint128{Low: 5000}).proto()
 	d.Min, d.Max = 1<<40, 1<<40+2000
-	if _, err := FromProto(d); !errors.Is(err, ErrInvalid) {
+	if _, err := fromProto(d); !errors.Is(err, ErrInvalid) {
 		t.Fatalf("accepted, or another error: %v", err)
 	}
 }
 
 func TestNothingIsNotADistribution(t *testing.T) {
-	if _, err := FromProto(nil); !errors.Is(err, ErrInvalid) {
+	if _, err := fromProto(nil); !errors.Is(err, ErrInvalid) {
 		t.Fatalf("accepted, or another error: %v", err)
 	}
 }
@@ -93,13 +102,13 @@ func TestNothingIsNotADistribution(t *testing.T) {
 // TestEmptyRoundTrip encodes and decodes an empty histogram.
 func TestEmptyRoundTrip(t *testing.T) {
 	d := New(Counts).Proto(spatev1.Metric_METRIC_ISL)
-	h, err := FromProto(d)
+	h, err := fromProto(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkSame(t, "nothing", h, New(Counts))
 	d.Max = 1
-	if _, err := FromProto(d); !errors.Is(err, ErrInvalid) {
+	if _, err := fromProto(d); !errors.Is(err, ErrInvalid) {
 		t.Fatalf("a largest value of nothing was accepted, or another error: %v", err)
 	}
 }
@@ -113,7 +122,7 @@ func TestBoundsAreExact(t *testing.T) {
 		for _, step := range rapid.SliceOfN(rapid.Int64Range(0, 3000), 1, 5).Draw(t, "steps") {
 			h.RecordN(base+step, rapid.Uint64Range(1, 1<<40).Draw(t, "n"))
 		}
-		back, err := FromProto(h.Proto(metricOf(l)))
+		back, err := fromProto(h.Proto(metricOf(l)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +154,7 @@ func FuzzAddProto(f *testing.F) {
 			}
 			return
 		}
-		if _, err := FromProto(h.Proto(d.GetMetric())); err != nil {
+		if _, err := fromProto(h.Proto(d.GetMetric())); err != nil {
 			t.Fatalf("accepted a message whose sum with another is refused: %v", err)
 		}
 		if math.IsNaN(h.Std()) {

@@ -89,7 +89,7 @@ func TestBytesAreThePeers(t *testing.T) {
 		}
 		d := h.Proto(metricOf(l))
 		d.Histogram = theirs
-		back, err := FromProto(d)
+		back, err := fromProto(d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -184,7 +184,7 @@ func totalsOf(snapshots []*spatev1.Snapshot) *spatev1.Totals {
 		for _, series := range s.GetSeries() {
 			measure.AddTo(t.Counters, series.GetCounters())
 			for _, d := range series.GetDistributions() {
-				h, err := histogram.FromProto(d)
+				h, err := histogram.Check(d)
 				if err != nil {
 					panic(err)
 				}
@@ -218,7 +218,8 @@ func runDir(t testing.TB, records string, arrange func([]*spatev1.Snapshot)) str
 			if records == "" {
 				s.Records = nil
 			}
-			err = errors.Join(err, merge.CheckSnapshot(s, run, rec))
+			_, checkErr := merge.Check(s, run, rec)
+			err = errors.Join(err, checkErr)
 			all = append(all, s)
 		}
 	}

@@ -136,7 +136,7 @@ func TestSumIsThatOfAllTogether(t *testing.T) {
 			t.Fatalf("sum %v", sum)
 		}
 		sum.Key = before[0].GetKey()
-		if err := merge.CheckSnapshot(sum, run, stage); err != nil {
+		if _, err := merge.Check(sum, run, stage); err != nil {
 			t.Fatal(err)
 		}
 	})

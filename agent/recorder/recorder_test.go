@@ -713,7 +713,7 @@ func mergeAll(t interface{ Fatal(...any) }, snapshots []*spatev1.Snapshot) merge
 			c := measure.CountsOf(series.GetCounters())
 			m.counters.Add(&c)
 			for _, d := range series.GetDistributions() {
-				h, err := histogram.FromProto(d)
+				h, err := histogram.Check(d)
 				if err != nil {
 					t.Fatal(err)
 				}

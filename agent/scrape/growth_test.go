@@ -281,7 +281,7 @@ func FuzzGrowth(f *testing.F) {
 		if _, err := proto.Marshal(snapshot); err != nil {
 			t.Fatal(err)
 		}
-		if err := merge.CheckSnapshot(snapshot, &spatev1.RunRecord{RunId: "r"}, stage); err != nil {
+		if _, err := merge.Check(snapshot, &spatev1.RunRecord{RunId: "r"}, stage); err != nil {
 			t.Fatal(err)
 		}
 	})

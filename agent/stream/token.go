@@ -135,11 +135,8 @@ func (x *exchange) tokensAdded(f *api.Frame) int {
 
 // append keeps the time of a frame, for metrics as other benchmarks define them and for the decision at the end.
 func (x *exchange) append(f *api.Frame, read socket.Reading, kind Frame) {
-	if f.Chunk {
-		kind |= frameChunk
-	}
-	if kind != 0 || f.Closes {
-		x.o.Frames = append(x.o.Frames, Frame(read.At)<<frameBits|kind)
+	if kind != 0 || f.Chunk || f.Closes {
+		x.o.Frames = append(x.o.Frames, NewFrame(read.At, false, f.Chunk)|kind)
 	}
 }
 

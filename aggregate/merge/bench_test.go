@@ -24,7 +24,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		b.ReportAllocs()
 		b.ReportMetric(float64(len(encoded)), "bytes/snapshot")
 		for b.Loop() {
-			if err := CheckSnapshot(s, run, rec); err != nil {
+			if _, err := Check(s, run, rec); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -26,14 +26,9 @@ type Checked struct {
 	decoded  [][]part // by series
 }
 
-// CheckSnapshot returns why a snapshot may not enter the ledger of a run and stage, or nil if it may. Call it before
-// Append, so that every snapshot in the ledger can be merged. CheckSnapshot is pure and may be called concurrently.
-func CheckSnapshot(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) error {
-	_, err := Check(s, run, stage)
-	return err
-}
-
-// Check is CheckSnapshot for a snapshot that Stage.AddChecked merges next.
+// Check returns a snapshot for Stage.AddChecked to merge, or an error that says why it may not enter the ledger of a
+// run and stage. Call it before Append, so that every snapshot in the ledger can be merged. Check is pure and may be
+// called concurrently.
 func Check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) (Checked, error) {
 	if size := proto.Size(s); size > MaxSnapshotBytes {
 		return Checked{}, fmt.Errorf("snapshot has %d bytes, more than %d", size, MaxSnapshotBytes)

@@ -13,7 +13,7 @@ import (
 )
 
 func TestAGoodSnapshotIsAccepted(t *testing.T) {
-	if err := CheckSnapshot(fixture.GoodSnapshot(), fixture.RunRecord(1), fixture.StageRecord(0, 1)); err != nil {
+	if _, err := Check(fixture.GoodSnapshot(), fixture.RunRecord(1), fixture.StageRecord(0, 1)); err != nil {
 		t.Error(err)
 	}
 }
@@ -24,7 +24,7 @@ func testRefused(t *testing.T, damages map[string]func(*spatev1.Snapshot)) {
 	for want, damage := range damages {
 		s := fixture.GoodSnapshot()
 		damage(s)
-		err := CheckSnapshot(s, fixture.RunRecord(1), fixture.StageRecord(0, 1))
+		_, err := Check(s, fixture.RunRecord(1), fixture.StageRecord(0, 1))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
@@ -107,19 +107,19 @@ func TestTotalsOutOfBoundsAreRefused(t *testing.T) {
 func TestRowsAreRefusedWhenTheRunKeepsNone(t *testing.T) {
 	run := fixture.RunRecord(1)
 	run.Records = ""
-	err := CheckSnapshot(fixture.GoodSnapshot(), run, fixture.StageRecord(0, 1))
+	_, err := Check(fixture.GoodSnapshot(), run, fixture.StageRecord(0, 1))
 	if err == nil || !strings.Contains(err.Error(), "the run keeps none") {
 		t.Error(err)
 	}
 	s := fixture.GoodSnapshot()
 	s.Records, s.DroppedRecords = nil, 1
-	if err := CheckSnapshot(s, run, fixture.StageRecord(0, 1)); err == nil ||
+	if _, err := Check(s, run, fixture.StageRecord(0, 1)); err == nil ||
 		!strings.Contains(err.Error(), "the run keeps none") {
 		t.Error(err)
 	}
 }
 
-func TestCheckSnapshotKnowsProcessesApart(t *testing.T) {
+func TestCheckKnowsProcessesApart(t *testing.T) {
 	rec := fixture.StageRecord(0, 1)
 	rec.Agents = append(rec.Agents, proto.CloneOf(rec.GetAgents()[0]))
 	rec.Agents[0].Loss = &spatev1.Loss{FromWindow: 3}
@@ -135,7 +135,7 @@ func TestCheckSnapshotKnowsProcessesApart(t *testing.T) {
 	} {
 		s := fixture.GoodSnapshot()
 		s.Key.Incarnation, s.Window = c.incarnation, c.window
-		err := CheckSnapshot(s, fixture.RunRecord(1), rec)
+		_, err := Check(s, fixture.RunRecord(1), rec)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("process %d, window %d: %v, want %q", c.incarnation, c.window, err, c.want)
 		}

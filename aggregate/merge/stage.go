@@ -173,7 +173,7 @@ func (s *Stage) takesPart(key AgentKey) bool {
 	return a != nil
 }
 
-// Add merges a snapshot that has passed CheckSnapshot. On an error, nothing of it is merged. A lost agent's snapshot
+// Add merges a snapshot that has passed Check. On an error, nothing of it is merged. A lost agent's snapshot
 // that does not belong to the result is ignored without an error.
 func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 	decoded, err := s.decode(snapshot)

@@ -18,7 +18,7 @@ func merged(t testing.TB, rec *spatev1.StageRecord, snapshots []*spatev1.Snapsho
 	t.Helper()
 	stage := NewStage(rec)
 	for _, s := range snapshots {
-		if err := CheckSnapshot(s, fixture.RunRecord(1), rec); err != nil {
+		if _, err := Check(s, fixture.RunRecord(1), rec); err != nil {
 			t.Fatal(err)
 		}
 		if err := stage.Add(s); err != nil {

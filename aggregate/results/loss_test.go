@@ -44,8 +44,8 @@ func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 			if err := replayed.Add(s); err != nil {
 				rt.Fatal(err)
 			}
-			if isLate(s) == merge.InResult(lost, s) ||
-				isLate(s) != (merge.CheckSnapshot(s, fixture.RunRecord(1), lost) != nil) {
+			_, refused := merge.Check(s, fixture.RunRecord(1), lost)
+			if isLate(s) == merge.InResult(lost, s) || isLate(s) != (refused != nil) {
 				rt.Fatalf("window %d of %s", s.GetWindow(), s.GetKey().GetAgent())
 			}
 			if !isLate(s) {

@@ -17,7 +17,7 @@ func merged(t testing.TB, rec *spatev1.StageRecord, snapshots []*spatev1.Snapsho
 	t.Helper()
 	stage := merge.NewStage(rec)
 	for _, s := range snapshots {
-		if err := merge.CheckSnapshot(s, fixture.RunRecord(1), rec); err != nil {
+		if _, err := merge.Check(s, fixture.RunRecord(1), rec); err != nil {
 			t.Fatal(err)
 		}
 		if err := stage.Add(s); err != nil {
@@ -40,7 +40,10 @@ func FuzzCheckedSnapshotsCanBeMerged(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var s spatev1.Snapshot
 		rec := fixture.StageRecord(0, 1)
-		if proto.Unmarshal(data, &s) != nil || merge.CheckSnapshot(&s, fixture.RunRecord(1), rec) != nil {
+		if proto.Unmarshal(data, &s) != nil {
+			return
+		}
+		if _, err := merge.Check(&s, fixture.RunRecord(1), rec); err != nil {
 			return
 		}
 		stage := merge.NewStage(rec)
