@@ -1,8 +1,8 @@
 package simulator_test
 
 import (
+	"context"
 	"math"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/spate-load/spate/agent/stream"
@@ -26,14 +26,12 @@ func simulatedAs(t *testing.T, api string, whole bool, change func(*config.Confi
 	config := config.Default()
 	config.Model.PrefillTokensPerSecond, config.Model.DecodeStep, config.Model.DecodeStepPerRequest = math.Inf(1), 0, 0
 	change(&config)
-	ep, err := simulator.New(config)
+	server, err := simulator.Start(config, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { ep.Close() })
-	server := httptest.NewServer(ep)
-	t.Cleanup(server.Close)
-	c := streamtest.NewClient(t, stream.Config{Endpoints: []string{server.URL}, API: api, Prompts: "text", Model: "m",
+	t.Cleanup(func() { _ = server.Close(context.Background()) })
+	c := streamtest.NewClient(t, stream.Config{Endpoints: server.URLs(), API: api, Prompts: "text", Model: "m",
 		ExactOutput: true, Body: askForThoughts[api], Whole: whole})
 	prompt := `"one two three"`
 	if c.Form() == workload.Messages {

@@ -18,9 +18,9 @@ import (
 	"github.com/spate-load/spate/simulator/wire"
 )
 
-// Endpoint serves the APIs in front of one engine, several replicas, or a disaggregated group. It is safe for
+// endpoint serves the APIs in front of one engine, several replicas, or a disaggregated group. It is safe for
 // concurrent use.
-type Endpoint struct {
+type endpoint struct {
 	config  config.Config
 	number  int
 	engines []*loop
@@ -40,18 +40,9 @@ type endCounts struct {
 	length, stop, abort atomic.Uint64
 }
 
-// New returns one endpoint as an http.Handler, for httptest or for the caller's own server. Its engines run until
-// Close. Config.Endpoints only affects ReplicaSpread. New returns the errors of Validate, and an error if the system
-// has no timer left.
-func New(c config.Config) (*Endpoint, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	return newEndpoint(c, 0, newTruthLog(c.Truth))
-}
-
-func newEndpoint(c config.Config, number int, truth *truthLog) (*Endpoint, error) {
-	ep := &Endpoint{config: c, number: number, truth: truth, created: time.Now().Unix()}
+// newEndpoint returns the endpoint of that number. Its engines run until Close. The error: the system has no timer left.
+func newEndpoint(c config.Config, number int, truth *truthLog) (*endpoint, error) {
+	ep := &endpoint{config: c, number: number, truth: truth, created: time.Now().Unix()}
 	for i := range c.Loops() {
 		l, err := newLoop(&c, number*c.Loops()+i)
 		if err != nil {
@@ -81,7 +72,7 @@ func newEndpoint(c config.Config, number int, truth *truthLog) (*Endpoint, error
 }
 
 // ServeHTTP implements http.Handler. After Close it drops the connection.
-func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (ep *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ep.life.RLock()
 	defer ep.life.RUnlock()
 	if ep.closed {
@@ -90,14 +81,10 @@ func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ep.mux.ServeHTTP(w, api.WithVerb(r))
 }
 
-// Records returns a copy of the records of the requests that have ended, in the order of their ends. Empty without
-// Truth.Keep.
-func (ep *Endpoint) Records() []Record { return ep.truth.all() }
-
 // Close stops the engines, which ends the requests in flight, and waits for all handlers. A handler that writes to a
 // client that does not read ends only with its connection, so close the server first. Close may be called more than
 // once.
-func (ep *Endpoint) Close() {
+func (ep *endpoint) Close() {
 	for _, l := range ep.engines {
 		l.close()
 	}
@@ -107,7 +94,7 @@ func (ep *Endpoint) Close() {
 }
 
 // models answers with the single model.
-func (ep *Endpoint) models(w http.ResponseWriter, r *http.Request) {
+func (ep *endpoint) models(w http.ResponseWriter, r *http.Request) {
 	if !api.HasKey(r, &ep.config) {
 		api.Unauthorized().WriteTo(w)
 		return
@@ -120,7 +107,7 @@ func (ep *Endpoint) models(w http.ResponseWriter, r *http.Request) {
 }
 
 // generate returns the handler of a generation API.
-func (ep *Endpoint) generate(a api.API) http.HandlerFunc {
+func (ep *endpoint) generate(a api.API) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		serial := ep.serial.Add(1)
 		record := &Record{RequestID: ep.requestID(r, serial), Endpoint: ep.number}
@@ -139,7 +126,7 @@ func (ep *Endpoint) generate(a api.API) http.HandlerFunc {
 }
 
 // parse reads a request that may be served.
-func (ep *Endpoint) parse(a api.API, w http.ResponseWriter, r *http.Request) (*api.Request, *api.Error) {
+func (ep *endpoint) parse(a api.API, w http.ResponseWriter, r *http.Request) (*api.Request, *api.Error) {
 	authorizer, _ := a.(api.Authorizer)
 	if authorizer == nil && !api.HasKey(r, &ep.config) {
 		return nil, api.Unauthorized()
@@ -158,7 +145,7 @@ func (ep *Endpoint) parse(a api.API, w http.ResponseWriter, r *http.Request) (*a
 
 // answer serves one request. It returns an error that is still to be sent as the response, or nil if the response has
 // been sent.
-func (ep *Endpoint) answer(
+func (ep *endpoint) answer(
 	a api.API, w http.ResponseWriter, r *http.Request, serial uint64, record *Record,
 ) *api.Error {
 	q, problem := ep.parse(a, w, r)
@@ -200,7 +187,7 @@ func (ep *Endpoint) answer(
 }
 
 // run passes the reply through an engine.
-func (ep *Endpoint) run(ctx context.Context, p *reply) {
+func (ep *endpoint) run(ctx context.Context, p *reply) {
 	p.record.Replica, p.engine = ep.route()
 	p.writer.Worker = p.record.Replica
 	p.ctx = ctx
@@ -210,7 +197,7 @@ func (ep *Endpoint) run(ctx context.Context, p *reply) {
 }
 
 // route returns the engine with the fewest requests in flight, and counts this request on it.
-func (ep *Endpoint) route() (int, *loop) {
+func (ep *endpoint) route() (int, *loop) {
 	ep.routing.Lock()
 	defer ep.routing.Unlock()
 	least := 0
@@ -224,7 +211,7 @@ func (ep *Endpoint) route() (int, *loop) {
 }
 
 // requestID returns the client's X-Request-Id, limited to 256 bytes, or an ID made from the request's number.
-func (ep *Endpoint) requestID(r *http.Request, serial uint64) string {
+func (ep *endpoint) requestID(r *http.Request, serial uint64) string {
 	const longest = 256
 	if id := r.Header.Get("X-Request-Id"); id != "" {
 		return id[:min(len(id), longest)]
@@ -233,7 +220,7 @@ func (ep *Endpoint) requestID(r *http.Request, serial uint64) string {
 }
 
 // read reads the body.
-func (ep *Endpoint) read(w http.ResponseWriter, r *http.Request) ([]byte, *api.Error) {
+func (ep *endpoint) read(w http.ResponseWriter, r *http.Request) ([]byte, *api.Error) {
 	const grow = 1 << 20 // a mere claim of a large body allocates nothing more
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), grow)) + bytes.MinRead)
@@ -255,7 +242,7 @@ func writeGarbage(w http.ResponseWriter) {
 }
 
 // count returns the handler of an API's path that counts the tokens of a prompt.
-func (ep *Endpoint) count(counter api.Counter) http.HandlerFunc {
+func (ep *endpoint) count(counter api.Counter) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, problem := ep.read(w, r)
 		if !api.HasKey(r, &ep.config) {

@@ -11,7 +11,7 @@ import (
 )
 
 // metrics answers with the engines' state under vLLM's names, in Prometheus's text format.
-func (ep *Endpoint) metrics(w http.ResponseWriter, _ *http.Request) {
+func (ep *endpoint) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	page := exposition{model: strconv.Quote(ep.config.ServedName())}
 	page.family("vllm:num_requests_running", "gauge", "Number of requests in prefill and decode.")

@@ -20,7 +20,7 @@ var errFault = errors.New("simulator: a fault ended the reply")
 
 // reply is the response to one request in an engine. It belongs to the handler's goroutine.
 type reply struct {
-	ep      *Endpoint
+	ep      *endpoint
 	ctx     context.Context // done when the client has left
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -41,7 +41,7 @@ type reply struct {
 	progress progress // of a stream
 }
 
-func newReply(ep *Endpoint, w http.ResponseWriter, q *api.Request, record *Record, fault *config.Fault) *reply {
+func newReply(ep *endpoint, w http.ResponseWriter, q *api.Request, record *Record, fault *config.Fault) *reply {
 	o := newOutlet()
 	p := &reply{
 		ep:      ep,

@@ -19,7 +19,7 @@ import (
 type Server struct {
 	scheme    string
 	truth     *truthLog
-	endpoints []*Endpoint
+	endpoints []*endpoint
 	listeners []net.Listener
 	servers   []*http.Server
 	serving   sync.WaitGroup // the accepting goroutines

@@ -198,7 +198,7 @@ func TestFailedStartClosesEverything(t *testing.T) {
 }
 
 func TestHandlerAlone(t *testing.T) {
-	ep, err := New(fast())
+	ep, err := newEndpoint(fast(), 0, newTruthLog(config.Truth{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,9 +221,6 @@ func TestHandlerAlone(t *testing.T) {
 func TestInvalidConfigIsRefused(t *testing.T) {
 	c := fast()
 	c.Replicas = 0
-	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "Replicas is 0") {
-		t.Errorf("New: %v", err)
-	}
 	if _, err := Start(c); err == nil || !strings.Contains(err.Error(), "Replicas is 0") {
 		t.Errorf("Start: %v", err)
 	}

@@ -1,7 +1,6 @@
 package preparation
 
 import (
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -65,20 +64,18 @@ func TestEndOfOutputsByTheBody(t *testing.T) {
 func TestSimulatedAPIs(t *testing.T) {
 	config := config.Default()
 	config.ChatTemplateTokens = 9
-	ep, err := simulator.New(config)
+	server, err := simulator.Start(config, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ep.Close()
-	server := httptest.NewServer(ep)
-	defer server.Close()
+	defer server.Close(t.Context())
 	for _, a := range registry.All {
 		for _, tokenizer := range []string{"words", "server", "usage"} {
 			prompts := ""
 			if !a.Chat() {
 				prompts = "text"
 			}
-			client, err := stream.New(stream.Config{Endpoints: []string{server.URL}, API: a.Name, Prompts: prompts,
+			client, err := stream.New(stream.Config{Endpoints: server.URLs(), API: a.Name, Prompts: prompts,
 				Model: "m"})
 			if err != nil {
 				t.Fatal(err)

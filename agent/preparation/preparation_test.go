@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -306,14 +305,12 @@ func fields(t *testing.T, name string, value any) *structpb.Struct {
 func TestSimulator(t *testing.T) {
 	config := config.Default()
 	config.ChatTemplateTokens = 9
-	ep, err := simulator.New(config)
+	server, err := simulator.Start(config, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ep.Close()
-	server := httptest.NewServer(ep)
-	defer server.Close()
-	client, err := stream.New(stream.Config{Endpoints: []string{server.URL}, Model: "m"})
+	defer server.Close(t.Context())
+	client, err := stream.New(stream.Config{Endpoints: server.URLs(), Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}

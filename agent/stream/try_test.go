@@ -101,15 +101,14 @@ func TestTrialBodies(t *testing.T) {
 
 // TestTryTheSimulator: the simulator accepts what Try asks for, and refuses a value of a wrong type.
 func TestTryTheSimulator(t *testing.T) {
-	ep, err := simulator.New(config.Default())
+	server, err := simulator.Start(config.Default(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ep.Close()
-	server := httptest.NewServer(ep)
-	defer server.Close()
+	defer server.Close(t.Context())
+	endpoints := server.URLs()
 	for _, api := range []string{"chat", "completions", "responses", "anthropic"} {
-		c := newTestClient(t, Config{Endpoints: []string{server.URL}, API: api, Model: "m"})
+		c := newTestClient(t, Config{Endpoints: endpoints, API: api, Model: "m"})
 		a := TrialRequest{Text: "hi", Tokens: 16, Exact: true, Running: true}
 		got, err := c.Try(t.Context(), 0, a)
 		if running := api == "chat" || api == "completions"; err != nil || got.Output != 16 || got.Running != running {
@@ -120,8 +119,10 @@ func TestTryTheSimulator(t *testing.T) {
 			t.Errorf("%s: a wrong type was taken: %v", api, err)
 		}
 	}
-	server.Close()
-	c := newTestClient(t, Config{Endpoints: []string{server.URL}})
+	if err := server.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := newTestClient(t, Config{Endpoints: endpoints})
 	if _, err := c.Try(t.Context(), 0, TrialRequest{Text: "hi", Tokens: 1}); Refused(err) || !Unreachable(err) {
 		t.Errorf("no listener: %v", err)
 	}
