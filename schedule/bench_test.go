@@ -109,10 +109,10 @@ func lossesAndJoins(rank uint32, losses, joins int) *spatev1.Stripe {
 		m.Handovers = append(m.Handovers, &spatev1.Handover{FromRank: uint32(i), Weights: rest, FromNs: int64(i)})
 	}
 	for range joins {
-		places := len(m.Weights) + len(m.Handovers)/1000
-		for p := losses; p < places; p++ {
-			part := make([]uint32, places+1)
-			part[p], part[places] = 10, 1
+		ranks := len(m.Weights) + len(m.Handovers)/1000
+		for p := losses; p < ranks; p++ {
+			part := make([]uint32, ranks+1)
+			part[p], part[ranks] = 10, 1
 			m.Handovers = append(m.Handovers, &spatev1.Handover{FromRank: uint32(p), Weights: part,
 				FromNs: int64(losses)})
 		}

@@ -26,7 +26,7 @@ import (
 // flight than the load asks for.
 //
 // When an agent is lost, its slots pass to other agents at once, together with the requests of their list from the
-// first that the lost agent is not known to have begun. A handover splits each list of slots by its pattern, and
+// first that the lost agent is not known to have started. A handover splits each list of slots by its pattern, and
 // requests follow their slots, so an agent with requests always has slots to send them. A Closed is safe for concurrent
 // use and never blocks.
 type Closed struct {
@@ -43,7 +43,7 @@ type Closed struct {
 	progress progress
 	latest   time.Duration
 	over     bool
-	left     bool // the agent leaves: others have what has not begun
+	left     bool // the agent leaves: others have what has not started
 }
 
 // NewClosed returns the share's part of a load point's requests.
@@ -85,7 +85,7 @@ func NewClosed(load *spatev1.LoadPoint, seed uint64, s Share) (*Closed, error) {
 	return c, c.take(s)
 }
 
-// take sets the agent's share. What its lists had begun stays begun.
+// take sets the agent's share. What its lists had started stays started.
 func (c *Closed) take(s Share) error {
 	if err := s.checkGiver(); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (c *Closed) take(s Share) error {
 		c.slots += lists[i].slots
 	}
 	for i, l := range c.lists {
-		lists[i].begin(l.next)
+		lists[i].setNext(l.next)
 		lists[i].warmed = l.warmed
 	}
 	c.share, c.lists, c.over = s, lists, len(lists) == 0
@@ -113,19 +113,19 @@ func (c *Closed) Revise(s Share) error {
 	return c.take(s)
 }
 
-// Leave ends the agent's part of the schedule: Next returns nothing more, and Owed counts only what has begun. The rest
-// is for others, who learn of it by Begun.
+// Leave ends the agent's part of the schedule: Next returns nothing more, and Quota counts only what has started. The rest
+// is for others, who learn of it by Started.
 func (c *Closed) Leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left = true
 }
 
-// Begun returns, for each of the agent's lists in order, the first request that was not begun. If a warm-up by time
+// Started returns, for each of the agent's lists in order, the first request that was not started. If a warm-up by time
 // leaves requests out of a fixed number to measure, each value is followed by how many requests of the list it has left
 // out. See Snapshot.started_items. left reports whether the numbers are final because the agent has left something to
 // others.
-func (c *Closed) Begun() (all []uint64, left bool) {
+func (c *Closed) Started() (all []uint64, left bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all = make([]uint64, 0, 2*len(c.lists))
@@ -138,8 +138,8 @@ func (c *Closed) Begun() (all []uint64, left bool) {
 	return all, c.left && !c.over && c.first() != nil
 }
 
-// Owed returns how many requests the agent must measure, including those already begun, if the load has requests.
-func (c *Closed) Owed() uint64 {
+// Quota returns how many requests the agent must measure, including those already started, if the load has requests.
+func (c *Closed) Quota() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.left {
@@ -179,7 +179,7 @@ func (c *Closed) Next(elapsed time.Duration) (Arrival, bool) {
 	if a.Unmeasured && !c.progress.ended && l.next >= l.warm {
 		l.warmed++
 	}
-	l.begin(l.next + 1)
+	l.setNext(l.next + 1)
 	return a, true
 }
 

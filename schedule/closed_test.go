@@ -88,8 +88,8 @@ func checkOwn(t *rapid.T, load *spatev1.LoadPoint, s stripe.Stripe, all []Arriva
 			measured++
 		}
 	}
-	if n, known := Owed(load, sole(s)); !known || n != measured {
-		t.Fatalf("%d owed (%v), %d started", n, known, measured)
+	if n, known := Quota(load, sole(s)); !known || n != measured {
+		t.Fatalf("quota %d (%v), %d started", n, known, measured)
 	}
 }
 
@@ -142,9 +142,9 @@ func TestClosedMeasuresExactly(t *testing.T) {
 	measured := uint64(0)
 	for rank, s := range stripes {
 		c := closed(t, load, s)
-		owed, known := Owed(load, sole(s))
+		quota, known := Quota(load, sole(s))
 		if !known {
-			t.Fatal("how many are owed is not known")
+			t.Fatal("the quota is not known")
 		}
 		own := uint64(0)
 		for now := time.Duration(0); ; now += time.Duration(rank+1) * 7 * time.Millisecond {
@@ -156,8 +156,8 @@ func TestClosedMeasuresExactly(t *testing.T) {
 				own++
 			}
 		}
-		if own != owed {
-			t.Errorf("agent %d measured %d, owed %d", rank, own, owed)
+		if own != quota {
+			t.Errorf("agent %d measured %d, quota %d", rank, own, quota)
 		}
 		measured += own
 	}
@@ -257,8 +257,8 @@ func TestClosedMeasuresExactlyFromSteady(t *testing.T) {
 		own := take(c)
 		n := len(measuredOf(own))
 		measured += uint64(n)
-		if owed, known := Owed(load, sole(s)); !known || owed != uint64(n) {
-			t.Errorf("agent %d measured %d, owed %d, known %v", rank, n, owed, known)
+		if quota, known := Quota(load, sole(s)); !known || quota != uint64(n) {
+			t.Errorf("agent %d measured %d, quota %d, known %v", rank, n, quota, known)
 		}
 		if last := own[len(own)-1]; !last.Unmeasured || own[len(own)-50].Unmeasured {
 			t.Errorf("agent %d: no cool-down of 50 ms", rank)
@@ -315,8 +315,8 @@ func TestUnknownCounts(t *testing.T) {
 		"replay":               {&spatev1.LoadPoint{ReplaySpeed: 1, Requests: 10}, true},
 		"replay and cool-down": {&spatev1.LoadPoint{ReplaySpeed: 1, Requests: 10, Cooldown: second}, false},
 	} {
-		if n, known := Owed(c.load, sole(whole)); known != c.known || known && n != 10 {
-			t.Errorf("%s: %d owed, known %v", name, n, known)
+		if n, known := Quota(c.load, sole(whole)); known != c.known || known && n != 10 {
+			t.Errorf("%s: quota %d, known %v", name, n, known)
 		}
 	}
 }
@@ -414,8 +414,8 @@ func TestWhatStartsInTheStaggerIsWarmUp(t *testing.T) {
 	if measured != 20 {
 		t.Errorf("%d measured, want 20", measured)
 	}
-	if owed, known := Owed(load, sole(whole)); !known || owed != 20 {
-		t.Errorf("%d owed, %v", owed, known)
+	if quota, known := Quota(load, sole(whole)); !known || quota != 20 {
+		t.Errorf("quota %d, %v", quota, known)
 	}
 	steady := &spatev1.LoadPoint{Concurrency: 4, Requests: 20, Stagger: durationpb.New(10 * time.Second),
 		WarmupUntilSteady: durationpb.New(time.Minute)}

@@ -162,7 +162,7 @@ func TestHandedOverArrivalsStayPoisson(t *testing.T) {
 			})
 			if rate == 0 {
 				if len(part) > 0 {
-					t.Errorf("place %d has %d arrivals in part %d", rank, len(part), i)
+					t.Errorf("rank %d has %d arrivals in part %d", rank, len(part), i)
 				}
 				continue
 			}
@@ -170,12 +170,12 @@ func TestHandedOverArrivalsStayPoisson(t *testing.T) {
 				part[k].Offset -= begin
 			}
 			if d := kolmogorovSmirnov(own(part, slow, rate), exponentialCDF); d > significant {
-				t.Errorf("place %d in part %d: distance %.2f, at most %.2f", rank, i, d, significant)
+				t.Errorf("rank %d in part %d: distance %.2f, at most %.2f", rank, i, d, significant)
 			}
 		}
 	}
 	if total != n {
-		t.Errorf("%d arrivals of all places, want %d", total, n)
+		t.Errorf("%d arrivals of all ranks, want %d", total, n)
 	}
 }
 

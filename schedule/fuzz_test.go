@@ -10,7 +10,7 @@ import (
 )
 
 // FuzzShare reads valid and invalid stripes. Invalid stripes are refused with an error. Accepted stripes give each
-// arrival to one place, whenever it is due, and can be walked.
+// arrival to one rank, whenever it is due, and can be walked.
 func FuzzShare(f *testing.F) {
 	for _, m := range []*spatev1.Stripe{
 		{},
@@ -81,7 +81,7 @@ func walkShare(t *testing.T, s Share) {
 	}
 	closed, err := NewClosed(&spatev1.LoadPoint{Concurrency: 7, Requests: 200}, 1, s)
 	if err != nil {
-		return // a place that is not lost gives
+		return // a rank that is not lost gives
 	}
 	for range 200 {
 		closed.Next(0)
@@ -89,23 +89,23 @@ func walkShare(t *testing.T, s Share) {
 	for slot := range closed.Slots() {
 		closed.Wake(slot, 0)
 	}
-	closed.Begun()
+	closed.Started()
 }
 
-// checkOwners checks that some arrivals have one owner, if there are few places.
+// checkOwners checks that some arrivals have one owner, if there are few ranks.
 func checkOwners(t *testing.T, m *spatev1.Stripe) {
-	places := len(m.GetWeights())
+	ranks := len(m.GetWeights())
 	for _, h := range m.GetHandovers() {
-		places = max(places, len(h.GetWeights()))
+		ranks = max(ranks, len(h.GetWeights()))
 	}
-	if places > 16 {
+	if ranks > 16 {
 		return
 	}
 	var owned [50]int
-	for rank := range uint32(places) {
+	for rank := range uint32(ranks) {
 		s, err := NewShare(&spatev1.Stripe{Weights: m.GetWeights(), Rank: rank, Handovers: m.GetHandovers()})
 		if err != nil {
-			t.Fatalf("refused for place %d only: %v", rank, err)
+			t.Fatalf("refused for rank %d only: %v", rank, err)
 		}
 		for i := range owned {
 			if s.owns(uint64(i), time.Duration(i)*time.Millisecond) {

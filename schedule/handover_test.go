@@ -22,7 +22,7 @@ type crew struct {
 	lost    []bool
 	heard   []int // handovers
 	all     []*spatev1.Handover
-	// What counts of each agent. Of a lost agent only what it had begun by its last delivered snapshot counts.
+	// What counts of each agent. Of a lost agent only what it had started by its last delivered snapshot counts.
 	counts   [][]Arrival
 	snapshot [][]uint64
 	taken    []int // how many of its arrivals are in that snapshot
@@ -67,7 +67,7 @@ func (c *crew) stripe(rank int) *spatev1.Stripe {
 }
 
 // lose hands the slots of an agent to all others, whether or not they have heard of earlier handovers. An agent that
-// leaves starts nothing more, so that all that it has begun counts, and the others get exactly the rest.
+// leaves starts nothing more, so that all that it has started counts, and the others get exactly the rest.
 func (c *crew) lose(t *rapid.T, rank int, leaves bool) {
 	weights := make([]uint32, len(c.agents))
 	for q := range c.agents {
@@ -83,7 +83,7 @@ func (c *crew) lose(t *rapid.T, rank int, leaves bool) {
 		if a, more := c.agents[rank].Next(time.Hour); more {
 			t.Fatalf("agent %d starts request %d after it has left", rank, a.Index)
 		}
-		c.snapshot[rank], _ = c.agents[rank].Begun()
+		c.snapshot[rank], _ = c.agents[rank].Started()
 		c.taken[rank] = len(c.counts[rank])
 	}
 	c.lost[rank] = true
@@ -100,7 +100,7 @@ func (c *crew) step(t *rapid.T, rank int, now time.Duration) {
 	case 0:
 		c.lose(t, rank, rapid.Bool().Draw(t, "leaves"))
 	case 1, 2:
-		c.snapshot[rank], _ = c.agents[rank].Begun()
+		c.snapshot[rank], _ = c.agents[rank].Started()
 		c.taken[rank] = len(c.counts[rank])
 	case 3, 4:
 		if err := c.agents[rank].Revise(shareOf(t, c.stripe(rank))); err != nil {
@@ -214,9 +214,9 @@ func TestRequestsFollowTheirSlots(t *testing.T) {
 		{FromRank: 1, Weights: []uint32{1, 0, 1}, FromItems: []uint64{3}},
 		{FromRank: 2, Weights: []uint32{1}, FromItems: []uint64{1, 1}},
 	}}
-	// Slots 0, 3 are place 0's, 1, 4 place 1's and 2, 5 place 2's. Of place 1's list, requests 1, 4, 7, 10, 13, ...,
-	// place 0 gets slot 1 and place 2 slot 4, after request 7. Of place 2's lists, of which 2 and 4 are begun or
-	// another's, place 0 gets everything.
+	// Slots 0, 3 are rank 0's, 1, 4 rank 1's and 2, 5 rank 2's. Of rank 1's list, requests 1, 4, 7, 10, 13, ...,
+	// rank 0 gets slot 1 and rank 2 slot 4, after request 7. Of rank 2's lists, of which 2 and 4 are started or
+	// another's, rank 0 gets everything.
 	c, err := NewClosed(&spatev1.LoadPoint{Concurrency: 6, Requests: 18}, 1, shareOf(t, m))
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func TestSharesRefuse(t *testing.T) {
 	h := &spatev1.Handover{FromRank: 1, Weights: []uint32{1}}
 	s := shareOf(t, give(h))
 	for name, m := range map[string]*spatev1.Stripe{
-		"another place":    {Weights: two, Rank: 1, Handovers: []*spatev1.Handover{h}},
+		"another rank":     {Weights: two, Rank: 1, Handovers: []*spatev1.Handover{h}},
 		"other weights":    {Weights: []uint32{1, 2}, Handovers: []*spatev1.Handover{h}},
 		"fewer handovers":  {Weights: two},
 		"another handover": give(&spatev1.Handover{FromRank: 1, Weights: []uint32{1}, FromNs: 1}),

@@ -145,10 +145,10 @@ func Counted(load *spatev1.LoadPoint) bool {
 	return load.GetReplaySpeed() == 0 || load.GetCooldown().AsDuration() == 0
 }
 
-// Owed returns how many measured arrivals a share has, if the load point is Counted. For an open loop the number is not
+// Quota returns how many arrivals a share must measure, if the load point is Counted. For an open loop the number is not
 // known without the schedule if shares have changed hands, which depends on the arrivals' times, or if arrivals are
 // drawn at random: see Open.Left.
-func Owed(load *spatev1.LoadPoint, s Share) (arrivals uint64, known bool) {
+func Quota(load *spatev1.LoadPoint, s Share) (arrivals uint64, known bool) {
 	c := uint64(load.GetConcurrency())
 	if !Counted(load) || c == 0 && (s.Changed() || load.GetSplit() == splitRandom && !s.base.Complete()) {
 		return 0, false

@@ -15,16 +15,16 @@ import (
 // request k of a list of n slots belongs to slot k mod n of the list. So if the new list has n' slots, its request k is
 // request (k / n') n + at(k mod n') of the old list. A chain of rings leads from the stage to the list.
 //
-// Of a list's requests, those from warm on and below owed are measured. A warm-up by time leaves out the first of them,
+// Of a list's requests, those from warm on and below cool are measured. A warm-up by time leaves out the first of them,
 // and as many more are measured at the end.
 type list struct {
 	rings  []ring
 	slots  uint64
-	next   uint64 // first request not begun
+	next   uint64 // first request not started
 	end    uint64 // first request that no longer belongs to the list
 	index  uint64 // index in the stage of request next
 	warm   uint64
-	owed   uint64
+	cool   uint64
 	warmed uint64 // requests from warm on that a warm-up by time left out
 }
 
@@ -59,8 +59,8 @@ func (l *list) at(k uint64) uint64 {
 	return l.rings[0].at(k)
 }
 
-// begin makes request k the next one.
-func (l *list) begin(k uint64) {
+// setNext makes request k the next one.
+func (l *list) setNext(k uint64) {
 	l.next = k
 	if !l.done() {
 		l.index = l.at(k)
@@ -72,7 +72,7 @@ func (l *list) done() bool { return l.slots == 0 || l.next >= l.end }
 
 // measures returns how many of the list's requests from next on are measured.
 func (l *list) measures() uint64 {
-	first, end := max(l.next, l.warm), min(l.owed, l.end)
+	first, end := max(l.next, l.warm), min(l.cool, l.end)
 	return end - min(first, end)
 }
 
@@ -94,8 +94,8 @@ func (l *list) cut(part stripe.Stripe, from, warmed uint64) list {
 	if l.end != math.MaxUint64 {
 		n.end = r.below(l.end)
 	}
-	n.warm, n.owed = r.below(l.warm), r.below(l.owed+warmed)
-	n.begin(r.below(max(from, l.next)))
+	n.warm, n.cool = r.below(l.warm), r.below(l.cool+warmed)
+	n.setNext(r.below(max(from, l.next)))
 	return n
 }
 
@@ -137,8 +137,8 @@ func (p *division) keep(rank uint32) {
 		return
 	}
 	base := list{rings: []ring{r}, slots: r.slots, end: math.MaxUint64, warm: r.below(p.limits.warmupRequests)}
-	base.owed = r.below(p.limits.warmupRequests + p.limits.requests)
-	base.begin(0)
+	base.cool = r.below(p.limits.warmupRequests + p.limits.requests)
+	base.setNext(0)
 	p.ranks[rank] = []list{base}
 }
 
@@ -151,22 +151,22 @@ func (p *division) hand(h *handover) {
 		}
 		part := h.pattern.Stripe(rank)
 		for i := range given {
-			from, warmed := h.begun(i, p.limits.leavesOut())
+			from, warmed := h.started(i, p.limits.leavesOut())
 			if n := given[i].cut(part, from, warmed); !n.done() {
 				p.ranks[rank] = append(p.ranks[rank], n)
 			}
 		}
 	}
 	for i := range given {
-		from, _ := h.begun(i, p.limits.leavesOut())
+		from, _ := h.started(i, p.limits.leavesOut())
 		l := &p.ranks[h.from][i]
 		l.end = min(l.end, from)
 	}
 }
 
-// begun returns the first request of the giver's list i that is handed over, and how many requests before it a warm-up
+// started returns the first request of the giver's list i that is handed over, and how many requests before it a warm-up
 // by time left out.
-func (h *handover) begun(i int, timed bool) (from, warmed uint64) {
+func (h *handover) started(i int, timed bool) (from, warmed uint64) {
 	number := func(i int) uint64 {
 		if i < len(h.fromItems) {
 			return h.fromItems[i]

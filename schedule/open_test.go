@@ -243,8 +243,8 @@ func TestEndsAsDefined(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("%v\n%d arrivals, want %d", load, len(got), len(want))
 		}
-		if n, known := Owed(load, sole(whole)); known && load.ReplaySpeed == 0 && n != uint64(len(measuredOf(want))) {
-			t.Fatalf("%d owed, %d in the schedule", n, len(measuredOf(want)))
+		if n, known := Quota(load, sole(whole)); known && load.ReplaySpeed == 0 && n != uint64(len(measuredOf(want))) {
+			t.Fatalf("quota %d, %d in the schedule", n, len(measuredOf(want)))
 		}
 	})
 }
@@ -467,7 +467,7 @@ func TestEmptyStripeHasNoArrivals(t *testing.T) {
 	if all := drain(t, load, 1, none); len(all) != 0 {
 		t.Fatalf("%d arrivals for weight 0", len(all))
 	}
-	if n, _ := Owed(&spatev1.LoadPoint{Rate: 1, Requests: 10}, sole(none)); n != 0 {
-		t.Fatalf("%d owed by weight 0", n)
+	if n, _ := Quota(&spatev1.LoadPoint{Rate: 1, Requests: 10}, sole(none)); n != 0 {
+		t.Fatalf("quota %d by weight 0", n)
 	}
 }

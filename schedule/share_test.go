@@ -13,7 +13,7 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// held is an item of a place's list. Items that were passed on stay in the list but are not live, so that numbers do
+// held is an item of a rank's list. Items that were passed on stay in the list but are not live, so that numbers do
 // not change.
 type held struct {
 	item uint64
@@ -34,10 +34,10 @@ func cycleOf(weights []uint32) []int {
 	return ranks
 }
 
-// dumbOwnersOf hands lists over by definition, item by item. It returns the final place of each item, given when the
+// dumbOwnersOf hands lists over by definition, item by item. It returns the final rank of each item, given when the
 // items are due.
 func dumbOwnersOf(m *spatev1.Stripe, due []time.Duration) []int {
-	places := map[int][][]held{}
+	lists := map[int][][]held{}
 	base := map[int][]held{}
 	ranks := cycleOf(m.GetWeights())
 	for i := range due {
@@ -45,11 +45,11 @@ func dumbOwnersOf(m *spatev1.Stripe, due []time.Duration) []int {
 		base[p] = append(base[p], held{uint64(i), true})
 	}
 	for p, list := range base {
-		places[p] = [][]held{list}
+		lists[p] = [][]held{list}
 	}
 	for _, h := range m.GetHandovers() {
 		ranks, from := cycleOf(h.GetWeights()), int(h.GetFromRank())
-		given := places[from]
+		given := lists[from]
 		for l := range given {
 			parts := map[int][]held{}
 			for k, it := range given[l] {
@@ -59,7 +59,7 @@ func dumbOwnersOf(m *spatev1.Stripe, due []time.Duration) []int {
 				given[l][k].live = it.live && !goes
 			}
 			for to, part := range parts {
-				places[to] = append(places[to], part)
+				lists[to] = append(lists[to], part)
 			}
 		}
 	}
@@ -67,8 +67,8 @@ func dumbOwnersOf(m *spatev1.Stripe, due []time.Duration) []int {
 	for i := range owner {
 		owner[i] = -1
 	}
-	for p, lists := range places {
-		for _, list := range lists {
+	for p, own := range lists {
+		for _, list := range own {
 			for _, it := range list {
 				if it.live && owner[it.item] != -1 {
 					owner[it.item] = -2 // owned twice
@@ -85,13 +85,13 @@ func dumbOwnersOf(m *spatev1.Stripe, due []time.Duration) []int {
 type history struct {
 	stripe *spatev1.Stripe // with all handovers
 	lost   map[uint32]time.Duration
-	places uint32
+	ranks  uint32
 }
 
 // befalls draws a history with moments up to an offset.
 func befalls(t *rapid.T, most time.Duration) history {
 	ws := rapid.SliceOfN(rapid.Uint32Range(1, 6), 1, 6).Draw(t, "weights")
-	h := history{stripe: &spatev1.Stripe{Weights: ws}, lost: map[uint32]time.Duration{}, places: uint32(len(ws))}
+	h := history{stripe: &spatev1.Stripe{Weights: ws}, lost: map[uint32]time.Duration{}, ranks: uint32(len(ws))}
 	for range rapid.IntRange(0, 5).Draw(t, "events") {
 		at := time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, "at"))
 		if rapid.Bool().Draw(t, "join") {
@@ -103,9 +103,9 @@ func befalls(t *rapid.T, most time.Duration) history {
 	return h
 }
 
-// living returns the places that were not lost.
+// living returns the ranks that were not lost.
 func (h *history) living() (all []uint32) {
-	for p := range h.places {
+	for p := range h.ranks {
 		if _, lost := h.lost[p]; !lost {
 			all = append(all, p)
 		}
@@ -113,14 +113,14 @@ func (h *history) living() (all []uint32) {
 	return all
 }
 
-// lose hands everything of one place to some of the others.
+// lose hands everything of one rank to some of the others.
 func (h *history) lose(t *rapid.T, at time.Duration) {
 	living := h.living()
 	if len(living) < 2 {
 		return
 	}
 	p := rapid.SampledFrom(living).Draw(t, "lost")
-	weights := make([]uint32, h.places)
+	weights := make([]uint32, h.ranks)
 	for _, q := range living {
 		if q != p {
 			weights[q] = rapid.Uint32Range(0, 4).Draw(t, "part")
@@ -134,19 +134,19 @@ func (h *history) lose(t *rapid.T, at time.Duration) {
 	h.stripe.Handovers = append(h.stripe.Handovers, &spatev1.Handover{FromRank: p, Weights: weights, FromNs: int64(at)})
 }
 
-// join gives a new place a part of every other place's list.
+// join gives a new rank a part of every other rank's list.
 func (h *history) join(t *rapid.T, at time.Duration) {
 	part := rapid.Uint32Range(1, 3).Draw(t, "part of the new")
 	for _, p := range h.living() {
-		weights := make([]uint32, h.places+1)
-		weights[p], weights[h.places] = rapid.Uint32Range(0, 4).Draw(t, "kept"), part
+		weights := make([]uint32, h.ranks+1)
+		weights[p], weights[h.ranks] = rapid.Uint32Range(0, 4).Draw(t, "kept"), part
 		h.stripe.Handovers = append(h.stripe.Handovers, &spatev1.Handover{FromRank: p, Weights: weights,
 			FromNs: int64(at)})
 	}
-	h.places++
+	h.ranks++
 }
 
-// of returns the stripe of one place with the first n handovers.
+// of returns the stripe of one rank with the first n handovers.
 func (h *history) of(rank uint32, n int) *spatev1.Stripe {
 	return &spatev1.Stripe{Weights: h.stripe.Weights, Rank: rank, Handovers: h.stripe.Handovers[:n]}
 }
@@ -172,11 +172,11 @@ func TestEachArrivalHasOneOwner(t *testing.T) {
 		}
 		want := dumbOwnersOf(h.stripe, due)
 		n := len(h.stripe.Handovers)
-		for p := range h.places {
+		for p := range h.ranks {
 			s := shareOf(t, h.of(p, n))
 			for i, at := range due {
 				if s.owns(uint64(i), at) != (want[i] == int(p)) {
-					t.Fatalf("arrival %d at %v: place %d owns it: %v; the definition gives it to %d", i, at, p,
+					t.Fatalf("arrival %d at %v: rank %d owns it: %v; the definition gives it to %d", i, at, p,
 						s.owns(uint64(i), at), want[i])
 				}
 			}
@@ -189,7 +189,7 @@ func TestEachArrivalHasOneOwner(t *testing.T) {
 	})
 }
 
-// drawnOwnersOf draws the place of each item by definition: by all weights, and by the weights of each handover that
+// drawnOwnersOf draws the rank of each item by definition: by all weights, and by the weights of each handover that
 // passes the item on.
 func drawnOwnersOf(m *spatev1.Stripe, seed uint64, due []time.Duration) []int {
 	random := draw.New(seed, "split")
@@ -222,12 +222,12 @@ func TestEachArrivalIsDrawnOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for p := range h.places {
+		for p := range h.ranks {
 			s := shareOf(t, h.of(p, len(h.stripe.Handovers)))
 			s.draws = d
 			for i, at := range due {
 				if s.owns(uint64(i), at) != (want[i] == int(p)) {
-					t.Fatalf("arrival %d at %v: place %d owns it: %v; the definition gives it to %d", i, at, p,
+					t.Fatalf("arrival %d at %v: rank %d owns it: %v; the definition gives it to %d", i, at, p,
 						s.owns(uint64(i), at), want[i])
 				}
 			}
@@ -244,7 +244,7 @@ func TestLeftCountsTheRest(t *testing.T) {
 		load.Requests, load.Duration = rapid.Uint64Range(1, 300).Draw(t, "so many requests"), nil
 		load.WarmupDuration, load.WarmupUntilSteady, load.Cooldown = nil, nil, nil
 		h := befalls(t, 3*time.Second)
-		rank := rapid.Uint32Range(0, h.places-1).Draw(t, "rank")
+		rank := rapid.Uint32Range(0, h.ranks-1).Draw(t, "rank")
 		played := rapid.IntRange(0, 200).Draw(t, "played")
 		standing := func() Open {
 			o := revisable(t, load, seed, shareOf(t, h.of(rank, 0)))
@@ -315,7 +315,7 @@ func TestRevisedWalks(t *testing.T) {
 		all := rest(t, alone)
 		ahead := time.Duration(rapid.Int64Range(0, int64(200*time.Millisecond)).Draw(t, "ahead"))
 		seen := map[uint64]uint32{}
-		for rank := range h.places {
+		for rank := range h.ranks {
 			for _, a := range h.playedBy(t, rank, load, seed, ahead, min(told, from), from) {
 				if other, twice := seen[a.Index]; twice {
 					t.Fatalf("arrival %d at %v was started by %d and %d", a.Index, a.Offset, other, rank)
@@ -334,7 +334,7 @@ func TestRevisedWalks(t *testing.T) {
 	})
 }
 
-// playedBy returns what a place starts.
+// playedBy returns what a rank starts.
 func (h *history) playedBy(
 	t *rapid.T, rank uint32, load *spatev1.LoadPoint, seed uint64, ahead, told, from time.Duration,
 ) []Arrival {
@@ -370,8 +370,8 @@ func (h *history) playedBy(
 	return p.started
 }
 
-// hears draws when a place hears of each handover: in order, and before the moments of handovers that take from it. A
-// lost place is told nothing more.
+// hears draws when a rank hears of each handover: in order, and before the moments of handovers that take from it. A
+// lost rank is told nothing more.
 func (h *history) hears(rank uint32, late []int64) []time.Duration {
 	times := make([]time.Duration, len(late))
 	latest := time.Duration(math.MaxInt64)

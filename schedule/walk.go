@@ -41,14 +41,14 @@ func newWalk(start process, l limits, s Share, d *draws) *walk {
 	w := &walk{start: start, share: &s, draws: d}
 	w.newest.Store(&s)
 	w.from.Store(unheard)
-	w.begin(l)
+	w.rewind(l)
 	w.findOwn()
 	w.over = s.nothing()
 	return w
 }
 
-// begin goes to the first arrival.
-func (w *walk) begin(l limits) {
+// rewind goes to the first arrival.
+func (w *walk) rewind(l limits) {
 	w.process, w.progress = w.start.copyTo(w.process), progress{limits: l, quota: l.requests}
 	w.index, w.latest = 0, 0
 }
@@ -165,7 +165,7 @@ func (w *walk) hear() {
 		return
 	}
 	passed := w.index
-	w.begin(*l)
+	w.rewind(*l)
 	for w.index < passed {
 		if _, more := w.step(); !more {
 			w.over = true
@@ -257,7 +257,7 @@ func (w *walk) goBack(from time.Duration) {
 		w.process, w.progress = m.process.copyTo(w.process), m.progress
 		w.index, w.latest = m.index, m.latest
 	} else {
-		w.begin(w.progress.limits)
+		w.rewind(w.progress.limits)
 	}
 	w.kept = w.index // nothing was returned yet under the new share
 	w.findOwn()

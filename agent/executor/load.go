@@ -120,7 +120,7 @@ func New(s *ready.Stage, c Config) *Load {
 func (l *Load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 	return func(s *spatev1.Snapshot) {
 		if l.Closed != nil {
-			s.StartedItems, s.Left = l.Closed.Begun()
+			s.StartedItems, s.Left = l.Closed.Started()
 		}
 		if l.Servers != nil {
 			s.ServerSamples = l.Servers.TakeSamples(s.GetWindow())

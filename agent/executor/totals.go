@@ -48,11 +48,11 @@ func (l *Load) notStarted() uint64 {
 	case !l.Counted:
 		return 0
 	case l.Closed != nil:
-		required = l.Closed.Owed()
+		required = l.Closed.Quota()
 	case l.restUnknown():
 		return l.rest
 	default:
-		required, _ = schedule.Owed(l.Assigned.GetLoad(), l.Part)
+		required, _ = schedule.Quota(l.Assigned.GetLoad(), l.Part)
 	}
 	return required - min(l.arrivals.Load()+l.neverStarted.arrivals, required)
 }
@@ -140,7 +140,7 @@ func (l *Load) restUnknown() bool {
 	if !l.Counted || l.Closed != nil {
 		return false
 	}
-	_, known := schedule.Owed(l.Assigned.GetLoad(), l.Part)
+	_, known := schedule.Quota(l.Assigned.GetLoad(), l.Part)
 	return !known
 }
 

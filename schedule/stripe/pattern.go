@@ -102,18 +102,18 @@ func (p *Pattern) Stripe(rank uint32) Stripe {
 // owners returns the owner of each item of a cycle.
 //
 // The ideal position of item k of an agent of weight w is (2k+1)/(2w) of the cycle: the middle of the k-th of w equal
-// parts. The items of all agents are sorted by ideal position, ties by rank, and take the places from 0 on. This is
+// parts. The items of all agents are sorted by ideal position, ties by rank, and take the seats from 0 on. This is
 // Webster's (Sainte-Lague's) method of apportioning seats: each cycle gives each agent exactly its weight, and each
 // prefix of a cycle is nearly in proportion. The comparison is exact, so every machine gets the same pattern.
 func owners(weights []uint32, cycle uint64) []uint32 {
 	q := newQueue(weights)
-	places := make([]uint32, cycle)
-	for i := range places {
-		places[i] = q[0].rank
+	seats := make([]uint32, cycle)
+	for i := range seats {
+		seats[i] = q[0].rank
 		q[0].odd += 2
 		q.sink(0)
 	}
-	return places
+	return seats
 }
 
 // item is an agent's next item.

@@ -32,9 +32,9 @@ func New(weights []uint32, rank int) (Stripe, error) {
 		return Stripe{}, err
 	}
 	own := make([]uint32, 0, lowest[rank])
-	for place, owner := range owners(lowest, cycle) {
+	for seat, owner := range owners(lowest, cycle) {
 		if owner == uint32(rank) {
-			own = append(own, uint32(place))
+			own = append(own, uint32(seat))
 		}
 	}
 	return Stripe{own: own, cycle: cycle}, nil

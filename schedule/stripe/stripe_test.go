@@ -260,9 +260,9 @@ func split(weights []uint32) ([]Stripe, error) {
 	for rank, w := range lowest {
 		stripes[rank] = Stripe{own: make([]uint32, 0, w), cycle: cycle}
 	}
-	for place, owner := range owners(lowest, cycle) {
+	for seat, owner := range owners(lowest, cycle) {
 		s := &stripes[owner]
-		s.own = append(s.own, uint32(place))
+		s.own = append(s.own, uint32(seat))
 	}
 	return stripes, nil
 }

@@ -2019,7 +2019,7 @@ type RequestRecord struct {
 	Endpoint uint32 `protobuf:"varint,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// The request belongs to warm-up or cool-down.
 	Unmeasured bool `protobuf:"varint,3,opt,name=unmeasured,proto3" json:"unmeasured,omitempty"`
-	// When the request was due by the plan.
+	// When the request was due by the schedule.
 	ScheduledNs int64 `protobuf:"varint,4,opt,name=scheduled_ns,json=scheduledNs,proto3" json:"scheduled_ns,omitempty"`
 	// When the agent started to work on the request.
 	StartNs int64 `protobuf:"varint,5,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`
