@@ -113,8 +113,8 @@ func (c *Closed) Revise(s Share) error {
 	return c.take(s)
 }
 
-// Leave ends the agent's part of the schedule: Next returns nothing more, and Quota counts only what has started. The rest
-// is for others, who learn of it by Started.
+// Leave ends the agent's part of the schedule: Next returns nothing more, and Quota counts only what has started. The
+// rest is for others, who learn of it by Started.
 func (c *Closed) Leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

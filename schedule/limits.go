@@ -145,8 +145,8 @@ func Counted(load *spatev1.LoadPoint) bool {
 	return load.GetReplaySpeed() == 0 || load.GetCooldown().AsDuration() == 0
 }
 
-// Quota returns how many arrivals a share must measure, if the load point is Counted. For an open loop the number is not
-// known without the schedule if shares have changed hands, which depends on the arrivals' times, or if arrivals are
+// Quota returns how many arrivals a share must measure, if the load point is Counted. For an open loop the number is
+// not known without the schedule if shares have changed hands, which depends on the arrivals' times, or if arrivals are
 // drawn at random: see Open.Left.
 func Quota(load *spatev1.LoadPoint, s Share) (arrivals uint64, known bool) {
 	c := uint64(load.GetConcurrency())

@@ -164,8 +164,8 @@ func (p *division) hand(h *handover) {
 	}
 }
 
-// started returns the first request of the giver's list i that is handed over, and how many requests before it a warm-up
-// by time left out.
+// started returns the first request of the giver's list i that is handed over, and how many requests before it a
+// warm-up by time left out.
 func (h *handover) started(i int, timed bool) (from, warmed uint64) {
 	number := func(i int) uint64 {
 		if i < len(h.fromItems) {

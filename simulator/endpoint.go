@@ -40,7 +40,8 @@ type endCounts struct {
 	length, stop, abort atomic.Uint64
 }
 
-// newEndpoint returns the endpoint of that number. Its engines run until Close. The error: the system has no timer left.
+// newEndpoint returns the endpoint of that number. Its engines run until Close. It fails if the system has no timer
+// left.
 func newEndpoint(c config.Config, number int, truth *truthLog) (*endpoint, error) {
 	ep := &endpoint{config: c, number: number, truth: truth, created: time.Now().Unix()}
 	for i := range c.Loops() {
