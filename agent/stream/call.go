@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,9 @@ import (
 
 	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/wire"
+	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
 )
 
 // Calls query a server before load is sent. They use the same connections, headers and secrets as requests, but are
@@ -152,3 +155,202 @@ func (c *Client) callFailed(q *wire.Outgoing, class spatev1.ErrorClass, err erro
 	}
 	return &Error{Class: class, Message: c.secrets.Clean(fmt.Sprintf("%s %s: %v", q.Method, q.URL.Path, err))}
 }
+
+// server is an endpoint as an API asks it. It implements Server.
+type server struct {
+	c        *Client
+	endpoint int
+}
+
+// server returns an endpoint as an API asks it.
+func (c *Client) server(endpoint int) server { return server{c, endpoint} }
+
+func (s server) Model() string { return s.c.model }
+
+func (s server) Field(name string) (value any, given bool) {
+	value, given = s.c.extra[name]
+	return value, given
+}
+
+func (s server) Get(ctx context.Context, path string, answer any) error {
+	return s.c.call(ctx, s.c.at(s.endpoint, path), nil, answer)
+}
+
+func (s server) Post(ctx context.Context, path string, fields map[string]any, answer any) error {
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return s.Unusable(path, err.Error())
+	}
+	return s.c.call(ctx, s.c.at(s.endpoint, path), body, answer)
+}
+
+func (s server) Unusable(path, message string) error { return s.c.unusable(path, message) }
+
+// Models asks an endpoint for its models: first in its API's own way, if there is one, then by GET /v1/models. It
+// blocks for at most 40 s.
+func (c *Client) Models(ctx context.Context, endpoint int) ([]api.Model, error) {
+	if describe := c.dialect.Describe; describe != nil {
+		if models, _, err := describe(ctx, c.server(endpoint)); len(models) > 0 || !refused(err) {
+			return models, err
+		}
+	}
+	var answer struct {
+		Data []struct {
+			ID      string      `json:"id"`
+			OwnedBy string      `json:"owned_by"`
+			Longest json.Number `json:"max_model_len"`
+			Window  json.Number `json:"context_window"` // Dynamo's name for it
+		} `json:"data"`
+	}
+	if err := c.server(endpoint).Get(ctx, "/v1/models", &answer); err != nil {
+		return nil, err
+	}
+	models := make([]api.Model, len(answer.Data))
+	for i, m := range answer.Data {
+		models[i] = api.Model{ID: m.ID, Owner: m.OwnedBy,
+			MaxModelTokens: cmp.Or(api.TokenLimit(m.Longest), api.TokenLimit(m.Window))}
+	}
+	return models, nil
+}
+
+// Version asks an endpoint for the version of its software: first in its API's own way, if there is one, then by GET
+// /version (vLLM, TensorRT-LLM), then by GET /get_server_info (SGLang). It blocks for at most 40 s.
+func (c *Client) Version(ctx context.Context, endpoint int) (string, error) {
+	if describe := c.dialect.Describe; describe != nil {
+		if _, version, err := describe(ctx, c.server(endpoint)); version != "" || !refused(err) {
+			return version, err
+		}
+	}
+	var answer struct {
+		Version string `json:"version"`
+	}
+	s := c.server(endpoint)
+	err := s.Get(ctx, "/version", &answer)
+	if statusOf(err) == http.StatusNotFound {
+		err = s.Get(ctx, "/get_server_info", &answer)
+	}
+	return answer.Version, err
+}
+
+// Tokenize asks an endpoint how many tokens a text has as a prompt of completions: first in its API's own way, if there
+// is one, then by POST /tokenize (vLLM, SGLang). It blocks for at most 20 s.
+func (c *Client) Tokenize(ctx context.Context, endpoint int, text string) (api.Tokens, error) {
+	if count := c.dialect.Count; count != nil {
+		if t, err := count(ctx, c.server(endpoint), text, false); !refused(err) {
+			return t, err
+		}
+	}
+	return c.tokenize(ctx, endpoint, map[string]any{"model": c.model, "prompt": text})
+}
+
+// templateFields are the fields of a chat's body that affect its chat template.
+var templateFields = []string{"add_generation_prompt", "add_special_tokens", "chat_template", "chat_template_kwargs",
+	"continue_final_message", "tools"}
+
+// TokenizeChat asks an endpoint how many tokens a chat with one user message has, including those that the chat
+// template adds: POST /tokenize, as vLLM has it. Servers that take no messages there answer with an error. It blocks
+// for at most 10 s.
+func (c *Client) TokenizeChat(ctx context.Context, endpoint int, text string) (api.Tokens, error) {
+	if count := c.dialect.Count; count != nil {
+		if t, err := count(ctx, c.server(endpoint), text, true); !refused(err) {
+			return t, err
+		}
+	}
+	body := map[string]any{"model": c.model, "messages": api.ChatOf(text)}
+	for _, name := range templateFields {
+		if value, ok := c.extra[name]; ok {
+			body[name] = value
+		}
+	}
+	return c.tokenize(ctx, endpoint, body)
+}
+
+func (c *Client) tokenize(ctx context.Context, endpoint int, fields map[string]any) (api.Tokens, error) {
+	var answer struct {
+		Count   *uint64           `json:"count"`
+		Longest json.Number       `json:"max_model_len"`
+		Tokens  []json.RawMessage `json:"tokens"`
+	}
+	if err := c.server(endpoint).Post(ctx, "/tokenize", fields, &answer); err != nil {
+		return api.Tokens{}, err
+	}
+	t := api.Tokens{Count: uint64(len(answer.Tokens)), MaxModelTokens: api.TokenLimit(answer.Longest)}
+	switch {
+	case answer.Count != nil:
+		t.Count = *answer.Count
+	case answer.Tokens == nil:
+		return api.Tokens{}, c.unusable("/tokenize", "the answer has neither count nor tokens")
+	}
+	return t, nil
+}
+
+// Measure asks an endpoint for one output token and returns how many tokens the endpoint counted in the prompt: those
+// of the text and those that the server adds. The request has those of the plan's fields that can change the prompt. It
+// blocks for at most 10 s.
+func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64, error) {
+	path := c.dialect.PathFor(c.model)
+	encoded, err := c.promptOf(text)
+	if err != nil {
+		return 0, c.unusable(path, err.Error())
+	}
+	body := c.countBody.Append(nil, 1, func(dst []byte) []byte { return append(dst, encoded...) }, c.dialect.Rewrite)
+	if c.dialect.WholePath != "" {
+		return c.measureStream(ctx, endpoint, body)
+	}
+	var answer json.RawMessage
+	if err := c.call(ctx, c.endpoints[endpoint], body, &answer); err != nil {
+		return 0, err
+	}
+	var f api.Frame
+	if err := c.dialect.Parse(api.Event{Data: answer}, &f); err != nil {
+		return 0, c.unusable(path, "the answer does not match this API: "+err.Error())
+	}
+	if f.Failed {
+		return 0, c.unusable(path, f.Fault)
+	}
+	return c.promptCount(f.Input)
+}
+
+// promptOf returns a text as the prompt of a request: the only message of a chat, or the text itself.
+func (c *Client) promptOf(text string) ([]byte, error) {
+	if c.dialect.Prompt.Form == workload.Messages {
+		return json.Marshal(api.ChatOf(text))
+	}
+	return json.Marshal(text)
+}
+
+// measureStream implements Measure for an API whose path only streams.
+func (c *Client) measureStream(ctx context.Context, endpoint int, body []byte) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var o Observation
+	c.Do(ctx, Request{Endpoint: endpoint, Body: body}, &o)
+	switch {
+	case o.InputTokens > 0: // even if the request failed because its one token had no text
+		return o.InputTokens, nil
+	case o.Err != nil:
+		return 0, o.Err
+	case o.Cancelled:
+		return 0, &Error{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, Message: "POST " +
+			c.dialect.PathFor(c.model) + ": no answer in time"}
+	}
+	return c.promptCount(0)
+}
+
+// promptCount returns the server's count of a prompt's tokens, or an error if there is none.
+func (c *Client) promptCount(tokens uint64) (uint64, error) {
+	if tokens == 0 {
+		return 0, c.unusable(c.dialect.PathFor(c.model),
+			"the answer does not match this API: no usage with prompt tokens")
+	}
+	return tokens, nil
+}
+
+// unusable returns the error for an answer that lacks what was asked for.
+func (c *Client) unusable(path, message string) *Error {
+	return &Error{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+		Message: c.secrets.Clean("POST " + path + ": " + message)}
+}
+
+// refused reports whether a server answered with an error, such as for an unknown path.
+func refused(err error) bool { return statusOf(err) != 0 }

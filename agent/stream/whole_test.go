@@ -118,3 +118,125 @@ func lengthHead(body string) string {
 func chunkHead(body string) string {
 	return "Transfer-Encoding: chunked\r\n\r\n" + chunk(body) + lastChunk
 }
+
+// words returns n words, numbered from an offset, as a part of a text.
+func words(from, n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = "w" + strings.Repeat("x", (from+i)%7)
+	}
+	return strings.Join(all, " ")
+}
+
+// TestPoolingRequests checks the body of requests to pooling models, and answers as vLLM 0.32, Jina, Cohere and TEI
+// document them.
+func TestPoolingRequests(t *testing.T) {
+	query, first, second := words(0, 16), words(16, 128), words(144, 5)
+	long := query + " " + first + " " + second
+	documents := []any{first, second}
+	for name, c := range map[string]struct {
+		api, prompts, path, text, prompt string
+		body                             map[string]any
+		answer                           string
+		tokens                           uint64 // 0: not reported
+	}{
+		"embeddings": {api: "embeddings", path: "/v1/embeddings", text: "a b",
+			body:   map[string]any{"model": "m", "input": "a b", "encoding_format": "float"},
+			answer: `{"id":"embd-1","object":"list","created":1,"model":"m","data":[{"index":0,"object":"embedding","embedding":[0.25,-1e-3]}],"usage":{"prompt_tokens":4,"total_tokens":4,"completion_tokens":0,"prompt_tokens_details":null}}`,
+			tokens: 4},
+		"embeddings of ids": {api: "embeddings", prompts: "token_ids", path: "/v1/embeddings", prompt: "[1,2]",
+			body:   map[string]any{"model": "m", "input": []any{1.0, 2.0}, "encoding_format": "float"},
+			answer: `{"object":"list","data":[{"index":0,"embedding":"AACAPw=="}],"usage":{"prompt_tokens":2,"total_tokens":2}}`,
+			tokens: 2},
+		"TEI": {api: "tei", path: "/embed", text: "a b", body: map[string]any{"inputs": "a b"},
+			answer: ` [[0.25,-0.5],[1,2]]`},
+		"Cohere": {api: "cohere_embed", path: "/v2/embed", text: `a "b`,
+			body: map[string]any{"model": "m", "texts": []any{`a "b`}, "input_type": "search_document",
+				"embedding_types": []any{"float"}},
+			answer: `{"id":"1","embeddings":{"float":[[0.25]]},"texts":["a"],"meta":{"api_version":{"version":"2"},"billed_units":{"input_tokens":3}},"response_type":"embeddings_by_type"}`,
+			tokens: 3},
+		"rerank by vLLM": {api: "rerank", path: "/v1/rerank", text: long,
+			body:   map[string]any{"model": "m", "query": query, "documents": documents},
+			answer: `{"id":"rerank-1","model":"m","usage":{"prompt_tokens":160,"total_tokens":160},"results":[{"index":0,"document":{"text":"a","multi_modal":null},"relevance_score":0.9}]}`,
+			tokens: 160},
+		"rerank by Jina": {api: "rerank", path: "/v1/rerank", text: "a b",
+			body:   map[string]any{"model": "m", "query": "a b", "documents": []any{"a b"}},
+			answer: `{"model":"jina-reranker-v2-base-multilingual","object":"list","usage":{"total_tokens":17},"results":[{"index":0,"relevance_score":0.9}]}`,
+			tokens: 17},
+		"rerank by Cohere": {api: "cohere_rerank", path: "/v2/rerank", text: long,
+			body:   map[string]any{"model": "m", "query": query, "documents": documents},
+			answer: `{"id":"1","results":[{"index":0,"relevance_score":0.9}],"meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1}}}`},
+		"score": {api: "score", path: "/score", text: long,
+			body:   map[string]any{"model": "m", "text_1": query, "text_2": documents},
+			answer: `{"id":"embd-1","object":"list","created":1,"model":"m","data":[{"index":0,"object":"score","score":1.0}],"usage":{"prompt_tokens":165,"total_tokens":165,"completion_tokens":0}}`,
+			tokens: 165},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var path string
+			var body map[string]any
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				path = r.URL.Path
+				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+					t.Error(err)
+				}
+				w.Header().Set("Content-Type", "application/json")
+				io.WriteString(w, c.answer)
+			}))
+			defer s.Close()
+			client := newTestClient(t, Config{Endpoints: []string{s.URL}, API: c.api, Prompts: c.prompts, Model: "m",
+				Whole: true})
+			prompt := c.prompt
+			if prompt == "" {
+				quoted, _ := json.Marshal(c.text)
+				prompt = string(quoted)
+			}
+			var o Observation
+			client.Do(t.Context(), Request{Body: client.AppendBody(nil, 8, func(dst []byte) []byte {
+				return append(dst, prompt...)
+			})}, &o)
+			got, _ := json.Marshal(body)
+			want, _ := json.Marshal(c.body)
+			if path != c.path || string(got) != string(want) {
+				t.Errorf("asked %s for\n%s, want\n%s", path, got, want)
+			}
+			if o.Err != nil || !o.WholeAnswer || o.Streamed() || !o.UncountedOutput || o.OutputTokens != 0 ||
+				o.Usage != (c.tokens > 0) || o.InputTokens != c.tokens || o.LastToken != o.End {
+				t.Errorf("%+v", o)
+			}
+			isl, osl := uint32(9), uint32(8)
+			if client.Lengths(&isl, &osl); osl != 0 || (isl == 0) != strings.HasSuffix(c.api, "rerank") && c.api != "score" {
+				t.Errorf("asks for lengths of %d and %d", isl, osl)
+			}
+		})
+	}
+}
+
+// TestPoolingFaults checks answers that have nothing in them, that are errors, or that are not of the API.
+func TestPoolingFaults(t *testing.T) {
+	const empty, failed, bad = spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT, spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR,
+		spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME
+	for answer, want := range map[string]map[string]spatev1.ErrorClass{
+		`{"data":[],"usage":{"prompt_tokens":1}}`: {"embeddings": empty, "tei": empty},
+		`{"error":{"message":"no","type":"x"}}`:   {"embeddings": failed, "tei": failed, "rerank": failed},
+		`{"error":"too long","error_type":"x"}`:   {"tei": failed},
+		`[]`:                                      {"tei": empty, "embeddings": bad},
+		`[[]]`:                                    {"tei": empty},
+		`[[0.1,`:                                  {"tei": bad},
+		`"text"`:                                  {"tei": bad, "score": bad},
+		`{"results":[]}`:                          {"rerank": empty, "cohere_rerank": empty},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, answer)
+		}))
+		for apiName, class := range want {
+			client := newTestClient(t, Config{Endpoints: []string{s.URL}, API: apiName, Model: "m", Whole: true})
+			var o Observation
+			client.Do(t.Context(), Request{Body: []byte(`{}`)}, &o)
+			if o.Err == nil || o.Err.Class != class {
+				t.Errorf("%s, %s: %v, want %v", apiName, answer, o.Err, class)
+			}
+		}
+		s.Close()
+	}
+}
