@@ -115,6 +115,8 @@ type stage struct {
 	abortedBy   string              // why an abort rule ended a probe of a search
 	declined    map[string][]uint64 // processes that may not join the stage, by agent's name
 	first       []uint32            // see firstWeights
+	untold      []*spatev1.Handover // handovers that no agent was told about yet; see tellTakers
+	untoldFrom  time.Duration       // offset from which all of them count
 	doubtful    int                 // see all
 }
 

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -16,8 +15,8 @@ import (
 // openLoop reports whether a load is not a closed loop: its arrivals have scheduled times.
 func openLoop(l *spatev1.LoadPoint) bool { return l.GetConcurrency() == 0 }
 
-// takeOver hands the rest of an assignment to other agents. If all agents that could take it are lost but may come
-// back, it waits until that is decided.
+// takeOver hands the rest of an assignment to other agents. The caller must call tellTakers next. If all agents that
+// could take it are lost but may come back, it waits until that is decided.
 func (r *Run) takeOver(at clock.Instant, p *assignment) {
 	takers := r.takers(p)
 	from := r.changeFrom(at, r.lead())
@@ -34,17 +33,25 @@ func (r *Run) takeOver(at clock.Instant, p *assignment) {
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is dropped (%s): %s", p.agent.name(), p.failure,
 		takenOver(takers, p, since))
 	r.stopDropped(p, "other agents have taken its part over")
-	r.revise(at, since, h)
+	r.stage.untold, r.stage.untoldFrom = append(r.stage.untold, h), max(r.stage.untoldFrom, since)
+}
+
+// tellTakers tells all agents about the handovers since the last call, in one revision. If a hundred agents are lost
+// together, a revision for each would be a hundred messages to each of the others.
+func (r *Run) tellTakers(at clock.Instant) {
+	s := r.stage
+	if len(s.untold) == 0 {
+		return
+	}
+	handovers, from := s.untold, s.untoldFrom
+	s.untold, s.untoldFrom = nil, 0
+	r.revise(at, from, handovers...)
 }
 
 // takenOver returns, for people, which agents take over what, and what is missing.
 func takenOver(takers []*assignment, p *assignment, since time.Duration) string {
-	names := make([]string, len(takers))
-	for i, q := range takers {
-		names[i] = q.agent.name()
-	}
 	return fmt.Sprintf("its %s of the load is missing from second %d on, until it is taken over by %s in second %.0f%s",
-		percent(p.loss.GetShare()), p.loss.GetFromWindow(), strings.Join(names, " and "), math.Floor(since.Seconds()),
+		percent(p.loss.GetShare()), p.loss.GetFromWindow(), namesOf(takers), math.Floor(since.Seconds()),
 		p.unsentText())
 }
 
@@ -196,4 +203,5 @@ func (r *Run) checkAnswers(at clock.Instant) {
 			r.tellToEnd(at, p, "did not apply a change of its assignment in time")
 		}
 	}
+	r.tellTakers(at)
 }

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -110,15 +111,16 @@ func (r *Run) Released(name string) bool {
 // namesOf returns the names of assignments' agents, for people.
 func namesOf(assignments []*assignment) string {
 	const most = 3
-	text := ""
-	for i, p := range assignments {
-		switch {
-		case i == most:
-			return fmt.Sprintf("%s and %d others", text, len(assignments)-most)
-		case i > 0:
-			text += ", "
-		}
-		text += p.agent.name()
+	var names []string
+	for _, p := range assignments[:min(len(assignments), most)] {
+		names = append(names, p.agent.name())
 	}
-	return text
+	last := len(names) - 1
+	switch {
+	case len(assignments) > most:
+		return fmt.Sprintf("%s and %d others", strings.Join(names, ", "), len(assignments)-most)
+	case last < 1:
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

@@ -156,6 +156,7 @@ func (r *Run) checkLost(at clock.Instant) {
 			r.decide(at, p)
 		}
 	}
+	r.tellTakers(at)
 }
 
 // decide applies the policy to an assignment that is lost beyond its fence: the run fails, others take the assignment
@@ -315,6 +316,7 @@ func (s *stage) hasUnappliedHandover(p *assignment) (unapplied bool) {
 func (r *Run) handOn(at clock.Instant, p *assignment) {
 	if r.phase == running && r.policy() == reassign && !p.observer {
 		r.takeOver(at, p)
+		r.tellTakers(at)
 		return
 	}
 	r.writeOff(p)
