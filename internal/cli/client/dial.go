@@ -27,6 +27,7 @@ func Dial(address string, tls *settings.TLS) (*grpc.ClientConn, error) {
 		return nil, command.BadInputf("--tls-cert: %w", err)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnecting, MinConnectTimeout: 5 * time.Second}))
 	if err != nil {
@@ -34,6 +35,10 @@ func Dial(address string, tls *settings.TLS) (*grpc.ClientConn, error) {
 	}
 	return conn, nil
 }
+
+// maxMessage is the largest answer that is read, in bytes: the list of 100,000 agents, or the start of their run.
+// gRPC's default of 4 MiB is too little for 20,000.
+const maxMessage = 64 << 20
 
 // reconnecting is how soon a broken connection is retried: a person waits for it.
 var reconnecting = backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,

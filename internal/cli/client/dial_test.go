@@ -1,0 +1,41 @@
+package client
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/internal/cli/clienttest"
+	"github.com/spate-load/spate/internal/cli/settings"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// An answer may be larger than gRPC's default, such as the start of a run of many agents.
+func TestALongAnswerIsRead(t *testing.T) {
+	const agents = 100_000
+	started := &spatev1.RunStarted{}
+	for range agents {
+		started.Agents = append(started.Agents, &spatev1.AgentInfo{
+			Name: "agent-000001", Region: "eu-central-1", Version: "v0.1.0", Host: "load-1.example.com", Cores: 8, Weight: 8,
+		})
+	}
+	event := &spatev1.RunEvent{Event: &spatev1.RunEvent_RunStarted{RunStarted: started}}
+	if size := proto.Size(event); size <= 4<<20 {
+		t.Fatalf("the event has only %d bytes", size)
+	}
+	service := &clienttest.FakeService{Events: []*spatev1.RunEvent{event}}
+	address, _ := service.Serve(t, "127.0.0.1:0")
+	conn, err := Dial(address, &settings.TLS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := spatev1.NewRunServiceClient(conn).FollowRun(t.Context(), &spatev1.FollowRunRequest{RunId: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := stream.Recv()
+	if got := len(m.GetEvent().GetRunStarted().GetAgents()); err != nil || got != agents {
+		t.Errorf("%d agents: %v", got, err)
+	}
+}
