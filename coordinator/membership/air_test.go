@@ -16,7 +16,22 @@ type air struct {
 	mu      sync.Mutex
 	ports   map[string]*port
 	largest int
+	sent    traffic
 	broken  bool
+}
+
+// traffic is what was sent.
+type traffic struct{ datagrams, bytes, connections int }
+
+func (t traffic) minus(o traffic) traffic {
+	return traffic{t.datagrams - o.datagrams, t.bytes - o.bytes, t.connections - o.connections}
+}
+
+// traffic returns what was sent so far.
+func (a *air) traffic() traffic {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sent
 }
 
 func newAir() *air { return &air{ports: map[string]*port{}} }
@@ -78,6 +93,8 @@ func (p *port) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error)
 	now := time.Now()
 	p.air.mu.Lock()
 	p.air.largest = max(p.air.largest, len(b))
+	p.air.sent.datagrams++
+	p.air.sent.bytes += len(b)
 	p.air.mu.Unlock()
 	from, err := net.ResolveUDPAddr("udp", p.address)
 	if to := p.air.port(a.Addr); to != nil && err == nil {
@@ -96,6 +113,9 @@ func (p *port) DialAddressTimeout(a memberlist.Address, _ time.Duration) (net.Co
 	if to == nil {
 		return nil, errors.New("connection refused")
 	}
+	p.air.mu.Lock()
+	p.air.sent.connections++
+	p.air.mu.Unlock()
 	near, far := net.Pipe()
 	to.streams <- far
 	return near, nil

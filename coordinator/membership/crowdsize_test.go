@@ -2,4 +2,4 @@
 
 package membership
 
-const crowdSize = 200
+const usualCrowd = 200
