@@ -57,6 +57,10 @@ type API struct {
 	Rewrite func(dst []byte, from int) []byte
 	// Defaults are the body's other fields and their defaults, which the plan can override.
 	Defaults map[string]any
+	// Template is the template of the whole body, of which the plan gives no other fields. Empty: there is none.
+	Template string
+	// Check returns an error if the events of an answer lack what the API's answers must have. Nil: nothing is checked.
+	Check func(events [][]byte) error
 	// Options is the field of the object that holds the fields below. Empty: the body itself holds them.
 	Options string
 	// Reserved maps fields of Options that a plan cannot give to the reason.
@@ -107,6 +111,8 @@ const (
 	ServerSentEvents Framing = iota
 	// EventStream is AWS's binary encoding, application/vnd.amazon.eventstream.
 	EventStream
+	// JSONLines are JSON values, one on each line.
+	JSONLines
 )
 
 // Event is one event of a stream, or a whole answer.

@@ -67,10 +67,10 @@ var shapes = map[string]func(*config.Frames){
 	"CRLF":          func(f *config.Frames) { f.CRLF = true },
 }
 
-// streaming returns the names of the APIs that have streams.
+// streaming returns the names of the APIs that have streams of their own.
 func streaming() (names []string) {
 	for _, a := range registry.All {
-		if !a.NoOutput {
+		if !a.NoOutput && a.Check == nil {
 			names = append(names, a.Name)
 		}
 	}

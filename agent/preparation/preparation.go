@@ -37,6 +37,8 @@ type Client interface {
 	TokenizeChat(ctx context.Context, endpoint int, text string) (api.Tokens, error)
 	// Measure sends a request and returns the length of its prompt by the server's usage.
 	Measure(ctx context.Context, endpoint int, text string) (uint64, error)
+	// Probe sends a request, and returns an error if the answer lacks what the plan says that it has.
+	Probe(ctx context.Context, endpoint int, text string) error
 	// Try sends a short request and returns what the server made of it.
 	Try(ctx context.Context, endpoint int, a stream.TrialRequest) (stream.TrialResult, error)
 }
@@ -80,7 +82,10 @@ func Find(
 	f := &finder{client: client, stage: stage, lines: lines, found: Found{Preparation: &spatev1.Preparation{}}}
 	f.server(ctx)
 	f.form()
-	if !f.api().NoOutput {
+	if err := f.probe(ctx); err != nil {
+		return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
+	}
+	if a := f.api(); !a.NoOutput && a.Template == "" {
 		f.output(ctx)
 	}
 	if err := f.lengths(ctx); err != nil {
@@ -125,6 +130,15 @@ func (f *finder) form() {
 	case !defaults.Streams(f.stage.GetTarget()):
 		f.note("Answers are requested in one piece (stream: false): TTFT, TPOT and ITL are not measured.")
 	}
+}
+
+// probe sends a short request if only an answer shows whether the plan describes the API correctly.
+func (f *finder) probe(ctx context.Context) error {
+	if f.api().Check == nil || f.unreachable {
+		return nil
+	}
+	f.countRequest()
+	return f.client.Probe(ctx, endpoint, trialText)
 }
 
 // api returns the target's API.

@@ -341,6 +341,8 @@ func (d *deaf) Tokenize(ctx context.Context, _ int, _ string) (api.Tokens, error
 func (d *deaf) TokenizeChat(ctx context.Context, _ int, _ string) (api.Tokens, error) {
 	return api.Tokens{}, d.wait(ctx)
 }
+func (d *deaf) Probe(ctx context.Context, _ int, _ string) error { return d.wait(ctx) }
+
 func (d *deaf) Try(ctx context.Context, _ int, _ stream.TrialRequest) (stream.TrialResult, error) {
 	return stream.TrialResult{}, d.wait(ctx)
 }

@@ -51,6 +51,8 @@ func (c *slowClient) Measure(ctx context.Context, _ int, text string) (uint64, e
 	return uint64(len(strings.Fields(text)) + strings.Count(text, "q")), c.wait(ctx)
 }
 
+func (c *slowClient) Probe(ctx context.Context, _ int, _ string) error { return c.wait(ctx) }
+
 func (c *slowClient) Try(ctx context.Context, _ int, a stream.TrialRequest) (stream.TrialResult, error) {
 	return stream.TrialResult{Output: uint64(a.Tokens)}, c.wait(ctx)
 }

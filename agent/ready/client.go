@@ -63,7 +63,8 @@ func (s *Stage) clientConfig(secrets map[string]string) (stream.Config, error) {
 	connection.Sources, connection.Pins = s.limits.Sources, s.pins
 	return stream.Config{
 		Endpoints: t.GetEndpoints(), API: t.GetApi(), Prompts: t.GetPrompts(), Whole: !defaults.Streams(t),
-		Model: t.GetModel(), APIKey: key, Headers: headers,
+		Template: defaults.Template(t),
+		Model:    t.GetModel(), APIKey: key, Headers: headers,
 		Body:              t.GetBody().AsMap(),
 		ConnectTimeout:    t.GetConnectTimeout().AsDuration(),
 		RequestTimeout:    t.GetRequestTimeout().AsDuration(),

@@ -13,6 +13,7 @@ import (
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/bodies"
+	"github.com/spate-load/spate/api/template"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
@@ -42,7 +43,7 @@ type Client struct {
 // New returns a client for a target. It opens no connection. Errors name what is wrong with the Config. The caller
 // closes the client.
 func New(config Config) (*Client, error) {
-	d, err := bodies.DialectOf(config.API, config.Prompts, config.Whole)
+	d, err := dialectOf(config)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +78,14 @@ func New(config Config) (*Client, error) {
 	}
 	c.send = c.pool.RoundTrip
 	return c, nil
+}
+
+// dialectOf returns the dialect of a target.
+func dialectOf(c Config) (*bodies.Dialect, error) {
+	if c.API == template.Name {
+		return bodies.Of(template.New(c.Template), c.Prompts, c.Whole)
+	}
+	return bodies.DialectOf(c.API, c.Prompts, c.Whole)
 }
 
 // writeBodies encodes the parts that all bodies share.

@@ -179,7 +179,7 @@ func (x *exchange) wholeComes(contentType string) bool {
 	if x.api.Whole {
 		return !strings.Contains(contentType, "event-stream")
 	}
-	return strings.Contains(contentType, "json")
+	return strings.Contains(contentType, "json") && x.api.Framing != api.JSONLines
 }
 
 // refusal handles a response with a status other than 200.

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/wire"
+	"github.com/spate-load/spate/api/template"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -34,6 +35,8 @@ type Config struct {
 	Endpoints []string
 	// API of the endpoints: one of registry.Names. Empty: "chat".
 	API string
+	// What the plan says about the API, if it is template.Name.
+	Template template.Spec
 	// Form of the prompts: "token_ids" or "text". Empty: the API's default, "token_ids" for completions and sglang. tgi
 	// and triton accept only "text". APIs whose prompts are messages ignore it.
 	Prompts string

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/spate-load/spate/agent/stream/events"
 	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/bodies"
@@ -64,6 +65,49 @@ func (c *Client) Try(ctx context.Context, endpoint int, a TrialRequest) (TrialRe
 		t.Software[i] = c.secrets.Clean(name)
 	}
 	return t, nil
+}
+
+// Probe sends a request with a text to an endpoint, and returns an error if its answer lacks what the API's answers
+// must have. It does nothing for an API that names nothing. It blocks for at most 10 s.
+func (c *Client) Probe(ctx context.Context, endpoint int, text string) error {
+	if c.dialect.Check == nil {
+		return nil
+	}
+	u := c.endpoints[endpoint]
+	prompt, err := c.promptOf(text)
+	if err != nil {
+		return c.unusable(u.Path, err.Error())
+	}
+	body := c.AppendBody(nil, probeTokens, func(dst []byte) []byte { return append(dst, prompt...) })
+	_, data, err := c.fetch(ctx, c.callRequest(u, c.headers, body))
+	if err != nil {
+		return err
+	}
+	if err := c.dialect.Check(c.eventsOf(data)); err != nil {
+		return c.unusable(u.Path, fmt.Sprintf("%v in the answer %s", err, excerpt(data)))
+	}
+	return nil
+}
+
+// probeTokens is the number of output tokens that Probe asks for.
+const probeTokens = 8
+
+// eventsOf divides a whole response into its events.
+func (c *Client) eventsOf(data []byte) (all [][]byte) {
+	if c.dialect.Whole {
+		return [][]byte{data}
+	}
+	var r events.Reader
+	r.Reset(c.dialect.Framing)
+	r.Attach(data)
+	defer r.Detach()
+	for event, ok := r.Next(); ok; event, ok = r.Next() {
+		all = append(all, bytes.Clone(event))
+	}
+	if event, ok := r.Last(); ok {
+		all = append(all, bytes.Clone(event))
+	}
+	return all
 }
 
 // trialBody writes the body of a trial request.

@@ -19,6 +19,7 @@ type slot int
 const (
 	noSlot slot = iota
 	promptSlot
+	textSlot // the prompt without its quotes
 	lengthSlot
 )
 
@@ -41,6 +42,9 @@ type Options struct {
 // New encodes the default body of an API, overridden by the plan's fields. It fails if the plan gives the prompt, or a
 // value that is not JSON.
 func New(t *Dialect, model string, fields map[string]any, options Options) (Body, error) {
+	if t.Template != "" {
+		return Template(t.Template, model)
+	}
 	body := t.body(model, fields, options.Exact)
 	requestRunningUsage(body, options.Running)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -174,7 +178,7 @@ func (t *Dialect) CountFields(fields map[string]any) map[string]any {
 	if t.StreamField() {
 		body["stream"] = false
 	}
-	if t.NoOutput {
+	if t.NoOutput || t.Template != "" {
 		return body
 	}
 	one := t.MaxFields[0]
@@ -265,6 +269,11 @@ func (t Body) Append(
 			if rewrite != nil {
 				dst = rewrite(dst, from)
 			}
+		case textSlot:
+			from := len(dst)
+			dst = prompt(dst)
+			copy(dst[from:], dst[from+1:len(dst)-1])
+			dst = dst[:len(dst)-2]
 		case lengthSlot:
 			dst = strconv.AppendUint(dst, uint64(osl), 10)
 		}

@@ -23,6 +23,11 @@ func DialectOf(name, prompts string, whole bool) (*Dialect, error) {
 	if !known {
 		return nil, fmt.Errorf("unknown api %q: use one of %s", name, strings.Join(registry.Names(), ", "))
 	}
+	return Of(a, prompts, whole)
+}
+
+// Of is DialectOf for an API.
+func Of(a *api.API, prompts string, whole bool) (*Dialect, error) {
 	if whole {
 		a = a.InOnePiece()
 	}
@@ -42,7 +47,7 @@ func DialectOf(name, prompts string, whole bool) (*Dialect, error) {
 	}
 	var takes bool
 	if d.Prompt, takes = a.Prompt(form); !takes {
-		return nil, fmt.Errorf("prompts %q are not supported by api %q, which takes only text", prompts, name)
+		return nil, fmt.Errorf("prompts %q are not supported by api %q, which takes only text", prompts, a.Name)
 	}
 	return d, nil
 }

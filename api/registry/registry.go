@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/api/openai"
 	"github.com/spate-load/spate/api/pooling"
 	"github.com/spate-load/spate/api/sglang"
+	"github.com/spate-load/spate/api/template"
 	"github.com/spate-load/spate/api/tgi"
 	"github.com/spate-load/spate/api/triton"
 )
@@ -32,6 +33,7 @@ var All = []*api.API{
 	&pooling.Rerank,
 	&pooling.CohereRerank,
 	&pooling.Score,
+	template.Any,
 }
 
 // Find returns the API with a name in plans. Empty: the default one. False: there is none with that name.

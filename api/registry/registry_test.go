@@ -16,6 +16,9 @@ import (
 // Each API says what a request needs, under a name of its own.
 func TestEachAPIIsComplete(t *testing.T) {
 	for i, a := range All {
+		if a.Check != nil {
+			continue // a plan describes it
+		}
 		if a.Name == "" || a.Path == "" || a.Parse == nil || len(a.Prompts) == 0 ||
 			len(a.MaxFields) == 0 && !a.NoOutput {
 			t.Errorf("%q lacks a name, a path, a parser, prompts or the field for the length", a.Name)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/registry"
+	"github.com/spate-load/spate/api/template"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
@@ -21,7 +22,10 @@ func API(t *spatev1.Target) *api.API {
 	switch {
 	case !known:
 		return registry.All[0]
-	case !Streams(t):
+	case a.Name == template.Name:
+		a = template.New(Template(t))
+	}
+	if !Streams(t) {
 		return a.InOnePiece()
 	}
 	return a
@@ -29,10 +33,23 @@ func API(t *spatev1.Target) *api.API {
 
 // Streams reports whether a target's answers are requested as streams.
 func Streams(t *spatev1.Target) bool {
+	if t.GetApi() == template.Name {
+		return t.GetTemplate().GetStream() == template.SSE || t.GetTemplate().GetStream() == template.Lines
+	}
 	if a, known := registry.Find(t.GetApi()); known && a.NoOutput {
 		return false
 	}
 	return t.Stream == nil || t.GetStream() //nolint:protogetter // whether it is given is what counts
+}
+
+// Template returns what a target says about the API template.
+func Template(t *spatev1.Target) template.Spec {
+	s := t.GetTemplate()
+	return template.Spec{
+		Path: s.GetPath(), Body: s.GetBody(), Stream: s.GetStream(), Text: s.GetText(), Finish: s.GetFinish(),
+		Error: s.GetError(), InputTokens: s.GetInputTokens(), OutputTokens: s.GetOutputTokens(),
+		CachedTokens: s.GetCachedTokens(),
+	}
 }
 
 // SendsTokenIDs reports whether a target's prompts are token IDs.

@@ -58,7 +58,7 @@ func fieldsOf(a *api.API) (body, options map[string]string) {
 	for _, name := range a.PromptFields() {
 		body[name] = workloadsPrompt
 	}
-	if a.NoOutput {
+	if len(a.MaxFields) == 0 {
 		delete(body, "max_tokens") // it may mean something else
 		return body, nil
 	}

@@ -123,6 +123,8 @@ var words = map[string]string{
 	"targets.server_metrics.urls":     "must be a URL like http://localhost:8000/metrics",
 	"targets.server_metrics.gpu_urls": "must be a URL like http://localhost:9400/metrics",
 	"targets.server_metrics.names":    "must be the name of a metric, or its start and *",
+	"targets.template.path":           "must start with /, for example /api/generate",
+	"targets.template.body":           "must be a Go template that makes JSON",
 	"targets.tokenizer":               "must be auto, words, server, usage or file:PATH",
 	"targets.api_key":                 "must say where the key is found, env:NAME or file:PATH; never write the key itself into a plan",
 	`regions[""]`:                     "must not be empty",

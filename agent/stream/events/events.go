@@ -22,6 +22,7 @@ type Reader struct {
 	named    bool   // the current event is named "error"
 	Failed   bool   // the event returned last is an error, by its name or its message's type
 	binary   bool   // the stream has AWS's binary encoding: see nextMessage
+	plain    bool   // each line that is not empty is an event
 	Name     []byte // type of the event returned last, in a binary stream
 	attached bool
 	Err      error // what is wrong with the stream; nothing more is returned
@@ -48,7 +49,8 @@ var ErrFrameTooLong = fmt.Errorf("a frame is longer than %d bytes", FrameLimit)
 
 // Reset prepares for another stream.
 func (e *Reader) Reset(f api.Framing) {
-	*e = Reader{buf: e.buf, joined: e.joined[:0], limit: FrameLimit, binary: f == api.EventStream}
+	*e = Reader{buf: e.buf, joined: e.joined[:0], limit: FrameLimit, binary: f == api.EventStream,
+		plain: f == api.JSONLines}
 	if len(e.buf) > pooledSpace {
 		Recycle(e.buf)
 		e.buf = nil
@@ -85,7 +87,7 @@ func (e *Reader) Space() []byte {
 // returns that line's data. False: p is not such an event, or an earlier event is incomplete.
 func (e *Reader) SingleEvent(p []byte) ([]byte, bool) {
 	const begin, end = "data: ", "\n\n"
-	if !e.begun || e.binary || e.named || e.lines > 0 || e.line != e.end || len(p) <= len(begin)+len(end) ||
+	if !e.begun || e.binary || e.plain || e.named || e.lines > 0 || e.line != e.end || len(p) <= len(begin)+len(end) ||
 		string(p[:len(begin)]) != begin || string(p[len(p)-len(end):]) != end {
 		return nil, false
 	}
@@ -154,6 +156,9 @@ func (e *Reader) Next() ([]byte, bool) {
 		if !ok {
 			return nil, false
 		}
+		if len(line) > 0 && e.plain {
+			return line, true
+		}
 		if len(line) > 0 {
 			e.field(line)
 		} else if data := e.dispatch(); len(data) > 0 {
@@ -171,6 +176,9 @@ func (e *Reader) Last() ([]byte, bool) {
 	if e.Err == nil && e.line < e.end {
 		line := e.strip(e.buf[e.line:e.end])
 		e.line, e.scan, e.stop = e.end, e.end, e.end
+		if e.plain {
+			return line, len(line) > 0
+		}
 		if len(line) > 0 {
 			e.field(line)
 		}

@@ -583,6 +583,8 @@ type Target struct {
 	Stream *bool `protobuf:"varint,26,opt,name=stream,proto3,oneof" json:"stream,omitempty"`
 	// What the target costs for an hour, in dollars, all of its endpoints together. 0 (default): not known.
 	CostPerHour float64 `protobuf:"fixed64,24,opt,name=cost_per_hour,json=costPerHour,proto3" json:"cost_per_hour,omitempty"`
+	// What requests and answers look like, with api: template.
+	Template *Template `protobuf:"bytes,27,opt,name=template,proto3" json:"template,omitempty"`
 	// Where to find endpoints and servers' metrics in a Kubernetes cluster. `spate run` asks kubectl before anything
 	// starts, and writes what it found into the run's plan. If the target has endpoints, these are used.
 	Kubernetes    *KubernetesTarget `protobuf:"bytes,30,opt,name=kubernetes,proto3" json:"kubernetes,omitempty"`
@@ -802,6 +804,13 @@ func (x *Target) GetCostPerHour() float64 {
 	return 0
 }
 
+func (x *Target) GetTemplate() *Template {
+	if x != nil {
+		return x.Template
+	}
+	return nil
+}
+
 func (x *Target) GetKubernetes() *KubernetesTarget {
 	if x != nil {
 		return x.Kubernetes
@@ -913,6 +922,125 @@ func (x *KubernetesTarget) GetRoleLabel() string {
 	return ""
 }
 
+// Template describes the API of a target: the body of requests, and where answers have what. Paths are those of gjson
+// (https://github.com/tidwall/gjson), such as "choices.0.delta.content".
+type Template struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Path of requests, after the endpoint's base URL. MODEL in it stands for the model's name.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Body of requests: a Go template that makes JSON of {{.Model}}, {{.Prompt}}, {{.Text}} and {{.OSL}}.
+	Body string `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
+	// How answers are streamed: "sse" (server-sent events), "lines" (a JSON value on each line) or "none" (default).
+	Stream string `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`
+	// Path of the text of a token, in each event or in the whole answer. Empty: answers have no tokens.
+	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// Path of the finish reason. Empty: only the end of the response ends a stream.
+	Finish string `protobuf:"bytes,5,opt,name=finish,proto3" json:"finish,omitempty"`
+	// Path of the number of prompt tokens. Empty: answers do not have it.
+	InputTokens string `protobuf:"bytes,6,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	// Path of the number of output tokens. Empty: answers do not have it.
+	OutputTokens string `protobuf:"bytes,7,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	// Path of the number of prompt tokens from a prefix cache. Empty: answers do not have it.
+	CachedTokens string `protobuf:"bytes,8,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
+	// Path of an error in an answer with status 200. Empty: there are none.
+	Error         string `protobuf:"bytes,9,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Template) Reset() {
+	*x = Template{}
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Template) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Template) ProtoMessage() {}
+
+func (x *Template) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Template.ProtoReflect.Descriptor instead.
+func (*Template) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Template) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Template) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+func (x *Template) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *Template) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Template) GetFinish() string {
+	if x != nil {
+		return x.Finish
+	}
+	return ""
+}
+
+func (x *Template) GetInputTokens() string {
+	if x != nil {
+		return x.InputTokens
+	}
+	return ""
+}
+
+func (x *Template) GetOutputTokens() string {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return ""
+}
+
+func (x *Template) GetCachedTokens() string {
+	if x != nil {
+		return x.CachedTokens
+	}
+	return ""
+}
+
+func (x *Template) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Connection configures connections to a target.
 type Connection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -943,7 +1071,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1083,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1096,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Connection) GetReuse() string {
@@ -1058,7 +1186,7 @@ type ServerMetrics struct {
 
 func (x *ServerMetrics) Reset() {
 	*x = ServerMetrics{}
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1198,7 @@ func (x *ServerMetrics) String() string {
 func (*ServerMetrics) ProtoMessage() {}
 
 func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1211,7 @@ func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMetrics.ProtoReflect.Descriptor instead.
 func (*ServerMetrics) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ServerMetrics) GetUrls() []string {
@@ -1217,7 +1345,7 @@ type SimulatedTarget struct {
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1357,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1370,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -1538,7 +1666,7 @@ type Workload struct {
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1678,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1691,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Workload) GetName() string {
@@ -1745,7 +1873,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1885,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1898,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -1847,7 +1975,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +1987,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2000,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -1963,7 +2091,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2103,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2116,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -2023,7 +2151,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2035,7 +2163,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2048,7 +2176,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -2092,7 +2220,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2232,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2245,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -2149,7 +2277,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2289,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2302,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -2216,7 +2344,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2228,7 +2356,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2241,7 +2369,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -2292,7 +2420,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2432,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2445,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FileContent) GetPath() string {
@@ -2372,7 +2500,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2384,7 +2512,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2397,7 +2525,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -2447,7 +2575,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2587,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2600,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -2545,7 +2673,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +2685,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +2698,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -2600,7 +2728,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2740,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2753,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -2710,7 +2838,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2722,7 +2850,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2735,7 +2863,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -2936,7 +3064,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2948,7 +3076,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2961,7 +3089,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -3004,7 +3132,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3016,7 +3144,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3029,7 +3157,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -3086,7 +3214,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3098,7 +3226,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3111,7 +3239,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -3160,7 +3288,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3172,7 +3300,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3185,7 +3313,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -3208,7 +3336,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3220,7 +3348,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3233,7 +3361,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -3274,7 +3402,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +3414,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +3427,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -3357,7 +3485,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3369,7 +3497,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3382,7 +3510,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -3415,7 +3543,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3427,7 +3555,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3440,7 +3568,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -3479,7 +3607,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3491,7 +3619,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3504,7 +3632,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Limit) GetMetric() string {
@@ -3543,7 +3671,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3555,7 +3683,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3568,7 +3696,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -3609,7 +3737,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3621,7 +3749,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3634,7 +3762,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Precision) GetMetric() string {
@@ -3708,7 +3836,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3720,7 +3848,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3733,7 +3861,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -3869,7 +3997,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3881,7 +4009,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3894,7 +4022,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -3952,7 +4080,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3964,7 +4092,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3977,7 +4105,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -4010,7 +4138,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4150,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4035,7 +4163,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -4119,7 +4247,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4131,7 +4259,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4144,7 +4272,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -4357,7 +4485,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e\"=\n" +
 	"\n" +
 	"Simulation\x12/\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xee\r\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\x9e\x0e\n" +
 	"\x06Target\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$R\x04name\x12u\n" +
 	"\tendpoints\x18\x02 \x03(\tBW\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])R\tendpoints\x127\n" +
@@ -4393,7 +4521,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06labels\x18\x17 \x03(\v2\x1c.spate.v1.Target.LabelsEntryB\x17\xbaH\x14\x9a\x01\x11\x10@\"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x02R\x06labels\x12\x1a\n" +
 	"\bbaseline\x18\x19 \x01(\bR\bbaseline\x12\x1b\n" +
 	"\x06stream\x18\x1a \x01(\bH\x00R\x06stream\x88\x01\x01\x12=\n" +
-	"\rcost_per_hour\x18\x18 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\vcostPerHour\x12:\n" +
+	"\rcost_per_hour\x18\x18 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\vcostPerHour\x12.\n" +
+	"\btemplate\x18\x1b \x01(\v2\x12.spate.v1.TemplateR\btemplate\x12:\n" +
 	"\n" +
 	"kubernetes\x18\x1e \x01(\v2\x1a.spate.v1.KubernetesTargetR\n" +
 	"kubernetes\x1a:\n" +
@@ -4412,7 +4541,17 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x10metrics_selector\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x0fmetricsSelector\x12,\n" +
 	"\fmetrics_port\x18\x06 \x01(\rB\t\xbaH\x06*\x04\x18\xff\xff\x03R\vmetricsPort\x12'\n" +
 	"\n" +
-	"role_label\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xbd\x02R\troleLabel\"\x98\x04\n" +
+	"role_label\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xbd\x02R\troleLabel\"\xeb\x02\n" +
+	"\bTemplate\x12\x1f\n" +
+	"\x04path\x18\x01 \x01(\tB\v\xbaH\br\x06\x18\x80\b:\x01/R\x04path\x12\x1f\n" +
+	"\x04body\x18\x02 \x01(\tB\v\xbaH\br\x06\x10\x01\x18\x80\x80\x04R\x04body\x122\n" +
+	"\x06stream\x18\x03 \x01(\tB\x1a\xbaH\x17\xd8\x01\x01r\x12R\x03sseR\x05linesR\x04noneR\x06stream\x12\x1c\n" +
+	"\x04text\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x04text\x12 \n" +
+	"\x06finish\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06finish\x12+\n" +
+	"\finput_tokens\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\vinputTokens\x12-\n" +
+	"\routput_tokens\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\foutputTokens\x12-\n" +
+	"\rcached_tokens\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\fcachedTokens\x12\x1e\n" +
+	"\x05error\x18\t \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x05error\"\x98\x04\n" +
 	"\n" +
 	"Connection\x12)\n" +
 	"\x05reuse\x18\x01 \x01(\tB\x13\xbaH\x10\xd8\x01\x01r\vR\x04keepR\x03newR\x05reuse\x12$\n" +
@@ -4761,7 +4900,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
@@ -4771,156 +4910,158 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*Simulation)(nil),          // 5: spate.v1.Simulation
 	(*Target)(nil),              // 6: spate.v1.Target
 	(*KubernetesTarget)(nil),    // 7: spate.v1.KubernetesTarget
-	(*Connection)(nil),          // 8: spate.v1.Connection
-	(*ServerMetrics)(nil),       // 9: spate.v1.ServerMetrics
-	(*SimulatedTarget)(nil),     // 10: spate.v1.SimulatedTarget
-	(*Workload)(nil),            // 11: spate.v1.Workload
-	(*RandomContent)(nil),       // 12: spate.v1.RandomContent
-	(*Lengths)(nil),             // 13: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 14: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 15: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 16: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 17: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 18: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 19: spate.v1.FileContent
-	(*TraceContent)(nil),        // 20: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 21: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 22: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 23: spate.v1.ThinkTime
-	(*Load)(nil),                // 24: spate.v1.Load
-	(*Warmup)(nil),              // 25: spate.v1.Warmup
-	(*Range)(nil),               // 26: spate.v1.Range
-	(*Phase)(nil),               // 27: spate.v1.Phase
-	(*Replay)(nil),              // 28: spate.v1.Replay
-	(*Sweep)(nil),               // 29: spate.v1.Sweep
-	(*Search)(nil),              // 30: spate.v1.Search
-	(*Bounds)(nil),              // 31: spate.v1.Bounds
-	(*Objectives)(nil),          // 32: spate.v1.Objectives
-	(*Limit)(nil),               // 33: spate.v1.Limit
-	(*Abort)(nil),               // 34: spate.v1.Abort
-	(*Precision)(nil),           // 35: spate.v1.Precision
-	(*Stage)(nil),               // 36: spate.v1.Stage
-	(*Dataset)(nil),             // 37: spate.v1.Dataset
-	(*Lexicon)(nil),             // 38: spate.v1.Lexicon
-	(*Probe)(nil),               // 39: spate.v1.Probe
-	(*LoadPoint)(nil),           // 40: spate.v1.LoadPoint
-	nil,                         // 41: spate.v1.Plan.RegionsEntry
-	nil,                         // 42: spate.v1.AgentSelector.LabelsEntry
-	nil,                         // 43: spate.v1.Target.HeadersEntry
-	nil,                         // 44: spate.v1.Target.LabelsEntry
-	nil,                         // 45: spate.v1.ServerMetrics.RolesEntry
-	nil,                         // 46: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 47: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 48: google.protobuf.Struct
+	(*Template)(nil),            // 8: spate.v1.Template
+	(*Connection)(nil),          // 9: spate.v1.Connection
+	(*ServerMetrics)(nil),       // 10: spate.v1.ServerMetrics
+	(*SimulatedTarget)(nil),     // 11: spate.v1.SimulatedTarget
+	(*Workload)(nil),            // 12: spate.v1.Workload
+	(*RandomContent)(nil),       // 13: spate.v1.RandomContent
+	(*Lengths)(nil),             // 14: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 15: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 16: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 17: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 18: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 19: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 20: spate.v1.FileContent
+	(*TraceContent)(nil),        // 21: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 22: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 23: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 24: spate.v1.ThinkTime
+	(*Load)(nil),                // 25: spate.v1.Load
+	(*Warmup)(nil),              // 26: spate.v1.Warmup
+	(*Range)(nil),               // 27: spate.v1.Range
+	(*Phase)(nil),               // 28: spate.v1.Phase
+	(*Replay)(nil),              // 29: spate.v1.Replay
+	(*Sweep)(nil),               // 30: spate.v1.Sweep
+	(*Search)(nil),              // 31: spate.v1.Search
+	(*Bounds)(nil),              // 32: spate.v1.Bounds
+	(*Objectives)(nil),          // 33: spate.v1.Objectives
+	(*Limit)(nil),               // 34: spate.v1.Limit
+	(*Abort)(nil),               // 35: spate.v1.Abort
+	(*Precision)(nil),           // 36: spate.v1.Precision
+	(*Stage)(nil),               // 37: spate.v1.Stage
+	(*Dataset)(nil),             // 38: spate.v1.Dataset
+	(*Lexicon)(nil),             // 39: spate.v1.Lexicon
+	(*Probe)(nil),               // 40: spate.v1.Probe
+	(*LoadPoint)(nil),           // 41: spate.v1.LoadPoint
+	nil,                         // 42: spate.v1.Plan.RegionsEntry
+	nil,                         // 43: spate.v1.AgentSelector.LabelsEntry
+	nil,                         // 44: spate.v1.Target.HeadersEntry
+	nil,                         // 45: spate.v1.Target.LabelsEntry
+	nil,                         // 46: spate.v1.ServerMetrics.RolesEntry
+	nil,                         // 47: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 48: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 49: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	11,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	24,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	47,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	12,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	25,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	48,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	47,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	48,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	41,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	42,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	3,   // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
 	2,   // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	1,   // 10: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	42,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	47,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	47,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	47,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
-	10,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	43,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	48,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	47,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	47,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	47,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	47,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
-	8,   // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
-	9,   // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	44,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
-	7,   // 25: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	45,  // 26: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	47,  // 27: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	47,  // 28: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	47,  // 29: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	47,  // 30: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	47,  // 31: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	47,  // 32: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	12,  // 33: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	18,  // 34: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	19,  // 35: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	19,  // 36: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	20,  // 37: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	20,  // 38: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	20,  // 39: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	21,  // 40: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	13,  // 41: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	13,  // 42: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	17,  // 43: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	14,  // 44: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	15,  // 45: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	15,  // 46: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	16,  // 47: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	22,  // 48: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	13,  // 49: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	13,  // 50: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	13,  // 51: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	22,  // 52: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	23,  // 53: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	47,  // 54: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	47,  // 55: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	25,  // 56: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	26,  // 57: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	26,  // 58: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	23,  // 59: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	27,  // 60: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	27,  // 61: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	28,  // 62: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	29,  // 63: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	30,  // 64: spate.v1.Load.search:type_name -> spate.v1.Search
-	47,  // 65: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	34,  // 66: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	35,  // 67: spate.v1.Load.until:type_name -> spate.v1.Precision
-	47,  // 68: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	47,  // 69: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	47,  // 70: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	47,  // 71: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	31,  // 72: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	31,  // 73: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	32,  // 74: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	33,  // 75: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	47,  // 76: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	47,  // 77: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 78: spate.v1.Stage.target:type_name -> spate.v1.Target
-	11,  // 79: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	40,  // 80: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	47,  // 81: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 82: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	47,  // 83: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	37,  // 84: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	38,  // 85: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	39,  // 86: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	46,  // 87: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 88: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 89: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	47,  // 90: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	47,  // 91: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	47,  // 92: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	23,  // 93: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	27,  // 94: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	47,  // 95: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	47,  // 96: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	34,  // 97: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	35,  // 98: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	30,  // 99: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	29,  // 100: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	47,  // 101: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	102, // [102:102] is the sub-list for method output_type
-	102, // [102:102] is the sub-list for method input_type
-	102, // [102:102] is the sub-list for extension type_name
-	102, // [102:102] is the sub-list for extension extendee
-	0,   // [0:102] is the sub-list for field type_name
+	43,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	48,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	48,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	48,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	11,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	44,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	49,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	48,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	48,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	48,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	48,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	9,   // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
+	10,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
+	45,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	8,   // 25: spate.v1.Target.template:type_name -> spate.v1.Template
+	7,   // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
+	46,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	48,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	48,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	48,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	48,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	48,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	48,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	13,  // 34: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	19,  // 35: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	20,  // 36: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	20,  // 37: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	21,  // 38: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	21,  // 39: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	21,  // 40: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	22,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	14,  // 42: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	14,  // 43: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	18,  // 44: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	15,  // 45: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	16,  // 46: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	16,  // 47: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	17,  // 48: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	23,  // 49: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	14,  // 50: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	14,  // 51: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	14,  // 52: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	23,  // 53: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	24,  // 54: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	48,  // 55: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	48,  // 56: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	26,  // 57: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	27,  // 58: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	27,  // 59: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	24,  // 60: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	28,  // 61: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	28,  // 62: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	29,  // 63: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	30,  // 64: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	31,  // 65: spate.v1.Load.search:type_name -> spate.v1.Search
+	48,  // 66: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	35,  // 67: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	36,  // 68: spate.v1.Load.until:type_name -> spate.v1.Precision
+	48,  // 69: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	48,  // 70: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	48,  // 71: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	48,  // 72: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	32,  // 73: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	32,  // 74: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	33,  // 75: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	34,  // 76: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	48,  // 77: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	48,  // 78: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 79: spate.v1.Stage.target:type_name -> spate.v1.Target
+	12,  // 80: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	41,  // 81: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	48,  // 82: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 83: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	48,  // 84: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	38,  // 85: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	39,  // 86: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	40,  // 87: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	47,  // 88: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 89: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 90: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	48,  // 91: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	48,  // 92: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	48,  // 93: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	24,  // 94: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	28,  // 95: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	48,  // 96: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	48,  // 97: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	35,  // 98: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	36,  // 99: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	31,  // 100: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	30,  // 101: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	48,  // 102: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	103, // [103:103] is the sub-list for method output_type
+	103, // [103:103] is the sub-list for method input_type
+	103, // [103:103] is the sub-list for extension type_name
+	103, // [103:103] is the sub-list for extension extendee
+	0,   // [0:103] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -4930,7 +5071,7 @@ func file_spate_v1_plan_proto_init() {
 	}
 	file_spate_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[11].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[12].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),
 		(*Workload_Sharegpt)(nil),
@@ -4940,25 +5081,25 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_Azure)(nil),
 		(*Workload_Sessions)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[13].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[14].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[19].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[20].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[24].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[34].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

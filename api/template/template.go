@@ -1,0 +1,102 @@
+// Package template is an API that a plan describes: the body of its requests as a Go template, and the paths at which
+// its answers have their text, their usage and their errors.
+package template
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/jsonscan"
+	"github.com/spate-load/spate/workload"
+)
+
+// Name of the API in plans.
+const Name = "template"
+
+// Framings of streams in plans.
+const (
+	SSE   = "sse"
+	Lines = "lines"
+)
+
+// Spec is what a plan says about the API. Paths are those of gjson; empty: answers do not have it.
+type Spec struct {
+	// Path of requests, and the template of their body.
+	Path, Body string
+	// Stream is how answers are divided into events: SSE, Lines, or else not at all.
+	Stream string
+	// Text is the path of a token's text. Finish is that of the finish reason, Error that of an error.
+	Text, Finish, Error string
+	// InputTokens, OutputTokens and CachedTokens are the paths of the usage.
+	InputTokens, OutputTokens, CachedTokens string
+}
+
+// Any stands for all APIs of this kind, where only the name counts.
+var Any = New(Spec{Text: "text"})
+
+// New returns the API that a plan describes.
+func New(s Spec) *api.API {
+	a := &api.API{
+		Name: Name, Path: s.Path, Template: s.Body, Prompts: []api.Prompt{{Form: workload.Text, Field: "prompt"}},
+		NoOutput: s.Text == "", NoEndMark: s.Finish == "", Uncounted: s.InputTokens == "", Parse: s.parse, Check: s.check,
+	}
+	if s.Stream == Lines {
+		a.Framing, a.Headers = api.JSONLines, map[string]string{"Accept": "application/x-ndjson"}
+	}
+	return a
+}
+
+// parse reads one event, or a whole answer.
+func (s Spec) parse(e api.Event, f *api.Frame) error {
+	*f = api.Frame{}
+	if !gjson.ValidBytes(e.Data) {
+		return errors.New("it is not JSON")
+	}
+	if fault := raw(e.Data, s.Error); jsonscan.Filled(fault) {
+		f.Fail(nil, fault)
+		return nil
+	}
+	if s.Text == "" { // whatever it is, it is the answer
+		f.Token = true
+	} else if text := raw(e.Data, s.Text); len(text) > 0 && text[0] == '"' {
+		f.Chunk, f.Answer = true, jsonscan.Unquoted(text)
+		f.AddOutput(text, false)
+	}
+	f.Finish = jsonscan.StringBytes(raw(e.Data, s.Finish))
+	f.Closes = len(f.Finish) > 0
+	f.SetUsage(raw(e.Data, s.InputTokens), raw(e.Data, s.CachedTokens), raw(e.Data, s.OutputTokens))
+	return nil
+}
+
+// raw returns the JSON value at a path, nil if there is none.
+func raw(data []byte, path string) []byte {
+	if path == "" {
+		return nil
+	}
+	return []byte(gjson.GetBytes(data, path).Raw)
+}
+
+// check returns an error if a path finds nothing in any of an answer's events.
+func (s Spec) check(events [][]byte) error {
+	var missing []string
+	for _, field := range []struct{ name, path string }{
+		{"text", s.Text}, {"finish", s.Finish}, {"input_tokens", s.InputTokens}, {"output_tokens", s.OutputTokens},
+		{"cached_tokens", s.CachedTokens},
+	} {
+		found := field.path == ""
+		for _, event := range events {
+			found = found || gjson.GetBytes(event, field.path).Exists()
+		}
+		if !found {
+			missing = append(missing, fmt.Sprintf("template.%s: the path %q finds nothing", field.name, field.path))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(missing, "; "))
+}
