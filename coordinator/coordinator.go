@@ -26,7 +26,7 @@
 //	live.Latest           results for scrapes; not together with Coordinator.mu
 //	  live.Stages         look-ups of stages
 //	    merge.Stage       one merge
-//	  events.Log, writes.Queue, writes.Watched, sinks, membership.Cluster, each alone
+//	  events.Log, writes.Queue, writes.Watched, sinks, membership.Cluster, fleet.Cordons, each alone
 //
 // While the coordinator serves, nothing waits for the disk, the network or another goroutine with Coordinator.mu held:
 // agents whose heartbeats are not answered lose their leases. So a sink must not block in the methods that take points,
@@ -52,6 +52,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/coordinator/storage"
@@ -74,6 +75,7 @@ type Coordinator struct {
 	latest   live.Latest
 	datasets *transfer.Datasets
 	storage  *storage.Runs
+	cordons  fleet.Cordons
 	closing  chan struct{} // closed by Close: handlers return
 	once     sync.Once
 	workers  sync.WaitGroup // of runs in progress, and of write queues
@@ -342,6 +344,8 @@ type Stats struct {
 	WindowDelay time.Duration
 	// Agents counts the connected agents by health: "ready", "busy", "silent".
 	Agents map[string]int
+	// Cordoned is the number of agents, connected or not, that take no new runs.
+	Cordoned int
 	// Run is the id of the run in progress, empty without one.
 	Run string
 }
@@ -367,7 +371,7 @@ func (c *Coordinator) Stats() Stats {
 	for health, n := range agents {
 		s.Agents[strings.ToLower(strings.TrimPrefix(health.String(), "AGENT_HEALTH_"))] = n
 	}
-	s.Waiting = len(c.queue)
+	s.Waiting, s.Cordoned = len(c.queue), len(c.cordons.All())
 	if c.active != nil {
 		s.Run = c.active.id
 	}

@@ -148,6 +148,7 @@ func (c *Coordinator) beginNext() {
 	r.machine = lifecycle.New(c.machineConfig(r), r.id, r.submission.GetPlan(), now, wall)
 	c.active = r
 	c.feedAt(now, func(r *run, at clock.Instant) {
+		c.tellCordons(r, at)
 		for _, session := range c.sessions {
 			if session.heartbeat.GetLeaving() {
 				continue
@@ -159,6 +160,13 @@ func (c *Coordinator) beginNext() {
 		r.machine.Tick(at)
 	})
 	c.tellPlaces()
+}
+
+// tellCordons tells the machine of a run which agents take no new runs. c.mu is held.
+func (c *Coordinator) tellCordons(r *run, at clock.Instant) {
+	for name, cordon := range c.cordons.All() {
+		r.machine.Cordon(at, name, cordon)
+	}
 }
 
 // tellPlaces tells the followers of waiting runs how many runs come before theirs, whenever that changes. c.mu is held.

@@ -37,6 +37,9 @@ func (c *Coordinator) resumeRuns() error {
 	if c.cfg.Local {
 		return nil
 	}
+	if err := c.cordons.Load(c.cfg.DataDir); err != nil {
+		return fmt.Errorf("coordinator: %w", err)
+	}
 	defer func() { c.tidy(time.Now()) }() // only now is it known which runs continue
 	ids, err := c.storage.IDs()
 	if err != nil {
@@ -223,6 +226,7 @@ func (c *Coordinator) restore(l *leftover.Run, now clock.Instant, wall time.Time
 	c.feedAt(now, func(r *run, at clock.Instant) {
 		r.machine.Warn(at, l.GapNotice())
 		r.machine.Resume(at)
+		c.tellCordons(r, at)
 	})
 	return nil
 }

@@ -240,17 +240,78 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 
 // ListAgents lists the agents that have a control stream and the agents that only gossip has found.
 func (s runService) ListAgents(context.Context, *spatev1.ListAgentsRequest) (*spatev1.ListAgentsResponse, error) {
-	s.c.mu.Lock()
-	cluster := s.c.cluster
-	out := s.c.connected(clock.Now())
-	s.c.mu.Unlock()
-	if cluster != nil {
-		out = append(out, found(cluster.Members(), out)...)
-	}
+	out := s.c.agents()
 	slices.SortFunc(out, func(a, b *spatev1.AgentStatus) int {
 		return strings.Compare(a.GetAgent().GetName(), b.GetAgent().GetName())
 	})
 	return &spatev1.ListAgentsResponse{Agents: out}, nil
+}
+
+// agents describes the agents that have a session, that only gossip has found, or that are cordoned.
+func (c *Coordinator) agents() []*spatev1.AgentStatus {
+	c.mu.Lock()
+	cluster := c.cluster
+	out := c.connected(clock.Now())
+	c.mu.Unlock()
+	if cluster != nil {
+		out = append(out, found(cluster.Members(), out)...)
+	}
+	left := c.cordons.All()
+	for _, a := range out {
+		if name := a.GetAgent().GetName(); a.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_FOUND {
+			a.Cordon = left[name]
+		}
+		delete(left, a.GetAgent().GetName())
+	}
+	for name, cordon := range left {
+		out = append(out, &spatev1.AgentStatus{
+			Agent: &spatev1.AgentInfo{Name: name}, Health: spatev1.AgentHealth_AGENT_HEALTH_MISSING, Cordon: cordon,
+		})
+	}
+	return out
+}
+
+// CordonAgents changes which agents take runs. The change is durable when it answers.
+func (s runService) CordonAgents(
+	_ context.Context, q *spatev1.CordonAgentsRequest,
+) (*spatev1.CordonAgentsResponse, error) {
+	if s.c.cfg.Local {
+		return nil, status.Error(codes.FailedPrecondition, "the agents of a local run end with it")
+	}
+	if to := q.GetCordon(); len(q.GetAgents()) == 0 || to != spatev1.Cordon_CORDON_UNSPECIFIED &&
+		to != spatev1.Cordon_CORDON_CORDONED && to != spatev1.Cordon_CORDON_DRAINED {
+		return nil, status.Error(codes.InvalidArgument, "name agents, and cordon, drain or uncordon them")
+	}
+	known := map[string]bool{}
+	for _, a := range s.c.agents() {
+		known[a.GetAgent().GetName()] = true
+	}
+	for _, name := range q.GetAgents() {
+		if !known[name] {
+			return nil, status.Errorf(codes.NotFound, "there is no agent %.80q: nothing was changed", name)
+		}
+	}
+	if err := s.c.cordons.Set(q.GetAgents(), q.GetCordon()); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	s.c.log.Info("agents are cordoned, drained or uncordoned", "agents", q.GetAgents(), "to", q.GetCordon())
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.c.feed(func(r *run, at clock.Instant) { // what is said now: another call may have been faster
+		for _, name := range q.GetAgents() {
+			r.machine.Cordon(at, name, s.c.cordons.Of(name))
+		}
+	})
+	return &spatev1.CordonAgentsResponse{}, nil
+}
+
+// cordon returns whether an agent takes runs, and whether a drained one has handed its part over. c.mu is held.
+func (c *Coordinator) cordon(name string) spatev1.Cordon {
+	is := c.cordons.Of(name)
+	if is == spatev1.Cordon_CORDON_DRAINED && c.active != nil && !c.active.machine.Released(name) {
+		return spatev1.Cordon_CORDON_DRAINING
+	}
+	return is
 }
 
 // connected describes the agents that have a session. c.mu is held.
@@ -260,7 +321,7 @@ func (c *Coordinator) connected(now clock.Instant) []*spatev1.AgentStatus {
 		silent := now.Sub(s.heard)
 		out = append(out, &spatev1.AgentStatus{
 			Agent: proto.CloneOf(s.info), Health: c.health(name, silent), Heartbeat: proto.CloneOf(s.heartbeat),
-			SilentFor: durationOf(silent), Address: s.address,
+			SilentFor: durationOf(silent), Address: s.address, Cordon: c.cordon(name),
 		})
 	}
 	return out
@@ -280,7 +341,7 @@ func (c *Coordinator) health(name string, silent time.Duration) spatev1.AgentHea
 		return spatev1.AgentHealth_AGENT_HEALTH_SILENT
 	case c.sessions[name].heartbeat.GetLeaving():
 		return spatev1.AgentHealth_AGENT_HEALTH_LEAVING
-	case c.active != nil && c.active.machine.Busy(name):
+	case c.active != nil && c.active.machine.Busy(name) && c.cordon(name) != spatev1.Cordon_CORDON_DRAINED:
 		return spatev1.AgentHealth_AGENT_HEALTH_BUSY
 	}
 	return spatev1.AgentHealth_AGENT_HEALTH_READY

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -155,7 +156,14 @@ func TestGeneratedClient(t *testing.T) {
 	if _, err := c.RemoveRunWithResponse(t.Context(), "old"); err != nil {
 		t.Error(err)
 	}
-	if got := s.fake.called(); got != "stop live true submit submit remove old" {
+	_, err1 := c.CordonAgentWithResponse(t.Context(), "a")
+	_, err2 := c.DrainAgentWithResponse(t.Context(), "a")
+	_, err3 := c.UncordonAgentWithResponse(t.Context(), "a")
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Error(err)
+	}
+	if got := s.fake.called(); got != "stop live true submit submit remove old "+
+		"a CORDON_CORDONED a CORDON_DRAINED a CORDON_UNSPECIFIED" {
 		t.Errorf("called: %s", got)
 	}
 }

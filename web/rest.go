@@ -44,6 +44,9 @@ func (s *Server) api() []route {
 		{http.MethodGet, root + "/runs/{id}/files/{name}", s.getFile},
 		{http.MethodGet, root + "/queue", s.listQueue},
 		{http.MethodGet, root + "/agents", s.listAgents},
+		{http.MethodPost, root + "/agents/{name}/cordon", s.cordonAgent(spatev1.Cordon_CORDON_CORDONED)},
+		{http.MethodPost, root + "/agents/{name}/drain", s.cordonAgent(spatev1.Cordon_CORDON_DRAINED)},
+		{http.MethodPost, root + "/agents/{name}/uncordon", s.cordonAgent(spatev1.Cordon_CORDON_UNSPECIFIED)},
 		{http.MethodGet, root + "/comparison", s.getComparison},
 	}
 }
@@ -148,6 +151,15 @@ func waiting(runs []*spatev1.RunSummary) (queue []*spatev1.RunSummary) {
 
 func (s *Server) listAgents(w http.ResponseWriter, r *http.Request) {
 	answer(w)(s.runs.ListAgents(r.Context(), &spatev1.ListAgentsRequest{}))
+}
+
+// cordonAgent returns a handler that changes whether an agent takes runs.
+func (s *Server) cordonAgent(to spatev1.Cordon) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer(w)(s.runs.CordonAgents(r.Context(), &spatev1.CordonAgentsRequest{
+			Agents: []string{r.PathValue("name")}, Cordon: to,
+		}))
+	}
 }
 
 // format is that of all messages: what has its default value is written, what is not known is left out.

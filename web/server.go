@@ -23,6 +23,7 @@ type Runs interface {
 	ListRuns(context.Context, *spatev1.ListRunsRequest) (*spatev1.ListRunsResponse, error)
 	RemoveRun(context.Context, *spatev1.RemoveRunRequest) (*spatev1.RemoveRunResponse, error)
 	ListAgents(context.Context, *spatev1.ListAgentsRequest) (*spatev1.ListAgentsResponse, error)
+	CordonAgents(context.Context, *spatev1.CordonAgentsRequest) (*spatev1.CordonAgentsResponse, error)
 }
 
 // Config configures a Server.

@@ -75,6 +75,13 @@ func (f *fake) RemoveRun(ctx context.Context, q *spatev1.RemoveRunRequest) (*spa
 	return &spatev1.RemoveRunResponse{}, nil
 }
 
+func (f *fake) CordonAgents(
+	ctx context.Context, q *spatev1.CordonAgentsRequest,
+) (*spatev1.CordonAgentsResponse, error) {
+	f.note(ctx, fmt.Sprintf("%s %s", strings.Join(q.GetAgents(), ","), q.GetCordon()))
+	return &spatev1.CordonAgentsResponse{}, nil
+}
+
 func (f *fake) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*spatev1.ListRunsResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,6 +157,7 @@ func newFake() *fake {
 		agents: []*spatev1.AgentStatus{{
 			Agent:  &spatev1.AgentInfo{Name: "a", Region: "eu", Host: "<b>host</b>", Weight: 1},
 			Health: spatev1.AgentHealth_AGENT_HEALTH_BUSY, Heartbeat: &spatev1.Heartbeat{InFlight: 7, Number: 9},
+			Cordon: spatev1.Cordon_CORDON_DRAINING,
 		}},
 	}
 }
@@ -243,7 +251,8 @@ func (s *site) code(method, path string, headers ...string) int {
 
 // Only who may change something can: on loopback everybody without a token, otherwise who knows it.
 func TestWritesNeedARight(t *testing.T) {
-	writes := [][2]string{{"POST", "/api/v1/runs"}, {"DELETE", "/api/v1/runs/old"}, {"POST", "/api/v1/runs/live/stop"}}
+	writes := [][2]string{{"POST", "/api/v1/runs"}, {"DELETE", "/api/v1/runs/old"}, {"POST", "/api/v1/runs/live/stop"},
+		{"POST", "/api/v1/agents/a/drain"}, {"POST", "/api/v1/agents/a/uncordon"}}
 	for _, c := range []struct {
 		rights  Rights
 		headers []string

@@ -21,7 +21,9 @@ type agent struct {
 	heard        clock.Instant // last message over its control stream
 	notBack      bool          // it has not come back since the coordinator restarted
 	inFlight     uint32        // by its last heartbeat
-	leaving      bool          // it was asked to end: it takes nothing on
+	leaving      bool          // it was asked to end, or is drained: it takes nothing on
+	ending       bool          // its process was asked to end
+	returns      bool          // it is drained no more, and takes part from the next stage on
 }
 
 func (a *agent) name() string { return a.info.GetName() }
@@ -73,10 +75,10 @@ func (r *Run) welcome(at clock.Instant, a *agent) {
 	switch {
 	case r.greeted[a.name()] || len(r.greeted) == maxGreeted: // comes and goes: followers know
 	case r.phase == gathering || r.stage != nil && r.mayJoin(r.stage.record.GetStage()):
-	case !eligible(a, r.first()):
+	case r.excluded(a, r.first()) != "":
 		r.greeted[a.name()] = true
 		r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s connected during the run and takes no part: %s", a.name(),
-			unfit(a, r.first()))
+			r.excluded(a, r.first()))
 	case len(r.roster) >= int(r.first().GetAgents().GetCount()) && r.first().GetAgents().GetCount() > 0:
 		r.greeted[a.name()] = true
 		r.notice(at, spatev1.Severity_SEVERITY_INFO,
@@ -117,8 +119,11 @@ func (r *Run) Heard(at clock.Instant, name string, h *spatev1.Heartbeat) {
 		r.returned(at, a)
 		r.catchUp(at, r.assignmentOf(a))
 	}
-	if h.GetLeaving() && !a.leaving {
-		r.leave(at, a)
+	if h.GetLeaving() && !a.ending {
+		a.ending, a.returns = true, false
+		if !a.leaving {
+			r.leave(at, a)
+		}
 	}
 }
 
@@ -213,5 +218,5 @@ func (r *Run) agentsThat(are func(*agent) bool) []*agent {
 // available reports whether an agent can be given work. A disconnected agent of the run counts as available until it is
 // lost.
 func (r *Run) available(at clock.Instant, a *agent) bool {
-	return a.lost == "" && !a.leaving && at.Sub(r.heardOf(a)) < r.silenceLimit(a) && (a.disconnected == "" || r.takesPart(a))
+	return a.lost == "" && !a.leaving && r.barred(a) == "" && at.Sub(r.heardOf(a)) < r.silenceLimit(a) && (a.disconnected == "" || r.takesPart(a))
 }

@@ -37,7 +37,7 @@ func (r *Run) admit(at clock.Instant) {
 		return
 	}
 	newcomers := r.agentsThat(func(a *agent) bool {
-		return r.available(at, a) && a.disconnected == "" && eligible(a, st) && r.assignmentOf(a) == nil
+		return r.available(at, a) && a.disconnected == "" && unfit(a, st) == "" && r.assignmentOf(a) == nil
 	})
 	for _, a := range newcomers {
 		if r.mayAsk(at, a) {

@@ -11,10 +11,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// An agent that was asked to end leaves: it takes nothing on, hands over what it has, and is released once all that it
-// measured is here. Nothing is missing, so this is possible under each policy. In an open loop the others take its
-// arrivals over from a whole second on. In a closed loop it begins nothing more, and the others take the rest over when
-// its next snapshot has told what that is: its slots rest for one to two seconds.
+// An agent that was asked to end, or is drained, leaves: it takes nothing on, hands over what it has, and is released
+// once all that it measured is here. Nothing is missing, so this is possible under each policy. In an open loop the
+// others take its arrivals over from a whole second on. In a closed loop it begins nothing more, and the others take
+// the rest over when its next snapshot has told what that is: its slots rest for one to two seconds.
 
 // leave lets an agent leave.
 func (r *Run) leave(at clock.Instant, a *agent) {
@@ -34,6 +34,46 @@ func (r *Run) leave(at clock.Instant, a *agent) {
 		r.replace(at, p, "it is leaving")
 	default:
 		r.checkLeaving(at)
+	}
+}
+
+// Cordon tells the machine whether an agent takes runs, before it is connected or later. A cordoned agent stays in the
+// run if it has a part, a drained one leaves it as one that was asked to end. An agent that left and takes runs again
+// takes part from the next stage on.
+func (r *Run) Cordon(at clock.Instant, name string, c spatev1.Cordon) {
+	if r.Ended() {
+		return
+	}
+	r.cordons[name] = c
+	a := r.agents[name]
+	switch {
+	case a == nil:
+	case c == spatev1.Cordon_CORDON_DRAINED:
+		if a.returns = false; !a.leaving {
+			r.leave(at, a)
+		}
+	case c == spatev1.Cordon_CORDON_UNSPECIFIED && a.leaving && !a.ending:
+		a.returns = true
+	}
+}
+
+// barred returns why an agent may not be given work, empty if it may.
+func (r *Run) barred(a *agent) string {
+	switch c := r.cordons[a.name()]; {
+	case c == spatev1.Cordon_CORDON_DRAINED:
+		return "it is drained"
+	case c == spatev1.Cordon_CORDON_CORDONED && !named(r.roster)[a.name()]:
+		return "it is cordoned"
+	}
+	return ""
+}
+
+// readmit lets agents that left, and take runs again, take part in the next stage.
+func (r *Run) readmit() {
+	for _, a := range r.agents {
+		if a.returns && a.lost == "" && a.disconnected == "" {
+			a.leaving, a.returns = false, false
+		}
 	}
 }
 
@@ -105,7 +145,7 @@ func (r *Run) Released(name string) bool {
 		return true
 	}
 	p := r.assignmentOf(a)
-	return a.leaving && (p == nil || p.done() || r.phase == closing)
+	return (a.leaving || r.barred(a) != "") && (p == nil || p.done() || r.phase == closing)
 }
 
 // namesOf returns the names of assignments' agents, for people.

@@ -47,13 +47,14 @@ type world struct {
 	assigned map[process]*spatev1.AssignmentRef
 	armed    map[process]bool
 	ready    map[process]*spatev1.Applied
+	cordons  map[string]spatev1.Cordon
 }
 
 func newWorld() *world {
 	return &world{
 		records: map[uint32]*spatev1.StageRecord{}, outcomes: map[uint32]series.Outcome{},
 		assigned: map[process]*spatev1.AssignmentRef{}, armed: map[process]bool{}, beats: map[process]clock.Instant{},
-		ready: map[process]*spatev1.Applied{},
+		ready: map[process]*spatev1.Applied{}, cordons: map[string]spatev1.Cordon{},
 	}
 }
 
@@ -165,6 +166,9 @@ func (s *scenario) restart() {
 		s.run.Recall(snapshot)
 	}
 	s.run.Resume(s.at)
+	for name, to := range s.cordons {
+		s.run.Cordon(s.at, name, to)
+	}
 	s.settled()
 	for _, name := range s.joined {
 		if p := s.process(name); !s.silent[name] {
@@ -228,7 +232,7 @@ var lostForgotten = map[string][]int{"lost_between": {5, 6, 7}}
 // which assignments change hands. After a restart leases start again, newcomers are invited again, and moments are
 // later. TestRestoredMachinesComeToTheSame checks their results.
 var losesAgents = regexp.MustCompile(
-	"(^|/)(degrade|reassign|leave|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled|select)",
+	"(^|/)(degrade|reassign|leave|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled|select|cordon)",
 )
 
 func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {

@@ -27,13 +27,13 @@ func (r *Run) gather(at clock.Instant) {
 		r.sayObservers(at)
 		r.nextStage(at)
 	case at.Sub(r.begin) >= r.cfg.AgentsTimeout:
-		r.fatal = r.tooFewAgents(at, ready, missing)
+		r.fatal = r.tooFewAgents(ready, missing)
 		r.incomplete = true
 		r.finish(at)
 	case at.Sub(r.begin) >= quietWait && r.awaited != len(ready)+1:
 		r.awaited = len(ready) + 1
 		r.notice(at, spatev1.Severity_SEVERITY_INFO, "waiting for agents, up to %v: %s", r.cfg.AgentsTimeout,
-			r.readyText(at, ready, missing))
+			r.readyText(ready, missing))
 	}
 }
 
@@ -176,12 +176,12 @@ func infos(agents []*agent) []*spatev1.AgentInfo {
 }
 
 // tooFewAgents returns why the run did not get its agents, and what to do.
-func (r *Run) tooFewAgents(at clock.Instant, ready []*agent, missing []string) string {
+func (r *Run) tooFewAgents(ready []*agent, missing []string) string {
 	if len(ready) >= r.needed() {
 		return fmt.Sprintf(
 			"no agent of region %s is connected after %v%s: start one there (--region), or remove the region from the "+
 				"plan",
-			strings.Join(missing, ", "), r.cfg.AgentsTimeout, r.unfitText(at),
+			strings.Join(missing, ", "), r.cfg.AgentsTimeout, r.unfitText(),
 		)
 	}
 	names := make([]string, len(ready))
@@ -193,14 +193,14 @@ func (r *Run) tooFewAgents(at clock.Instant, ready []*agent, missing []string) s
 		who = strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("only %d of %d agents%s are ready after %v (%s)%s: start more agents, or ask for fewer",
-		len(ready), r.needed(), withLabels(r.first()), r.cfg.AgentsTimeout, who, r.unfitText(at))
+		len(ready), r.needed(), withLabels(r.first()), r.cfg.AgentsTimeout, who, r.unfitText())
 }
 
 // readyText returns how many agents are ready, which regions have none, and which agents may not take part.
-func (r *Run) readyText(at clock.Instant, ready []*agent, missing []string) string {
+func (r *Run) readyText(ready []*agent, missing []string) string {
 	text := fmt.Sprintf("%d of %d%s are ready", len(ready), r.needed(), withLabels(r.first()))
 	if len(missing) > 0 {
 		text += ", none of region " + strings.Join(missing, ", ")
 	}
-	return text + r.unfitText(at)
+	return text + r.unfitText()
 }

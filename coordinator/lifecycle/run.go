@@ -124,14 +124,15 @@ type Run struct {
 	pending     *spatev1.Stage // stage that follows the pause
 	resume      clock.Instant  // end of the pause
 
-	noted      map[string]bool   // notes on targets that followers were told
-	greeted    map[string]bool   // agents whose arrival during the run was announced
-	dead       map[string]string // why a target's remaining stages are skipped
-	rejected   map[string]string // why a target's last stage was rejected
-	stopped    bool              // a person asked to stop the run
-	fatal      string            // why the run ends without further stages
-	failure    string            // the first failure of a stage
-	incomplete bool              // something is missing from a stage's result
+	noted      map[string]bool           // notes on targets that followers were told
+	cordons    map[string]spatev1.Cordon // of agents, by name; those that are not in it take runs
+	greeted    map[string]bool           // agents whose arrival during the run was announced
+	dead       map[string]string         // why a target's remaining stages are skipped
+	rejected   map[string]string         // why a target's last stage was rejected
+	stopped    bool                      // a person asked to stop the run
+	fatal      string                    // why the run ends without further stages
+	failure    string                    // the first failure of a stage
+	incomplete bool                      // something is missing from a stage's result
 	effects    []Effect
 	unsaved    bool // the checkpoint has changed
 }
@@ -142,8 +143,8 @@ func New(cfg Config, id string, plan []*spatev1.Stage, at clock.Instant, wall ti
 	return &Run{
 		cfg: cfg.withDefaults(), id: id, plan: plan, begin: at, ticked: at, wall: wall,
 		agents: map[string]*agent{}, noted: map[string]bool{}, greeted: map[string]bool{}, dead: map[string]string{},
-		rejected: map[string]string{},
-		unsaved:  true,
+		rejected: map[string]string{}, cordons: map[string]spatev1.Cordon{},
+		unsaved: true,
 	}
 }
 

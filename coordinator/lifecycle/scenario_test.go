@@ -51,6 +51,7 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	hang 6s             the coordinator hangs: no ticks
 //	silence b           b sends no heartbeats from now on
 //	leave b             b was asked to end; its heartbeats say so, and "released: b" is printed once it may end
+//	cordon a            a takes no new run; "cordon a drained": and leaves; "cordon a not": it takes runs again
 //	stop [now]          a person stops the run
 //	abort               the coordinator closes
 func TestScenarios(t *testing.T) {
@@ -148,7 +149,7 @@ func (s *scenario) do(words []string) string {
 		"back":    s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject,
 		"refused": s.refused, "snapshot": s.snapshot,
 		"totals": s.totals, "closed": s.closed, "kill": s.kill, "tick": s.tick, "silence": s.silence,
-		"leave": s.leave,
+		"leave": s.leave, "cordon": s.cordon,
 		"hang":  func(a []string, _ map[string]string) { s.at = s.at.Add(s.duration(a[0])) },
 		"stop":  func(a []string, _ map[string]string) { s.run.Stop(s.at, len(a) > 0) },
 		"abort": func([]string, map[string]string) { s.run.Abort(s.at, "the coordinator was closed") },
@@ -373,6 +374,18 @@ func (s *scenario) leave(args []string, _ map[string]string) {
 		s.leaving[name] = true
 		s.beat(name)
 	}
+}
+
+func (s *scenario) cordon(args []string, _ map[string]string) {
+	to := spatev1.Cordon_CORDON_CORDONED
+	switch args[len(args)-1] {
+	case "drained":
+		to = spatev1.Cordon_CORDON_DRAINED
+	case "not":
+		to = spatev1.Cordon_CORDON_UNSPECIFIED
+	}
+	s.cordons[args[0]] = to
+	s.run.Cordon(s.at, args[0], to)
 }
 
 func (s *scenario) tick(args []string, _ map[string]string) {

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,11 +21,11 @@ func (r *Run) first() *spatev1.Stage {
 	return r.plan[0]
 }
 
-// eligible reports whether an agent may take part in a stage: the plan splits by its region or by none, and the agent
-// has the labels that the plan asks for.
-func eligible(a *agent, st *spatev1.Stage) bool { return unfit(a, st) == "" }
+// excluded returns why an agent does not take part in a stage, empty if it may.
+func (r *Run) excluded(a *agent, st *spatev1.Stage) string { return cmp.Or(r.barred(a), unfit(a, st)) }
 
-// unfit returns why an agent may not take part in a stage, empty if it may.
+// unfit returns why a plan does not ask for an agent, empty if it does: it splits by the agent's region or by none, and
+// the agent has the labels.
 func unfit(a *agent, st *spatev1.Stage) string {
 	if _, named := st.GetRegions()[a.info.GetRegion()]; !named && len(st.GetRegions()) > 0 {
 		return fmt.Sprintf("the plan has no region %q", a.info.GetRegion())
@@ -49,7 +50,8 @@ func unfit(a *agent, st *spatev1.Stage) string {
 // ready returns the agents that take part in a stage, sorted by name: those that can and, if the plan asks for a
 // number, no more than that. This is the order of the weights in every stripe.
 func (r *Run) ready(at clock.Instant, st *spatev1.Stage) []*agent {
-	out := r.agentsThat(func(a *agent) bool { return r.available(at, a) && eligible(a, st) })
+	r.readmit()
+	out := r.agentsThat(func(a *agent) bool { return r.available(at, a) && unfit(a, st) == "" })
 	most := int(st.GetAgents().GetCount())
 	if most == 0 || len(out) <= most {
 		return out
@@ -105,10 +107,11 @@ func withLabels(st *spatev1.Stage) string {
 const mostUnfit = 5
 
 // unfitText names the connected agents that may not take part, and why. Empty: there are none.
-func (r *Run) unfitText(at clock.Instant) string {
+func (r *Run) unfitText() string {
 	var list []string
-	for _, a := range r.agentsThat(func(a *agent) bool { return !eligible(a, r.first()) && r.available(at, a) }) {
-		list = append(list, a.name()+": "+unfit(a, r.first()))
+	left := func(a *agent) bool { return r.excluded(a, r.first()) != "" && a.lost == "" && a.disconnected == "" }
+	for _, a := range r.agentsThat(left) {
+		list = append(list, a.name()+": "+r.excluded(a, r.first()))
 	}
 	if len(list) == 0 {
 		return ""

@@ -92,7 +92,8 @@ func Fleet(agents []*spatev1.AgentStatus) Table {
 			exactTo(a.GetCapacity()),
 			Clean(cmp.Or(a.GetHost(), Unknown)), Clean(cmp.Or(a.GetVersion(), Unknown)),
 		}}
-		if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_SILENT {
+		switch s.GetHealth() {
+		case spatev1.AgentHealth_AGENT_HEALTH_SILENT, spatev1.AgentHealth_AGENT_HEALTH_MISSING:
 			row.Mark = Bad
 		}
 		t.Rows = append(t.Rows, row)
@@ -117,11 +118,22 @@ func exactTo(c *spatev1.Capacity) string {
 	return words.Thousands(uint64(c.GetStreams())) + " at " + words.Whole(c.GetFramesPerSecond()) + "/s"
 }
 
-// health returns an agent's health, and how long a silent agent has been silent.
+// Cordon returns in a word that an agent takes no new runs. Empty: it does.
+func Cordon(c spatev1.Cordon) string {
+	if c == spatev1.Cordon_CORDON_UNSPECIFIED {
+		return ""
+	}
+	return strings.ToLower(strings.TrimPrefix(c.String(), "CORDON_"))
+}
+
+// health returns an agent's health, how long a silent agent has been silent, and whether it takes no new runs.
 func health(s *spatev1.AgentStatus) string {
 	text := Health(s.GetHealth())
 	if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_SILENT {
 		text += " " + words.Span(s.GetSilentFor().AsDuration().Round(100*time.Millisecond).Seconds())
+	}
+	if c := Cordon(s.GetCordon()); c != "" {
+		text += ", " + c
 	}
 	return text
 }

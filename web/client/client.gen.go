@@ -23,6 +23,7 @@ const (
 	AGENTHEALTHBUSY        AgentHealth = "AGENT_HEALTH_BUSY"
 	AGENTHEALTHFOUND       AgentHealth = "AGENT_HEALTH_FOUND"
 	AGENTHEALTHLEAVING     AgentHealth = "AGENT_HEALTH_LEAVING"
+	AGENTHEALTHMISSING     AgentHealth = "AGENT_HEALTH_MISSING"
 	AGENTHEALTHREADY       AgentHealth = "AGENT_HEALTH_READY"
 	AGENTHEALTHSILENT      AgentHealth = "AGENT_HEALTH_SILENT"
 	AGENTHEALTHUNSPECIFIED AgentHealth = "AGENT_HEALTH_UNSPECIFIED"
@@ -37,11 +38,37 @@ func (e AgentHealth) Valid() bool {
 		return true
 	case AGENTHEALTHLEAVING:
 		return true
+	case AGENTHEALTHMISSING:
+		return true
 	case AGENTHEALTHREADY:
 		return true
 	case AGENTHEALTHSILENT:
 		return true
 	case AGENTHEALTHUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Cordon.
+const (
+	CORDONCORDONED    Cordon = "CORDON_CORDONED"
+	CORDONDRAINED     Cordon = "CORDON_DRAINED"
+	CORDONDRAINING    Cordon = "CORDON_DRAINING"
+	CORDONUNSPECIFIED Cordon = "CORDON_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the Cordon enum.
+func (e Cordon) Valid() bool {
+	switch e {
+	case CORDONCORDONED:
+		return true
+	case CORDONDRAINED:
+		return true
+	case CORDONDRAINING:
+		return true
+	case CORDONUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -168,8 +195,11 @@ type AgentInfo struct {
 
 // AgentStatus defines model for AgentStatus.
 type AgentStatus struct {
-	Address   *string      `json:"address,omitempty"`
-	Agent     *AgentInfo   `json:"agent,omitempty"`
+	Address *string    `json:"address,omitempty"`
+	Agent   *AgentInfo `json:"agent,omitempty"`
+
+	// Cordon Whether the agent takes new runs. CORDON_UNSPECIFIED means that it does.
+	Cordon    *Cordon      `json:"cordon,omitempty"`
 	Health    *AgentHealth `json:"health,omitempty"`
 	Heartbeat *Heartbeat   `json:"heartbeat,omitempty"`
 
@@ -193,6 +223,9 @@ type Capacity struct {
 	StartsPerSecond *float32   `json:"startsPerSecond,omitempty"`
 	Streams         *int       `json:"streams,omitempty"`
 }
+
+// Cordon Whether the agent takes new runs. CORDON_UNSPECIFIED means that it does.
+type Cordon string
 
 // Done defines model for Done.
 type Done = map[string]interface{}
@@ -290,6 +323,9 @@ type SubmitRunResponse struct {
 	// Waiting Number of runs before it in the queue.
 	Waiting *int `json:"waiting,omitempty"`
 }
+
+// Agent defines model for Agent.
+type Agent = string
 
 // ID defines model for ID.
 type ID = string
@@ -430,6 +466,21 @@ type ClientInterface interface {
 	// Corresponds with GET /agents (the `ListAgents` operationId).
 	ListAgents(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CordonAgent Keep an agent from new runs. It stays in the run in progress.
+	//
+	// Corresponds with POST /agents/{name}/cordon (the `CordonAgent` operationId).
+	CordonAgent(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DrainAgent Keep an agent from new runs, and let it hand its part of the run in progress over.
+	//
+	// Corresponds with POST /agents/{name}/drain (the `DrainAgent` operationId).
+	DrainAgent(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UncordonAgent Let an agent take runs again.
+	//
+	// Corresponds with POST /agents/{name}/uncordon (the `UncordonAgent` operationId).
+	UncordonAgent(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetComparison Compare two runs that have ended, as spate compare does.
 	//
 	// Corresponds with GET /comparison (the `GetComparison` operationId).
@@ -499,6 +550,51 @@ type ClientInterface interface {
 // Corresponds with GET /agents (the `ListAgents` operationId).
 func (c *Client) ListAgents(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAgentsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CordonAgent Keep an agent from new runs. It stays in the run in progress.
+//
+// Corresponds with POST /agents/{name}/cordon (the `CordonAgent` operationId).
+func (c *Client) CordonAgent(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCordonAgentRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DrainAgent Keep an agent from new runs, and let it hand its part of the run in progress over.
+//
+// Corresponds with POST /agents/{name}/drain (the `DrainAgent` operationId).
+func (c *Client) DrainAgent(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainAgentRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UncordonAgent Let an agent take runs again.
+//
+// Corresponds with POST /agents/{name}/uncordon (the `UncordonAgent` operationId).
+func (c *Client) UncordonAgent(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUncordonAgentRequest(c.Server, name)
 	if err != nil {
 		return nil, err
 	}
@@ -702,6 +798,108 @@ func NewListAgentsRequest(server string) (*http.Request, error) {
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCordonAgentRequest constructs an http.Request for the CordonAgent method
+func NewCordonAgentRequest(server string, name Agent) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/agents/%s/cordon", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDrainAgentRequest constructs an http.Request for the DrainAgent method
+func NewDrainAgentRequest(server string, name Agent) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/agents/%s/drain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUncordonAgentRequest constructs an http.Request for the UncordonAgent method
+func NewUncordonAgentRequest(server string, name Agent) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/agents/%s/uncordon", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -1322,6 +1520,27 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /agents (the `ListAgents` operationId).
 	ListAgentsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListAgentsResult, error)
 
+	// CordonAgentWithResponse Keep an agent from new runs. It stays in the run in progress.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /agents/{name}/cordon (the `CordonAgent` operationId).
+	CordonAgentWithResponse(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*CordonAgentResult, error)
+
+	// DrainAgentWithResponse Keep an agent from new runs, and let it hand its part of the run in progress over.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /agents/{name}/drain (the `DrainAgent` operationId).
+	DrainAgentWithResponse(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*DrainAgentResult, error)
+
+	// UncordonAgentWithResponse Let an agent take runs again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /agents/{name}/uncordon (the `UncordonAgent` operationId).
+	UncordonAgentWithResponse(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*UncordonAgentResult, error)
+
 	// GetComparisonWithResponse Compare two runs that have ended, as spate compare does.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -1455,6 +1674,171 @@ func (r ListAgentsResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListAgentsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CordonAgentResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// ApplicationproblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationproblemJSON4XX *Problem
+	// ApplicationproblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationproblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CordonAgentResult) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r CordonAgentResult) GetApplicationproblemJSON4XX() *Problem {
+	return r.ApplicationproblemJSON4XX
+}
+
+// GetApplicationproblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r CordonAgentResult) GetApplicationproblemJSON5XX() *Problem {
+	return r.ApplicationproblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r CordonAgentResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CordonAgentResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CordonAgentResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CordonAgentResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DrainAgentResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// ApplicationproblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationproblemJSON4XX *Problem
+	// ApplicationproblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationproblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DrainAgentResult) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r DrainAgentResult) GetApplicationproblemJSON4XX() *Problem {
+	return r.ApplicationproblemJSON4XX
+}
+
+// GetApplicationproblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r DrainAgentResult) GetApplicationproblemJSON5XX() *Problem {
+	return r.ApplicationproblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r DrainAgentResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DrainAgentResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DrainAgentResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DrainAgentResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UncordonAgentResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// ApplicationproblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationproblemJSON4XX *Problem
+	// ApplicationproblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationproblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UncordonAgentResult) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r UncordonAgentResult) GetApplicationproblemJSON4XX() *Problem {
+	return r.ApplicationproblemJSON4XX
+}
+
+// GetApplicationproblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r UncordonAgentResult) GetApplicationproblemJSON5XX() *Problem {
+	return r.ApplicationproblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r UncordonAgentResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UncordonAgentResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UncordonAgentResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UncordonAgentResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -2072,6 +2456,45 @@ func (c *ClientWithResponses) ListAgentsWithResponse(ctx context.Context, reqEdi
 	return ParseListAgentsResult(rsp)
 }
 
+// CordonAgentWithResponse Keep an agent from new runs. It stays in the run in progress.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /agents/{name}/cordon (the `CordonAgent` operationId).
+func (c *ClientWithResponses) CordonAgentWithResponse(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*CordonAgentResult, error) {
+	rsp, err := c.CordonAgent(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCordonAgentResult(rsp)
+}
+
+// DrainAgentWithResponse Keep an agent from new runs, and let it hand its part of the run in progress over.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /agents/{name}/drain (the `DrainAgent` operationId).
+func (c *ClientWithResponses) DrainAgentWithResponse(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*DrainAgentResult, error) {
+	rsp, err := c.DrainAgent(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainAgentResult(rsp)
+}
+
+// UncordonAgentWithResponse Let an agent take runs again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /agents/{name}/uncordon (the `UncordonAgent` operationId).
+func (c *ClientWithResponses) UncordonAgentWithResponse(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*UncordonAgentResult, error) {
+	rsp, err := c.UncordonAgent(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUncordonAgentResult(rsp)
+}
+
 // GetComparisonWithResponse Compare two runs that have ended, as spate compare does.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -2237,6 +2660,126 @@ func ParseListAgentsResult(rsp *http.Response) (*ListAgentsResult, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest ListAgentsResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCordonAgentResult parses an HTTP response from a CordonAgentWithResponse call
+func ParseCordonAgentResult(rsp *http.Response) (*CordonAgentResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CordonAgentResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDrainAgentResult parses an HTTP response from a DrainAgentWithResponse call
+func ParseDrainAgentResult(rsp *http.Response) (*DrainAgentResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DrainAgentResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUncordonAgentResult parses an HTTP response from a UncordonAgentWithResponse call
+func ParseUncordonAgentResult(rsp *http.Response) (*UncordonAgentResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UncordonAgentResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

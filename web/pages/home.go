@@ -51,6 +51,9 @@ func (h Home) Parts() ([]Part, error) {
 
 // calm is 0 for an agent that needs attention.
 func calm(a *spatev1.AgentStatus) int {
+	if a.GetCordon() != spatev1.Cordon_CORDON_UNSPECIFIED {
+		return 0
+	}
 	switch a.GetHealth() {
 	case spatev1.AgentHealth_AGENT_HEALTH_READY, spatev1.AgentHealth_AGENT_HEALTH_BUSY:
 		return 1
@@ -58,17 +61,30 @@ func calm(a *spatev1.AgentStatus) int {
 	return 0
 }
 
-// counts says how many agents there are, by health: "30 agents: 28 busy, 2 silent".
+// counts says how many agents there are, by health, and how many take no new runs: "30 agents: 28 busy, 2 silent;
+// 1 drained".
 func counts(agents []*spatev1.AgentStatus) string {
-	n := map[string]int{}
+	health, cordon := map[string]int{}, map[string]int{}
 	for _, a := range agents {
-		n[show.Health(a.GetHealth())]++
+		health[show.Health(a.GetHealth())]++
+		if c := show.Cordon(a.GetCordon()); c != "" {
+			cordon[c]++
+		}
 	}
+	text := words.Count(uint64(len(agents)), "agent") + ": " + numbers(health)
+	if len(cordon) > 0 {
+		text += "; " + numbers(cordon)
+	}
+	return text
+}
+
+// numbers lists numbers by name: "28 busy, 2 silent".
+func numbers(n map[string]int) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(n)) {
 		list = append(list, words.Thousands(uint64(n[name]))+" "+name)
 	}
-	return words.Count(uint64(len(agents)), "agent") + ": " + strings.Join(list, ", ")
+	return strings.Join(list, ", ")
 }
 
 // regions counts agents by region. There is no table if all are in one.

@@ -25,8 +25,9 @@ func NewAgents() *cobra.Command {
 		Short: "List the agents that a coordinator knows",
 		Long: `List the agents that a coordinator knows, with their place, capacity and health.
 
-HEALTH is "ready", "busy" (in a run), "silent" and for how long (heartbeats are late), or "found"
-(seen by gossip, but not connected: its log says why). STREAMS is its limit of requests in flight,
+HEALTH is "ready", "busy" (in a run), "silent" and for how long (heartbeats are late), "found"
+(seen by gossip, but not connected: its log says why), or "missing" (cordoned, and not connected).
+"cordoned", "draining" or "drained" behind it: it takes no new runs, and why. STREAMS is its limit of requests in flight,
 CPU the cores that it uses now, and CLOCK the uncertainty of its clock. EXACT TO is the streams and
 frames per second up to which its machine was exact in "spate calibrate"; n/a: not calibrated. A
 narrow terminal shows fewer columns; --output json has all, with offsets and addresses.`,
@@ -55,6 +56,7 @@ narrow terminal shows fewer columns; --output json has all, with offsets and add
 	}
 	f.Add(cmd.Flags())
 	output.add(cmd.Flags())
+	cmd.AddCommand(newCordon(), newDrain(), newUncordon())
 	return cmd
 }
 
@@ -76,6 +78,7 @@ type agentJSON struct {
 	Region           *string           `json:"region"`
 	Labels           map[string]string `json:"labels"`
 	Health           string            `json:"health"`
+	Cordon           *string           `json:"cordon"`
 	Weight           *uint32           `json:"weight"`
 	Cores            *uint32           `json:"cores"`
 	MaxStreams       *uint32           `json:"max_streams"`
@@ -98,6 +101,7 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 		a := s.GetAgent()
 		one := agentJSON{
 			Name: a.GetName(), Region: given(a.GetRegion()), Labels: a.GetLabels(), Health: show.Health(s.GetHealth()),
+			Cordon: given(show.Cordon(s.GetCordon())),
 			Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
 			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()),
 			Version: given(a.GetVersion()),

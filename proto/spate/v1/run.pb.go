@@ -200,6 +200,63 @@ func (RunState) EnumDescriptor() ([]byte, []int) {
 	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
 }
 
+// Cordon is whether an agent takes new runs.
+type Cordon int32
+
+const (
+	// The agent takes runs.
+	Cordon_CORDON_UNSPECIFIED Cordon = 0
+	// The agent takes no new run. It stays in the run in progress.
+	Cordon_CORDON_CORDONED Cordon = 1
+	// The agent takes nothing, and hands its part of the run in progress over.
+	Cordon_CORDON_DRAINING Cordon = 2
+	// The agent takes nothing, and has no part of a run.
+	Cordon_CORDON_DRAINED Cordon = 3
+)
+
+// Enum value maps for Cordon.
+var (
+	Cordon_name = map[int32]string{
+		0: "CORDON_UNSPECIFIED",
+		1: "CORDON_CORDONED",
+		2: "CORDON_DRAINING",
+		3: "CORDON_DRAINED",
+	}
+	Cordon_value = map[string]int32{
+		"CORDON_UNSPECIFIED": 0,
+		"CORDON_CORDONED":    1,
+		"CORDON_DRAINING":    2,
+		"CORDON_DRAINED":     3,
+	}
+)
+
+func (x Cordon) Enum() *Cordon {
+	p := new(Cordon)
+	*p = x
+	return p
+}
+
+func (x Cordon) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Cordon) Descriptor() protoreflect.EnumDescriptor {
+	return file_spate_v1_run_proto_enumTypes[3].Descriptor()
+}
+
+func (Cordon) Type() protoreflect.EnumType {
+	return &file_spate_v1_run_proto_enumTypes[3]
+}
+
+func (x Cordon) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Cordon.Descriptor instead.
+func (Cordon) EnumDescriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
+}
+
 // AgentHealth is the state of an agent's session.
 type AgentHealth int32
 
@@ -216,6 +273,8 @@ const (
 	AgentHealth_AGENT_HEALTH_FOUND AgentHealth = 4
 	// Connected, and about to end: it takes nothing on.
 	AgentHealth_AGENT_HEALTH_LEAVING AgentHealth = 5
+	// Not connected, though it is cordoned.
+	AgentHealth_AGENT_HEALTH_MISSING AgentHealth = 6
 )
 
 // Enum value maps for AgentHealth.
@@ -227,6 +286,7 @@ var (
 		3: "AGENT_HEALTH_SILENT",
 		4: "AGENT_HEALTH_FOUND",
 		5: "AGENT_HEALTH_LEAVING",
+		6: "AGENT_HEALTH_MISSING",
 	}
 	AgentHealth_value = map[string]int32{
 		"AGENT_HEALTH_UNSPECIFIED": 0,
@@ -235,6 +295,7 @@ var (
 		"AGENT_HEALTH_SILENT":      3,
 		"AGENT_HEALTH_FOUND":       4,
 		"AGENT_HEALTH_LEAVING":     5,
+		"AGENT_HEALTH_MISSING":     6,
 	}
 )
 
@@ -249,11 +310,11 @@ func (x AgentHealth) String() string {
 }
 
 func (AgentHealth) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_v1_run_proto_enumTypes[3].Descriptor()
+	return file_spate_v1_run_proto_enumTypes[4].Descriptor()
 }
 
 func (AgentHealth) Type() protoreflect.EnumType {
-	return &file_spate_v1_run_proto_enumTypes[3]
+	return &file_spate_v1_run_proto_enumTypes[4]
 }
 
 func (x AgentHealth) Number() protoreflect.EnumNumber {
@@ -262,7 +323,7 @@ func (x AgentHealth) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AgentHealth.Descriptor instead.
 func (AgentHealth) EnumDescriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 // SubmitRunRequest carries a plan.
@@ -2691,7 +2752,9 @@ type AgentStatus struct {
 	// Time since the last message from the agent.
 	SilentFor *durationpb.Duration `protobuf:"bytes,4,opt,name=silent_for,json=silentFor,proto3" json:"silent_for,omitempty"`
 	// Remote address of the agent's control stream.
-	Address       string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
+	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
+	// Whether the agent takes new runs.
+	Cordon        Cordon `protobuf:"varint,6,opt,name=cordon,proto3,enum=spate.v1.Cordon" json:"cordon,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2761,6 +2824,106 @@ func (x *AgentStatus) GetAddress() string {
 	return ""
 }
 
+func (x *AgentStatus) GetCordon() Cordon {
+	if x != nil {
+		return x.Cordon
+	}
+	return Cordon_CORDON_UNSPECIFIED
+}
+
+// CordonAgentsRequest names agents.
+type CordonAgentsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of the agents.
+	Agents []string `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	// CORDON_UNSPECIFIED: they take runs again. CORDON_CORDONED: they take no new run. CORDON_DRAINED: they also hand
+	// their part of the run in progress over. The others are refused.
+	Cordon        Cordon `protobuf:"varint,2,opt,name=cordon,proto3,enum=spate.v1.Cordon" json:"cordon,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CordonAgentsRequest) Reset() {
+	*x = CordonAgentsRequest{}
+	mi := &file_spate_v1_run_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CordonAgentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CordonAgentsRequest) ProtoMessage() {}
+
+func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CordonAgentsRequest.ProtoReflect.Descriptor instead.
+func (*CordonAgentsRequest) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *CordonAgentsRequest) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *CordonAgentsRequest) GetCordon() Cordon {
+	if x != nil {
+		return x.Cordon
+	}
+	return Cordon_CORDON_UNSPECIFIED
+}
+
+// CordonAgentsResponse confirms that it is done, and durable. An agent that drains may still have a part of the run.
+type CordonAgentsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CordonAgentsResponse) Reset() {
+	*x = CordonAgentsResponse{}
+	mi := &file_spate_v1_run_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CordonAgentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CordonAgentsResponse) ProtoMessage() {}
+
+func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CordonAgentsResponse.ProtoReflect.Descriptor instead.
+func (*CordonAgentsResponse) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
+}
+
 // RemoveRunRequest names a run.
 type RemoveRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2772,7 +2935,7 @@ type RemoveRunRequest struct {
 
 func (x *RemoveRunRequest) Reset() {
 	*x = RemoveRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2784,7 +2947,7 @@ func (x *RemoveRunRequest) String() string {
 func (*RemoveRunRequest) ProtoMessage() {}
 
 func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2797,7 +2960,7 @@ func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RemoveRunRequest) GetRunId() string {
@@ -2816,7 +2979,7 @@ type RemoveRunResponse struct {
 
 func (x *RemoveRunResponse) Reset() {
 	*x = RemoveRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +2991,7 @@ func (x *RemoveRunResponse) String() string {
 func (*RemoveRunResponse) ProtoMessage() {}
 
 func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +3004,7 @@ func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 var File_spate_v1_run_proto protoreflect.FileDescriptor
@@ -3042,14 +3205,19 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\averdict\x18\r \x01(\tR\averdict\"\x13\n" +
 	"\x11ListAgentsRequest\"C\n" +
 	"\x12ListAgentsResponse\x12-\n" +
-	"\x06agents\x18\x01 \x03(\v2\x15.spate.v1.AgentStatusR\x06agents\"\xee\x01\n" +
+	"\x06agents\x18\x01 \x03(\v2\x15.spate.v1.AgentStatusR\x06agents\"\x98\x02\n" +
 	"\vAgentStatus\x12)\n" +
 	"\x05agent\x18\x01 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12-\n" +
 	"\x06health\x18\x02 \x01(\x0e2\x15.spate.v1.AgentHealthR\x06health\x121\n" +
 	"\theartbeat\x18\x03 \x01(\v2\x13.spate.v1.HeartbeatR\theartbeat\x128\n" +
 	"\n" +
 	"silent_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tsilentFor\x12\x18\n" +
-	"\aaddress\x18\x05 \x01(\tR\aaddress\")\n" +
+	"\aaddress\x18\x05 \x01(\tR\aaddress\x12(\n" +
+	"\x06cordon\x18\x06 \x01(\x0e2\x10.spate.v1.CordonR\x06cordon\"W\n" +
+	"\x13CordonAgentsRequest\x12\x16\n" +
+	"\x06agents\x18\x01 \x03(\tR\x06agents\x12(\n" +
+	"\x06cordon\x18\x02 \x01(\x0e2\x10.spate.v1.CordonR\x06cordon\"\x16\n" +
+	"\x14CordonAgentsResponse\")\n" +
 	"\x10RemoveRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"\x13\n" +
 	"\x11RemoveRunResponse*a\n" +
@@ -3068,14 +3236,20 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x11RUN_STATE_WAITING\x10\x01\x12\x15\n" +
 	"\x11RUN_STATE_RUNNING\x10\x02\x12\x13\n" +
 	"\x0fRUN_STATE_ENDED\x10\x03\x12\x14\n" +
-	"\x10RUN_STATE_BROKEN\x10\x04*\xa5\x01\n" +
+	"\x10RUN_STATE_BROKEN\x10\x04*^\n" +
+	"\x06Cordon\x12\x16\n" +
+	"\x12CORDON_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fCORDON_CORDONED\x10\x01\x12\x13\n" +
+	"\x0fCORDON_DRAINING\x10\x02\x12\x12\n" +
+	"\x0eCORDON_DRAINED\x10\x03*\xbf\x01\n" +
 	"\vAgentHealth\x12\x1c\n" +
 	"\x18AGENT_HEALTH_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12AGENT_HEALTH_READY\x10\x01\x12\x15\n" +
 	"\x11AGENT_HEALTH_BUSY\x10\x02\x12\x17\n" +
 	"\x13AGENT_HEALTH_SILENT\x10\x03\x12\x16\n" +
 	"\x12AGENT_HEALTH_FOUND\x10\x04\x12\x18\n" +
-	"\x14AGENT_HEALTH_LEAVING\x10\x052\x91\x05\n" +
+	"\x14AGENT_HEALTH_LEAVING\x10\x05\x12\x18\n" +
+	"\x14AGENT_HEALTH_MISSING\x10\x062\xe0\x05\n" +
 	"\n" +
 	"RunService\x12D\n" +
 	"\tSubmitRun\x12\x1a.spate.v1.SubmitRunRequest\x1a\x1b.spate.v1.SubmitRunResponse\x12F\n" +
@@ -3088,7 +3262,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\bListRuns\x12\x19.spate.v1.ListRunsRequest\x1a\x1a.spate.v1.ListRunsResponse\x12D\n" +
 	"\tRemoveRun\x12\x1a.spate.v1.RemoveRunRequest\x1a\x1b.spate.v1.RemoveRunResponse\x12G\n" +
 	"\n" +
-	"ListAgents\x12\x1b.spate.v1.ListAgentsRequest\x1a\x1c.spate.v1.ListAgentsResponseB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
+	"ListAgents\x12\x1b.spate.v1.ListAgentsRequest\x1a\x1c.spate.v1.ListAgentsResponse\x12M\n" +
+	"\fCordonAgents\x12\x1d.spate.v1.CordonAgentsRequest\x1a\x1e.spate.v1.CordonAgentsResponseB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
 	file_spate_v1_run_proto_rawDescOnce sync.Once
@@ -3102,130 +3277,137 @@ func file_spate_v1_run_proto_rawDescGZIP() []byte {
 	return file_spate_v1_run_proto_rawDescData
 }
 
-var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_spate_v1_run_proto_goTypes = []any{
 	(Severity)(0),                 // 0: spate.v1.Severity
 	(Outcome)(0),                  // 1: spate.v1.Outcome
 	(RunState)(0),                 // 2: spate.v1.RunState
-	(AgentHealth)(0),              // 3: spate.v1.AgentHealth
-	(*SubmitRunRequest)(nil),      // 4: spate.v1.SubmitRunRequest
-	(*FindDatasetRequest)(nil),    // 5: spate.v1.FindDatasetRequest
-	(*FindDatasetResponse)(nil),   // 6: spate.v1.FindDatasetResponse
-	(*PutDatasetRequest)(nil),     // 7: spate.v1.PutDatasetRequest
-	(*PutDatasetResponse)(nil),    // 8: spate.v1.PutDatasetResponse
-	(*Endpoints)(nil),             // 9: spate.v1.Endpoints
-	(*SubmitRunResponse)(nil),     // 10: spate.v1.SubmitRunResponse
-	(*FollowRunRequest)(nil),      // 11: spate.v1.FollowRunRequest
-	(*FollowRunResponse)(nil),     // 12: spate.v1.FollowRunResponse
-	(*RunEvent)(nil),              // 13: spate.v1.RunEvent
-	(*RunStarted)(nil),            // 14: spate.v1.RunStarted
-	(*PlannedStage)(nil),          // 15: spate.v1.PlannedStage
-	(*AgentChanged)(nil),          // 16: spate.v1.AgentChanged
-	(*StageStarted)(nil),          // 17: spate.v1.StageStarted
-	(*StageProgress)(nil),         // 18: spate.v1.StageProgress
-	(*StageWindow)(nil),           // 19: spate.v1.StageWindow
-	(*Doubt)(nil),                 // 20: spate.v1.Doubt
-	(*WindowPart)(nil),            // 21: spate.v1.WindowPart
-	(*WindowDistribution)(nil),    // 22: spate.v1.WindowDistribution
-	(*Quantiles)(nil),             // 23: spate.v1.Quantiles
-	(*StageEnded)(nil),            // 24: spate.v1.StageEnded
-	(*Notice)(nil),                // 25: spate.v1.Notice
-	(*RunEnded)(nil),              // 26: spate.v1.RunEnded
-	(*StopRunRequest)(nil),        // 27: spate.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 28: spate.v1.StopRunResponse
-	(*FetchLedgerRequest)(nil),    // 29: spate.v1.FetchLedgerRequest
-	(*FetchLedgerResponse)(nil),   // 30: spate.v1.FetchLedgerResponse
-	(*ListRunsRequest)(nil),       // 31: spate.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 32: spate.v1.ListRunsResponse
-	(*RunSummary)(nil),            // 33: spate.v1.RunSummary
-	(*ListAgentsRequest)(nil),     // 34: spate.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 35: spate.v1.ListAgentsResponse
-	(*AgentStatus)(nil),           // 36: spate.v1.AgentStatus
-	(*RemoveRunRequest)(nil),      // 37: spate.v1.RemoveRunRequest
-	(*RemoveRunResponse)(nil),     // 38: spate.v1.RemoveRunResponse
-	nil,                           // 39: spate.v1.SubmitRunRequest.SecretsEntry
-	nil,                           // 40: spate.v1.SubmitRunRequest.SimulatedEntry
-	nil,                           // 41: spate.v1.SubmitRunRequest.DatasetsEntry
-	nil,                           // 42: spate.v1.SubmitRunRequest.LexiconsEntry
-	nil,                           // 43: spate.v1.StageWindow.ErrorsEntry
-	(*durationpb.Duration)(nil),   // 44: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 45: google.protobuf.Timestamp
-	(*AgentInfo)(nil),             // 46: spate.v1.AgentInfo
-	(*Heartbeat)(nil),             // 47: spate.v1.Heartbeat
-	(*Dataset)(nil),               // 48: spate.v1.Dataset
-	(*Lexicon)(nil),               // 49: spate.v1.Lexicon
+	(Cordon)(0),                   // 3: spate.v1.Cordon
+	(AgentHealth)(0),              // 4: spate.v1.AgentHealth
+	(*SubmitRunRequest)(nil),      // 5: spate.v1.SubmitRunRequest
+	(*FindDatasetRequest)(nil),    // 6: spate.v1.FindDatasetRequest
+	(*FindDatasetResponse)(nil),   // 7: spate.v1.FindDatasetResponse
+	(*PutDatasetRequest)(nil),     // 8: spate.v1.PutDatasetRequest
+	(*PutDatasetResponse)(nil),    // 9: spate.v1.PutDatasetResponse
+	(*Endpoints)(nil),             // 10: spate.v1.Endpoints
+	(*SubmitRunResponse)(nil),     // 11: spate.v1.SubmitRunResponse
+	(*FollowRunRequest)(nil),      // 12: spate.v1.FollowRunRequest
+	(*FollowRunResponse)(nil),     // 13: spate.v1.FollowRunResponse
+	(*RunEvent)(nil),              // 14: spate.v1.RunEvent
+	(*RunStarted)(nil),            // 15: spate.v1.RunStarted
+	(*PlannedStage)(nil),          // 16: spate.v1.PlannedStage
+	(*AgentChanged)(nil),          // 17: spate.v1.AgentChanged
+	(*StageStarted)(nil),          // 18: spate.v1.StageStarted
+	(*StageProgress)(nil),         // 19: spate.v1.StageProgress
+	(*StageWindow)(nil),           // 20: spate.v1.StageWindow
+	(*Doubt)(nil),                 // 21: spate.v1.Doubt
+	(*WindowPart)(nil),            // 22: spate.v1.WindowPart
+	(*WindowDistribution)(nil),    // 23: spate.v1.WindowDistribution
+	(*Quantiles)(nil),             // 24: spate.v1.Quantiles
+	(*StageEnded)(nil),            // 25: spate.v1.StageEnded
+	(*Notice)(nil),                // 26: spate.v1.Notice
+	(*RunEnded)(nil),              // 27: spate.v1.RunEnded
+	(*StopRunRequest)(nil),        // 28: spate.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 29: spate.v1.StopRunResponse
+	(*FetchLedgerRequest)(nil),    // 30: spate.v1.FetchLedgerRequest
+	(*FetchLedgerResponse)(nil),   // 31: spate.v1.FetchLedgerResponse
+	(*ListRunsRequest)(nil),       // 32: spate.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 33: spate.v1.ListRunsResponse
+	(*RunSummary)(nil),            // 34: spate.v1.RunSummary
+	(*ListAgentsRequest)(nil),     // 35: spate.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 36: spate.v1.ListAgentsResponse
+	(*AgentStatus)(nil),           // 37: spate.v1.AgentStatus
+	(*CordonAgentsRequest)(nil),   // 38: spate.v1.CordonAgentsRequest
+	(*CordonAgentsResponse)(nil),  // 39: spate.v1.CordonAgentsResponse
+	(*RemoveRunRequest)(nil),      // 40: spate.v1.RemoveRunRequest
+	(*RemoveRunResponse)(nil),     // 41: spate.v1.RemoveRunResponse
+	nil,                           // 42: spate.v1.SubmitRunRequest.SecretsEntry
+	nil,                           // 43: spate.v1.SubmitRunRequest.SimulatedEntry
+	nil,                           // 44: spate.v1.SubmitRunRequest.DatasetsEntry
+	nil,                           // 45: spate.v1.SubmitRunRequest.LexiconsEntry
+	nil,                           // 46: spate.v1.StageWindow.ErrorsEntry
+	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
+	(*AgentInfo)(nil),             // 49: spate.v1.AgentInfo
+	(*Heartbeat)(nil),             // 50: spate.v1.Heartbeat
+	(*Dataset)(nil),               // 51: spate.v1.Dataset
+	(*Lexicon)(nil),               // 52: spate.v1.Lexicon
 }
 var file_spate_v1_run_proto_depIdxs = []int32{
-	39, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
-	40, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
-	44, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
-	41, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
-	42, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
-	13, // 5: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	45, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	14, // 7: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
-	17, // 8: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
-	18, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
-	24, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
-	25, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
-	26, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
-	16, // 13: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
-	19, // 14: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
-	46, // 15: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
-	15, // 16: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
-	44, // 17: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
-	44, // 18: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
-	46, // 19: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
-	44, // 20: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
-	44, // 21: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
-	23, // 22: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
-	23, // 23: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	21, // 24: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
-	21, // 25: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
-	21, // 26: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
-	43, // 27: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
-	20, // 28: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
-	22, // 29: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
+	42, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
+	43, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
+	47, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
+	44, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
+	45, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
+	14, // 5: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
+	48, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	15, // 7: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
+	18, // 8: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
+	19, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
+	25, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
+	26, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
+	27, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
+	17, // 13: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
+	20, // 14: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
+	49, // 15: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
+	16, // 16: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
+	47, // 17: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
+	47, // 18: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
+	49, // 19: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
+	47, // 20: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
+	47, // 21: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	24, // 22: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
+	24, // 23: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
+	22, // 24: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
+	22, // 25: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
+	22, // 26: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
+	46, // 27: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
+	21, // 28: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
+	23, // 29: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
 	0,  // 30: spate.v1.Notice.severity:type_name -> spate.v1.Severity
 	1,  // 31: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	33, // 32: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
+	34, // 32: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
 	2,  // 33: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
-	45, // 34: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
-	45, // 35: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
-	45, // 36: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	48, // 34: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	48, // 35: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	48, // 36: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
 	1,  // 37: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
-	36, // 38: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	46, // 39: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
-	3,  // 40: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	47, // 41: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	44, // 42: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
-	9,  // 43: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	48, // 44: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	49, // 45: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
-	4,  // 46: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	11, // 47: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	27, // 48: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	29, // 49: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	5,  // 50: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	7,  // 51: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	31, // 52: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	37, // 53: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
-	34, // 54: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	10, // 55: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	12, // 56: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	28, // 57: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	30, // 58: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	6,  // 59: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	8,  // 60: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	32, // 61: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	38, // 62: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
-	35, // 63: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	55, // [55:64] is the sub-list for method output_type
-	46, // [46:55] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	37, // 38: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	49, // 39: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	4,  // 40: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
+	50, // 41: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	47, // 42: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	3,  // 43: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
+	3,  // 44: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
+	10, // 45: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	51, // 46: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	52, // 47: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	5,  // 48: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
+	12, // 49: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	28, // 50: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	30, // 51: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	6,  // 52: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	8,  // 53: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	32, // 54: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	40, // 55: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	35, // 56: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	38, // 57: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
+	11, // 58: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	13, // 59: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	29, // 60: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	31, // 61: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	7,  // 62: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	9,  // 63: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	33, // 64: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	41, // 65: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	36, // 66: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	39, // 67: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
+	58, // [58:68] is the sub-list for method output_type
+	48, // [48:58] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_run_proto_init() }
@@ -3252,8 +3434,8 @@ func file_spate_v1_run_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_run_proto_rawDesc), len(file_spate_v1_run_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   40,
+			NumEnums:      5,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,15 +21,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RunService_SubmitRun_FullMethodName   = "/spate.v1.RunService/SubmitRun"
-	RunService_FollowRun_FullMethodName   = "/spate.v1.RunService/FollowRun"
-	RunService_StopRun_FullMethodName     = "/spate.v1.RunService/StopRun"
-	RunService_FetchLedger_FullMethodName = "/spate.v1.RunService/FetchLedger"
-	RunService_FindDataset_FullMethodName = "/spate.v1.RunService/FindDataset"
-	RunService_PutDataset_FullMethodName  = "/spate.v1.RunService/PutDataset"
-	RunService_ListRuns_FullMethodName    = "/spate.v1.RunService/ListRuns"
-	RunService_RemoveRun_FullMethodName   = "/spate.v1.RunService/RemoveRun"
-	RunService_ListAgents_FullMethodName  = "/spate.v1.RunService/ListAgents"
+	RunService_SubmitRun_FullMethodName    = "/spate.v1.RunService/SubmitRun"
+	RunService_FollowRun_FullMethodName    = "/spate.v1.RunService/FollowRun"
+	RunService_StopRun_FullMethodName      = "/spate.v1.RunService/StopRun"
+	RunService_FetchLedger_FullMethodName  = "/spate.v1.RunService/FetchLedger"
+	RunService_FindDataset_FullMethodName  = "/spate.v1.RunService/FindDataset"
+	RunService_PutDataset_FullMethodName   = "/spate.v1.RunService/PutDataset"
+	RunService_ListRuns_FullMethodName     = "/spate.v1.RunService/ListRuns"
+	RunService_RemoveRun_FullMethodName    = "/spate.v1.RunService/RemoveRun"
+	RunService_ListAgents_FullMethodName   = "/spate.v1.RunService/ListAgents"
+	RunService_CordonAgents_FullMethodName = "/spate.v1.RunService/CordonAgents"
 )
 
 // RunServiceClient is the client API for RunService service.
@@ -61,6 +62,9 @@ type RunServiceClient interface {
 	RemoveRun(ctx context.Context, in *RemoveRunRequest, opts ...grpc.CallOption) (*RemoveRunResponse, error)
 	// ListAgents lists the agents that the coordinator knows.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
+	// CordonAgents keeps agents from new runs, drains them, or lets them take runs again. It outlives a restart of the
+	// coordinator. NOT_FOUND: the coordinator does not know an agent of that name; nothing was changed.
+	CordonAgents(ctx context.Context, in *CordonAgentsRequest, opts ...grpc.CallOption) (*CordonAgentsResponse, error)
 }
 
 type runServiceClient struct {
@@ -182,6 +186,16 @@ func (c *runServiceClient) ListAgents(ctx context.Context, in *ListAgentsRequest
 	return out, nil
 }
 
+func (c *runServiceClient) CordonAgents(ctx context.Context, in *CordonAgentsRequest, opts ...grpc.CallOption) (*CordonAgentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CordonAgentsResponse)
+	err := c.cc.Invoke(ctx, RunService_CordonAgents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RunServiceServer is the server API for RunService service.
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility.
@@ -211,6 +225,9 @@ type RunServiceServer interface {
 	RemoveRun(context.Context, *RemoveRunRequest) (*RemoveRunResponse, error)
 	// ListAgents lists the agents that the coordinator knows.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
+	// CordonAgents keeps agents from new runs, drains them, or lets them take runs again. It outlives a restart of the
+	// coordinator. NOT_FOUND: the coordinator does not know an agent of that name; nothing was changed.
+	CordonAgents(context.Context, *CordonAgentsRequest) (*CordonAgentsResponse, error)
 	mustEmbedUnimplementedRunServiceServer()
 }
 
@@ -247,6 +264,9 @@ func (UnimplementedRunServiceServer) RemoveRun(context.Context, *RemoveRunReques
 }
 func (UnimplementedRunServiceServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
+}
+func (UnimplementedRunServiceServer) CordonAgents(context.Context, *CordonAgentsRequest) (*CordonAgentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CordonAgents not implemented")
 }
 func (UnimplementedRunServiceServer) mustEmbedUnimplementedRunServiceServer() {}
 func (UnimplementedRunServiceServer) testEmbeddedByValue()                    {}
@@ -406,6 +426,24 @@ func _RunService_ListAgents_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_CordonAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CordonAgentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).CordonAgents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_CordonAgents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).CordonAgents(ctx, req.(*CordonAgentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RunService_ServiceDesc is the grpc.ServiceDesc for RunService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -436,6 +474,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListAgents",
 			Handler:    _RunService_ListAgents_Handler,
+		},
+		{
+			MethodName: "CordonAgents",
+			Handler:    _RunService_CordonAgents_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
