@@ -52,6 +52,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
@@ -76,6 +77,7 @@ type Coordinator struct {
 	datasets *transfer.Datasets
 	storage  *storage.Runs
 	cordons  fleet.Cordons
+	audit    audit.Log
 	closing  chan struct{} // closed by Close: handlers return
 	once     sync.Once
 	workers  sync.WaitGroup // of runs in progress, and of write queues

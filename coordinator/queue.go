@@ -93,7 +93,7 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 	id := runID(s.plan.Name(), wall)
 	record := &spatev1.RunRecord{
 		RunId: id, PlanYaml: s.plan.Source(), Version: c.cfg.Version, Records: s.request.GetRecords(),
-		Submitter:  s.submitter,
+		Submitter: s.submitter.String(), SubmitterAddress: s.submitter.Host(),
 		SubmitTime: timestamppb.New(wall),
 	}
 	if speed, simulation := s.plan.Compression(); simulation {

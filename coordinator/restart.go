@@ -40,6 +40,7 @@ func (c *Coordinator) resumeRuns() error {
 	if err := c.cordons.Load(c.cfg.DataDir); err != nil {
 		return fmt.Errorf("coordinator: %w", err)
 	}
+	c.audit.Open(c.cfg.DataDir)
 	defer func() { c.tidy(time.Now()) }() // only now is it known which runs continue
 	ids, err := c.storage.IDs()
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/coordinator/transfer"
 	"github.com/spate-load/spate/plans"
@@ -46,14 +46,13 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 	if err := s.c.datasets.Check(q.GetDatasets()); err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
-	if who, ok := certs.PeerOf(ctx); ok {
-		submission.submitter = who.Name
-	}
+	submission.submitter = audit.CallerOf(ctx)
 	s.c.settle(ctx)
 	r, waiting, err := s.c.submit(ctx, submission)
 	if err != nil {
 		return nil, err
 	}
+	s.c.record(audit.Entry{Action: audit.Submit, Caller: submission.submitter, Run: r.id})
 	return &spatev1.SubmitRunResponse{RunId: r.id, Waiting: uint32(waiting)}, nil
 }
 
@@ -85,7 +84,7 @@ type submission struct {
 	stages    []*spatev1.Stage
 	secrets   map[string]string
 	request   *spatev1.SubmitRunRequest
-	submitter string // name in the client's certificate; empty: not known
+	submitter audit.Caller
 }
 
 // check validates a request.
@@ -235,9 +234,23 @@ func (c *Coordinator) peek(id string, fn func(*ledger.Ledger) error) error {
 	return nil
 }
 
+// record writes down who did something. What was done stands even if that is not possible, so that a run can be stopped
+// when the disk is full.
+func (c *Coordinator) record(e audit.Entry) {
+	if err := c.audit.Add(e); err != nil {
+		c.log.Error("who did what cannot be written down", "error", err, "action", e.Action, "by", e.By,
+			"address", e.Address, "run", e.Run, "agents", e.Agents)
+	}
+}
+
 // StopRun ends a run early. Stopping a run that has ended changes nothing. The stop is durable when StopRun answers.
 func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*spatev1.StopRunResponse, error) {
 	id := q.GetRunId()
+	if s.c.unended(id) {
+		defer s.c.record(audit.Entry{
+			Action: audit.Stop, Caller: audit.CallerOf(ctx), Run: id, Immediately: q.GetImmediately(),
+		})
+	}
 	written, known := s.c.stop(id, q.GetImmediately())
 	if !known {
 		return &spatev1.StopRunResponse{}, s.c.peek(id, func(*ledger.Ledger) error { return nil })

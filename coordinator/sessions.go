@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/coordinator/membership"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -271,16 +272,25 @@ func (c *Coordinator) agents() []*spatev1.AgentStatus {
 	return out
 }
 
+// cordonActions are the changes that a person can make.
+var cordonActions = map[spatev1.Cordon]audit.Action{
+	spatev1.Cordon_CORDON_UNSPECIFIED: audit.Uncordon, spatev1.Cordon_CORDON_CORDONED: audit.Cordon,
+	spatev1.Cordon_CORDON_DRAINED: audit.Drain,
+}
+
+// mostCordoned is how many agents one call may name.
+const mostCordoned = 1000
+
 // CordonAgents changes which agents take runs. The change is durable when it answers.
 func (s runService) CordonAgents(
-	_ context.Context, q *spatev1.CordonAgentsRequest,
+	ctx context.Context, q *spatev1.CordonAgentsRequest,
 ) (*spatev1.CordonAgentsResponse, error) {
 	if s.c.cfg.Local {
 		return nil, status.Error(codes.FailedPrecondition, "the agents of a local run end with it")
 	}
-	if to := q.GetCordon(); len(q.GetAgents()) == 0 || to != spatev1.Cordon_CORDON_UNSPECIFIED &&
-		to != spatev1.Cordon_CORDON_CORDONED && to != spatev1.Cordon_CORDON_DRAINED {
-		return nil, status.Error(codes.InvalidArgument, "name agents, and cordon, drain or uncordon them")
+	if n := len(q.GetAgents()); n == 0 || n > mostCordoned || cordonActions[q.GetCordon()] == "" {
+		return nil, status.Errorf(codes.InvalidArgument, "name 1 to %d agents, and cordon, drain or uncordon them",
+			mostCordoned)
 	}
 	known := map[string]bool{}
 	for _, a := range s.c.agents() {
@@ -295,6 +305,9 @@ func (s runService) CordonAgents(
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	s.c.log.Info("agents are cordoned, drained or uncordoned", "agents", q.GetAgents(), "to", q.GetCordon())
+	s.c.record(audit.Entry{
+		Action: cordonActions[q.GetCordon()], Caller: audit.CallerOf(ctx), Agents: q.GetAgents(),
+	})
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	s.c.feed(func(r *run, at clock.Instant) { // what is said now: another call may have been faster

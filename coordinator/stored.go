@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -156,11 +157,12 @@ func (c *Coordinator) tidyRuns(now time.Time) {
 }
 
 // RemoveRun deletes a run that no process writes.
-func (s runService) RemoveRun(_ context.Context, q *spatev1.RemoveRunRequest) (*spatev1.RemoveRunResponse, error) {
+func (s runService) RemoveRun(ctx context.Context, q *spatev1.RemoveRunRequest) (*spatev1.RemoveRunResponse, error) {
 	if err := s.c.remove(q.GetRunId()); err != nil {
 		return nil, err
 	}
 	s.c.log.Info("run removed on request", "run", q.GetRunId())
+	s.c.record(audit.Entry{Action: audit.Remove, Caller: audit.CallerOf(ctx), Run: q.GetRunId()})
 	return &spatev1.RemoveRunResponse{}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/coordinator/audit"
 )
 
 // Rights decides who may read, and who may change anything. Everybody who reaches the listener may read.
@@ -88,7 +89,12 @@ func (g Rights) forWriters(next http.Handler) http.Handler {
 			problem(w, http.StatusUnauthorized, errRight.Error())
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(withPeer(r)))
+		ctx := withPeer(r)
+		if _, certified := certs.PeerOf(ctx); !certified && g.Token != "" {
+			user, _, _ := r.BasicAuth()
+			ctx = audit.WithToken(ctx, user)
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
@@ -119,10 +125,20 @@ func tokenOf(r *http.Request) string {
 	return password
 }
 
-// withPeer returns the context of a request, in which the coordinator finds the certificate of the peer, if it has one.
+// withPeer returns the context of a request, in which the coordinator finds the address of the peer, and its
+// certificate if it has one.
 func withPeer(r *http.Request) context.Context {
-	if r.TLS == nil {
-		return r.Context()
+	p := &peer.Peer{Addr: address(r.RemoteAddr)}
+	if r.TLS != nil {
+		p.AuthInfo = credentials.TLSInfo{State: *r.TLS}
 	}
-	return peer.NewContext(r.Context(), &peer.Peer{AuthInfo: credentials.TLSInfo{State: *r.TLS}})
+	return peer.NewContext(r.Context(), p)
 }
+
+// address is the IP address and port of a viewer.
+type address string
+
+// Network returns the kind of network.
+func (address) Network() string { return "tcp" }
+
+func (a address) String() string { return string(a) }

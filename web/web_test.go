@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/coordinator/events"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -39,6 +40,7 @@ type fake struct {
 	calls   []string
 	plan    *spatev1.SubmitRunRequest
 	who     string // in the certificate of the last caller that changed something
+	caller  audit.Caller
 	follows int
 }
 
@@ -47,7 +49,7 @@ func (f *fake) note(ctx context.Context, call string) {
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, call)
 	who, _ := certs.PeerOf(ctx)
-	f.who = who.Name
+	f.who, f.caller = who.Name, audit.CallerOf(ctx)
 }
 
 func (f *fake) called() string {
@@ -247,6 +249,26 @@ func (s *site) code(method, path string, headers ...string) int {
 	s.t.Helper()
 	a, _ := s.do(method, path, "", headers...)
 	return a.StatusCode
+}
+
+// The coordinator learns from where something is changed, and which user came with the token.
+func TestCallersAreKnown(t *testing.T) {
+	for _, c := range []struct {
+		token, header string
+		want          audit.Caller
+	}{
+		{"", "Basic YW5uYTp0", audit.Caller{Proof: audit.None}}, // not checked
+		{"t", "Bearer t", audit.Caller{Proof: audit.Token}},
+		{"t", "Basic YW5uYTp0", audit.Caller{Proof: audit.Token, By: "anna"}}, // anna:t
+	} {
+		s := start(t, func(cfg *Config) { cfg.Rights.Token = c.token })
+		s.code("POST", "/api/v1/runs/live/stop", "Authorization", c.header)
+		host := s.fake.caller.Host()
+		s.fake.caller.Address = ""
+		if s.fake.caller != c.want || host != "127.0.0.1" {
+			t.Errorf("%q: %+v at %s, want %+v", c.header, s.fake.caller, host, c.want)
+		}
+	}
 }
 
 // Only who may change something can: on loopback everybody without a token, otherwise who knows it.

@@ -85,8 +85,8 @@ func SummaryOf(rec *spatev1.RunRecord, plan string) *spatev1.RunSummary {
 		RunId: rec.GetRunId(), Plan: plan, SubmitTime: submitted, BeginTime: rec.GetBeginTime(),
 		EndTime: rec.GetEndTime(),
 		Outcome: rec.GetOutcome(), Complete: rec.GetComplete(), Reason: rec.GetReason(), Stages: rec.GetStages(),
-		Submitter: rec.GetSubmitter(),
-		Verdict:   rec.GetVerdict(),
+		Submitter: rec.GetSubmitter(), SubmitterAddress: rec.GetSubmitterAddress(),
+		Verdict: rec.GetVerdict(),
 	}
 }
 

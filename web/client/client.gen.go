@@ -307,9 +307,12 @@ type RunSummary struct {
 	State       *RunState  `json:"state,omitempty"`
 	SubmitTime  *time.Time `json:"submitTime,omitempty"`
 
-	// Submitter Name in the certificate of the client that submitted the run.
-	Submitter *string            `json:"submitter,omitempty"`
-	Verdict   *RunSummaryVerdict `json:"verdict,omitempty"`
+	// Submitter Name in the certificate of the client that submitted the run, or token and the user that came with it.
+	Submitter *string `json:"submitter,omitempty"`
+
+	// SubmitterAddress IP address of the client that submitted the run.
+	SubmitterAddress *string            `json:"submitterAddress,omitempty"`
+	Verdict          *RunSummaryVerdict `json:"verdict,omitempty"`
 }
 
 // RunSummaryVerdict defines model for RunSummary.Verdict.

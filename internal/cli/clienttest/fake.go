@@ -240,6 +240,7 @@ func OfAllKinds() []*spatev1.RunSummary {
 	waiting.SubmitTime, waiting.Plan = at(2000), "quick"
 	running := Summary("quick-2", IsRunning)
 	running.SubmitTime, running.BeginTime, running.StagesEnded, running.Submitter = at(1000), at(1000), 2, "me"
+	running.SubmitterAddress = "10.0.0.7"
 	done := Summary("quick-1", HasEnded)
 	done.BeginTime, done.EndTime, done.Outcome, done.Complete, done.StagesEnded = at(100), at(225), WasDone, true, 4
 	done.Verdict = "SUSPECT"

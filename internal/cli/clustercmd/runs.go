@@ -21,6 +21,7 @@ func NewRuns() *cobra.Command {
 	var f client.Flags
 	var output outputFlag
 	var limit uint32
+	var long bool
 	cmd := &cobra.Command{
 		Use:   "runs --coordinator HOST:PORT",
 		Short: "List the runs of a coordinator",
@@ -30,8 +31,9 @@ the newest first.
 STATE is "waiting" (for other runs to end), "running", "done", "incomplete" (done, but its result
 lacks something), "failed", "stopped", or "broken" (its coordinator was lost, and the run was not
 continued). TIME is from its start to its end, or until now. STAGES is the number of stages that
-have ended, and of all, at most. BY is the name in the certificate of the client that submitted it.
-Times of day are this machine's. A narrow terminal shows fewer columns.`,
+have ended, and of all, at most. BY is the name in the certificate of the client that submitted it, or
+"token" and the user that came with it. Times of day are this machine's. A narrow terminal shows fewer
+columns; --long shows all, and when and from where (FROM) runs were submitted.`,
 		Example: "  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,21 +52,26 @@ Times of day are this machine's. A narrow terminal shows fewer columns.`,
 			if output == "json" {
 				return writeJSON(cmd.OutOrStdout(), runsAsJSON(runs))
 			}
-			return writeRuns(cmd.OutOrStdout(), runs, time.Now())
+			return writeRuns(cmd.OutOrStdout(), runs, long, time.Now())
 		},
 	}
 	cmd.AddCommand(newRunsRemove())
 	f.Add(cmd.Flags())
 	output.add(cmd.Flags())
+	cmd.Flags().BoolVar(&long, "long", false, "also show when and from where runs were submitted, and why they ended early")
 	cmd.Flags().Uint32Var(&limit, "limit", 50, "list at most this many runs, the newest")
 	return cmd
 }
 
-// writeRuns prints runs as a table. If a terminal is too narrow for all columns, the last ones are omitted.
-func writeRuns(w io.Writer, runs []*spatev1.RunSummary, now time.Time) error {
+// writeRuns prints runs as a table. If a terminal is too narrow for all columns, the last ones are omitted, unless the
+// list is long.
+func writeRuns(w io.Writer, runs []*spatev1.RunSummary, long bool, now time.Time) error {
 	if len(runs) == 0 {
 		_, err := fmt.Fprintln(w, "No runs. Submit one with: spate run --coordinator HOST:PORT PLAN.yaml")
 		return err
+	}
+	if long {
+		return tableOf(show.RunsLong(runs, now, time.Local)).Write(w)
 	}
 	t := tableOf(show.Runs(runs, now, time.Local))
 	t.Narrow(terminal.Width(w))
@@ -96,6 +103,7 @@ type runJSON struct {
 	Reason        *string  `json:"reason"`
 	Verdict       *string  `json:"verdict"`
 	Submitter     *string  `json:"submitter"`
+	SubmitterAt   *string  `json:"submitter_address"`
 }
 
 func runsAsJSON(runs []*spatev1.RunSummary) []runJSON {
@@ -108,6 +116,7 @@ func runsAsJSON(runs []*spatev1.RunSummary) []runJSON {
 			DurationSec: secondsOf(r),
 			StagesEnded: r.GetStagesEnded(), StagesPlanned: r.GetStages(), Reason: given(r.GetReason()),
 			Verdict: given(r.GetVerdict()), Submitter: given(r.GetSubmitter()),
+			SubmitterAt: given(r.GetSubmitterAddress()),
 		}
 		if r.GetState() == spatev1.RunState_RUN_STATE_ENDED {
 			outcome, complete := show.Outcome(r.GetOutcome()), r.GetComplete()

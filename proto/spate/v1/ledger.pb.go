@@ -55,16 +55,19 @@ type RunRecord struct {
 	SubmitTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=submit_time,json=submitTime,proto3" json:"submit_time,omitempty"`
 	// Nothing is missing from the result. Meaningful only after the run has ended.
 	Complete bool `protobuf:"varint,13,opt,name=complete,proto3" json:"complete,omitempty"`
-	// Name in the certificate of the client that submitted the run. Empty: not known.
+	// Name in the certificate of the client that submitted the run, or "token" and the user that came with it. Empty: not
+	// known.
 	Submitter string `protobuf:"bytes,14,opt,name=submitter,proto3" json:"submitter,omitempty"`
 	// How often the coordinator was restarted during the run, or the run was resumed.
 	Restarts uint32 `protobuf:"varint,15,opt,name=restarts,proto3" json:"restarts,omitempty"`
 	// Verdict on the run's measurements at its end: "VALID", "SUSPECT" or "INVALID". Empty: nothing was judged.
 	Verdict string `protobuf:"bytes,16,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	// What was lost, in words, if this ledger was recovered from a damaged one.
-	Damage        []string `protobuf:"bytes,17,rep,name=damage,proto3" json:"damage,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Damage []string `protobuf:"bytes,17,rep,name=damage,proto3" json:"damage,omitempty"`
+	// IP address of the client that submitted the run. Empty: not known.
+	SubmitterAddress string `protobuf:"bytes,18,opt,name=submitter_address,json=submitterAddress,proto3" json:"submitter_address,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RunRecord) Reset() {
@@ -214,6 +217,13 @@ func (x *RunRecord) GetDamage() []string {
 		return x.Damage
 	}
 	return nil
+}
+
+func (x *RunRecord) GetSubmitterAddress() string {
+	if x != nil {
+		return x.SubmitterAddress
+	}
+	return ""
 }
 
 // Submission is what a restarted coordinator needs to continue a run, besides the run's records. It holds no secrets.
@@ -1111,7 +1121,7 @@ var File_spate_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xe6\x04\n" +
+	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\x93\x05\n" +
 	"\tRunRecord\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tplan_yaml\x18\x02 \x01(\fR\bplanYaml\x129\n" +
@@ -1132,7 +1142,8 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\tsubmitter\x18\x0e \x01(\tR\tsubmitter\x12\x1a\n" +
 	"\brestarts\x18\x0f \x01(\rR\brestarts\x12\x18\n" +
 	"\averdict\x18\x10 \x01(\tR\averdict\x12\x16\n" +
-	"\x06damage\x18\x11 \x03(\tR\x06damage\"\xdc\x01\n" +
+	"\x06damage\x18\x11 \x03(\tR\x06damage\x12+\n" +
+	"\x11submitter_address\x18\x12 \x01(\tR\x10submitterAddress\"\xdc\x01\n" +
 	"\n" +
 	"Submission\x12#\n" +
 	"\x04plan\x18\x01 \x03(\v2\x0f.spate.v1.StageR\x04plan\x12\x1d\n" +

@@ -2527,13 +2527,16 @@ type RunSummary struct {
 	Stages uint32 `protobuf:"varint,10,opt,name=stages,proto3" json:"stages,omitempty"`
 	// Number of stages that have ended.
 	StagesEnded uint32 `protobuf:"varint,11,opt,name=stages_ended,json=stagesEnded,proto3" json:"stages_ended,omitempty"`
-	// Name in the certificate of the client that submitted the run. Empty: not known.
+	// Name in the certificate of the client that submitted the run, or "token" and the user that came with it. Empty: not
+	// known.
 	Submitter string `protobuf:"bytes,12,opt,name=submitter,proto3" json:"submitter,omitempty"`
 	// Verdict on the run's measurements: "VALID", "SUSPECT" or "INVALID". Empty: the run has not ended, or nothing was
 	// judged.
-	Verdict       string `protobuf:"bytes,13,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Verdict string `protobuf:"bytes,13,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// IP address of the client that submitted the run. Empty: not known.
+	SubmitterAddress string `protobuf:"bytes,14,opt,name=submitter_address,json=submitterAddress,proto3" json:"submitter_address,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RunSummary) Reset() {
@@ -2653,6 +2656,13 @@ func (x *RunSummary) GetSubmitter() string {
 func (x *RunSummary) GetVerdict() string {
 	if x != nil {
 		return x.Verdict
+	}
+	return ""
+}
+
+func (x *RunSummary) GetSubmitterAddress() string {
+	if x != nil {
+		return x.SubmitterAddress
 	}
 	return ""
 }
@@ -3184,7 +3194,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\"<\n" +
 	"\x10ListRunsResponse\x12(\n" +
-	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\xe4\x03\n" +
+	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\x91\x04\n" +
 	"\n" +
 	"RunSummary\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
@@ -3202,7 +3212,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	" \x01(\rR\x06stages\x12!\n" +
 	"\fstages_ended\x18\v \x01(\rR\vstagesEnded\x12\x1c\n" +
 	"\tsubmitter\x18\f \x01(\tR\tsubmitter\x12\x18\n" +
-	"\averdict\x18\r \x01(\tR\averdict\"\x13\n" +
+	"\averdict\x18\r \x01(\tR\averdict\x12+\n" +
+	"\x11submitter_address\x18\x0e \x01(\tR\x10submitterAddress\"\x13\n" +
 	"\x11ListAgentsRequest\"C\n" +
 	"\x12ListAgentsResponse\x12-\n" +
 	"\x06agents\x18\x01 \x03(\v2\x15.spate.v1.AgentStatusR\x06agents\"\x98\x02\n" +

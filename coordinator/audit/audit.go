@@ -1,0 +1,191 @@
+// Package audit writes down who changed something on a coordinator: JSON lines in the data directory, in files of
+// bounded size. It knows nothing of runs and agents.
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/spate-load/spate/certs"
+)
+
+// file is the newest file in the data directory. Older ones have a number behind the name, the oldest the largest.
+const file = "audit.jsonl"
+
+// Bounds of the files, in bytes, and in number. Together they hold some 400,000 entries.
+const (
+	maxBytes = 10 << 20
+	maxFiles = 10
+)
+
+// Action is what was done, in a word.
+type Action string
+
+// The actions.
+const (
+	Submit   Action = "submit"
+	Stop     Action = "stop"
+	Remove   Action = "remove"
+	Cordon   Action = "cordon"
+	Drain    Action = "drain"
+	Uncordon Action = "uncordon"
+)
+
+// Entry is one line.
+type Entry struct {
+	// Time is when it was done. Zero: now.
+	Time time.Time `json:"time"`
+	// Action is what was done.
+	Action Action `json:"action"`
+	// Caller is who did it.
+	Caller
+	// Run is the ID of the run that it was done to, empty for none.
+	Run string `json:"run,omitempty"`
+	// Immediately is set if a stop cancelled requests in flight.
+	Immediately bool `json:"immediately,omitempty"`
+	// Agents are the names of the agents that it was done to.
+	Agents []string `json:"agents,omitempty"`
+}
+
+// Caller is who called.
+type Caller struct {
+	// By is the name in the certificate, or the user that came with the token. Empty: not known.
+	By string `json:"by,omitempty"`
+	// Proof is how the caller proved the right to call. A user that comes with a token is only what the caller says.
+	Proof Proof `json:"proof"`
+	// Address is the caller's IP address and port. Empty: not known.
+	Address string `json:"address,omitempty"`
+}
+
+// Proof is how a caller proved the right to call.
+type Proof string
+
+// The proofs.
+const (
+	Certificate Proof = "certificate"
+	Token       Proof = "token"
+	None        Proof = "none" // none was needed: a coordinator without certificates
+)
+
+// tokenKey is the key of the user that came with a token, in a context.
+type tokenKey struct{}
+
+// WithToken returns a context whose caller has proved the right to call by a token. user is the name that came with it,
+// empty for none.
+func WithToken(ctx context.Context, user string) context.Context {
+	return context.WithValue(ctx, tokenKey{}, user)
+}
+
+// mostUser bounds the name that comes with a token, in bytes.
+const mostUser = 64
+
+// CallerOf returns who calls.
+func CallerOf(ctx context.Context) Caller {
+	c := Caller{Proof: None}
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		c.Address = p.Addr.String()
+	}
+	if user, ok := ctx.Value(tokenKey{}).(string); ok {
+		c.By, c.Proof = strings.ToValidUTF8(user[:min(len(user), mostUser)], ""), Token
+	}
+	if who, ok := certs.PeerOf(ctx); ok {
+		c.By, c.Proof = who.Name, Certificate
+	}
+	return c
+}
+
+// String returns the caller for lists of runs: the name in the certificate, or "token" and the user that came with it, so
+// that no client is listed under a name that belongs to a certificate. Empty: not known.
+func (c Caller) String() string {
+	if c.Proof == Token {
+		return strings.TrimSpace("token " + c.By)
+	}
+	return c.By
+}
+
+// Host returns the address without the port. Empty: not known.
+func (c Caller) Host() string {
+	if host, _, err := net.SplitHostPort(c.Address); err == nil {
+		return host
+	}
+	return c.Address
+}
+
+// Log is an audit log. Its methods may be called concurrently. A zero Log keeps nothing.
+type Log struct {
+	mu       sync.Mutex
+	dir      string
+	maxBytes int64
+}
+
+// Open makes a log that keeps its files in a directory. It opens nothing yet.
+func (l *Log) Open(dir string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dir, l.maxBytes = dir, maxBytes
+}
+
+// Add writes an entry, and blocks until it is durable.
+func (l *Log) Add(e Entry) error {
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	e.Time = e.Time.UTC()
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dir == "" {
+		return nil
+	}
+	if err := l.write(append(line, '\n')); err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	return nil
+}
+
+// write appends a line to the newest file, after making room for it. l.mu is held.
+func (l *Log) write(line []byte) error {
+	path := l.path(0)
+	if info, err := os.Stat(path); err == nil && info.Size()+int64(len(line)) > l.maxBytes {
+		if err := l.rotate(); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(line)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// path returns the path of a file: 0 is the newest.
+func (l *Log) path(number int) string {
+	if number == 0 {
+		return filepath.Join(l.dir, file)
+	}
+	return filepath.Join(l.dir, fmt.Sprintf("%s.%d", file, number))
+}
+
+// rotate gives each file the next number. The oldest file is overwritten.
+func (l *Log) rotate() error {
+	for number := maxFiles - 2; number >= 0; number-- {
+		if err := os.Rename(l.path(number), l.path(number+1)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

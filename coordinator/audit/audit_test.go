@@ -1,0 +1,120 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/peer"
+)
+
+// lines returns the entries of all files of a log, the oldest first.
+func lines(t *testing.T, l *Log) (out []Entry) {
+	t.Helper()
+	for number := maxFiles + 1; number >= 0; number-- {
+		text, err := os.ReadFile(l.path(number))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			var e Entry
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Entries stay over restarts, in their order, one on each line whatever they contain.
+func TestEntriesStay(t *testing.T) {
+	dir := t.TempDir()
+	at := time.Date(2026, 3, 29, 10, 11, 12, 0, time.FixedZone("", 3600))
+	for _, run := range []string{"a", "b\nc"} {
+		var l Log
+		l.Open(dir)
+		if err := l.Add(Entry{Time: at, Action: Submit, Caller: Caller{By: "anna", Proof: Certificate}, Run: run}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "audit.jsonl"))
+	want := `{"time":"2026-03-29T09:11:12Z","action":"submit","by":"anna","proof":"certificate","run":"a"}` + "\n" +
+		`{"time":"2026-03-29T09:11:12Z","action":"submit","by":"anna","proof":"certificate","run":"b\nc"}` + "\n"
+	if err != nil || string(text) != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, text, want)
+	}
+}
+
+// However much is written, the files stay within their bounds, and what is kept is the newest without a gap.
+func TestFilesAreBounded(t *testing.T) {
+	var l Log
+	l.Open(t.TempDir())
+	l.maxBytes = 1000
+	const all = 500
+	for n := range all {
+		if err := l.Add(Entry{Time: time.Unix(int64(n), 0), Action: Stop, Run: "r"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(l.dir, "*"))
+	if err != nil || len(files) != maxFiles {
+		t.Errorf("%v %v, want %d files", err, files, maxFiles)
+	}
+	for _, path := range files {
+		if info, err := os.Stat(path); err != nil || info.Size() > l.maxBytes {
+			t.Errorf("%s: %v %v", path, err, info.Size())
+		}
+	}
+	kept := lines(t, &l)
+	for i, e := range kept {
+		if want := int64(all - len(kept) + i); e.Time.Unix() != want {
+			t.Fatalf("entry %d is of second %d, want %d", i, e.Time.Unix(), want)
+		}
+	}
+	if len(kept) < 100 {
+		t.Errorf("only %d entries are kept", len(kept))
+	}
+}
+
+// A log that cannot be written says so, and one without a directory keeps nothing.
+func TestUnwritable(t *testing.T) {
+	var l Log
+	if err := l.Add(Entry{Action: Stop}); err != nil {
+		t.Errorf("without a directory: %v", err)
+	}
+	l.Open(filepath.Join(t.TempDir(), "missing"))
+	if err := l.Add(Entry{Action: Stop}); err == nil || !strings.Contains(err.Error(), "audit log") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A caller is known by its address, and by the user that came with a token.
+func TestCallerOf(t *testing.T) {
+	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 4711}})
+	for want, ctx := range map[Caller]context.Context{
+		{Proof: None}: t.Context(), {Proof: None, Address: "10.0.0.7:4711"}: ctx,
+		{By: "anna", Proof: Token, Address: "10.0.0.7:4711"}:                  WithToken(ctx, "anna"),
+		{By: strings.Repeat("x", 63), Proof: Token, Address: "10.0.0.7:4711"}: WithToken(ctx, strings.Repeat("x", 63)+"é"),
+	} {
+		if got := CallerOf(ctx); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	for want, c := range map[string]Caller{
+		"": {Proof: None}, "anna": {By: "anna", Proof: Certificate}, "token": {Proof: Token},
+		"token anna": {By: "anna", Proof: Token},
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("%+v is listed as %q, want %q", c, got, want)
+		}
+	}
+	if got := CallerOf(ctx).Host(); got != "10.0.0.7" {
+		t.Errorf("host %q", got)
+	}
+}
