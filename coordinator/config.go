@@ -12,6 +12,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/retention"
@@ -54,6 +55,10 @@ type Config struct {
 	// LeaveOn makes Run leave rather than close the coordinator if this is the cause of its context's end. Nil: Run
 	// always closes the coordinator.
 	LeaveOn error
+	// Expected are the agents that should be connected: those that are not are listed as missing. With RequireExpected
+	// no run begins without them.
+	Expected        fleet.Expected
+	RequireExpected bool
 	// Limits bounds what peers can ask for.
 	Limits admission.Limits
 	// MaxWaiting is how many runs may wait for others to end. Default 64.
@@ -145,6 +150,9 @@ func (c Config) withDefaults() Config {
 		c.Lease = 30 * time.Second
 	}
 	c.Run.Lease = c.Lease
+	if c.RequireExpected {
+		c.Run.Missing = c.Expected.MissingWords
+	}
 	if c.Run.Silence == 0 {
 		c.Run.Silence = c.HeartbeatInterval * 7 / 2 // three heartbeats and a half
 	}

@@ -346,6 +346,8 @@ type Stats struct {
 	WindowDelay time.Duration
 	// Agents counts the connected agents by health: "ready", "busy", "silent".
 	Agents map[string]int
+	// Missing is the number of expected agents that are not connected.
+	Missing int
 	// Cordoned is the number of agents, connected or not, that take no new runs.
 	Cordoned int
 	// Run is the id of the run in progress, empty without one.
@@ -366,13 +368,16 @@ func (c *Coordinator) Stats() Stats {
 	defer c.mu.Unlock()
 	now := clock.Now()
 	agents := map[spatev1.AgentHealth]int{}
+	var connected []*spatev1.AgentInfo
 	for name, a := range c.sessions {
+		connected = append(connected, a.info)
 		agents[c.health(name, now.Sub(a.heard))]++
 	}
 	s.Agents = map[string]int{}
 	for health, n := range agents {
 		s.Agents[strings.ToLower(strings.TrimPrefix(health.String(), "AGENT_HEALTH_"))] = n
 	}
+	s.Missing = len(c.cfg.Expected.Missing(connected))
 	s.Waiting, s.Cordoned = len(c.queue), len(c.cordons.All())
 	if c.active != nil {
 		s.Run = c.active.id

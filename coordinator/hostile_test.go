@@ -138,7 +138,8 @@ func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 	a.armed()
 	h.c.mu.Lock()
 	h.c.sessions["a"].who = certs.Identity{Role: certs.Agent, Name: "eu"}
-	h.c.owners["a"] = owner{h.c.sessions["a"].incarnation, certs.Identity{Role: certs.Agent, Name: "eu"}}
+	h.c.owners["a"] = owner{incarnation: h.c.sessions["a"].incarnation,
+		who: certs.Identity{Role: certs.Agent, Name: "eu"}}
 	h.c.mu.Unlock()
 	s := closing(values(a.snapshot(0), 4, 1))
 	if _, err := h.c.receiveSnapshot(s, certs.Identity{Role: certs.Agent,

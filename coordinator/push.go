@@ -182,7 +182,7 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 			"agent %s is connected with the certificate of %s: %s cannot push in its name",
 			k.GetAgent(), from.who, who)
 	}
-	if err := c.checkOwner(k.GetAgent(), owner{k.GetIncarnation(), who}); err != nil {
+	if err := c.checkOwner(k.GetAgent(), owner{incarnation: k.GetIncarnation(), who: who}); err != nil {
 		return nil, false, err
 	}
 	if c.closed {

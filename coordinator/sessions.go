@@ -67,7 +67,7 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 	if c.closed {
 		return nil, status.Error(codes.Unavailable, "the coordinator is closing")
 	}
-	if err := c.checkOwner(name, owner{s.incarnation, who}); err != nil {
+	if err := c.checkOwner(name, owner{incarnation: s.incarnation, who: who}); err != nil {
 		return nil, err
 	}
 	if old := c.sessions[name]; old != nil {
@@ -76,7 +76,7 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 		}
 	}
 	c.sessions[name] = s
-	c.own(name, owner{s.incarnation, who})
+	c.own(name, owner{incarnation: s.incarnation, who: who})
 	s.send(c.welcome())
 	c.stopStale(s, h.GetResume())
 	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", address)
@@ -110,6 +110,7 @@ const maxSkewed = 16
 type owner struct {
 	incarnation uint64
 	who         certs.Identity
+	heard       clock.Instant // last message, once it has no session; 0: it has one
 }
 
 // mostOwners is the number of names beyond which names without a session are forgotten, unless most have one.
@@ -197,6 +198,9 @@ func (c *Coordinator) drop(s *session, reason string) {
 		return
 	}
 	delete(c.sessions, name)
+	known := c.owners[name]
+	known.heard = s.heard
+	c.owners[name] = known
 	c.log.Info("agent disconnected", "agent", name, "reason", reason)
 	c.feed(func(r *run, at clock.Instant) { r.machine.Disconnected(at, name, s.incarnation, reason) })
 }
@@ -265,11 +269,38 @@ func (c *Coordinator) agents() []*spatev1.AgentStatus {
 		delete(left, a.GetAgent().GetName())
 	}
 	for name, cordon := range left {
-		out = append(out, &spatev1.AgentStatus{
-			Agent: &spatev1.AgentInfo{Name: name}, Health: spatev1.AgentHealth_AGENT_HEALTH_MISSING, Cordon: cordon,
-		})
+		out = append(out, missing(&spatev1.AgentInfo{Name: name}, cordon))
+	}
+	for _, a := range c.cfg.Expected.Missing(infos(out)) {
+		out = append(out, missing(a, spatev1.Cordon_CORDON_UNSPECIFIED))
+	}
+	return c.lastHeard(out)
+}
+
+// missing describes an agent that should be connected and is not.
+func missing(a *spatev1.AgentInfo, cordon spatev1.Cordon) *spatev1.AgentStatus {
+	return &spatev1.AgentStatus{Agent: a, Health: spatev1.AgentHealth_AGENT_HEALTH_MISSING, Cordon: cordon}
+}
+
+// infos returns the agents of a list.
+func infos(list []*spatev1.AgentStatus) (out []*spatev1.AgentInfo) {
+	for _, s := range list {
+		out = append(out, s.GetAgent())
 	}
 	return out
+}
+
+// lastHeard adds when the agents of a list that are missing were heard last, as far as this process knows.
+func (c *Coordinator) lastHeard(list []*spatev1.AgentStatus) []*spatev1.AgentStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range list {
+		heard := c.owners[s.GetAgent().GetName()].heard
+		if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_MISSING && heard != 0 {
+			s.SilentFor = durationOf(clock.Now().Sub(heard))
+		}
+	}
+	return list
 }
 
 // cordonActions are the changes that a person can make.
@@ -297,7 +328,7 @@ func (s runService) CordonAgents(
 		known[a.GetAgent().GetName()] = true
 	}
 	for _, name := range q.GetAgents() {
-		if !known[name] {
+		if !known[name] || name == "" {
 			return nil, status.Errorf(codes.NotFound, "there is no agent %.80q: nothing was changed", name)
 		}
 	}

@@ -13,13 +13,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// gather begins the first stage as soon as enough agents are ready, including one of each region that the plan names.
-// After AgentsTimeout it ends the run.
+// gather begins the first stage as soon as enough agents are ready, including one of each region that the plan names,
+// and all that are required are connected. After AgentsTimeout it ends the run.
 func (r *Run) gather(at clock.Instant) {
 	ready := r.ready(at, r.first())
-	missing := withoutAgents(ready, r.first().GetRegions())
+	missing, required := withoutAgents(ready, r.first().GetRegions()), r.required()
 	switch {
-	case len(ready) >= r.needed() && len(missing) == 0:
+	case len(ready) >= r.needed() && len(missing) == 0 && required == "":
 		r.roster = ready
 		r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunStarted{RunStarted: &spatev1.RunStarted{
 			Agents: infos(ready), Stages: mostStages(r.plan), Plan: estimate.Plan(r.plan),
@@ -30,11 +30,37 @@ func (r *Run) gather(at clock.Instant) {
 		r.fatal = r.tooFewAgents(ready, missing)
 		r.incomplete = true
 		r.finish(at)
-	case at.Sub(r.begin) >= quietWait && r.awaited != len(ready)+1:
-		r.awaited = len(ready) + 1
-		r.notice(at, spatev1.Severity_SEVERITY_INFO, "waiting for agents, up to %v: %s", r.cfg.AgentsTimeout,
-			r.readyText(ready, missing))
+	case at.Sub(r.begin) >= quietWait:
+		if text := r.readyText(ready, missing) + alsoMissing(required); r.awaited != text {
+			r.awaited = text
+			r.notice(at, spatev1.Severity_SEVERITY_INFO, "waiting for agents, up to %v: %s", r.cfg.AgentsTimeout, text)
+		}
 	}
+}
+
+// required names the agents that the coordinator requires and that are not connected. Empty: there are none.
+func (r *Run) required() string {
+	if r.cfg.Missing == nil {
+		return ""
+	}
+	connected := infos(r.agentsThat(func(a *agent) bool { return a.lost == "" && a.disconnected == "" }))
+	missing := r.cfg.Missing(connected)
+	if len(missing) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(missing) - mostUnfit; n > 0 {
+		missing, more = missing[:mostUnfit], fmt.Sprintf(", and %d more", n)
+	}
+	return strings.Join(missing, ", ") + more
+}
+
+// alsoMissing adds required agents that are missing to a sentence.
+func alsoMissing(required string) string {
+	if required == "" {
+		return ""
+	}
+	return "; required and missing: " + required
 }
 
 // quietWait is how long the run waits for agents before it says so.
@@ -177,11 +203,16 @@ func infos(agents []*agent) []*spatev1.AgentInfo {
 
 // tooFewAgents returns why the run did not get its agents, and what to do.
 func (r *Run) tooFewAgents(ready []*agent, missing []string) string {
+	required := r.required()
+	if len(ready) >= r.needed() && len(missing) == 0 {
+		return fmt.Sprintf("agents that the coordinator requires are missing after %v: %s: start them, or start it without "+
+			"--require-agents", r.cfg.AgentsTimeout, required)
+	}
 	if len(ready) >= r.needed() {
 		return fmt.Sprintf(
 			"no agent of region %s is connected after %v%s: start one there (--region), or remove the region from the "+
 				"plan",
-			strings.Join(missing, ", "), r.cfg.AgentsTimeout, r.unfitText(),
+			strings.Join(missing, ", "), r.cfg.AgentsTimeout, r.unfitText()+alsoMissing(required),
 		)
 	}
 	names := make([]string, len(ready))
@@ -193,7 +224,7 @@ func (r *Run) tooFewAgents(ready []*agent, missing []string) string {
 		who = strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("only %d of %d agents%s are ready after %v (%s)%s: start more agents, or ask for fewer",
-		len(ready), r.needed(), withLabels(r.first()), r.cfg.AgentsTimeout, who, r.unfitText())
+		len(ready), r.needed(), withLabels(r.first()), r.cfg.AgentsTimeout, who, r.unfitText()+alsoMissing(required))
 }
 
 // readyText returns how many agents are ready, which regions have none, and which agents may not take part.

@@ -58,6 +58,8 @@ type Config struct {
 	ObserverPatience time.Duration
 	// StopGrace is how long the run waits for an agent's totals after the end of a drain. Default 10 s.
 	StopGrace time.Duration
+	// Missing returns in words which agents have to be connected before the run begins and are not. Nil: none have to.
+	Missing func(connected []*spatev1.AgentInfo) []string
 	// Records makes agents report a row for each request.
 	Records bool
 }
@@ -106,16 +108,15 @@ type Run struct {
 	// wall time at begin, from which later wall times are derived, so that steps of the wall clock do not matter
 	wall time.Time
 
-	phase  phase
-	agents map[string]*agent // newest process of each agent that is connected or of the run, by name
-	roster []*agent          // agents that take part, by name; those that joined during the stage come last
-	// 1 + number of ready agents in the last notice of waiting; 0: no notice yet
-	awaited  int
-	ticked   clock.Instant // last tick
-	heldUpAt clock.Instant // when the coordinator last noticed that it had been held up; 0: never
-	stage    *stage        // stage in progress
-	joining  *assignment   // newcomer that is getting ready to join the stage; has no part yet
-	joinBy   clock.Instant // deadline for joining
+	phase    phase
+	agents   map[string]*agent // newest process of each agent that is connected or of the run, by name
+	roster   []*agent          // agents that take part, by name; those that joined during the stage come last
+	awaited  string            // last notice of waiting; empty: none yet
+	ticked   clock.Instant     // last tick
+	heldUpAt clock.Instant     // when the coordinator last noticed that it had been held up; 0: never
+	stage    *stage            // stage in progress
+	joining  *assignment       // newcomer that is getting ready to join the stage; has no part yet
+	joinBy   clock.Instant     // deadline for joining
 
 	next        int            // index in the plan of the first entry not begun
 	begun       uint32         // stages begun or skipped

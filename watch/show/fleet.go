@@ -103,9 +103,9 @@ func Fleet(agents []*spatev1.AgentStatus) Table {
 			}
 		}
 		row := Row{Cells: []string{
-			Clean(a.GetName()), Clean(cmp.Or(a.GetRegion(), Unknown)), health(s), positive(a.GetWeight()),
-			positive(a.GetCores()), positive(a.GetMaxStreams()), inFlight, cpu, clock, Clean(labels(a)),
-			exactTo(a.GetCapacity()),
+			Clean(cmp.Or(a.GetName(), Unknown)), Clean(cmp.Or(a.GetRegion(), Unknown)), health(s),
+			positive(a.GetWeight()), positive(a.GetCores()), positive(a.GetMaxStreams()), inFlight, cpu, clock,
+			Clean(labels(a)), exactTo(a.GetCapacity()),
 			Clean(cmp.Or(a.GetHost(), Unknown)), Clean(cmp.Or(a.GetVersion(), Unknown)),
 		}}
 		switch s.GetHealth() {
@@ -142,10 +142,12 @@ func Cordon(c spatev1.Cordon) string {
 	return strings.ToLower(strings.TrimPrefix(c.String(), "CORDON_"))
 }
 
-// health returns an agent's health, how long a silent agent has been silent, and whether it takes no new runs.
+// health returns an agent's health, how long one that is silent or missing has not been heard, and whether it takes no
+// new runs.
 func health(s *spatev1.AgentStatus) string {
 	text := Health(s.GetHealth())
-	if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_SILENT {
+	if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_SILENT ||
+		s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_MISSING && s.GetSilentFor() != nil {
 		text += " " + words.Span(s.GetSilentFor().AsDuration().Round(100*time.Millisecond).Seconds())
 	}
 	if c := Cordon(s.GetCordon()); c != "" {

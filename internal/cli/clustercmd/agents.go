@@ -26,11 +26,12 @@ func NewAgents() *cobra.Command {
 		Long: `List the agents that a coordinator knows, with their place, capacity and health.
 
 HEALTH is "ready", "busy" (in a run), "silent" and for how long (heartbeats are late), "found"
-(seen by gossip, but not connected: its log says why), or "missing" (cordoned, and not connected).
-"cordoned", "draining" or "drained" behind it: it takes no new runs, and why. STREAMS is its limit of requests in flight,
-CPU the cores that it uses now, and CLOCK the uncertainty of its clock. EXACT TO is the streams and
-frames per second up to which its machine was exact in "spate calibrate"; n/a: not calibrated. A
-narrow terminal shows fewer columns; --output json has all, with offsets and addresses.`,
+(seen by gossip, but not connected: its log says why), or "missing" (expected by the coordinator or
+cordoned, and not connected; without a name: one more of its region). "cordoned", "draining" or
+"drained" behind it: it takes no new runs. STREAMS is its limit of requests in flight, CPU the cores
+that it uses now, and CLOCK the uncertainty of its clock. EXACT TO is the streams and frames per
+second up to which its machine was exact in "spate calibrate"; n/a: not calibrated. A narrow
+terminal shows fewer columns; --output json has all, with offsets and addresses.`,
 		Example: "  spate agents --coordinator 127.0.0.1:7700\n  spate agents --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,7 +75,7 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 
 // agentJSON is an agent in the JSON list. Unknown values are null.
 type agentJSON struct {
-	Name             string            `json:"name"`
+	Name             *string           `json:"name"`
 	Region           *string           `json:"region"`
 	Labels           map[string]string `json:"labels"`
 	Health           string            `json:"health"`
@@ -100,7 +101,8 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 	for _, s := range agents {
 		a := s.GetAgent()
 		one := agentJSON{
-			Name: a.GetName(), Region: given(a.GetRegion()), Labels: a.GetLabels(), Health: show.Health(s.GetHealth()),
+			Name: given(a.GetName()), Region: given(a.GetRegion()), Labels: a.GetLabels(),
+			Health: show.Health(s.GetHealth()),
 			Cordon: given(show.Cordon(s.GetCordon())),
 			Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
 			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()),

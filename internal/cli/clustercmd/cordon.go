@@ -52,11 +52,11 @@ func newDrain() *cobra.Command {
 	cmd := f.command(&cobra.Command{
 		Use:   "drain AGENT... --coordinator HOST:PORT",
 		Short: "Keep agents from new runs, and let them hand over what they have",
-		Long: `Keep agents from new runs, as "spate agents cordon" does, and let them leave the run in progress: other
-agents take over what they have not begun, and they end what they have begun. Nothing is missing
-then, whatever the plan's on_agent_loss. If no other agent can take over, an agent stays until the
-stage ends. The command waits until the agents have no part of a run, so that their programs or
-machines can be stopped; Ctrl-C only ends the wait.`,
+		Long: `Keep agents from new runs, as "spate agents cordon" does, and let them leave the run in progress:
+other agents take over what they have not begun, and they end what they have begun. Nothing is
+missing then, whatever the plan's on_agent_loss. If no other agent can take over, an agent stays
+until the stage ends. The command waits until the agents have no part of a run, so that their
+programs or machines can be stopped; Ctrl-C only ends the wait.`,
 		Example: "  spate agents drain eu-1 --coordinator 127.0.0.1:7700\n  spate agents drain eu-1 --wait 0 --coordinator 127.0.0.1:7700",
 	}, spatev1.Cordon_CORDON_DRAINED, "drained")
 	cmd.Flags().DurationVar(&f.wait, "wait", 5*time.Minute, "how long to wait until the agents have no part of a run (0: not)")

@@ -31,9 +31,9 @@ the newest first.
 STATE is "waiting" (for other runs to end), "running", "done", "incomplete" (done, but its result
 lacks something), "failed", "stopped", or "broken" (its coordinator was lost, and the run was not
 continued). TIME is from its start to its end, or until now. STAGES is the number of stages that
-have ended, and of all, at most. BY is the name in the certificate of the client that submitted it, or
-"token" and the user that came with it. Times of day are this machine's. A narrow terminal shows fewer
-columns; --long shows all, and when and from where (FROM) runs were submitted.`,
+have ended, and of all, at most. BY is the name in the certificate of the client that submitted it,
+or "token" and the user that came with it. Times of day are this machine's. A narrow terminal shows
+fewer columns; --long shows all, and when and from where (FROM) runs were submitted.`,
 		Example: "  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

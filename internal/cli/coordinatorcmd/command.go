@@ -14,6 +14,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/sink/exposition"
 	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/command"
@@ -28,6 +29,9 @@ type flags struct {
 	dataDir, datasetDir string
 	lease, handover     time.Duration
 	maxWaiting          int
+	expect              []string
+	require             bool
+	expected            fleet.Expected
 	keepRuns            settings.Keep
 	keepDatasets        settings.Keep
 	maxDataset          settings.Size
@@ -79,6 +83,9 @@ what was measured is kept.`,
 		"the lease in stages with on_agent_loss: reassign, after which other agents take over; at most --lease, at least "+leastLease.String(),
 	)
 	fs.IntVar(&f.maxWaiting, "max-waiting", 64, "largest number of runs in the queue; more are refused")
+	fs.StringSliceVar(&f.expect, "expect-agents", nil,
+		"`agents` that should be connected, by name, or as numbers by region such as eu=10; missing ones are listed")
+	fs.BoolVar(&f.require, "require-agents", false, "begin no run without the agents of --expect-agents")
 	f.keepRuns.AddFlags(fs, "runs", "runs that have ended")
 	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 64 << 30}
 	f.keepDatasets.AddFlags(fs, "datasets", "datasets")
@@ -118,7 +125,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext,
 		DataDir: f.dataDir, Gossip: gossip, Logger: logger,
 		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease, MaxWaiting: f.maxWaiting,
-		LeaveOn:  daemon.ErrTerminated,
+		LeaveOn: daemon.ErrTerminated, Expected: f.expected, RequireExpected: f.require,
 		KeepRuns: f.keepRuns.Limits(), KeepDatasets: f.keepDatasets.Limits(), MaxDataset: uint64(f.maxDataset),
 		Run: lifecycle.Config{ReassignLease: min(f.handover, f.lease)},
 	})
@@ -142,6 +149,12 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 // check finds mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
 	var errs []error
+	expected, err := fleet.ParseExpected(f.expect)
+	if f.expected = expected; err != nil {
+		errs = append(errs, fmt.Errorf("--expect-agents %w", err))
+	} else if f.require && len(f.expect) == 0 {
+		errs = append(errs, errors.New("--require-agents needs --expect-agents"))
+	}
 	if _, _, err := net.SplitHostPort(f.listen); err == nil && !f.tls.Given() && !f.plaintext &&
 		!settings.Loopback(f.listen) {
 		errs = append(

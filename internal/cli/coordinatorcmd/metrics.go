@@ -41,6 +41,7 @@ func metricsOf(s coordinator.Stats) daemon.Collector {
 				}
 			},
 		},
+		gauge("agents_missing", "Expected agents that are not connected.", float64(s.Missing)),
 		gauge("agents_cordoned", "Agents that take no new runs.", float64(s.Cordoned)),
 		gauge("run_in_progress", "1 with a run in progress, else 0.", running),
 		counter("windows_total", "Windows that were merged and sent on.", s.Windows),

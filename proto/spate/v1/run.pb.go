@@ -273,7 +273,7 @@ const (
 	AgentHealth_AGENT_HEALTH_FOUND AgentHealth = 4
 	// Connected, and about to end: it takes nothing on.
 	AgentHealth_AGENT_HEALTH_LEAVING AgentHealth = 5
-	// Not connected, though it is cordoned.
+	// Not connected, though it is expected or cordoned. Without a name: one more of its region is expected.
 	AgentHealth_AGENT_HEALTH_MISSING AgentHealth = 6
 )
 
@@ -2759,7 +2759,7 @@ type AgentStatus struct {
 	Health AgentHealth `protobuf:"varint,2,opt,name=health,proto3,enum=spate.v1.AgentHealth" json:"health,omitempty"`
 	// The agent's last heartbeat. Unset: none yet.
 	Heartbeat *Heartbeat `protobuf:"bytes,3,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
-	// Time since the last message from the agent.
+	// Time since the last message from the agent. Unset: not known.
 	SilentFor *durationpb.Duration `protobuf:"bytes,4,opt,name=silent_for,json=silentFor,proto3" json:"silent_for,omitempty"`
 	// Remote address of the agent's control stream.
 	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
