@@ -272,7 +272,7 @@ check-page: bin/spate $(PAGE)/node_modules ## Check report.html, a comparison an
 	node $(PAGE)/live.mjs bin/spate $(TMP)/page/live
 
 .PHONY: check-deployments
-check-deployments: $(BIN)/helm $(BIN)/kubectl-validate $(BIN)/compose-go ## Check chart, compose file and units with Helm, Kubernetes' schemas, Compose's model and systemd.
+check-deployments: $(BIN)/helm $(BIN)/kubectl-validate $(BIN)/compose-go $(BIN)/promtool ## Check chart, compose file, units and alert rules with Helm, Kubernetes' schemas, Compose's model, systemd and promtool.
 	deployments/check.sh $(BIN) $(CERT_MANAGER_VERSION)
 
 # The site of docs/ needs Python 3 with venv, and PyPI.
@@ -349,6 +349,7 @@ endef
 $(eval $(call server,victoria-metrics,VictoriaMetrics,internal/victoriatest/server,github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics))
 # Without the tag it has the discovery of targets in all clouds, which takes most of its build.
 $(eval $(call server,prometheus,Prometheus,internal/prometheustest/server,github.com/prometheus/prometheus/cmd/prometheus,-tags remove_all_sd))
+$(eval $(call server,promtool,promtool,internal/prometheustest/server,github.com/prometheus/prometheus/cmd/promtool,-tags remove_all_sd))
 
 $(eval $(call server,otelcol,an OpenTelemetry collector,internal/collectortest/server,.))
 

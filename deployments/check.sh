@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the deployment files with the tools of their platforms: Helm, the schemas of Kubernetes and cert-manager,
-# Compose's model, systemd. `make check-deployments` builds the tools and runs this script, from the root of the
+# Compose's model, systemd, promtool. `make check-deployments` builds the tools and runs this script, from the root of the
 # repository: deployments/check.sh BIN CERT_MANAGER_VERSION.
 set -euo pipefail
 bin=$(realpath "$1")
@@ -51,4 +51,5 @@ if command -v systemd-analyze >/dev/null; then
 else
   echo 'No systemd here: its units are not checked.' >&2
 fi
-echo "Deployments: ${#ways[@]} uses of the chart, compose.yaml and units are as their programs want them."
+"$bin/promtool" test rules deployments/prometheus/alerts_test.yaml >"$made/rules.out" 2>&1 || { cat "$made/rules.out" >&2; exit 1; }
+echo "Deployments: ${#ways[@]} uses of the chart, compose.yaml, units and alert rules are as their programs want them."
