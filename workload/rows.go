@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/spate-load/spate/workload/rows"
@@ -76,6 +77,40 @@ func writable(kind rows.Kind, form Form) error {
 func (f *file) row() *rows.Row {
 	row, _ := f.read.Get().(*rows.Row)
 	return row
+}
+
+// contentISL returns the length of a row's first prompt, or 0 if it is not known. Words in front of a text may change
+// how the text is split into tokens.
+func (f *file) contentISL(row *rows.Row) uint32 {
+	if row.ISL == 0 || f.busting.on && row.Kind != rows.TokenIDs {
+		return 0
+	}
+	return row.ISL + f.template + uint32(f.busting.uniqueTokens(f.words, TokenIDs, math.MaxUint64))
+}
+
+// appendContent appends a row's text or messages, behind a unique start if the request must miss every cache.
+func (f *file) appendContent(dst []byte, row *rows.Row, r Request) []byte {
+	if row.Kind == rows.Messages {
+		return f.appendMessages(dst, row, r)
+	}
+	t := open(dst, r.Form, f.words)
+	t.begin(user)
+	f.busting.start(&t, r.Index, math.MaxUint64)
+	t.text(row.Content)
+	t.end()
+	return t.close()
+}
+
+// appendMessages appends the messages as they are, with the unique start in front of their first text.
+func (f *file) appendMessages(dst []byte, row *rows.Row, r Request) []byte {
+	if !f.busting.on {
+		return append(dst, row.Content...)
+	}
+	dst = append(dst, row.Content[:row.Insert]...)
+	unique := f.busting.uniqueTokens(f.words, Text, math.MaxUint64)
+	dst = f.words.append(dst, Text, f.busting.starts.Sub(r.Index), 0, unique, true)
+	dst = append(dst, ' ')
+	return append(dst, row.Content[row.Insert:]...)
 }
 
 // Close closes the rows.

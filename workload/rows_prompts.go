@@ -76,19 +76,10 @@ func (w *prompts) Spec(index uint64, turn int) (Spec, error) {
 		s.OSL, s.Shared = row.Turns[turn].OSL, w.history(row, turn)
 		return s, nil
 	}
-	if s.ISL = w.isl(row); before > 0 && !w.busting.on {
+	if s.ISL = w.contentISL(row); before > 0 && !w.busting.on {
 		s.Shared = s.ISL
 	}
 	return s, nil
-}
-
-// isl returns the length of a row's first prompt, or 0 if it is not known. Words in front of a text may change how the
-// text is split into tokens.
-func (w *prompts) isl(row *rows.Row) uint32 {
-	if row.ISL == 0 || w.busting.on && row.Kind != rows.TokenIDs {
-		return 0
-	}
-	return row.ISL + w.template + uint32(w.busting.uniqueTokens(w.words, TokenIDs, math.MaxUint64))
 }
 
 // history returns how many tokens the previous turn already had, if each answer has the length that was asked for. 0:
@@ -118,32 +109,13 @@ func (w *prompts) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 		return dst, err
 	}
 	switch row.Kind {
-	case rows.Messages:
-		return w.appendMessages(dst, row, r), nil
 	case rows.TokenIDs:
 		return w.appendTokenIDs(dst, row, r), nil
 	case rows.Session:
 		return w.appendSession(dst, row, r)
 	default:
-		t := open(dst, r.Form, w.words)
-		t.begin(user)
-		w.busting.start(&t, r.Index, math.MaxUint64)
-		t.text(row.Content)
-		t.end()
-		return t.close(), nil
+		return w.appendContent(dst, row, r), nil
 	}
-}
-
-// appendMessages appends the messages as they are, with the unique start in front of their first text.
-func (w *prompts) appendMessages(dst []byte, row *rows.Row, r Request) []byte {
-	if !w.busting.on {
-		return append(dst, row.Content...)
-	}
-	dst = append(dst, row.Content[:row.Insert]...)
-	unique := w.busting.uniqueTokens(w.words, Text, math.MaxUint64)
-	dst = w.words.append(dst, Text, w.busting.starts.Sub(r.Index), 0, unique, true)
-	dst = append(dst, ' ')
-	return append(dst, row.Content[row.Insert:]...)
 }
 
 // appendTokenIDs appends [1,2,3].

@@ -549,6 +549,41 @@ func raceDetector() bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
+// TestTraceContent: rows of a trace that hold text or messages are sent with them, and every time alike.
+func TestTraceContent(t *testing.T) {
+	const source = `{"timestamp": 0, "text_input": "one two three", "output_length": 4}
+{"timestamp": 5, "messages": [{"role": "user", "content": "hi"}], "output_length": 4}
+`
+	w := fromFile(t, mooncakeOf(), source, Config{Form: Messages})
+	for i, want := range []string{`[{"role":"user","content":"one two three"}]`, `[{"role":"user","content":"hi"}]`} {
+		for pass := range uint64(2) {
+			index := uint64(i) + 2*pass
+			got, err := w.AppendPrompt(nil, Request{Index: index, Form: Messages})
+			if err != nil || string(got) != want {
+				t.Errorf("request %d: %s (%v), want %s", index, got, err, want)
+			}
+			s, err := w.Spec(index, 0)
+			isl := uint32(3 - 2*i)
+			if s.ISL != isl || s.Shared != uint32(pass)*isl || s.OSL != 4 || err != nil {
+				t.Errorf("request %d: %+v (%v)", index, s, err)
+			}
+		}
+	}
+	busting := mooncakeOf()
+	busting.CacheBusting = "request"
+	w = fromFile(t, busting, source, Config{Form: Messages, Run: "r"})
+	got, err := w.AppendPrompt(nil, Request{Form: Messages})
+	if err != nil || !strings.HasSuffix(string(got), ` one two three"}]`) {
+		t.Errorf("%s (%v)", got, err)
+	}
+	if s, err := w.Spec(0, 0); s.ISL != 0 || s.Shared != 0 || err != nil {
+		t.Errorf("%+v (%v): words in front of a text change its length", s, err)
+	}
+	if err := Writable(rowsOf(t, mooncakeOf(), source, nil), Text); err == nil {
+		t.Error("messages can be sent to completions")
+	}
+}
+
 // BenchmarkTrace makes the prompts of a trace in Mooncake's form.
 func BenchmarkTrace(b *testing.B) {
 	w := fromFile(b, mooncakeOf(), fixture(b, mooncakeTrace), Config{})

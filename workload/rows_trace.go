@@ -6,9 +6,9 @@ import (
 )
 
 // trace sends requests with the lengths of a trace: arrival i has the lengths of row i. After the last row it starts
-// over with other text.
+// over with other text. Rows that hold their text or messages are sent with them, again after the last row.
 //
-// In Mooncake's form the text of a block is drawn from its hash id. Equal ids give equal text, and prompts that start
+// The text of a block is drawn from its hash id. Equal ids give equal text, and prompts that start
 // with the same ids start alike, so that prefix caches get the hits they had when the trace was recorded. The text is
 // also drawn from the seed and from the number of passes over the trace, so that a stage finds nothing of an earlier
 // stage, or of its own first pass, in a cache.
@@ -27,15 +27,22 @@ func newTrace(c Config) (*trace, error) {
 	return &trace{file: f, contents: draw.New(c.Seed, "content"), blocks: draw.New(c.Seed, "blocks")}, nil
 }
 
-// Spec returns the lengths of a row. Shared counts the whole blocks at the start of the prompt that an earlier row of
-// the trace had too.
+// Spec returns the lengths of a row. The ISL of text and messages is as in prompts. Shared counts the whole blocks at
+// the start of the prompt that an earlier row of the trace had too, and all of a text or messages sent before.
 func (w *trace) Spec(index uint64, _ int) (Spec, error) {
 	row := w.row()
 	defer w.read.Put(row)
 	if err := w.rows.ReadMetadata(index%w.rows.Len(), row); err != nil {
 		return Spec{}, err
 	}
-	s := Spec{ISL: serverISL(row.ISL, w.template), OSL: row.OSL, Shared: row.Shared, Turns: 1}
+	s := Spec{OSL: row.OSL, Shared: row.Shared, Turns: 1}
+	if row.Kind == rows.Text || row.Kind == rows.Messages {
+		if s.ISL = w.contentISL(row); index >= w.rows.Len() {
+			s.Shared = s.ISL
+		}
+	} else {
+		s.ISL = serverISL(row.ISL, w.template)
+	}
 	if w.busting.on {
 		s.Shared = 0
 	}
@@ -49,6 +56,12 @@ func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	n := w.rows.Len()
 	if err := w.rows.Read(r.Index%n, row); err != nil {
 		return dst, err
+	}
+	if row.Kind == rows.Text || row.Kind == rows.Messages {
+		if err := writable(row.Kind, r.Form); err != nil {
+			return dst, err
+		}
+		return w.appendContent(dst, row, r), nil
 	}
 	length := uint64(contentTokens(row.ISL, w.template))
 	t := open(dst, r.Form, w.words)

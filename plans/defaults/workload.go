@@ -15,6 +15,7 @@ const (
 	lastTokenID  = 9999
 	maxSkipped   = 0.01
 	blockTokens  = 512
+	bailianBlock = 16
 	jsonlOSL     = 256
 	order        = "shuffled"
 	history      = "server"
@@ -47,6 +48,9 @@ func Workload(w *spatev1.Workload) *spatev1.Workload {
 	}
 	if m := w.GetMooncake(); m != nil {
 		m.BlockTokens = cmp.Or(m.BlockTokens, blockTokens)
+	}
+	if b := w.GetBailian(); b != nil {
+		b.BlockTokens = cmp.Or(b.BlockTokens, bailianBlock)
 	}
 	return w
 }

@@ -19,7 +19,7 @@ func (c *checker) workload(path string, w *spatev1.Workload) {
 	case *spatev1.Workload_Sessions:
 		c.sessions(path+".sessions", of.Sessions)
 	}
-	if w.GetMooncake() == nil && content.Trace(w) != nil {
+	if w.GetMooncake() == nil && w.GetBailian() == nil && content.Trace(w) != nil {
 		c.traceBlocks(path + "." + content.Kind(w))
 	}
 	c.cacheBusting(path, w)
@@ -88,7 +88,7 @@ func (c *checker) sessions(path string, s *spatev1.SessionContent) {
 
 func (c *checker) traceBlocks(path string) {
 	if at := path + ".block_tokens"; c.Has(at) {
-		c.wrong(at, "works only with mooncake: other traces have no hash ids")
+		c.wrong(at, "works only with mooncake and bailian: other traces have no hash ids")
 	}
 }
 

@@ -24,6 +24,10 @@ func mooncakeOf(c *spatev1.TraceContent) *spatev1.Workload {
 	return &spatev1.Workload{Name: "m", Content: &spatev1.Workload_Mooncake{Mooncake: c}}
 }
 
+func bailianOf(c *spatev1.TraceContent) *spatev1.Workload {
+	return &spatev1.Workload{Name: "q", Content: &spatev1.Workload_Bailian{Bailian: c}}
+}
+
 func burstgptOf(c *spatev1.TraceContent) *spatev1.Workload {
 	return &spatev1.Workload{Name: "b", Content: &spatev1.Workload_Burstgpt{Burstgpt: c}}
 }
@@ -50,6 +54,7 @@ func all() map[string]*spatev1.Workload {
 	trace, file := &spatev1.TraceContent{MaxSkipped: &every}, &spatev1.FileContent{MaxSkipped: &every}
 	return map[string]*spatev1.Workload{
 		"mooncake": mooncakeOf(trace), "burstgpt": burstgptOf(trace), "azure": azureOf(trace),
+		"bailian":  bailianOf(trace),
 		"sharegpt": sharegptOf(file), "jsonl": jsonlOf(file),
 		"sonnet":   sonnetOf(&spatev1.SonnetContent{Isl: 100, Osl: 10}),
 		"sessions": sharegptOf(&spatev1.FileContent{MaxSkipped: &every, Sessions: &spatev1.SessionPlay{}}),

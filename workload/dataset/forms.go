@@ -66,7 +66,8 @@ func (b *builder) trace(
 	}
 	sorter.emit = func(t timedRow, at time.Duration) error {
 		b.row.Reset()
-		b.row.At, b.row.ISL, b.row.OSL = at, t.isl, t.osl
+		b.row.At, b.row.ISL, b.row.OSL, b.row.Kind = at, t.isl, t.osl, t.kind
+		b.row.Content, b.row.Insert = append(b.row.Content, t.content...), t.insert
 		if err := fill(t, &b.row); err != nil {
 			return err
 		}

@@ -105,6 +105,46 @@ func TestMooncake(t *testing.T) {
 	}
 }
 
+// TestMooncakeTrace: rows of AIPerf's and Dynamo's mooncake_trace have blocks, a length alone, text or messages.
+func TestMooncakeTrace(t *testing.T) {
+	_, skipped, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, "mooncake-trace.jsonl"), Options{Count: words})
+	brief := `[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello"}]`
+	same(t, rowsOf(t, r), []rows.Row{
+		{ISL: 600, OSL: 52, Kind: rows.Blocks, Blocks: []uint64{0, 1}},
+		{At: 105500 * time.Microsecond, ISL: 300, OSL: 26},
+		{At: 200 * time.Millisecond, ISL: 3, OSL: 40, Kind: rows.Text, Content: []byte(`Tell a \"story\".`)},
+		{At: 274 * time.Millisecond, OSL: 256, Kind: rows.Messages, Content: []byte(brief),
+			Insert: strings.Index(brief, "Be")},
+	})
+	if unused := skipped.Unused.String(); unused != "session_id (1)" {
+		t.Errorf("unused: %s", unused)
+	}
+}
+
+// TestContentIsSorted: rows with content that are out of order keep their own content.
+func TestContentIsSorted(t *testing.T) {
+	_, _, r := built(t, mooncakeOf(&spatev1.TraceContent{}), `{"timestamp": 9, "text_input": "later"}
+{"timestamp": 1, "text_input": "first"}
+`, Options{})
+	if all := rowsOf(t, r); string(all[0].Content) != "first" || string(all[1].Content) != "later" {
+		t.Errorf("rows %q, %q", all[0].Content, all[1].Content)
+	}
+}
+
+// TestBailian: times are in seconds, and an id stands for 16 tokens.
+func TestBailian(t *testing.T) {
+	d, _, r := built(t, bailianOf(&spatev1.TraceContent{}), file(t, "bailian.jsonl"), Options{})
+	same(t, rowsOf(t, r), []rows.Row{
+		{ISL: 40, OSL: 132, Kind: rows.Blocks, Blocks: []uint64{1089, 1090, 1091}},
+		{At: 386 * time.Millisecond, ISL: 16, OSL: 8, Kind: rows.Blocks, Blocks: []uint64{7}},
+		{At: 14136 * time.Millisecond, ISL: 50, OSL: 9, Shared: 32, Kind: rows.Blocks,
+			Blocks: []uint64{1089, 1090, 6326, 6327}},
+	})
+	if r.BlockTokens() != 16 || d.GetSpan().AsDuration() != 14136*time.Millisecond {
+		t.Errorf("%d tokens a block, span %v", r.BlockTokens(), d.GetSpan())
+	}
+}
+
 // TestUnusable: each of these rows follows a good one, and is counted and named.
 func TestUnusable(t *testing.T) {
 	const good = `{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": [1]}`
@@ -126,7 +166,11 @@ func TestUnusable(t *testing.T) {
 			`{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": [1, 2]}`:  "has 2 hash_ids, but an input_length of 5 makes 1 blocks",
 			`{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": [-1]}`:    "hash_ids has -1",
 			`{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": {}}`:      "hash_ids is an object",
-			`{"timestamp": 1, "input_length": 5, "output_length": 5}`:                      "has no hash_ids",
+			`{"timestamp": 1, "hash_ids": [1], "output_length": 5}`:                        "has hash_ids without input_length",
+			`{"timestamp": 1, "output_length": 5}`:                                         "has no input_length, text_input or messages",
+			`{"timestamp": 1, "input_length": 5, "text_input": "x"}`:                       "has more than one of",
+			`{"timestamp": 1, "text_input": ""}`:                                           "has an empty text_input",
+			`{"timestamp": 1, "messages": [5]}`:                                            "messages has a number in place of an object",
 			`{"input_length": 5, "output_length": 5, "hash_ids": [1]}`:                     "has no timestamp",
 			`[1]`:                                 "is an array, not an object",
 			``:                                    "is empty",

@@ -123,7 +123,8 @@ func FuzzMooncake(f *testing.F) {
 	fuzzed(f, []*spatev1.Workload{
 		mooncakeOf(&spatev1.TraceContent{MaxSkipped: &every}),
 		mooncakeOf(&spatev1.TraceContent{MaxSkipped: &every, BlockTokens: 1}),
-	}, []string{mooncakeTrace},
+		bailianOf(&spatev1.TraceContent{MaxSkipped: &every}),
+	}, []string{mooncakeTrace, "mooncake-trace.jsonl", "bailian.jsonl"},
 		`{"timestamp":-1e15,"input_length":1,"output_length":1,"hash_ids":[18446744073709551615]}`)
 }
 

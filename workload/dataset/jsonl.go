@@ -115,7 +115,7 @@ func (j *jsonl) parse(text []byte, row *rows.Row) error {
 	case f.messages != nil:
 		return j.messages(f.messages, row)
 	case f.prompt != nil:
-		return j.prompt(f.prompt, row)
+		return j.prompt("prompt", f.prompt, row)
 	}
 	return unusable("has no prompt, messages or token_ids")
 }
@@ -136,13 +136,13 @@ func (f *fields) output() (uint32, error) {
 }
 
 // prompt reads a prompt of text.
-func (j *jsonl) prompt(value []byte, row *rows.Row) error {
-	text, err := stringInside("prompt", value)
+func (j *jsonl) prompt(name string, value []byte, row *rows.Row) error {
+	text, err := stringInside(name, value)
 	if err != nil {
 		return err
 	}
 	if len(text) == 0 {
-		return unusable("has an empty prompt")
+		return unusable("has an empty %s", name)
 	}
 	row.Kind, row.Content, row.ISL = rows.Text, append(row.Content[:0], text...), j.lengths.tokens(text)
 	return nil

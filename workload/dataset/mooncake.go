@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"strconv"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -8,57 +9,122 @@ import (
 	"github.com/spate-load/spate/workload/rows"
 )
 
-// defaultBlock is the number of tokens per block in Mooncake's published traces.
-const defaultBlock = 512
+// blockForm is a form of traces whose rows have hash ids.
+type blockForm struct {
+	unit  float64 // of timestamp, in nanoseconds
+	block uint32  // default number of tokens per block
+}
+
+var (
+	// mooncakeForm is also the form of AIPerf's and Dynamo's mooncake_trace.
+	mooncakeForm = blockForm{unit: 1e6, block: 512}
+	bailianForm  = blockForm{unit: 1e9, block: 16}
+)
 
 func init() {
 	register("mooncake", Source{Help: "a trace in Mooncake's form, with its common prefixes",
 		Example: "Lines with timestamp, input_length, output_length, hash_ids.",
-		build:   func(b *builder, w *spatev1.Workload, _ Options) { b.mooncake(content.Trace(w)) }})
+		build:   func(b *builder, w *spatev1.Workload, o Options) { b.blocks(content.Trace(w), mooncakeForm, o) }})
+	register("bailian", Source{Help: "a trace in the form of the Qwen traces of Bailian",
+		Example: "Lines with chat_id, timestamp, input_length, output_length, hash_ids.",
+		build:   func(b *builder, w *spatev1.Workload, o Options) { b.blocks(content.Trace(w), bailianForm, o) }})
 }
 
-// mooncake reads rows of {"timestamp": ms, "input_length": n, "output_length": n, "hash_ids": [...]}.
+// mooncake reads rows of {"timestamp": ms, "output_length": n} with one of {"input_length": n, "hash_ids": [...]},
+// {"input_length": n}, {"text_input": "..."} and {"messages": [...]}.
 type mooncake struct {
+	form   blockForm
 	block  uint32
 	blocks []uint64
 	unused *Unused
+	// prompts reads text and messages into row.
+	prompts jsonl
+	row     rows.Row
 }
 
-// parse reads a row. The row's blocks are valid until the next call.
+// traceFields are the relevant members of a row. Nil: absent.
+type traceFields struct{ time, input, output, hashes, text, messages []byte }
+
+// parse reads a row. The row's blocks and content are valid until the next call.
 func (m *mooncake) parse(text []byte) (t timedRow, err error) {
 	if err := checkObject(text); err != nil {
 		return t, err
 	}
-	const time, input, output, hashes = 1, 2, 4, 8
-	found := 0
-	for name, value := range members(text) {
-		switch name {
-		case "timestamp":
-			found |= time
-			t.at, err = parseTime(name, value, 1e6)
-		case "input_length":
-			found |= input
-			t.isl, err = parseLength(name, value)
-		case "output_length":
-			found |= output
-			t.osl, err = parseLength(name, value)
-		case "hash_ids":
-			found |= hashes
-			err = m.hashes(value)
-		default:
-			m.unused.note(name)
-		}
-		if err != nil {
+	f := m.find(text)
+	if f.time == nil {
+		return t, unusable("has no timestamp")
+	}
+	if t.at, err = parseTime("timestamp", f.time, m.form.unit); err != nil {
+		return t, err
+	}
+	if t.osl = m.prompts.lengths.fallback; f.output != nil {
+		if t.osl, err = parseLength("output_length", f.output); err != nil {
 			return t, err
 		}
 	}
-	for i, name := range [...]string{"timestamp", "input_length", "output_length", "hash_ids"} {
-		if found&(1<<i) == 0 {
-			return t, unusable("has no %s", name)
+	return t, m.prompt(&t, f)
+}
+
+// find finds the members of a row. A null is an absent member.
+func (m *mooncake) find(text []byte) (f traceFields) {
+	places := map[string]*[]byte{"timestamp": &f.time, "input_length": &f.input, "output_length": &f.output,
+		"hash_ids": &f.hashes, "text_input": &f.text, "messages": &f.messages}
+	for name, value := range members(text) {
+		switch place := places[name]; {
+		case place == nil:
+			m.unused.note(name)
+		case value[0] != 'n':
+			*place = value
 		}
 	}
-	t.blocks = m.blocks
-	return t, m.check(t)
+	return f
+}
+
+// prompt reads what the row has of a prompt: lengths with or without blocks, text or messages.
+func (m *mooncake) prompt(t *timedRow, f traceFields) error {
+	given := 0
+	for _, value := range [][]byte{f.input, f.text, f.messages} {
+		if value != nil {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return unusable("has more than one of input_length, text_input and messages")
+	case f.input != nil:
+		return m.lengths(t, f)
+	case f.hashes != nil:
+		return unusable("has hash_ids without input_length")
+	case given == 0:
+		return unusable("has no input_length, text_input or messages")
+	}
+	m.row.Reset()
+	var err error
+	if f.text != nil {
+		err = m.prompts.prompt("text_input", f.text, &m.row)
+	} else {
+		err = m.prompts.messages(f.messages, &m.row)
+	}
+	t.kind, t.isl, t.content, t.insert = m.row.Kind, m.row.ISL, m.row.Content, m.row.Insert
+	if err == nil && t.osl == 0 {
+		err = exclude(failedRequest)
+	}
+	return err
+}
+
+// lengths reads the length of a prompt, and its blocks if it has any.
+func (m *mooncake) lengths(t *timedRow, f traceFields) (err error) {
+	if t.isl, err = parseLength("input_length", f.input); err != nil {
+		return err
+	}
+	if f.hashes == nil {
+		return checkTokens(*t)
+	}
+	if err := m.hashes(f.hashes); err != nil {
+		return err
+	}
+	t.kind, t.blocks = rows.Blocks, m.blocks
+	return m.check(*t)
 }
 
 // hashes reads hash ids.
@@ -87,24 +153,29 @@ func (m *mooncake) check(t timedRow) error {
 	return checkTokens(t)
 }
 
+// failedRequest is the reason for leaving out a request that failed when the trace was recorded.
+const failedRequest = "has no tokens in prompt or answer: a request that failed"
+
 // checkTokens leaves out rows without a prompt or an answer: requests that failed.
 func checkTokens(t timedRow) error {
 	if t.isl == 0 || t.osl == 0 {
-		return exclude("has no tokens in prompt or answer: a request that failed")
+		return exclude(failedRequest)
 	}
 	return nil
 }
 
-// mooncake reads a trace with blocks.
-func (b *builder) mooncake(c *spatev1.TraceContent) {
-	block := c.GetBlockTokens()
-	if block == 0 {
-		block = defaultBlock
-	}
+// blocks reads a trace whose rows may have hash ids.
+func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
+	block := cmp.Or(c.GetBlockTokens(), form.block)
 	b.header.BlockTokens = block
 	known := newPrefixes(block)
-	b.trace(c, (&mooncake{block: block, unused: &b.skipped.Unused}).parse, func(t timedRow, row *rows.Row) (err error) {
-		row.Kind, row.Blocks = rows.Blocks, append(row.Blocks[:0], t.blocks...)
+	m := &mooncake{form: form, block: block, unused: &b.skipped.Unused,
+		prompts: jsonl{lengths: lengths{count: o.Count, fallback: defaultOutput}}}
+	b.trace(c, m.parse, func(t timedRow, row *rows.Row) (err error) {
+		if t.kind != rows.Blocks {
+			return nil
+		}
+		row.Blocks = append(row.Blocks[:0], t.blocks...)
 		row.Shared, err = known.shared(t.blocks, t.isl)
 		return err
 	})

@@ -1,9 +1,12 @@
 package dataset
 
 import (
+	"bytes"
 	"container/heap"
 	"fmt"
 	"time"
+
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // sorterBytes is the memory for rows that are held for sorting.
@@ -14,11 +17,14 @@ type timedRow struct {
 	at       int64 // ns, by the trace's own clock
 	number   uint64
 	isl, osl uint32
+	kind     rows.Kind
 	blocks   []uint64
+	content  []byte
+	insert   int
 }
 
 // bytes returns the approximate memory of a row.
-func (t timedRow) bytes() int { return 64 + 8*cap(t.blocks) }
+func (t timedRow) bytes() int { return 96 + 8*cap(t.blocks) + cap(t.content) }
 
 // timeSorter sorts the rows of a trace by time. Logs are often written when requests end, and are then out of order by
 // as much as requests last. A sorter of sorterBytes (about 250,000 rows without blocks) sorts them, and any small file,
@@ -38,7 +44,8 @@ type timeSorter struct {
 	received bool
 }
 
-// add takes a row, and emits the earliest rows while more than limit bytes are held. It copies the row's blocks.
+// add takes a row, and emits the earliest rows while more than limit bytes are held. It copies the row's blocks and
+// content.
 func (s *timeSorter) add(t timedRow) error {
 	if s.received && t.at < s.latest {
 		s.sorted++
@@ -49,6 +56,7 @@ func (s *timeSorter) add(t timedRow) error {
 	if len(t.blocks) > 0 {
 		t.blocks = append(s.spareBlocks(), t.blocks...)
 	}
+	t.content = bytes.Clone(t.content)
 	heap.Push(&s.rows, &t)
 	for s.held += t.bytes(); s.held > s.limit; {
 		if err := s.pop(); err != nil {
