@@ -22,6 +22,9 @@ func (c *checker) workload(path string, w *spatev1.Workload) {
 	if w.GetMooncake() == nil && w.GetBailian() == nil && content.Trace(w) != nil {
 		c.traceBlocks(path + "." + content.Kind(w))
 	}
+	if of := content.File(w); of != nil {
+		c.fileForm(path+"."+content.Kind(w), of, w.GetFile() != nil)
+	}
 	c.cacheBusting(path, w)
 }
 
@@ -89,6 +92,24 @@ func (c *checker) sessions(path string, s *spatev1.SessionContent) {
 func (c *checker) traceBlocks(path string) {
 	if at := path + ".block_tokens"; c.Has(at) {
 		c.wrong(at, "works only with mooncake and bailian: other traces have no hash ids")
+	}
+}
+
+// fileForm checks what a plan says about the form of a file. Only the content `file` has several forms.
+func (c *checker) fileForm(path string, f *spatev1.FileContent, several bool) {
+	if !several {
+		for _, field := range c.Given(path, "format", "columns") {
+			c.wrong(path+"."+field, "works only with file: the form of the others is known")
+		}
+		return
+	}
+	columns := f.GetColumns()
+	switch at := path + ".columns"; {
+	case columns == nil:
+	case f.GetFormat() == "text":
+		c.wrong(at, "does not work with format: text, whose lines are the prompts")
+	case (columns.GetPrompt() == "") == (columns.GetMessages() == ""):
+		c.absent(at, "needs prompt or messages, and not both: name the column with what is sent", "prompt")
 	}
 }
 

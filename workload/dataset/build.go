@@ -171,9 +171,12 @@ func (b *builder) readAll(all items) error {
 		case err != nil:
 			return err
 		}
-		if it.tooLong {
+		switch {
+		case it.tooLong:
 			err = unusable("is longer than %d MiB", maxUsedItem>>20)
-		} else {
+		case it.fault != nil:
+			err = it.fault
+		default:
 			err = b.parse(it)
 		}
 		b.read++

@@ -24,6 +24,7 @@ type item struct {
 	number  uint64 // from 1
 	text    []byte // valid until the next item
 	tooLong bool
+	fault   error // why the item cannot be used, an unusableError; nil: it may be usable
 }
 
 // items are the lines or elements of a source. next returns io.EOF after the last one.

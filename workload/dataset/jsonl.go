@@ -117,8 +117,11 @@ func (j *jsonl) parse(text []byte, row *rows.Row) error {
 	case f.prompt != nil:
 		return j.prompt("prompt", f.prompt, row)
 	}
-	return unusable("has no prompt, messages or token_ids")
+	return errNoPrompt
 }
+
+// errNoPrompt is returned for a row that has nothing to send.
+var errNoPrompt = unusable("has no prompt, messages or token_ids")
 
 // output returns the row's own output length. 0: the row gives none.
 func (f *fields) output() (uint32, error) {
@@ -126,13 +129,21 @@ func (f *fields) output() (uint32, error) {
 		if value == nil {
 			continue
 		}
-		n, err := parseLength(outputNames[i], value)
-		if err == nil && n == 0 {
-			err = unusable("%s is 0: it must be at least 1", outputNames[i])
-		}
-		return n, err
+		return parseOutput(outputNames[i], value)
 	}
 	return 0, nil
+}
+
+// parseOutput reads an output length. 0: the value is null.
+func parseOutput(name string, value []byte) (uint32, error) {
+	if value[0] == 'n' {
+		return 0, nil
+	}
+	n, err := parseLength(name, value)
+	if err == nil && n == 0 {
+		err = unusable("%s is 0: it must be at least 1", name)
+	}
+	return n, err
 }
 
 // prompt reads a prompt of text.

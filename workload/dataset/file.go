@@ -1,0 +1,162 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/rows"
+)
+
+func init() {
+	register("file", Source{Help: "prompts of a file: JSON of several forms, CSV, text",
+		Example: "JSON (Alpaca, SpecBench, ShareGPT, prompts, messages), CSV or text.",
+		build: func(b *builder, w *spatev1.Workload, o Options) {
+			f := newAnyFile(content.File(w), o, &b.skipped.Unused)
+			b.openItems = f.open
+			b.file(content.File(w), func(text []byte, row *rows.Row) error { return f.parse(text, row) })
+		}})
+}
+
+// anyFile reads a file whose form its content, its name or the plan tells. Rows of JSON and CSV are objects; their
+// members tell the form of each.
+type anyFile struct {
+	name, format string
+	columns      *spatev1.Columns
+	sessions     bool
+	lengths      lengths
+	unused       *Unused
+	jsonl        jsonl
+	sharegpt     sharegpt
+	parse        func(text []byte, row *rows.Row) error
+}
+
+func newAnyFile(c *spatev1.FileContent, o Options, unused *Unused) *anyFile {
+	answered := lengths{count: o.Count, osl: c.GetOsl()}
+	any := answered
+	any.fallback = defaultOutput
+	sessions := c.GetSessions() != nil
+	return &anyFile{name: o.Name, format: c.GetFormat(), columns: c.GetColumns(), sessions: sessions, lengths: any,
+		unused:   unused,
+		jsonl:    jsonl{lengths: any, sessions: sessions, chat: conversation{unused: unused}, unused: unused},
+		sharegpt: sharegpt{lengths: answered, sessions: sessions, chat: conversation{unused: unused}, unused: unused},
+	}
+}
+
+// rowForms are the forms of objects by a member that only they have. Objects of other forms are rows of jsonl.
+var rowForms = []struct {
+	member string
+	parse  func(f *anyFile, text []byte, row *rows.Row) error
+}{
+	{"conversations", func(f *anyFile, text []byte, row *rows.Row) error { return f.sharegpt.parse(text, row) }},
+	{"conversation", func(f *anyFile, text []byte, row *rows.Row) error { return f.sharegpt.parse(text, row) }},
+	{"instruction", (*anyFile).alpaca},
+	{"turns", (*anyFile).specBench},
+}
+
+// open finds out the form of the file, and returns its items.
+func (f *anyFile) open(s *source) (items, error) {
+	format := f.format
+	if format == "" {
+		format = f.detect(s)
+	}
+	switch f.parse = f.object; format {
+	case "json":
+		return newItems(s.Reader)
+	case "csv":
+		return newRecords(s.Reader, append(outputNames[:], f.columns.GetOsl()))
+	case "text":
+		f.parse = f.line
+		return &lines{src: s.Reader}, nil
+	}
+	return nil, errors.New("neither its content nor its name tells its form: give format: json, csv or text")
+}
+
+// detect returns the format of a file, or "".
+func (f *anyFile) detect(s *source) string {
+	head, _ := s.Peek(512) // an error comes up again when items are read
+	head = bytes.TrimLeft(head, " \t\r\n")
+	if len(head) > 0 && (head[0] == '{' || head[0] == '[') {
+		return "json"
+	}
+	name := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(f.name), ".gz"), ".zst")
+	return map[string]string{".csv": "csv", ".txt": "text"}[path.Ext(name)]
+}
+
+// object reads a row in the form that the plan or its members tell.
+func (f *anyFile) object(text []byte, row *rows.Row) error {
+	if err := checkObject(text); err != nil {
+		return err
+	}
+	if f.columns != nil {
+		return f.named(text, row)
+	}
+	for name := range members(text) {
+		for _, form := range rowForms {
+			if form.member == name {
+				return form.parse(f, text, row)
+			}
+		}
+	}
+	err := f.jsonl.parse(text, row)
+	if errors.Is(err, errNoPrompt) {
+		return unusable("has no prompt, messages, token_ids, conversations, instruction or turns: give columns")
+	}
+	return err
+}
+
+// named reads a row by the names in the plan.
+func (f *anyFile) named(text []byte, row *rows.Row) (err error) {
+	var prompt, messages, answer []byte
+	var own uint32
+	for name, value := range members(text) {
+		switch name {
+		case f.columns.GetPrompt():
+			prompt = value
+		case f.columns.GetMessages():
+			messages = value
+		case f.columns.GetAnswer():
+			answer, err = stringInside(name, value)
+		case f.columns.GetOsl():
+			own, err = parseOutput(name, value)
+		default:
+			f.unused.note(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	row.OSL = f.lengths.output(own, answer)
+	switch {
+	case prompt != nil:
+		return f.jsonl.prompt(f.columns.GetPrompt(), prompt, row)
+	case messages == nil:
+		return unusable("has no %s", f.columns.GetPrompt()+f.columns.GetMessages())
+	case f.sessions:
+		f.jsonl.chat.limit = own
+		return f.jsonl.session(messages, row)
+	}
+	return f.jsonl.messages(messages, row)
+}
+
+// line reads a line of a text as a prompt.
+func (f *anyFile) line(text []byte, row *rows.Row) error {
+	switch {
+	case !utf8.Valid(text):
+		return unusable("is not UTF-8")
+	case len(bytes.TrimSpace(text)) == 0:
+		return exclude("is empty")
+	}
+	f.text(rows.Escape(string(text)), nil, row)
+	return nil
+}
+
+// text makes a row of a prompt and a recorded answer, both the insides of JSON strings. A nil answer: there is none.
+func (f *anyFile) text(prompt string, answer []byte, row *rows.Row) {
+	row.Kind, row.Content = rows.Text, append(row.Content[:0], prompt...)
+	row.ISL, row.OSL = f.lengths.tokens(row.Content), f.lengths.output(0, answer)
+}

@@ -1,0 +1,151 @@
+package dataset
+
+import (
+	"strings"
+	"testing"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/rows"
+)
+
+func fileOf(c *spatev1.FileContent) *spatev1.Workload {
+	return &spatev1.Workload{Name: "f", Content: &spatev1.Workload_File{File: c}}
+}
+
+// textRow is a row with a prompt, whose tokens are its words.
+func textRow(prompt string, isl, osl uint32) rows.Row {
+	return rows.Row{Kind: rows.Text, ISL: isl, OSL: osl, Content: []byte(prompt)}
+}
+
+// TestFile: content or name tell the form of a file, and members that of a row.
+func TestFile(t *testing.T) {
+	hello := `[{"role":"user","content":"Hello"}]`
+	for name, c := range map[string]struct {
+		plan   *spatev1.FileContent
+		source string
+		want   []rows.Row
+		unused string
+	}{
+		"alpaca.json": {&spatev1.FileContent{}, "", []rows.Row{
+			textRow(`Name three \"primary\" colours.`, 4, 4), textRow(`Classify the word.\n\nTiger`, 4, 1),
+		}, "text (1)"},
+		"specbench.jsonl": {&spatev1.FileContent{Osl: 9}, "", []rows.Row{
+			textRow("Write a poem.", 3, 9), textRow("What is 2 + 2?", 5, 9),
+		}, "category (2), question_id (2), reference (1)"},
+		"questions.csv": {&spatev1.FileContent{Columns: &spatev1.Columns{Prompt: "question", Answer: "answer", Osl: "n"}}, "",
+			[]rows.Row{
+				textRow("Why, and how?", 3, 7), textRow(`Two\nlines with \"quotes\"`, 4, 3), textRow("42", 1, 5),
+			}, "id (3)"},
+		"prompts.CSV.gz": {&spatev1.FileContent{}, "prompt,osl\none two,5\nthree,\n",
+			[]rows.Row{textRow("one two", 2, 5), textRow("three", 1, 256)}, ""},
+		"prompts.txt": {&spatev1.FileContent{Osl: 4}, "{\"a\" prompt}\n\nand \\ more\r\n", nil, ""},
+		"lines": {&spatev1.FileContent{Format: "text", Osl: 4}, "{\"a\" prompt}\n\nand \\ more\r\n",
+			[]rows.Row{textRow(`{\"a\" prompt}`, 2, 4), textRow(`and \\ more`, 3, 4)}, ""},
+		"mixed.json": {&spatev1.FileContent{}, `[{"messages": [{"role": "user", "content": "Hello"}], "osl": 3},
+			{"conversations": [{"from": "human", "value": "a b"}, {"from": "gpt", "value": "c d"}]}]`,
+			[]rows.Row{
+				{Kind: rows.Messages, ISL: 1, OSL: 3, Content: []byte(hello), Insert: strings.Index(hello, "Hello")},
+				textRow("a b", 2, 2),
+			}, ""},
+		"chat.jsonl": {&spatev1.FileContent{Columns: &spatev1.Columns{Messages: "conversation"}},
+			`{"conversation": [{"role": "user", "content": "Hello"}], "prompt": "x"}`,
+			[]rows.Row{{Kind: rows.Messages, ISL: 1, OSL: 256, Content: []byte(hello),
+				Insert: strings.Index(hello, "Hello")}}, "prompt (1)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.source == "" {
+				c.source = file(t, name)
+			}
+			if c.want == nil {
+				text := refused(t, fileOf(c.plan), c.source)
+				if !strings.Contains(text, "line 1 is not JSON") {
+					t.Error(text)
+				}
+				return
+			}
+			_, skipped, r := built(t, fileOf(c.plan), c.source, Options{Name: name, Count: words})
+			same(t, rowsOf(t, r), c.want)
+			if got := skipped.Unused.String(); got != c.unused {
+				t.Errorf("unused: %s", got)
+			}
+		})
+	}
+}
+
+// TestFileSessions: with sessions, all turns are played.
+func TestFileSessions(t *testing.T) {
+	w := fileOf(&spatev1.FileContent{Osl: 9, Sessions: &spatev1.SessionPlay{}})
+	_, _, r := built(t, w, file(t, "specbench.jsonl"), Options{Count: words})
+	same(t, rowsOf(t, r), []rows.Row{
+		{Kind: rows.Session, ISL: 3, OSL: 9, TurnCount: 2, Turns: []rows.Turn{
+			{ISL: 3, OSL: 9, User: []byte("Write a poem.")}, {ISL: 3, OSL: 9, User: []byte("Shorten it, please.")}}},
+		{Kind: rows.Session, ISL: 5, OSL: 9, TurnCount: 1, Turns: []rows.Turn{
+			{ISL: 5, OSL: 9, User: []byte("What is 2 + 2?")}}},
+	})
+	w.GetFile().Columns = &spatev1.Columns{Messages: "m", Osl: "n"}
+	_, _, r = built(t, w, `{"m": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "n": 3}`,
+		Options{})
+	same(t, rowsOf(t, r), []rows.Row{{Kind: rows.Session, OSL: 3, TurnCount: 1,
+		Turns: []rows.Turn{{OSL: 3, User: []byte("a"), Answer: []byte("b")}}}})
+}
+
+// TestFileFaults: a faulty row is named by its line, and a file of no known form says what to give.
+func TestFileFaults(t *testing.T) {
+	every := 1.0
+	table := &spatev1.FileContent{MaxSkipped: &every, Columns: &spatev1.Columns{Prompt: "q", Osl: "n"}}
+	for source, want := range map[string]string{
+		"q,n\n\"two\nlines\",3\nx\n":                       "line 4 has 1 fields, but there are 2 columns",
+		"q,n\na \"quote,3\nx,2\n":                          "line 2 is not CSV: bare \"",
+		"q,n\nx,many\ny,2\n":                               `line 2 n is "\"many\"", not a number`,
+		"q,n\nx,0\ny,2\n":                                  "line 2 n is 0: it must be at least 1",
+		"q,n\n\xff,3\ny,2\n":                               "line 2 is not UTF-8",
+		"q,n\n,3\ny,2\n":                                   "line 2 has an empty q",
+		`{"p": 1}` + "\n" + `{"q": "x"}`:                   "line 1 has no q",
+		`{"q": ["x"]}` + "\n" + `{"q": "x"}`:               "line 1 q is an array, not a string",
+		`{"q": "x", "n": "3"}` + "\n" + `{"q": "x"}`:       `line 1 n is "\"3\"", not a number`,
+		"\n" + `{"q": "x"` + "\n" + `{"q": "x", "n": 1}\n`: "line 1 is empty",
+	} {
+		_, skipped, err := Build(t.Context(), &strings.Builder{}, strings.NewReader(source), fileOf(table),
+			Options{Name: "in.csv"})
+		if !strings.Contains(skipped.String(), want) {
+			t.Errorf("%q: %v (%v), want %s", source, skipped, err, want)
+		}
+	}
+	for row, want := range map[string]string{
+		`{"instruction": ""}`:           "line 1 has an empty instruction",
+		`{"instruction": 5}`:            "line 1 instruction is a number",
+		`{"turns": []}`:                 "line 1 has no turns",
+		`{"turns": "x"}`:                "line 1 turns is a string",
+		`{"turns": [" "]}`:              "line 1 turns has an empty question",
+		`{"question": "x"}`:             "line 1 has no prompt, messages, token_ids, conversations, instruction or turns: give columns",
+		`{"conversations": "x"}`:        "line 1 conversations is a string",
+		`{"prompt": "x", "osl": "ten"}`: "line 1 osl is",
+	} {
+		if text := refused(t, fileOf(&spatev1.FileContent{}), row); !strings.Contains(text, want) {
+			t.Errorf("%s: %s, want %s", row, text, want)
+		}
+	}
+	for _, source := range []string{"prompt\nx\n", ""} {
+		_, _, err := Build(t.Context(), &strings.Builder{}, strings.NewReader(source), fileOf(&spatev1.FileContent{}),
+			Options{Name: "prompts"})
+		if err == nil || !strings.Contains(err.Error(), "give format: json, csv or text") {
+			t.Errorf("%q: %v", source, err)
+		}
+	}
+	if text := refused(t, fileOf(&spatev1.FileContent{Format: "csv"}), "a,b,a\n1,2,3\n"); !strings.Contains(text,
+		`names the column "a" twice`) {
+		t.Error(text)
+	}
+}
+
+func FuzzFile(f *testing.F) {
+	every := 1.0
+	columns := &spatev1.Columns{Prompt: "question", Answer: "answer", Osl: "n"}
+	fuzzed(f, []*spatev1.Workload{
+		fileOf(&spatev1.FileContent{MaxSkipped: &every}),
+		fileOf(&spatev1.FileContent{MaxSkipped: &every, Format: "csv", Columns: columns}),
+		fileOf(&spatev1.FileContent{MaxSkipped: &every, Format: "text"}),
+		fileOf(&spatev1.FileContent{MaxSkipped: &every, Sessions: &spatev1.SessionPlay{}}),
+	}, []string{"alpaca.json", "specbench.jsonl", "questions.csv", "sharegpt.json", "prompts.jsonl"},
+		"a,\"b\n\"\"\",n\n1,2\n", "\"", "question,n\n1,1e5\n")
+}
