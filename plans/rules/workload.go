@@ -98,7 +98,7 @@ func (c *checker) traceBlocks(path string) {
 // fileForm checks what a plan says about the form of a file. Only the content `file` has several forms.
 func (c *checker) fileForm(path string, f *spatev1.FileContent, several bool) {
 	if !several {
-		for _, field := range c.Given(path, "format", "columns") {
+		for _, field := range c.Given(path, "format", "columns", "subset", "split") {
 			c.wrong(path+"."+field, "works only with file: the form of the others is known")
 		}
 		return

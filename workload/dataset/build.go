@@ -26,11 +26,21 @@ import (
 type Options struct {
 	// Name is the name of the source in errors: its path.
 	Name string
+	// More are the other files of a source that has several. They are read in order.
+	More []Input
 	// Count returns the number of tokens of a text, without those that servers add. Nil: there is no tokenizer, and
 	// lengths that need one stay unknown.
 	Count func(text string) int
 	// MaxBytes is the maximum size of the source's text, uncompressed. Default 64 GiB.
 	MaxBytes uint64
+}
+
+// Input is one of several files.
+type Input struct {
+	// Name is the file's name in errors.
+	Name string
+	// Open opens the file. Build closes it.
+	Open func() (io.ReadCloser, error)
 }
 
 // Skipped is what a source contains and no request uses.
@@ -46,12 +56,16 @@ type Skipped struct {
 	Unused Unused
 	// First are the first few unusable rows.
 	First []SkippedRow
-	// Unit is what the numbers of First count: "line" or "element".
+	// Unit is what the numbers of First count: "line", "element" or "row".
 	Unit string
+
+	file string // that is being read, if there are several
 }
 
 // SkippedRow is a source row that was skipped, with the reason.
 type SkippedRow struct {
+	// File is the name of the row's file if the source has several, else empty.
+	File string
 	// Number is the number of the line or element, from 1.
 	Number uint64
 	// Reason completes a sentence that starts with unit and number: "line 3 is empty".
@@ -68,7 +82,7 @@ func (s *Skipped) note(number uint64, u *unusableError) {
 		return
 	}
 	if s.Unusable++; len(s.First) < maxNamed {
-		s.First = append(s.First, SkippedRow{Number: number, Reason: u.reason})
+		s.First = append(s.First, SkippedRow{File: s.file, Number: number, Reason: u.reason})
 	}
 }
 
@@ -79,6 +93,9 @@ func (s *Skipped) String() string {
 		if i > 0 {
 			text += "; "
 		}
+		if row.File != "" {
+			text += row.File + ": "
+		}
 		text += fmt.Sprintf("%s %d %s", s.Unit, row.Number, row.Reason)
 	}
 	return text
@@ -87,7 +104,8 @@ func (s *Skipped) String() string {
 // defaultSkipped is the share of rows that may be unusable unless the plan says otherwise.
 const defaultSkipped = 0.01
 
-// Build reads a source file (gzip, zstd or plain) and writes its rows file to dst. It reads once, as a stream. Of the
+// Build reads a source file (gzip, zstd or plain) and writes its rows file to dst. It reads once, as a stream, or a
+// Parquet file, which needs an io.ReaderAt with a Size, by its groups of rows. Of the
 // source it holds one line in memory (at most 32 MiB; longer lines are unusable), of a trace 16 MiB of rows to sort,
 // and in Mooncake's form 10 to 15 bytes for each different block. The same source, workload and counts give the same
 // bytes.
@@ -105,6 +123,7 @@ func Build(
 		return nil, skipped, fmt.Errorf("dataset: %w", err)
 	}
 	b.maxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
+	b.name, b.more = o.Name, o.More
 	d, err := b.build(ctx, dst, src)
 	if err != nil {
 		return nil, skipped, fmt.Errorf("dataset: %s: %w", cmp.Or(o.Name, "the file of workload "+w.GetName()), err)
@@ -114,6 +133,8 @@ func Build(
 
 // builder builds one rows file.
 type builder struct {
+	name       string
+	more       []Input
 	header     rows.Header
 	flags      uint32
 	maxSkipped float64 // share of rows that may be unusable
@@ -134,23 +155,22 @@ type builder struct {
 	span    time.Duration
 }
 
-// build reads the source and writes the rows file.
-func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (*spatev1.Dataset, error) {
-	in, err := open(ctx, src, b.maxBytes)
-	if err != nil {
-		return nil, err
-	}
-	defer in.close()
-	all, err := b.openItems(in)
-	if err != nil {
-		return nil, err
-	}
-	b.skipped.Unit = all.unit()
+// build reads the files of the source and writes the rows file.
+func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (d *spatev1.Dataset, err error) {
 	if b.out, err = rows.NewWriter(dst, b.header); err != nil {
 		return nil, err
 	}
-	if err := b.readAll(all); err != nil {
+	if len(b.more) > 0 {
+		b.skipped.file = b.name
+	}
+	if err := b.readFile(ctx, b.name, src); err != nil {
 		return nil, err
+	}
+	for _, in := range b.more {
+		b.skipped.file = in.Name
+		if err := b.readInput(ctx, in); err != nil {
+			return nil, fmt.Errorf("%s: %w", in.Name, err)
+		}
 	}
 	if err := b.end(); err != nil {
 		return nil, err
@@ -159,6 +179,31 @@ func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (*spa
 		return nil, err
 	}
 	return b.result()
+}
+
+// readInput opens, reads and closes one of several files.
+func (b *builder) readInput(ctx context.Context, in Input) error {
+	src, err := in.Open()
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.readFile(ctx, in.Name, src), src.Close())
+}
+
+// readFile reads a file.
+func (b *builder) readFile(ctx context.Context, name string, src io.Reader) error {
+	in, err := open(ctx, src, b.maxBytes)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	in.name = name
+	all, err := b.openItems(in)
+	if err != nil {
+		return err
+	}
+	b.skipped.Unit = all.unit()
+	return b.readAll(all)
 }
 
 // readAll reads all items.

@@ -13,11 +13,11 @@ import (
 )
 
 func init() {
-	register("file", Source{Help: "prompts of a file: JSON of several forms, CSV, text",
-		Example: "JSON (Alpaca, SpecBench, ShareGPT, prompts, messages), CSV or text.",
+	register("file", Source{Help: "prompts of a file or folder: JSON of several forms, CSV, Parquet, text",
+		Example: "JSON (Alpaca, SpecBench, ShareGPT, prompts, messages), CSV, Parquet or text.",
 		build: func(b *builder, w *spatev1.Workload, o Options) {
 			f := newAnyFile(content.File(w), o, &b.skipped.Unused)
-			b.openItems = f.open
+			b.openItems = func(s *source) (items, error) { return f.open(s, b.maxBytes) }
 			b.file(content.File(w), func(text []byte, row *rows.Row) error { return f.parse(text, row) })
 		}})
 }
@@ -25,24 +25,24 @@ func init() {
 // anyFile reads a file whose form its content, its name or the plan tells. Rows of JSON and CSV are objects; their
 // members tell the form of each.
 type anyFile struct {
-	name, format string
-	columns      *spatev1.Columns
-	sessions     bool
-	lengths      lengths
-	unused       *Unused
-	jsonl        jsonl
-	sharegpt     sharegpt
-	parse        func(text []byte, row *rows.Row) error
+	format   string
+	columns  *spatev1.Columns
+	sessions bool
+	lengths  lengths
+	unused   *Unused
+	jsonl    jsonl
+	sharegpt sharegpt
+	parse    func(text []byte, row *rows.Row) error
 }
 
 func newAnyFile(c *spatev1.FileContent, o Options, unused *Unused) *anyFile {
 	answered := lengths{count: o.Count, osl: c.GetOsl()}
-	any := answered
-	any.fallback = defaultOutput
+	unanswered := answered
+	unanswered.fallback = defaultOutput
 	sessions := c.GetSessions() != nil
-	return &anyFile{name: o.Name, format: c.GetFormat(), columns: c.GetColumns(), sessions: sessions, lengths: any,
+	return &anyFile{format: c.GetFormat(), columns: c.GetColumns(), sessions: sessions, lengths: unanswered,
 		unused:   unused,
-		jsonl:    jsonl{lengths: any, sessions: sessions, chat: conversation{unused: unused}, unused: unused},
+		jsonl:    jsonl{lengths: unanswered, sessions: sessions, chat: conversation{unused: unused}, unused: unused},
 		sharegpt: sharegpt{lengths: answered, sessions: sessions, chat: conversation{unused: unused}, unused: unused},
 	}
 }
@@ -58,32 +58,37 @@ var rowForms = []struct {
 	{"turns", (*anyFile).specBench},
 }
 
-// open finds out the form of the file, and returns its items.
-func (f *anyFile) open(s *source) (items, error) {
+// open finds out the form of the file, and returns its items. maxBytes is the most text that a Parquet file may have.
+func (f *anyFile) open(s *source, maxBytes uint64) (items, error) {
 	format := f.format
 	if format == "" {
-		format = f.detect(s)
+		format = detect(s)
 	}
 	switch f.parse = f.object; format {
 	case "json":
 		return newItems(s.Reader)
 	case "csv":
 		return newRecords(s.Reader, append(outputNames[:], f.columns.GetOsl()))
+	case "parquet":
+		return newParquetRows(s.raw, maxBytes)
 	case "text":
 		f.parse = f.line
 		return &lines{src: s.Reader}, nil
 	}
-	return nil, errors.New("neither its content nor its name tells its form: give format: json, csv or text")
+	return nil, errors.New("neither its content nor its name tells its form: give format: json, csv, parquet or text")
 }
 
 // detect returns the format of a file, or "".
-func (f *anyFile) detect(s *source) string {
+func detect(s *source) string {
 	head, _ := s.Peek(512) // an error comes up again when items are read
+	if bytes.HasPrefix(head, parquetMagic) {
+		return "parquet"
+	}
 	head = bytes.TrimLeft(head, " \t\r\n")
 	if len(head) > 0 && (head[0] == '{' || head[0] == '[') {
 		return "json"
 	}
-	name := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(f.name), ".gz"), ".zst")
+	name := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(s.name), ".gz"), ".zst")
 	return map[string]string{".csv": "csv", ".txt": "text"}[path.Ext(name)]
 }
 

@@ -128,7 +128,7 @@ func TestFileFaults(t *testing.T) {
 	for _, source := range []string{"prompt\nx\n", ""} {
 		_, _, err := Build(t.Context(), &strings.Builder{}, strings.NewReader(source), fileOf(&spatev1.FileContent{}),
 			Options{Name: "prompts"})
-		if err == nil || !strings.Contains(err.Error(), "give format: json, csv or text") {
+		if err == nil || !strings.Contains(err.Error(), "give format: json, csv, parquet or text") {
 			t.Errorf("%q: %v", source, err)
 		}
 	}

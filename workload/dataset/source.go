@@ -56,13 +56,18 @@ func (r *boundedReader) Read(b []byte) (int, error) {
 	r.read += uint64(n)
 	switch {
 	case r.read > r.limit:
-		return 0, fmt.Errorf("it has more than %s of text: use a part of it, or raise the limit (SPATE_DATASET_MAX_SIZE)",
-			formatBytes(r.limit))
+		return 0, errTooMuchText(r.limit)
 	case r.packed != nil && r.read > uncheckedBytes && r.read/maxGrowth > r.packed.read:
 		return 0, fmt.Errorf("its first %s uncompress to %s, more than %d times as much, as in a decompression bomb: "+
 			"uncompress it first if it is genuine", formatBytes(r.packed.read), formatBytes(r.read), maxGrowth)
 	}
 	return n, err
+}
+
+// errTooMuchText returns the error for a source with more bytes of text than the limit.
+func errTooMuchText(limit uint64) error {
+	return fmt.Errorf("it has more than %s of text: use a part of it, or raise the limit (SPATE_DATASET_MAX_SIZE)",
+		formatBytes(limit))
 }
 
 // formatBytes formats a size.
@@ -80,6 +85,8 @@ func formatBytes(n uint64) string {
 // is large when uncompressed takes time, never memory.
 type source struct {
 	*bufio.Reader
+	name  string
+	raw   io.Reader // the file as it is, for formats that are not read as a stream
 	close func()
 }
 
@@ -88,7 +95,7 @@ func open(ctx context.Context, src io.Reader, maxBytes uint64) (*source, error) 
 	raw := &contextReader{ctx: ctx, src: src}
 	bounded := &boundedReader{text: raw, limit: maxBytes}
 	in := bufio.NewReaderSize(bounded, 1<<18)
-	s := &source{Reader: in, close: func() {}}
+	s := &source{Reader: in, raw: src, close: func() {}}
 	head, err := in.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err

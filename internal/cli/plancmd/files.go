@@ -143,20 +143,55 @@ func (g *gatherer) count() func(string) int {
 	return nil
 }
 
+// inputs returns the files of a workload: its file, or those in its folder.
+func (g *gatherer) inputs(ctx context.Context, f plans.File) ([]dataset.Input, error) {
+	paths := []string{f.Path}
+	if c := f.Workload.GetFile(); c != nil {
+		info, err := os.Stat(f.Path)
+		switch {
+		case err == nil && info.IsDir():
+			names, err := dataset.FilesIn(os.DirFS(f.Path), c)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", f.Path, err)
+			}
+			for i, name := range names {
+				names[i] = filepath.Join(f.Path, filepath.FromSlash(name))
+			}
+			paths = names
+		case c.GetSubset() != "" || c.GetSplit() != "":
+			return nil, fmt.Errorf("%s is not a folder: only a folder has a subset and a split", f.Path)
+		}
+	}
+	inputs := make([]dataset.Input, len(paths))
+	for i, path := range paths {
+		inputs[i] = dataset.Input{Name: path, Open: func() (io.ReadCloser, error) {
+			src, err := openFile(path)
+			if err != nil {
+				return nil, err
+			}
+			return newReading(ctx, src, path, g.notes, g.quiet), nil
+		}}
+	}
+	return inputs, nil
+}
+
 // rows turns a workload's file into rows in the store.
 func (g *gatherer) rows(ctx context.Context, f plans.File) {
-	src, err := openFile(f.Path)
+	inputs, err := g.inputs(ctx, f)
 	if err != nil {
 		g.wrong(f, err)
 		return
 	}
-	defer src.Close()
+	in, err := inputs[0].Open()
+	if err != nil {
+		g.wrong(f, err)
+		return
+	}
 	var rows *spatev1.Dataset
 	var left *dataset.Skipped
-	in := newReading(ctx, src, f.Path, g.notes, g.quiet)
 	_, err = g.store.Build(func(dst *os.File) (string, error) {
-		d, skipped, err := dataset.Build(ctx, dst, in, f.Workload, dataset.Options{Name: f.Path, Count: g.count(),
-			MaxBytes: g.largest})
+		d, skipped, err := dataset.Build(ctx, dst, in, f.Workload, dataset.Options{Name: inputs[0].Name,
+			More: inputs[1:], Count: g.count(), MaxBytes: g.largest})
 		if err != nil {
 			return "", err
 		}
@@ -166,8 +201,7 @@ func (g *gatherer) rows(ctx context.Context, f plans.File) {
 		rows, left = d, skipped
 		return d.GetSha256(), nil
 	})
-	in.close()
-	if err != nil {
+	if err = errors.Join(err, in.Close()); err != nil {
 		g.wrong(f, err)
 		return
 	}

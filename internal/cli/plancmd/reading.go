@@ -2,6 +2,7 @@ package plancmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +16,7 @@ import (
 // read before anything is shown.
 type reading struct {
 	ctx   context.Context
-	src   io.Reader
+	src   io.ReadCloser
 	name  string
 	size  int64 // 0: not known
 	notes io.Writer
@@ -31,8 +32,8 @@ const (
 	showReadingEach  = 100 * time.Millisecond
 )
 
-// newReading starts to read. close clears the progress line.
-func newReading(ctx context.Context, src io.Reader, name string, notes io.Writer, quiet bool) *reading {
+// newReading starts to read. Close closes the file and clears the progress line.
+func newReading(ctx context.Context, src io.ReadCloser, name string, notes io.Writer, quiet bool) *reading {
 	r := &reading{ctx: ctx, src: src, name: name, notes: notes, next: time.Now().Add(showReadingAfter)}
 	if file, ok := src.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
@@ -78,9 +79,25 @@ func (r *reading) words() string {
 		min(100, 100*r.have/r.size))
 }
 
-// close removes the line. Nothing may be read afterwards.
-func (r *reading) close() {
+// ReadAt implements io.ReaderAt for regular files.
+func (r *reading) ReadAt(p []byte, offset int64) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	file, ok := r.src.(*os.File)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	return file.ReadAt(p, offset)
+}
+
+// Size returns the size of the file. 0: it is not a regular file.
+func (r *reading) Size() int64 { return r.size }
+
+// Close closes the file and removes the line.
+func (r *reading) Close() error {
 	if r.shown {
 		fmt.Fprint(r.notes, "\r\x1b[K")
 	}
+	return r.src.Close()
 }

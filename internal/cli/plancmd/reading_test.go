@@ -41,18 +41,18 @@ func TestReadingKnowsAFile(t *testing.T) {
 	r := newReading(t.Context(), file, "rows", &notes, false)
 	r.next = r.next.Add(-showReadingAfter)
 	text, err := io.ReadAll(r)
-	r.close()
+	_ = r.Close()
 	if err != nil || string(text) != "12345" || r.size != 5 || r.have != 5 || notes.Len() > 0 {
 		t.Errorf("%q, %v, %+v, notes %q", text, err, r, notes.String())
 	}
-	if r := newReading(t.Context(), strings.NewReader("1"), "rows", &notes, false); r.size != 0 {
+	if r := newReading(t.Context(), io.NopCloser(strings.NewReader("1")), "rows", &notes, false); r.size != 0 {
 		t.Errorf("a stream of %d bytes", r.size)
 	}
 }
 
 func TestReadingStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r := newReading(ctx, strings.NewReader("12345"), "rows", io.Discard, true)
+	r := newReading(ctx, io.NopCloser(strings.NewReader("12345")), "rows", io.Discard, true)
 	cancel()
 	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)

@@ -1656,6 +1656,8 @@ type Workload struct {
 	//	*Workload_Burstgpt
 	//	*Workload_Azure
 	//	*Workload_Sessions
+	//	*Workload_Bailian
+	//	*Workload_File
 	Content isWorkload_Content `protobuf_oneof:"content"`
 	// "none" (default) or "request": each request begins with unique words, different in each run, so that no prefix
 	// cache contains it.
@@ -1780,6 +1782,24 @@ func (x *Workload) GetSessions() *SessionContent {
 	return nil
 }
 
+func (x *Workload) GetBailian() *TraceContent {
+	if x != nil {
+		if x, ok := x.Content.(*Workload_Bailian); ok {
+			return x.Bailian
+		}
+	}
+	return nil
+}
+
+func (x *Workload) GetFile() *FileContent {
+	if x != nil {
+		if x, ok := x.Content.(*Workload_File); ok {
+			return x.File
+		}
+	}
+	return nil
+}
+
 func (x *Workload) GetCacheBusting() string {
 	if x != nil {
 		return x.CacheBusting
@@ -1812,7 +1832,7 @@ type Workload_Jsonl struct {
 }
 
 type Workload_Mooncake struct {
-	// A trace in Mooncake's format: timestamp, input_length, output_length, hash_ids.
+	// A trace in Mooncake's format: timestamp, output_length, and input_length with hash_ids, text_input or messages.
 	Mooncake *TraceContent `protobuf:"bytes,6,opt,name=mooncake,proto3,oneof"`
 }
 
@@ -1831,6 +1851,17 @@ type Workload_Sessions struct {
 	Sessions *SessionContent `protobuf:"bytes,9,opt,name=sessions,proto3,oneof"`
 }
 
+type Workload_Bailian struct {
+	// A trace in the format of the anonymised Qwen traces of Bailian: chat_id, timestamp in seconds, hash_ids.
+	Bailian *TraceContent `protobuf:"bytes,11,opt,name=bailian,proto3,oneof"`
+}
+
+type Workload_File struct {
+	// Prompts or conversations of a file in any known form: JSON of several forms, CSV and Parquet with named columns,
+	// text with a prompt in each line. Or of a folder with a data set as Hugging Face has them.
+	File *FileContent `protobuf:"bytes,12,opt,name=file,proto3,oneof"`
+}
+
 func (*Workload_Random) isWorkload_Content() {}
 
 func (*Workload_Sonnet) isWorkload_Content() {}
@@ -1846,6 +1877,10 @@ func (*Workload_Burstgpt) isWorkload_Content() {}
 func (*Workload_Azure) isWorkload_Content() {}
 
 func (*Workload_Sessions) isWorkload_Content() {}
+
+func (*Workload_Bailian) isWorkload_Content() {}
+
+func (*Workload_File) isWorkload_Content() {}
 
 // RandomContent makes prompts of random tokens: token ids if the API accepts them, otherwise one-token words.
 type RandomContent struct {
@@ -2413,7 +2448,17 @@ type FileContent struct {
 	// Maximum share of unusable rows, from 0 to 1. Default 0.01.
 	MaxSkipped *float64 `protobuf:"fixed64,4,opt,name=max_skipped,json=maxSkipped,proto3,oneof" json:"max_skipped,omitempty"`
 	// Play conversations turn by turn, each turn with the previous answers. Default: only the first turn.
-	Sessions      *SessionPlay `protobuf:"bytes,5,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	Sessions *SessionPlay `protobuf:"bytes,5,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	// Only `file`: "json", "csv", "parquet" or "text". Default: JSON if the file starts with a brace or a bracket, Parquet
+	// if it starts with PAR1, else by its name (.csv or .txt).
+	Format string `protobuf:"bytes,6,opt,name=format,proto3" json:"format,omitempty"`
+	// Only `file`: the columns of a table, or the members of JSON objects, with what requests contain. Default: by the
+	// names that forms of rows have.
+	Columns *Columns `protobuf:"bytes,7,opt,name=columns,proto3" json:"columns,omitempty"`
+	// Only `file` with a folder: the subset (configuration) of the data set. Default: the only one, or "default".
+	Subset string `protobuf:"bytes,8,opt,name=subset,proto3" json:"subset,omitempty"`
+	// Only `file` with a folder: the split, such as "train" or "test". Default: the only one.
+	Split         string `protobuf:"bytes,9,opt,name=split,proto3" json:"split,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2483,8 +2528,109 @@ func (x *FileContent) GetSessions() *SessionPlay {
 	return nil
 }
 
-// TraceContent takes lengths and times from a trace, and shared prefixes if the trace is in Mooncake's format. The file
-// may be compressed with gzip or zstd. Requests are sent in the order of the trace. A load with `replay` uses the times
+func (x *FileContent) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *FileContent) GetColumns() *Columns {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *FileContent) GetSubset() string {
+	if x != nil {
+		return x.Subset
+	}
+	return ""
+}
+
+func (x *FileContent) GetSplit() string {
+	if x != nil {
+		return x.Split
+	}
+	return ""
+}
+
+// Columns names what requests take from the columns of a table or the members of objects. Either prompt or messages is
+// required.
+type Columns struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The prompt, a text.
+	Prompt string `protobuf:"bytes,1,opt,name=prompt,proto3" json:"prompt,omitempty"`
+	// The messages of a chat, a list of objects with role and content.
+	Messages string `protobuf:"bytes,2,opt,name=messages,proto3" json:"messages,omitempty"`
+	// A recorded answer. Its length is the output length of rows without another one.
+	Answer string `protobuf:"bytes,3,opt,name=answer,proto3" json:"answer,omitempty"`
+	// The output length in tokens.
+	Osl           string `protobuf:"bytes,4,opt,name=osl,proto3" json:"osl,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Columns) Reset() {
+	*x = Columns{}
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Columns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Columns) ProtoMessage() {}
+
+func (x *Columns) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Columns.ProtoReflect.Descriptor instead.
+func (*Columns) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Columns) GetPrompt() string {
+	if x != nil {
+		return x.Prompt
+	}
+	return ""
+}
+
+func (x *Columns) GetMessages() string {
+	if x != nil {
+		return x.Messages
+	}
+	return ""
+}
+
+func (x *Columns) GetAnswer() string {
+	if x != nil {
+		return x.Answer
+	}
+	return ""
+}
+
+func (x *Columns) GetOsl() string {
+	if x != nil {
+		return x.Osl
+	}
+	return ""
+}
+
+// TraceContent takes lengths and times from a trace, and shared prefixes if the trace has hash ids. The file may be compressed with gzip or zstd. Requests are sent in the order of the trace. A load with `replay` uses the times
 // too.
 type TraceContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2492,7 +2638,7 @@ type TraceContent struct {
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// Maximum share of unusable rows, from 0 to 1. Default 0.01.
 	MaxSkipped *float64 `protobuf:"fixed64,2,opt,name=max_skipped,json=maxSkipped,proto3,oneof" json:"max_skipped,omitempty"`
-	// Mooncake: prompt tokens that each hash id stands for. Default 512.
+	// Mooncake and Bailian: prompt tokens that each hash id stands for. Default 512 (Mooncake), 16 (Bailian).
 	BlockTokens   uint32 `protobuf:"varint,3,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2500,7 +2646,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +2658,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +2671,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -2575,7 +2721,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2587,7 +2733,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2600,7 +2746,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -2673,7 +2819,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +2831,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +2844,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -2728,7 +2874,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2740,7 +2886,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2753,7 +2899,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -2838,7 +2984,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2850,7 +2996,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2863,7 +3009,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -3064,7 +3210,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3076,7 +3222,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3089,7 +3235,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -3132,7 +3278,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3144,7 +3290,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3157,7 +3303,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -3214,7 +3360,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3226,7 +3372,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3239,7 +3385,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -3288,7 +3434,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3300,7 +3446,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3313,7 +3459,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -3336,7 +3482,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3348,7 +3494,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3361,7 +3507,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -3402,7 +3548,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3414,7 +3560,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3427,7 +3573,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -3485,7 +3631,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3497,7 +3643,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3510,7 +3656,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -3543,7 +3689,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3555,7 +3701,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3568,7 +3714,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -3607,7 +3753,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3619,7 +3765,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3632,7 +3778,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Limit) GetMetric() string {
@@ -3671,7 +3817,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3683,7 +3829,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3696,7 +3842,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -3737,7 +3883,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3749,7 +3895,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3762,7 +3908,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Precision) GetMetric() string {
@@ -3836,7 +3982,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3848,7 +3994,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3861,7 +4007,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -3997,7 +4143,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4009,7 +4155,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4022,7 +4168,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -4080,7 +4226,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4092,7 +4238,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4105,7 +4251,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -4138,7 +4284,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4150,7 +4296,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4163,7 +4309,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -4247,7 +4393,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +4405,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +4418,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -4628,7 +4774,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"stallShare\x12=\n" +
 	"\x05stall\x18$ \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x05stall\x12N\n" +
 	"\x15transfer_interference\x18% \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x14transferInterference\x12#\n" +
-	"\rprefill_first\x18& \x01(\bR\fprefillFirst\"\xbb\x04\n" +
+	"\rprefill_first\x18& \x01(\bR\fprefillFirst\"\x9c\x05\n" +
 	"\bWorkload\x12A\n" +
 	"\x04name\x18\x01 \x01(\tB-\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$R\x04name\x121\n" +
 	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +
@@ -4638,7 +4784,9 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\bmooncake\x18\x06 \x01(\v2\x16.spate.v1.TraceContentH\x00R\bmooncake\x124\n" +
 	"\bburstgpt\x18\a \x01(\v2\x16.spate.v1.TraceContentH\x00R\bburstgpt\x12.\n" +
 	"\x05azure\x18\b \x01(\v2\x16.spate.v1.TraceContentH\x00R\x05azure\x126\n" +
-	"\bsessions\x18\t \x01(\v2\x18.spate.v1.SessionContentH\x00R\bsessions\x12<\n" +
+	"\bsessions\x18\t \x01(\v2\x18.spate.v1.SessionContentH\x00R\bsessions\x122\n" +
+	"\abailian\x18\v \x01(\v2\x16.spate.v1.TraceContentH\x00R\abailian\x12+\n" +
+	"\x04file\x18\f \x01(\v2\x15.spate.v1.FileContentH\x00R\x04file\x12<\n" +
 	"\rcache_busting\x18\n" +
 	" \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x04noneR\arequestR\fcacheBustingB\x10\n" +
 	"\acontent\x12\x05\xbaH\x02\b\x01\"\xfb\x02\n" +
@@ -4686,7 +4834,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x03isl\x18\x02 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03isl\x12\x1e\n" +
 	"\x03osl\x18\x03 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03osl\x12\"\n" +
 	"\x06prefix\x18\x04 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x06prefix\"\xfc\x01\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x06prefix\"\x93\x03\n" +
 	"\vFileContent\x12\x1b\n" +
 	"\x04path\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04path\x12\x1c\n" +
 	"\x03osl\x18\x02 \x01(\rB\n" +
@@ -4694,8 +4842,17 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05order\x18\x03 \x01(\tB\x18\xbaH\x15\xd8\x01\x01r\x10R\bshuffledR\x04fileR\x05order\x12?\n" +
 	"\vmax_skipped\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
 	"maxSkipped\x88\x01\x01\x121\n" +
-	"\bsessions\x18\x05 \x01(\v2\x15.spate.v1.SessionPlayR\bsessionsB\x0e\n" +
-	"\f_max_skipped\"\xaa\x01\n" +
+	"\bsessions\x18\x05 \x01(\v2\x15.spate.v1.SessionPlayR\bsessions\x12:\n" +
+	"\x06format\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1aR\x04jsonR\x03csvR\aparquetR\x04textR\x06format\x12+\n" +
+	"\acolumns\x18\a \x01(\v2\x11.spate.v1.ColumnsR\acolumns\x12\x16\n" +
+	"\x06subset\x18\b \x01(\tR\x06subset\x12\x14\n" +
+	"\x05split\x18\t \x01(\tR\x05splitB\x0e\n" +
+	"\f_max_skipped\"g\n" +
+	"\aColumns\x12\x16\n" +
+	"\x06prompt\x18\x01 \x01(\tR\x06prompt\x12\x1a\n" +
+	"\bmessages\x18\x02 \x01(\tR\bmessages\x12\x16\n" +
+	"\x06answer\x18\x03 \x01(\tR\x06answer\x12\x10\n" +
+	"\x03osl\x18\x04 \x01(\tR\x03osl\"\xaa\x01\n" +
 	"\fTraceContent\x12\x1b\n" +
 	"\x04path\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04path\x12?\n" +
 	"\vmax_skipped\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
@@ -4900,7 +5057,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
@@ -4923,145 +5080,149 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*Prefix)(nil),              // 18: spate.v1.Prefix
 	(*SonnetContent)(nil),       // 19: spate.v1.SonnetContent
 	(*FileContent)(nil),         // 20: spate.v1.FileContent
-	(*TraceContent)(nil),        // 21: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 22: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 23: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 24: spate.v1.ThinkTime
-	(*Load)(nil),                // 25: spate.v1.Load
-	(*Warmup)(nil),              // 26: spate.v1.Warmup
-	(*Range)(nil),               // 27: spate.v1.Range
-	(*Phase)(nil),               // 28: spate.v1.Phase
-	(*Replay)(nil),              // 29: spate.v1.Replay
-	(*Sweep)(nil),               // 30: spate.v1.Sweep
-	(*Search)(nil),              // 31: spate.v1.Search
-	(*Bounds)(nil),              // 32: spate.v1.Bounds
-	(*Objectives)(nil),          // 33: spate.v1.Objectives
-	(*Limit)(nil),               // 34: spate.v1.Limit
-	(*Abort)(nil),               // 35: spate.v1.Abort
-	(*Precision)(nil),           // 36: spate.v1.Precision
-	(*Stage)(nil),               // 37: spate.v1.Stage
-	(*Dataset)(nil),             // 38: spate.v1.Dataset
-	(*Lexicon)(nil),             // 39: spate.v1.Lexicon
-	(*Probe)(nil),               // 40: spate.v1.Probe
-	(*LoadPoint)(nil),           // 41: spate.v1.LoadPoint
-	nil,                         // 42: spate.v1.Plan.RegionsEntry
-	nil,                         // 43: spate.v1.AgentSelector.LabelsEntry
-	nil,                         // 44: spate.v1.Target.HeadersEntry
-	nil,                         // 45: spate.v1.Target.LabelsEntry
-	nil,                         // 46: spate.v1.ServerMetrics.RolesEntry
-	nil,                         // 47: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 48: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 49: google.protobuf.Struct
+	(*Columns)(nil),             // 21: spate.v1.Columns
+	(*TraceContent)(nil),        // 22: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 23: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 24: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 25: spate.v1.ThinkTime
+	(*Load)(nil),                // 26: spate.v1.Load
+	(*Warmup)(nil),              // 27: spate.v1.Warmup
+	(*Range)(nil),               // 28: spate.v1.Range
+	(*Phase)(nil),               // 29: spate.v1.Phase
+	(*Replay)(nil),              // 30: spate.v1.Replay
+	(*Sweep)(nil),               // 31: spate.v1.Sweep
+	(*Search)(nil),              // 32: spate.v1.Search
+	(*Bounds)(nil),              // 33: spate.v1.Bounds
+	(*Objectives)(nil),          // 34: spate.v1.Objectives
+	(*Limit)(nil),               // 35: spate.v1.Limit
+	(*Abort)(nil),               // 36: spate.v1.Abort
+	(*Precision)(nil),           // 37: spate.v1.Precision
+	(*Stage)(nil),               // 38: spate.v1.Stage
+	(*Dataset)(nil),             // 39: spate.v1.Dataset
+	(*Lexicon)(nil),             // 40: spate.v1.Lexicon
+	(*Probe)(nil),               // 41: spate.v1.Probe
+	(*LoadPoint)(nil),           // 42: spate.v1.LoadPoint
+	nil,                         // 43: spate.v1.Plan.RegionsEntry
+	nil,                         // 44: spate.v1.AgentSelector.LabelsEntry
+	nil,                         // 45: spate.v1.Target.HeadersEntry
+	nil,                         // 46: spate.v1.Target.LabelsEntry
+	nil,                         // 47: spate.v1.ServerMetrics.RolesEntry
+	nil,                         // 48: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 49: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 50: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
 	12,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	25,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	48,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	26,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	49,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	48,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	49,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	42,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	43,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	3,   // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
 	2,   // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	1,   // 10: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	43,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	48,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	48,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	48,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	44,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	49,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	49,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	49,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
 	11,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	44,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	49,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	48,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	48,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	48,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	48,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	45,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	50,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	49,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	49,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	49,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	49,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
 	9,   // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
 	10,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	45,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	46,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
 	8,   // 25: spate.v1.Target.template:type_name -> spate.v1.Template
 	7,   // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	46,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	48,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	48,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	48,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	48,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	48,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	48,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	47,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	49,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	49,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	49,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	49,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	49,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	49,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
 	13,  // 34: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
 	19,  // 35: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
 	20,  // 36: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
 	20,  // 37: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	21,  // 38: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	21,  // 39: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	21,  // 40: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	22,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	14,  // 42: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	14,  // 43: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	18,  // 44: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	15,  // 45: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	16,  // 46: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	16,  // 47: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	17,  // 48: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	23,  // 49: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	14,  // 50: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	14,  // 51: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	14,  // 52: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	23,  // 53: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	24,  // 54: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	48,  // 55: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	48,  // 56: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	26,  // 57: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	27,  // 58: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	27,  // 59: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	24,  // 60: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	28,  // 61: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	28,  // 62: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	29,  // 63: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	30,  // 64: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	31,  // 65: spate.v1.Load.search:type_name -> spate.v1.Search
-	48,  // 66: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	35,  // 67: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	36,  // 68: spate.v1.Load.until:type_name -> spate.v1.Precision
-	48,  // 69: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	48,  // 70: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	48,  // 71: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	48,  // 72: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	32,  // 73: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	32,  // 74: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	33,  // 75: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	34,  // 76: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	48,  // 77: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	48,  // 78: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 79: spate.v1.Stage.target:type_name -> spate.v1.Target
-	12,  // 80: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	41,  // 81: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	48,  // 82: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 83: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	48,  // 84: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	38,  // 85: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	39,  // 86: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	40,  // 87: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	47,  // 88: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 89: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 90: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	48,  // 91: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	48,  // 92: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	48,  // 93: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	24,  // 94: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	28,  // 95: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	48,  // 96: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	48,  // 97: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	35,  // 98: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	36,  // 99: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	31,  // 100: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	30,  // 101: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	48,  // 102: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	103, // [103:103] is the sub-list for method output_type
-	103, // [103:103] is the sub-list for method input_type
-	103, // [103:103] is the sub-list for extension type_name
-	103, // [103:103] is the sub-list for extension extendee
-	0,   // [0:103] is the sub-list for field type_name
+	22,  // 38: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	22,  // 39: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	22,  // 40: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	23,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	22,  // 42: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
+	20,  // 43: spate.v1.Workload.file:type_name -> spate.v1.FileContent
+	14,  // 44: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	14,  // 45: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	18,  // 46: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	15,  // 47: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	16,  // 48: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	16,  // 49: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	17,  // 50: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	24,  // 51: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	21,  // 52: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	14,  // 53: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	14,  // 54: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	14,  // 55: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	24,  // 56: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	25,  // 57: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	49,  // 58: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	49,  // 59: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	27,  // 60: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	28,  // 61: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	28,  // 62: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	25,  // 63: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	29,  // 64: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	29,  // 65: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	30,  // 66: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	31,  // 67: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	32,  // 68: spate.v1.Load.search:type_name -> spate.v1.Search
+	49,  // 69: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	36,  // 70: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	37,  // 71: spate.v1.Load.until:type_name -> spate.v1.Precision
+	49,  // 72: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	49,  // 73: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	49,  // 74: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	49,  // 75: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	33,  // 76: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	33,  // 77: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	34,  // 78: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	35,  // 79: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	49,  // 80: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	49,  // 81: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 82: spate.v1.Stage.target:type_name -> spate.v1.Target
+	12,  // 83: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	42,  // 84: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	49,  // 85: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 86: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	49,  // 87: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	39,  // 88: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	40,  // 89: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	41,  // 90: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	48,  // 91: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 92: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 93: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	49,  // 94: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	49,  // 95: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	49,  // 96: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	25,  // 97: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	29,  // 98: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	49,  // 99: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	49,  // 100: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	36,  // 101: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	37,  // 102: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	32,  // 103: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	31,  // 104: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	49,  // 105: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	106, // [106:106] is the sub-list for method output_type
+	106, // [106:106] is the sub-list for method input_type
+	106, // [106:106] is the sub-list for extension type_name
+	106, // [106:106] is the sub-list for extension extendee
+	0,   // [0:106] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -5080,6 +5241,8 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_Burstgpt)(nil),
 		(*Workload_Azure)(nil),
 		(*Workload_Sessions)(nil),
+		(*Workload_Bailian)(nil),
+		(*Workload_File)(nil),
 	}
 	file_spate_v1_plan_proto_msgTypes[14].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
@@ -5088,18 +5251,18 @@ func file_spate_v1_plan_proto_init() {
 		(*Lengths_Empirical)(nil),
 	}
 	file_spate_v1_plan_proto_msgTypes[20].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[35].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[22].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[26].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[34].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   48,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

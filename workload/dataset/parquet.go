@@ -1,0 +1,80 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// parquetMagic is how a Parquet file starts.
+var parquetMagic = []byte("PAR1")
+
+// sizedReader is a file that is not read as a stream.
+type sizedReader interface {
+	io.ReaderAt
+	Size() int64
+}
+
+// parquetRows are the rows of a Parquet file as JSON objects.
+type parquetRows struct {
+	reader   *parquet.GenericReader[any]
+	row      [1]any
+	number   uint64
+	text     bytes.Buffer
+	read     uint64
+	maxBytes uint64
+}
+
+// newParquetRows opens a Parquet file.
+func newParquetRows(src io.Reader, maxBytes uint64) (all items, err error) {
+	file, ok := src.(sizedReader)
+	if !ok || file.Size() == 0 {
+		return nil, errors.New("a Parquet file is read from its end: name a file that is not a pipe and not compressed")
+	}
+	defer explainParquet(&err)
+	opened, err := parquet.OpenFile(file, file.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	if err != nil {
+		return nil, fmt.Errorf("not a valid Parquet file: %w", err)
+	}
+	return &parquetRows{reader: parquet.NewGenericReader[any](opened), maxBytes: maxBytes}, nil
+}
+
+// explainParquet makes an error of a panic: the library panics at some damaged files.
+func explainParquet(err *error) {
+	if fault := recover(); fault != nil {
+		*err = fmt.Errorf("not a valid Parquet file: %v", fault)
+	}
+}
+
+func (p *parquetRows) unit() string { return "row" }
+
+// next returns the next row.
+func (p *parquetRows) next() (it item, err error) {
+	defer explainParquet(&err)
+	it.number = p.number + 1
+	p.row[0] = nil
+	n, err := p.reader.Read(p.row[:])
+	switch {
+	case n == 0 && errors.Is(err, io.EOF):
+		return it, io.EOF
+	case n == 0:
+		return it, fmt.Errorf("row %d: %w", it.number, err)
+	}
+	p.number++
+	p.text.Reset()
+	encoder := json.NewEncoder(&p.text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(p.row[0]); err != nil {
+		it.fault = unusable("cannot be written as JSON: %v", err)
+		return it, nil
+	}
+	it.text, it.tooLong = p.text.Bytes(), p.text.Len() > maxUsedItem
+	if p.read += uint64(p.text.Len()); p.read > p.maxBytes {
+		return it, errTooMuchText(p.maxBytes)
+	}
+	return it, nil
+}
