@@ -8,13 +8,16 @@ import (
 
 // LongestRequest returns the length in tokens, prompt and output together, of a workload's longest request. The length
 // comes from the plan, or else from the rows, if there are any. With a normal or lognormal distribution that is not
-// bounded, at most one request in 10^9 is longer. Known is false if neither tells the length, or if New would refuse
-// the workload.
+// bounded, at most one request in 10^9 is longer. Known is false if neither tells the length, as with images, or if New
+// would refuse the workload.
 func LongestRequest(w *spatev1.Workload, rows *spatev1.Dataset) (tokens uint32, known bool) {
 	switch content := w.GetContent().(type) {
 	case *spatev1.Workload_Random:
 		isl, osl, err := shapesOf(content.Random)
 		if err != nil {
+			return 0, false
+		}
+		if content.Random.GetImages() != nil {
 			return 0, false
 		}
 		return sum(isl.longest(), osl.longest())

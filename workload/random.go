@@ -19,6 +19,7 @@ type random struct {
 	isl, osl lengths
 	template uint32
 	prefixes *prefixes // nil: none
+	images   *images   // nil: none
 	busting  cacheBusting
 }
 
@@ -36,8 +37,12 @@ func newRandom(r *spatev1.RandomContent, c Config) (*random, error) {
 	if err != nil {
 		return nil, err
 	}
+	pictures, err := newImages(r.GetImages(), c)
+	if err != nil {
+		return nil, err
+	}
 	w := &random{
-		words: words, contents: draw.New(c.Seed, "content"), template: c.Template, busting: b,
+		images: pictures, words: words, contents: draw.New(c.Seed, "content"), template: c.Template, busting: b,
 		isl: newLengths(isl, c.Seed, "isl"), osl: newLengths(osl, c.Seed, "osl"),
 	}
 	if p := r.GetPrefix(); p != nil {
@@ -84,11 +89,15 @@ func (w *random) promptTokens(index uint64) uint64 {
 	return uint64(contentTokens(w.isl.at(index), w.template))
 }
 
-// Spec returns the lengths.
+// Spec returns the lengths. With images, the ISL is not known: servers turn an image into a number of tokens that
+// depends on the model.
 func (w *random) Spec(index uint64, _ int) (Spec, error) {
 	s := Spec{ISL: serverISL(w.isl.at(index), w.template), OSL: w.osl.at(index), Turns: 1}
 	if w.prefixes != nil {
 		s.Shared = uint32(w.prefixes.shared(index))
+	}
+	if w.images != nil {
+		s.ISL = 0
 	}
 	return s, nil
 }
@@ -98,7 +107,11 @@ func (w *random) Spec(index uint64, _ int) (Spec, error) {
 func (w *random) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	n := w.promptTokens(r.Index)
 	t := open(dst, r.Form, w.words)
-	t.begin(user)
+	if w.images != nil {
+		t.beginWithImages(user)
+	} else {
+		t.begin(user)
+	}
 	start := w.busting.start(&t, r.Index, n)
 	if w.prefixes != nil {
 		var tokens draw.Sequence
@@ -106,7 +119,11 @@ func (w *random) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 		t.tokens(tokens, 0, start)
 	}
 	t.tokens(w.contents.Sub(r.Index), start, n-start)
-	t.end()
+	if w.images != nil {
+		t.endWithImages(w.images, r.Index)
+	} else {
+		t.end()
+	}
 	return t.close(), nil
 }
 

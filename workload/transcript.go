@@ -50,6 +50,19 @@ func (t *transcript) begin(by role) {
 	t.needsSeparator = false
 }
 
+// beginWithImages starts a message whose content is a list of parts: a text, and images that endWithImages adds.
+func (t *transcript) beginWithImages(by role) {
+	t.begin(by)
+	t.dst = append(t.dst[:len(t.dst)-1], `[{"type":"text","text":"`...)
+}
+
+// endWithImages ends a message with the images of a request behind its text.
+func (t *transcript) endWithImages(all *images, index uint64) {
+	t.end()
+	all.of(index, func(part []byte) { t.dst = append(append(t.dst, ','), part...) })
+	t.dst = append(t.dst, "]}"...)
+}
+
 // tokens appends the n tokens that numbers from, from+1, ... of a sequence draw to the message.
 func (t *transcript) tokens(sequence draw.Sequence, from, n uint64) {
 	if n == 0 {

@@ -28,6 +28,9 @@ const (
 	MaxTurns  = 10_000
 )
 
+// DistinctImages is how many different images are made unless the plan says otherwise.
+const DistinctImages = 16
+
 // Workload returns a copy of w with its name and defaults.
 func Workload(w *spatev1.Workload) *spatev1.Workload {
 	w = proto.CloneOf(w)
@@ -59,6 +62,12 @@ func fillRandom(r *spatev1.RandomContent) {
 	r.FirstTokenId, r.LastTokenId = TokenIDs(r)
 	fillLengths(r.IslLengths, MaxLength)
 	fillLengths(r.OslLengths, MaxLength)
+	if i := r.GetImages(); i != nil {
+		i.Count = cmp.Or(i.Count, 1)
+		if len(i.Urls) == 0 {
+			i.Format, i.Distinct = cmp.Or(i.Format, "png"), cmp.Or(i.Distinct, DistinctImages)
+		}
+	}
 	if p := r.GetPrefix(); p != nil {
 		p.Groups = cmp.Or(p.Groups, 1)
 		p.Share = cmp.Or(p.Share, 1)

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 
+	"github.com/spate-load/spate/api/openai"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -24,6 +25,7 @@ func (c *checker) outputs(p *spatev1.Plan) {
 // not known here.
 func (c *checker) forms(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {
+		c.imageForms(p, fmt.Sprintf("%q (targets[%d])", t.GetName(), i), t)
 		if !defaults.SendsTokenIDs(t) {
 			continue
 		}
@@ -32,6 +34,18 @@ func (c *checker) forms(p *spatev1.Plan) {
 				c.wrong(fmt.Sprintf("workloads[%d]", j),
 					fmt.Sprintf("does not work with the target %q (targets[%d]), whose prompts are token ids: %s",
 						t.GetName(), i, why))
+			}
+		}
+	}
+}
+
+// imageForms refuses images for a target whose API does not take them as OpenAI's chat does.
+func (c *checker) imageForms(p *spatev1.Plan, target string, t *spatev1.Target) {
+	if name := defaults.API(t).Name; name != openai.Chat.Name {
+		for j, w := range p.GetWorkloads() {
+			if w.GetRandom().GetImages() != nil {
+				c.wrong(fmt.Sprintf("workloads[%d].random.images", j),
+					fmt.Sprintf("does not work with the target %s of api: %s: only chat takes them", target, name))
 			}
 		}
 	}

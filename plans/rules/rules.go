@@ -120,6 +120,7 @@ var words = map[string]string{
 	"loads":                           "must list 1 to 256 loads",
 	"targets.name":                    "must be letters, digits, spaces and ._:()/-, and start with a letter or digit",
 	"targets.endpoints":               "must be a base URL like http://localhost:8000, or host:port",
+	"workloads.random.images.urls":    "must be an http, https or data:image URL",
 	"targets.server_metrics.urls":     "must be a URL like http://localhost:8000/metrics",
 	"targets.server_metrics.gpu_urls": "must be a URL like http://localhost:9400/metrics",
 	"targets.server_metrics.names":    "must be the name of a metric, or its start and *",

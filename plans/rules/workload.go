@@ -47,6 +47,7 @@ func (c *checker) random(path string, r *spatev1.RandomContent) {
 		}
 	}
 	c.prefix(path+".prefix", r)
+	c.images(path+".images", r.GetImages())
 	c.tokenIDs(path, r)
 }
 
@@ -73,6 +74,35 @@ func (c *checker) prefix(path string, r *spatev1.RandomContent) {
 	}
 	if c.Has(path+".share") && p.GetShare() == 0 {
 		c.wrong(path+".share", "must be greater than 0: leave the prefix out if no request starts with it")
+	}
+}
+
+// maxPixels is the most pixels of all different images of a workload together. They are encoded before a stage starts.
+const maxPixels = 1 << 28
+
+// images checks that images are either made, with a size, or named by URLs.
+func (c *checker) images(path string, i *spatev1.Images) {
+	if i == nil {
+		return
+	}
+	if len(i.GetUrls()) > 0 {
+		for _, field := range c.Given(path, "width", "height", "format", "distinct") {
+			c.wrong(path+"."+field, "works only with images that are made: leave it out, or leave out urls")
+		}
+		return
+	}
+	for _, size := range []struct {
+		name  string
+		value uint32
+	}{{"width", i.GetWidth()}, {"height", i.GetHeight()}} {
+		if size.value == 0 {
+			c.absent(path, "has no "+size.name+": give width and height in pixels, or urls", size.name)
+		}
+	}
+	made := cmp.Or(uint64(i.GetDistinct()), defaults.DistinctImages)
+	if pixels := made * uint64(i.GetWidth()) * uint64(i.GetHeight()); pixels > maxPixels {
+		c.wrong(path, fmt.Sprintf("has %d images with %d pixels together, more than %d: give fewer distinct ones, or smaller ones",
+			made, pixels, maxPixels))
 	}
 }
 

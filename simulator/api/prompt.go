@@ -2,9 +2,14 @@ package api
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"image"
+	_ "image/jpeg" // that images of prompts can be read
+	_ "image/png"
 	"math/bits"
 	"strings"
 	"unicode/utf8"
@@ -112,7 +117,7 @@ func (t *tokens) conversation(messages []message, template int) *Error {
 	return nil
 }
 
-// content takes the words of a message's content: a string, an array of parts (only their text counts), or null.
+// content takes the words of a message's content: a string, an array of parts (text and images), or null.
 func (t *tokens) content(raw json.RawMessage) error {
 	switch kindOf(raw) {
 	case '"':
@@ -128,13 +133,43 @@ func (t *tokens) content(raw json.RawMessage) error {
 
 func (t *tokens) parts(raw json.RawMessage) error {
 	var parts []struct {
-		Text string `json:"text"`
+		Text  string `json:"text"`
+		Image struct {
+			URL string `json:"url"`
+		} `json:"image_url"`
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return errors.New("is an array with elements that are not content parts")
 	}
 	for _, p := range parts {
 		t.words(p.Text)
+		if err := t.image(p.Image.URL); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patch is the side of the square of an image that is one token, in pixels, as in Qwen2-VL.
+const patch = 28
+
+// image takes the tokens of an image in a data URL. Other images are not fetched, and have none.
+func (t *tokens) image(url string) error {
+	if !strings.HasPrefix(url, "data:") {
+		return nil
+	}
+	_, encoded, _ := strings.Cut(url, ";base64,")
+	data, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return errors.New("has an image that is not base64")
+	}
+	picture, _, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return errors.New("has an image that is neither PNG nor JPEG")
+	}
+	seed := uint64(crc32.ChecksumIEEE(data))
+	for i := range (picture.Width + patch - 1) / patch * ((picture.Height + patch - 1) / patch) {
+		t.add(seed<<32 + uint64(i))
 	}
 	return nil
 }

@@ -1,7 +1,11 @@
 package api
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"image"
+	"image/png"
 	"net/http"
 	"slices"
 	"strings"
@@ -183,4 +187,36 @@ func hashed(size int, ids []uint64) []uint64 {
 		t.add(id)
 	}
 	return t.blocks
+}
+
+// TestImageTokens: an image has a token for each 28 x 28 pixels, and the same image the same tokens.
+func TestImageTokens(t *testing.T) {
+	var encoded bytes.Buffer
+	if err := png.Encode(&encoded, image.NewRGBA(image.Rect(0, 0, 29, 56))); err != nil {
+		t.Fatal(err)
+	}
+	part := func(url string) json.RawMessage {
+		return json.RawMessage(`[{"type":"text","text":"a b"},{"type":"image_url","image_url":{"url":"` + url + `"}}]`)
+	}
+	data := "data:image/png;base64," + base64.StdEncoding.EncodeToString(encoded.Bytes())
+	first, second := tokens{keep: true}, tokens{keep: true}
+	for _, counted := range []*tokens{&first, &second} {
+		if err := counted.content(part(data)); err != nil || counted.count != 6 {
+			t.Errorf("%d tokens (%v), want 6", counted.count, err)
+		}
+	}
+	if !slices.Equal(first.ids, second.ids) {
+		t.Error("an image has other tokens the second time")
+	}
+	for url, want := range map[string]string{
+		"https://host/a.png":         "",
+		"data:image/png;base64,AAAA": "neither PNG nor JPEG",
+		"data:image/png;base64,?":    "not base64",
+	} {
+		var counted tokens
+		if err := counted.content(part(url)); want == "" && (err != nil || counted.count != 2) ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.40s: %d tokens (%v), want %s", url, counted.count, err, want)
+		}
+	}
 }

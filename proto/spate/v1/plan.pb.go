@@ -1901,7 +1901,9 @@ type RandomContent struct {
 	// --random-range-ratio. Default 0.
 	RangeRatio float64 `protobuf:"fixed64,7,opt,name=range_ratio,json=rangeRatio,proto3" json:"range_ratio,omitempty"`
 	// Prefixes that requests share.
-	Prefix        *Prefix `protobuf:"bytes,8,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Prefix *Prefix `protobuf:"bytes,8,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// Images of each request, behind its text. Only with the API "chat".
+	Images        *Images `protobuf:"bytes,9,opt,name=images,proto3" json:"images,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1992,6 +1994,104 @@ func (x *RandomContent) GetPrefix() *Prefix {
 	return nil
 }
 
+func (x *RandomContent) GetImages() *Images {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+// Images gives each request images: made of random colours and sent as data URLs, or named by their URLs.
+type Images struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of images of a request. Default 1.
+	Count uint32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// Width in pixels. Required unless there are urls.
+	Width uint32 `protobuf:"varint,2,opt,name=width,proto3" json:"width,omitempty"`
+	// Height in pixels. Required unless there are urls.
+	Height uint32 `protobuf:"varint,3,opt,name=height,proto3" json:"height,omitempty"`
+	// "png" (default) or "jpeg".
+	Format string `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
+	// Number of different images that are made before the stage starts. Requests use them in turn. Default 16.
+	Distinct uint32 `protobuf:"varint,5,opt,name=distinct,proto3" json:"distinct,omitempty"`
+	// URLs of images that the server fetches, used in turn, in place of images that are made.
+	Urls          []string `protobuf:"bytes,6,rep,name=urls,proto3" json:"urls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Images) Reset() {
+	*x = Images{}
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Images) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Images) ProtoMessage() {}
+
+func (x *Images) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Images.ProtoReflect.Descriptor instead.
+func (*Images) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Images) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Images) GetWidth() uint32 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
+func (x *Images) GetHeight() uint32 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
+func (x *Images) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *Images) GetDistinct() uint32 {
+	if x != nil {
+		return x.Distinct
+	}
+	return 0
+}
+
+func (x *Images) GetUrls() []string {
+	if x != nil {
+		return x.Urls
+	}
+	return nil
+}
+
 // Lengths is a distribution of numbers of tokens.
 type Lengths struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2010,7 +2110,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2122,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2135,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -2126,7 +2226,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2138,7 +2238,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2151,7 +2251,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -2186,7 +2286,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2198,7 +2298,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2211,7 +2311,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -2255,7 +2355,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2367,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2380,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -2312,7 +2412,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2324,7 +2424,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2337,7 +2437,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -2379,7 +2479,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2391,7 +2491,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2404,7 +2504,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -2465,7 +2565,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2477,7 +2577,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2490,7 +2590,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FileContent) GetPath() string {
@@ -2574,7 +2674,7 @@ type Columns struct {
 
 func (x *Columns) Reset() {
 	*x = Columns{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2686,7 @@ func (x *Columns) String() string {
 func (*Columns) ProtoMessage() {}
 
 func (x *Columns) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2699,7 @@ func (x *Columns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Columns.ProtoReflect.Descriptor instead.
 func (*Columns) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Columns) GetPrompt() string {
@@ -2646,7 +2746,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2758,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2771,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -2721,7 +2821,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +2833,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +2846,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -2819,7 +2919,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2831,7 +2931,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2844,7 +2944,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -2874,7 +2974,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +2986,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +2999,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -2984,7 +3084,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2996,7 +3096,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3009,7 +3109,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -3210,7 +3310,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3222,7 +3322,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3235,7 +3335,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -3278,7 +3378,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3290,7 +3390,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3303,7 +3403,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -3360,7 +3460,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3372,7 +3472,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3385,7 +3485,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -3434,7 +3534,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3446,7 +3546,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3459,7 +3559,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -3482,7 +3582,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3494,7 +3594,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3507,7 +3607,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -3548,7 +3648,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3560,7 +3660,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3573,7 +3673,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -3631,7 +3731,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3643,7 +3743,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3656,7 +3756,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -3689,7 +3789,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3701,7 +3801,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3714,7 +3814,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -3753,7 +3853,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3765,7 +3865,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3778,7 +3878,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Limit) GetMetric() string {
@@ -3817,7 +3917,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3829,7 +3929,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3842,7 +3942,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -3883,7 +3983,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3895,7 +3995,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3908,7 +4008,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Precision) GetMetric() string {
@@ -3982,7 +4082,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3994,7 +4094,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4007,7 +4107,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -4143,7 +4243,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4155,7 +4255,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4168,7 +4268,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -4226,7 +4326,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4238,7 +4338,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4251,7 +4351,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -4284,7 +4384,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4296,7 +4396,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4309,7 +4409,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -4393,7 +4493,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4405,7 +4505,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4418,7 +4518,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -4789,7 +4889,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x04file\x18\f \x01(\v2\x15.spate.v1.FileContentH\x00R\x04file\x12<\n" +
 	"\rcache_busting\x18\n" +
 	" \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x04noneR\arequestR\fcacheBustingB\x10\n" +
-	"\acontent\x12\x05\xbaH\x02\b\x01\"\xfb\x02\n" +
+	"\acontent\x12\x05\xbaH\x02\b\x01\"\xa5\x03\n" +
 	"\rRandomContent\x12\x1c\n" +
 	"\x03isl\x18\x01 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03isl\x12\x1c\n" +
@@ -4805,7 +4905,15 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"oslLengths\x12:\n" +
 	"\vrange_ratio\x18\a \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
 	"rangeRatio\x12(\n" +
-	"\x06prefix\x18\b \x01(\v2\x10.spate.v1.PrefixR\x06prefix\"\xfe\x01\n" +
+	"\x06prefix\x18\b \x01(\v2\x10.spate.v1.PrefixR\x06prefix\x12(\n" +
+	"\x06images\x18\t \x01(\v2\x10.spate.v1.ImagesR\x06images\"\xf9\x01\n" +
+	"\x06Images\x12\x1d\n" +
+	"\x05count\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18dR\x05count\x12\x1e\n" +
+	"\x05width\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\x80@R\x05width\x12 \n" +
+	"\x06height\x18\x03 \x01(\rB\b\xbaH\x05*\x03\x18\x80@R\x06height\x12+\n" +
+	"\x06format\x18\x04 \x01(\tB\x13\xbaH\x10\xd8\x01\x01r\vR\x03pngR\x04jpegR\x06format\x12$\n" +
+	"\bdistinct\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\bdistinct\x12;\n" +
+	"\x04urls\x18\x06 \x03(\tB'\xbaH$\x92\x01!\x10\x90N\"\x1cr\x1a2\x18^(https?://|data:image/)R\x04urls\"\xfe\x01\n" +
 	"\aLengths\x124\n" +
 	"\auniform\x18\x01 \x01(\v2\x18.spate.v1.UniformLengthsH\x00R\auniform\x121\n" +
 	"\x06normal\x18\x02 \x01(\v2\x17.spate.v1.NormalLengthsH\x00R\x06normal\x127\n" +
@@ -5057,7 +5165,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
@@ -5073,156 +5181,158 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*SimulatedTarget)(nil),     // 11: spate.v1.SimulatedTarget
 	(*Workload)(nil),            // 12: spate.v1.Workload
 	(*RandomContent)(nil),       // 13: spate.v1.RandomContent
-	(*Lengths)(nil),             // 14: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 15: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 16: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 17: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 18: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 19: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 20: spate.v1.FileContent
-	(*Columns)(nil),             // 21: spate.v1.Columns
-	(*TraceContent)(nil),        // 22: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 23: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 24: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 25: spate.v1.ThinkTime
-	(*Load)(nil),                // 26: spate.v1.Load
-	(*Warmup)(nil),              // 27: spate.v1.Warmup
-	(*Range)(nil),               // 28: spate.v1.Range
-	(*Phase)(nil),               // 29: spate.v1.Phase
-	(*Replay)(nil),              // 30: spate.v1.Replay
-	(*Sweep)(nil),               // 31: spate.v1.Sweep
-	(*Search)(nil),              // 32: spate.v1.Search
-	(*Bounds)(nil),              // 33: spate.v1.Bounds
-	(*Objectives)(nil),          // 34: spate.v1.Objectives
-	(*Limit)(nil),               // 35: spate.v1.Limit
-	(*Abort)(nil),               // 36: spate.v1.Abort
-	(*Precision)(nil),           // 37: spate.v1.Precision
-	(*Stage)(nil),               // 38: spate.v1.Stage
-	(*Dataset)(nil),             // 39: spate.v1.Dataset
-	(*Lexicon)(nil),             // 40: spate.v1.Lexicon
-	(*Probe)(nil),               // 41: spate.v1.Probe
-	(*LoadPoint)(nil),           // 42: spate.v1.LoadPoint
-	nil,                         // 43: spate.v1.Plan.RegionsEntry
-	nil,                         // 44: spate.v1.AgentSelector.LabelsEntry
-	nil,                         // 45: spate.v1.Target.HeadersEntry
-	nil,                         // 46: spate.v1.Target.LabelsEntry
-	nil,                         // 47: spate.v1.ServerMetrics.RolesEntry
-	nil,                         // 48: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 49: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 50: google.protobuf.Struct
+	(*Images)(nil),              // 14: spate.v1.Images
+	(*Lengths)(nil),             // 15: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 16: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 17: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 18: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 19: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 20: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 21: spate.v1.FileContent
+	(*Columns)(nil),             // 22: spate.v1.Columns
+	(*TraceContent)(nil),        // 23: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 24: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 25: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 26: spate.v1.ThinkTime
+	(*Load)(nil),                // 27: spate.v1.Load
+	(*Warmup)(nil),              // 28: spate.v1.Warmup
+	(*Range)(nil),               // 29: spate.v1.Range
+	(*Phase)(nil),               // 30: spate.v1.Phase
+	(*Replay)(nil),              // 31: spate.v1.Replay
+	(*Sweep)(nil),               // 32: spate.v1.Sweep
+	(*Search)(nil),              // 33: spate.v1.Search
+	(*Bounds)(nil),              // 34: spate.v1.Bounds
+	(*Objectives)(nil),          // 35: spate.v1.Objectives
+	(*Limit)(nil),               // 36: spate.v1.Limit
+	(*Abort)(nil),               // 37: spate.v1.Abort
+	(*Precision)(nil),           // 38: spate.v1.Precision
+	(*Stage)(nil),               // 39: spate.v1.Stage
+	(*Dataset)(nil),             // 40: spate.v1.Dataset
+	(*Lexicon)(nil),             // 41: spate.v1.Lexicon
+	(*Probe)(nil),               // 42: spate.v1.Probe
+	(*LoadPoint)(nil),           // 43: spate.v1.LoadPoint
+	nil,                         // 44: spate.v1.Plan.RegionsEntry
+	nil,                         // 45: spate.v1.AgentSelector.LabelsEntry
+	nil,                         // 46: spate.v1.Target.HeadersEntry
+	nil,                         // 47: spate.v1.Target.LabelsEntry
+	nil,                         // 48: spate.v1.ServerMetrics.RolesEntry
+	nil,                         // 49: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 50: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 51: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
 	12,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	26,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	49,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	27,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	50,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	49,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	50,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	43,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	44,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	3,   // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
 	2,   // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	1,   // 10: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	44,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	49,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	49,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	49,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	45,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	50,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	50,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	50,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
 	11,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	45,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	50,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	49,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	49,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	49,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	49,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	46,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	51,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	50,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	50,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	50,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	50,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
 	9,   // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
 	10,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	46,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	47,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
 	8,   // 25: spate.v1.Target.template:type_name -> spate.v1.Template
 	7,   // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	47,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	49,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	49,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	49,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	49,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	49,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	49,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	48,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	50,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	50,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	50,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	50,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	50,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	50,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
 	13,  // 34: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	19,  // 35: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	20,  // 36: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	20,  // 37: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	22,  // 38: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	22,  // 39: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	22,  // 40: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	23,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	22,  // 42: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
-	20,  // 43: spate.v1.Workload.file:type_name -> spate.v1.FileContent
-	14,  // 44: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	14,  // 45: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	18,  // 46: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	15,  // 47: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	16,  // 48: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	16,  // 49: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	17,  // 50: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	24,  // 51: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	21,  // 52: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	14,  // 53: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	14,  // 54: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	14,  // 55: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	24,  // 56: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	25,  // 57: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	49,  // 58: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	49,  // 59: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	27,  // 60: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	28,  // 61: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	28,  // 62: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	25,  // 63: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	29,  // 64: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	29,  // 65: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	30,  // 66: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	31,  // 67: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	32,  // 68: spate.v1.Load.search:type_name -> spate.v1.Search
-	49,  // 69: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	36,  // 70: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	37,  // 71: spate.v1.Load.until:type_name -> spate.v1.Precision
-	49,  // 72: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	49,  // 73: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	49,  // 74: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	49,  // 75: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	33,  // 76: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	33,  // 77: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	34,  // 78: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	35,  // 79: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	49,  // 80: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	49,  // 81: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 82: spate.v1.Stage.target:type_name -> spate.v1.Target
-	12,  // 83: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	42,  // 84: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	49,  // 85: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 86: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	49,  // 87: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	39,  // 88: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	40,  // 89: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	41,  // 90: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	48,  // 91: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 92: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 93: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	49,  // 94: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	49,  // 95: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	49,  // 96: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	25,  // 97: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	29,  // 98: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	49,  // 99: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	49,  // 100: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	36,  // 101: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	37,  // 102: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	32,  // 103: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	31,  // 104: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	49,  // 105: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	106, // [106:106] is the sub-list for method output_type
-	106, // [106:106] is the sub-list for method input_type
-	106, // [106:106] is the sub-list for extension type_name
-	106, // [106:106] is the sub-list for extension extendee
-	0,   // [0:106] is the sub-list for field type_name
+	20,  // 35: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	21,  // 36: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	21,  // 37: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	23,  // 38: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	23,  // 39: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	23,  // 40: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	24,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	23,  // 42: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
+	21,  // 43: spate.v1.Workload.file:type_name -> spate.v1.FileContent
+	15,  // 44: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	15,  // 45: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	19,  // 46: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	14,  // 47: spate.v1.RandomContent.images:type_name -> spate.v1.Images
+	16,  // 48: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	17,  // 49: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	17,  // 50: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	18,  // 51: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	25,  // 52: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	22,  // 53: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	15,  // 54: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	15,  // 55: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	15,  // 56: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	25,  // 57: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	26,  // 58: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	50,  // 59: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	50,  // 60: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	28,  // 61: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	29,  // 62: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	29,  // 63: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	26,  // 64: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	30,  // 65: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	30,  // 66: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	31,  // 67: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	32,  // 68: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	33,  // 69: spate.v1.Load.search:type_name -> spate.v1.Search
+	50,  // 70: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	37,  // 71: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	38,  // 72: spate.v1.Load.until:type_name -> spate.v1.Precision
+	50,  // 73: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	50,  // 74: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	50,  // 75: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	50,  // 76: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	34,  // 77: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	34,  // 78: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	35,  // 79: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	36,  // 80: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	50,  // 81: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	50,  // 82: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 83: spate.v1.Stage.target:type_name -> spate.v1.Target
+	12,  // 84: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	43,  // 85: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	50,  // 86: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 87: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	50,  // 88: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	40,  // 89: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	41,  // 90: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	42,  // 91: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	49,  // 92: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 93: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 94: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	50,  // 95: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	50,  // 96: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	50,  // 97: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	26,  // 98: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	30,  // 99: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	50,  // 100: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	50,  // 101: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	37,  // 102: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	38,  // 103: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	33,  // 104: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	32,  // 105: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	50,  // 106: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	107, // [107:107] is the sub-list for method output_type
+	107, // [107:107] is the sub-list for method input_type
+	107, // [107:107] is the sub-list for extension type_name
+	107, // [107:107] is the sub-list for extension extendee
+	0,   // [0:107] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -5244,25 +5354,25 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_Bailian)(nil),
 		(*Workload_File)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[14].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[15].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[20].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[22].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[26].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[34].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[36].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[23].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[35].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   49,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
