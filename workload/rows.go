@@ -45,7 +45,7 @@ func newFile(c Config) (*file, error) {
 
 // Writable returns an error if rows cannot be written in the form in which a target takes prompts.
 func Writable(f *rows.File, form Form) error {
-	for _, kind := range [...]rows.Kind{rows.Text, rows.Messages, rows.TokenIDs, rows.Session} {
+	for _, kind := range [...]rows.Kind{rows.Text, rows.Messages, rows.MessagesWithFields, rows.TokenIDs, rows.Session} {
 		if !f.Has(kind) {
 			continue
 		}
@@ -65,7 +65,7 @@ func writable(kind rows.Kind, form Form) error {
 	case kind == rows.TokenIDs && form == Messages:
 		return fmt.Errorf("workload: rows of %v cannot be sent to a chat API: set the target's `api: completions`",
 			kind)
-	case kind == rows.Messages && form != Messages:
+	case (kind == rows.Messages || kind == rows.MessagesWithFields) && form != Messages:
 		return fmt.Errorf("workload: rows of %v can only be sent to a chat API: set the target's `api: chat`", kind)
 	case (kind == rows.Text || kind == rows.Session) && form == TokenIDs:
 		return fmt.Errorf("workload: rows of %v cannot be sent as token ids: set the target's `prompts: text`", kind)
@@ -90,7 +90,7 @@ func (f *file) contentISL(row *rows.Row) uint32 {
 
 // appendContent appends a row's text or messages, behind a unique start if the request must miss every cache.
 func (f *file) appendContent(dst []byte, row *rows.Row, r Request) []byte {
-	if row.Kind == rows.Messages {
+	if row.HasMessages() {
 		return f.appendMessages(dst, row, r)
 	}
 	t := open(dst, r.Form, f.words)
@@ -111,6 +111,17 @@ func (f *file) appendMessages(dst []byte, row *rows.Row, r Request) []byte {
 	dst = f.words.append(dst, Text, f.busting.starts.Sub(r.Index), 0, unique, true)
 	dst = append(dst, ' ')
 	return append(dst, row.Content[row.Insert:]...)
+}
+
+// appendFields appends the fields of the row with this number to a body, which is a JSON object.
+func (f *file) appendFields(body []byte, number uint64) ([]byte, error) {
+	row := f.row()
+	defer f.read.Put(row)
+	if err := f.rows.Read(number, row); err != nil {
+		return body, err
+	}
+	body = append(append(body[:len(body)-1], ','), row.Fields...)
+	return append(body, '}'), nil
 }
 
 // Close closes the rows.

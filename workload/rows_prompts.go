@@ -64,7 +64,8 @@ func (w *prompts) Spec(index uint64, turn int) (Spec, error) {
 	if err := w.rows.ReadMetadata(i, row); err != nil {
 		return Spec{}, err
 	}
-	s := Spec{OSL: row.OSL, Turns: int(row.TurnCount), Pause: w.play.pause(index, turn)}
+	s := Spec{OSL: row.OSL, Turns: int(row.TurnCount), Pause: w.play.pause(index, turn),
+		Fields: row.Kind == rows.MessagesWithFields}
 	if turn < 0 || turn >= s.Turns {
 		return Spec{}, fmt.Errorf("workload: turn %d of row %d does not exist: the row has %d turns, counted from 0",
 			turn, i, s.Turns)
@@ -116,6 +117,12 @@ func (w *prompts) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	default:
 		return w.appendContent(dst, row, r), nil
 	}
+}
+
+// AppendFields implements Fielder.
+func (w *prompts) AppendFields(body []byte, index uint64) ([]byte, error) {
+	row, _ := w.rowOf(index)
+	return w.appendFields(body, row)
 }
 
 // appendTokenIDs appends [1,2,3].

@@ -584,6 +584,35 @@ func TestTraceContent(t *testing.T) {
 	}
 }
 
+// TestFields: a row's own fields are appended to its body, and only to its.
+func TestFields(t *testing.T) {
+	const source = `{"timestamp": 0, "messages": [{"role": "user", "content": "hi"}], "tools": [1], "tool_choice": "none"}
+{"timestamp": 5, "messages": [{"role": "user", "content": "ho"}]}
+`
+	const want = `{"messages":[],"tools":[1],"tool_choice":"none"}`
+	prompts := &spatev1.FileContent{Order: "file"}
+	for name, plan := range map[string]*spatev1.Workload{
+		"trace":   mooncakeOf(),
+		"prompts": {Content: &spatev1.Workload_Jsonl{Jsonl: prompts}},
+	} {
+		w := fromFile(t, plan, source, Config{Form: Messages})
+		for index := range uint64(4) {
+			s, err := w.Spec(index, 0)
+			if s.Fields != (index%2 == 0) || err != nil {
+				t.Errorf("%s: request %d: %+v (%v)", name, index, s, err)
+			}
+			if !s.Fields {
+				continue
+			}
+			fielder, _ := w.(Fielder)
+			got, err := fielder.AppendFields([]byte(`{"messages":[]}`), index)
+			if err != nil || string(got) != want {
+				t.Errorf("%s: request %d: %s (%v), want %s", name, index, got, err, want)
+			}
+		}
+	}
+}
+
 // BenchmarkTrace makes the prompts of a trace in Mooncake's form.
 func BenchmarkTrace(b *testing.B) {
 	w := fromFile(b, mooncakeOf(), fixture(b, mooncakeTrace), Config{})

@@ -36,7 +36,7 @@ func (w *trace) Spec(index uint64, _ int) (Spec, error) {
 		return Spec{}, err
 	}
 	s := Spec{OSL: row.OSL, Shared: row.Shared, Turns: 1}
-	if row.Kind == rows.Text || row.Kind == rows.Messages {
+	if s.Fields = row.Kind == rows.MessagesWithFields; row.Kind == rows.Text || row.HasMessages() {
 		if s.ISL = w.contentISL(row); index >= w.rows.Len() {
 			s.Shared = s.ISL
 		}
@@ -57,7 +57,7 @@ func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	if err := w.rows.Read(r.Index%n, row); err != nil {
 		return dst, err
 	}
-	if row.Kind == rows.Text || row.Kind == rows.Messages {
+	if row.Kind == rows.Text || row.HasMessages() {
 		if err := writable(row.Kind, r.Form); err != nil {
 			return dst, err
 		}
@@ -74,6 +74,11 @@ func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	}
 	t.end()
 	return t.close(), nil
+}
+
+// AppendFields implements Fielder.
+func (w *trace) AppendFields(body []byte, index uint64) ([]byte, error) {
+	return w.appendFields(body, index%w.rows.Len())
 }
 
 // appendBlocks writes the tokens of blocks that lie at places from to to-1 of the prompt.

@@ -85,6 +85,8 @@ type Spec struct {
 	Turns int
 	// Pause is the time between the end of the previous turn and this request.
 	Pause time.Duration
+	// Fields: the request's body has further fields, which Fielder appends.
+	Fields bool
 }
 
 // Workload makes requests. It is safe for concurrent use. The caller closes it.
@@ -96,6 +98,13 @@ type Workload interface {
 	AppendPrompt(dst []byte, r Request) ([]byte, error)
 	// Close closes the workload's files.
 	Close() error
+}
+
+// Fielder is a workload some of whose requests have fields of their own, such as tools.
+type Fielder interface {
+	// AppendFields appends the fields of an arrival, whose Spec has Fields set, to its body, a JSON object, and returns
+	// the extended slice. It returns an error if the request's row cannot be read.
+	AppendFields(body []byte, index uint64) ([]byte, error)
 }
 
 // New returns a workload. It returns an error if the kind of content is unknown or the content cannot be made.

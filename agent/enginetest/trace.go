@@ -21,10 +21,18 @@ func TraceStage(t testing.TB, n int, speed float64, engines ...*Engine) (stage *
 	for i := range n {
 		fmt.Fprintf(&trace, `{"timestamp": %d, "input_length": 6, "output_length": 2, "hash_ids": [%d]}`+"\n", 10*i, i)
 	}
+	return StageOfTrace(t, trace.String(), n, speed, engines...)
+}
+
+// StageOfTrace returns a stage that replays a trace of n rows in Mooncake's form, and the directory with its dataset.
+func StageOfTrace(
+	t testing.TB, trace string, n int, speed float64, engines ...*Engine,
+) (stage *spatev1.Stage, dir string) {
+	t.Helper()
 	w := &spatev1.Workload{Name: "trace",
 		Content: &spatev1.Workload_Mooncake{Mooncake: &spatev1.TraceContent{Path: "trace.jsonl"}}}
 	var rows bytes.Buffer
-	ds, _, err := dataset.Build(t.Context(), &rows, strings.NewReader(trace.String()), w,
+	ds, _, err := dataset.Build(t.Context(), &rows, strings.NewReader(trace), w,
 		dataset.Options{Name: "trace.jsonl"})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"sync"
@@ -72,6 +73,40 @@ func TestReplayKeepsTheTimesOfTheTrace(t *testing.T) {
 	}
 	if len(seen) != 30 || len(e.Requests()) != 30 {
 		t.Errorf("%d rows sent in %d requests", len(seen), len(e.Requests()))
+	}
+}
+
+// A row's tools are sent with its messages, and with no other row's.
+func TestRowsAreSentWithTheirFields(t *testing.T) {
+	e := enginetest.New(t, 0, 0)
+	e.KeepBodies = true
+	stage, dir := enginetest.StageOfTrace(t, `{"timestamp": 0, "messages": [{"role": "user", "content": "a"}], "tools": [{"type": "function"}]}
+{"timestamp": 5, "messages": [{"role": "user", "content": "b"}]}
+`, 2, 1, e)
+	stage.Target.Api = "chat"
+	o := beginWith(t, enginetest.AssignOf(stage, 0), resourcesIn(dir)).Wait(t)
+	if o.Totals.GetCounters().GetStarted() != 2 {
+		t.Errorf("totals %v", o.Totals)
+	}
+	with, without := 0, 0
+	for _, text := range e.Bodies() {
+		var body struct {
+			Messages []struct{ Content string }
+			Tools    []struct{ Type string }
+		}
+		if err := json.Unmarshal([]byte(text), &body); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		switch {
+		case len(body.Messages) != 1:
+		case body.Messages[0].Content == "a" && len(body.Tools) == 1 && body.Tools[0].Type == "function":
+			with++
+		case body.Messages[0].Content == "b" && body.Tools == nil:
+			without++
+		}
+	}
+	if with != 1 || without != 1 {
+		t.Errorf("%d and %d requests are right: %q", with, without, e.Bodies())
 	}
 }
 

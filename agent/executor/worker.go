@@ -108,6 +108,9 @@ func (w *worker) prepareTurn(turn int) bool {
 	if err == nil {
 		w.body = w.load.Client.AppendBody(w.body[:0], w.ask.OSL, w.appendPrompt)
 	}
+	if fielder, ok := w.load.Content.(workload.Fielder); ok && w.ask.Fields && w.buildErr == nil {
+		w.body, err = fielder.AppendFields(w.body, w.request.Index)
+	}
 	if err := cmp.Or(err, w.buildErr); err != nil {
 		return w.failLoad(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -240,6 +241,11 @@ func (b *builder) add(row *rows.Row) error {
 	total := uint64(row.ISL) + uint64(row.OSL)
 	if row.Kind == rows.Session {
 		total = sessionTokens(row)
+	}
+	if row.Kind == rows.MessagesWithFields {
+		for name := range members(slices.Concat([]byte{'{'}, row.Fields, []byte{'}'})) {
+			b.flags |= rows.FieldFlag(name)
+		}
 	}
 	b.unknown = b.unknown || row.ISL == 0
 	b.longest = max(b.longest, total)

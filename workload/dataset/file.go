@@ -118,6 +118,7 @@ func (f *anyFile) object(text []byte, row *rows.Row) error {
 func (f *anyFile) named(text []byte, row *rows.Row) (err error) {
 	var prompt, messages, answer []byte
 	var own uint32
+	f.jsonl.fields.Reset()
 	for name, value := range members(text) {
 		switch name {
 		case f.columns.GetPrompt():
@@ -129,11 +130,16 @@ func (f *anyFile) named(text []byte, row *rows.Row) (err error) {
 		case f.columns.GetOsl():
 			own, err = parseOutput(name, value)
 		default:
-			f.unused.note(name)
+			if !f.jsonl.takeField(name, value) {
+				f.unused.note(name)
+			}
 		}
 		if err != nil {
 			return err
 		}
+	}
+	if messages == nil || f.sessions {
+		f.jsonl.noteFields()
 	}
 	row.OSL = f.lengths.output(own, answer)
 	switch {

@@ -68,6 +68,7 @@ func (b *builder) trace(
 		b.row.Reset()
 		b.row.At, b.row.ISL, b.row.OSL, b.row.Kind = at, t.isl, t.osl, t.kind
 		b.row.Content, b.row.Insert = append(b.row.Content, t.content...), t.insert
+		b.row.Fields = append(b.row.Fields, t.fields...)
 		if err := fill(t, &b.row); err != nil {
 			return err
 		}

@@ -298,6 +298,46 @@ func TestJSONL(t *testing.T) {
 	same(t, rowsOf(t, r), []rows.Row{{Kind: rows.Text, OSL: 256, Content: []byte("x")}})
 }
 
+// TestFields: tools and forms of answers of a row are sent beside its messages, not beside anything else.
+func TestFields(t *testing.T) {
+	const tools = `"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "auto"`
+	const kept = `"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto"`
+	hello := `[{"role":"user","content":"Hello"}]`
+	messages := rows.Row{Kind: rows.MessagesWithFields, OSL: 256, Content: []byte(hello),
+		Insert: strings.Index(hello, "Hello"), Fields: []byte(kept)}
+	row := func(members string) string { return `{"timestamp": 1, ` + members + `, ` + tools + "}" }
+	sessions := &spatev1.FileContent{Sessions: &spatev1.SessionPlay{}}
+	columns := &spatev1.FileContent{Columns: &spatev1.Columns{Messages: "chat"}}
+	for _, c := range []struct {
+		w              *spatev1.Workload
+		source, unused string
+		sent           bool
+	}{
+		{jsonlOf(&spatev1.FileContent{}), row(`"messages": ` + hello), "timestamp (1)", true},
+		{jsonlOf(&spatev1.FileContent{}), row(`"prompt": "x"`), "timestamp (1), tool_choice (1), tools (1)", false},
+		{jsonlOf(sessions), row(`"messages": ` + hello), "timestamp (1), tool_choice (1), tools (1)", false},
+		{fileOf(columns), row(`"chat": ` + hello), "timestamp (1)", true},
+		{mooncakeOf(&spatev1.TraceContent{}), row(`"messages": ` + hello), "", true},
+		{mooncakeOf(&spatev1.TraceContent{}), row(`"text_input": "x"`), "tool_choice (1), tools (1)", false},
+		{mooncakeOf(&spatev1.TraceContent{}), row(`"input_length": 5`), "tool_choice (1), tools (1)", false},
+	} {
+		_, skipped, r := built(t, c.w, c.source, Options{Count: words})
+		if got := skipped.Unused.String(); got != c.unused {
+			t.Errorf("%s: unused: %s, want %s", c.source, got, c.unused)
+		}
+		if r.HasField("tools") != c.sent || r.HasField("response_format") {
+			t.Errorf("%s: fields %v", c.source, r.HasField("tools"))
+		}
+		if c.sent {
+			same(t, rowsOf(t, r), []rows.Row{messages})
+		}
+	}
+	_, _, r := built(t, jsonlOf(&spatev1.FileContent{}), `{"messages": `+hello+`, "tools": null}`, Options{})
+	if r.Has(rows.MessagesWithFields) {
+		t.Error("a null is sent")
+	}
+}
+
 func TestSonnet(t *testing.T) {
 	w := sonnetOf(&spatev1.SonnetContent{Isl: 100, Osl: 10})
 	d, skipped, r := built(t, w, file(t, "poem.txt"), Options{Count: words})

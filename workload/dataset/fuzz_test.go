@@ -68,7 +68,10 @@ func checkRow(t *testing.T, i uint64, row *rows.Row, before time.Duration, block
 	switch row.Kind {
 	case rows.Text:
 		checkInside(t, row.Content)
-	case rows.Messages:
+	case rows.Messages, rows.MessagesWithFields:
+		if !json.Valid(slices.Concat([]byte{'{'}, row.Fields, []byte{'}'})) {
+			t.Fatalf("%s are not members of an object", row.Fields)
+		}
 		if with := slices.Insert(bytes.Clone(row.Content), row.Insert, []byte("word ")...); !json.Valid(row.Content) ||
 			!json.Valid(with) {
 			t.Fatalf("%s is not JSON, or not with a word at %d", row.Content, row.Insert)
@@ -114,7 +117,8 @@ func FuzzJSONL(f *testing.F) {
 	fuzzed(f, []*spatev1.Workload{
 		jsonlOf(&spatev1.FileContent{MaxSkipped: &every}),
 		jsonlOf(&spatev1.FileContent{MaxSkipped: &every, Sessions: &spatev1.SessionPlay{}}),
-	}, []string{"prompts.jsonl"}, `[{"prompt": "x"}, 5, {"prompt`, "\ufeff{}\r\n", gzipped(`{"prompt": "x"}`),
+	}, []string{"prompts.jsonl"}, `[{"prompt": "x"}, 5, {"prompt`, "\ufeff{}\r\n",
+		`{"messages": [{"content": "a"}], "tools": [1 ], "tool_choice": {"a": "b"}, "tools": 2}`, gzipped(`{"prompt": "x"}`),
 		zstded(`{"prompt": "x"}`))
 }
 

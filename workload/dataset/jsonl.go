@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -31,6 +32,7 @@ type jsonl struct {
 	sessions bool
 	chat     conversation
 	compact  bytes.Buffer
+	fields   bytes.Buffer // of the row, behind one another
 	unused   *Unused
 }
 
@@ -45,7 +47,8 @@ type fields struct {
 }
 
 // findFields finds the members of a row.
-func findFields(text []byte, unused *Unused) (f fields) {
+func (j *jsonl) findFields(text []byte) (f fields) {
+	j.fields.Reset()
 	for name, value := range members(text) {
 		switch name {
 		case "prompt":
@@ -55,8 +58,8 @@ func findFields(text []byte, unused *Unused) (f fields) {
 		case "token_ids", "prompt_token_ids":
 			f.ids = value
 		default:
-			if !f.takeOutput(name, value) {
-				unused.note(name)
+			if !f.takeOutput(name, value) && !j.takeField(name, value) {
+				j.unused.note(name)
 			}
 		}
 	}
@@ -99,11 +102,14 @@ func (j *jsonl) parse(text []byte, row *rows.Row) error {
 	if err := checkObject(text); err != nil {
 		return err
 	}
-	f := findFields(text, j.unused)
+	f := j.findFields(text)
 	f.noteIgnored(j.unused)
 	own, err := f.output()
 	if err != nil {
 		return err
+	}
+	if f.messages == nil || f.ids != nil || j.sessions {
+		j.noteFields()
 	}
 	j.chat.limit = own
 	row.OSL = j.lengths.output(own, nil)
@@ -197,7 +203,35 @@ func (j *jsonl) messages(array []byte, row *rows.Row) error {
 		return unusable("messages: %v", err)
 	}
 	row.Kind, row.Content = rows.Messages, append(row.Content[:0], j.compact.Bytes()...)
-	return j.checkMessages(row)
+	err := j.checkMessages(row)
+	if j.fields.Len() > 0 {
+		row.Kind, row.ISL = rows.MessagesWithFields, 0 // servers put tools into the prompt
+		row.Fields = append(row.Fields[:0], j.fields.Bytes()...)
+	}
+	return err
+}
+
+// takeField keeps a field that is sent beside messages, and reports whether the member is one. A null is none.
+func (j *jsonl) takeField(name string, value []byte) bool {
+	if !slices.Contains(rows.FieldNames, name) {
+		return false
+	}
+	if value[0] == 'n' {
+		return true
+	}
+	if j.fields.Len() > 0 {
+		j.fields.WriteByte(',')
+	}
+	fmt.Fprintf(&j.fields, "%q:", name)
+	_ = json.Compact(&j.fields, value) // it is valid
+	return true
+}
+
+// noteFields counts fields that are not sent, because the row has no messages or is played turn by turn.
+func (j *jsonl) noteFields() {
+	for name := range members(slices.Concat([]byte{'{'}, j.fields.Bytes(), []byte{'}'})) {
+		j.unused.note(name)
+	}
 }
 
 // checkMessages finds where words can be inserted. The length is known only for a single message that is nothing but

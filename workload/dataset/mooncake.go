@@ -69,10 +69,12 @@ func (m *mooncake) parse(text []byte) (t timedRow, err error) {
 func (m *mooncake) find(text []byte) (f traceFields) {
 	places := map[string]*[]byte{"timestamp": &f.time, "input_length": &f.input, "output_length": &f.output,
 		"hash_ids": &f.hashes, "text_input": &f.text, "messages": &f.messages}
+	m.prompts.fields.Reset()
 	for name, value := range members(text) {
 		switch place := places[name]; {
-		case place == nil:
+		case place == nil && !m.prompts.takeField(name, value):
 			m.unused.note(name)
+		case place == nil:
 		case value[0] != 'n':
 			*place = value
 		}
@@ -92,6 +94,7 @@ func (m *mooncake) prompt(t *timedRow, f traceFields) error {
 	case given > 1:
 		return unusable("has more than one of input_length, text_input and messages")
 	case f.input != nil:
+		m.prompts.noteFields()
 		return m.lengths(t, f)
 	case f.hashes != nil:
 		return unusable("has hash_ids without input_length")
@@ -105,7 +108,11 @@ func (m *mooncake) prompt(t *timedRow, f traceFields) error {
 	} else {
 		err = m.prompts.messages(f.messages, &m.row)
 	}
+	if f.messages == nil {
+		m.prompts.noteFields()
+	}
 	t.kind, t.isl, t.content, t.insert = m.row.Kind, m.row.ISL, m.row.Content, m.row.Insert
+	t.fields = m.row.Fields
 	if err == nil && t.osl == 0 {
 		err = exclude(failedRequest)
 	}
@@ -170,7 +177,7 @@ func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 	b.header.BlockTokens = block
 	known := newPrefixes(block)
 	m := &mooncake{form: form, block: block, unused: &b.skipped.Unused,
-		prompts: jsonl{lengths: lengths{count: o.Count, fallback: defaultOutput}}}
+		prompts: jsonl{unused: &b.skipped.Unused, lengths: lengths{count: o.Count, fallback: defaultOutput}}}
 	b.trace(c, m.parse, func(t timedRow, row *rows.Row) (err error) {
 		if t.kind != rows.Blocks {
 			return nil

@@ -20,9 +20,9 @@ func TestUnusedMembersAreReported(t *testing.T) {
 		"jsonl": {
 			&spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: file}},
 			`{"prompt": "a", "tools": [], "model": "m", "max_tokens": 3, "osl": 4}` + "\n" +
-				`{"messages": [{"role": "user", "content": "b"}], "tools": [1], "prompt": "c"}` + "\n" +
+				`{"messages": [{"role": "user", "content": "b"}], "tool": [1], "prompt": "c"}` + "\n" +
 				`{"prompt": "d", "output_tokens_count": 5}`,
-			"tools (2), max_tokens beside another output length (1), model (1), prompt beside messages or token_ids (1)",
+			"max_tokens beside another output length (1), model (1), prompt beside messages or token_ids (1), tool (1), tools (1)",
 		},
 		"all used": {&spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: file}},
 			`{"prompt": "a", "output_tokens_count": 5}`, ""},

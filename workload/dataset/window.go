@@ -20,11 +20,12 @@ type timedRow struct {
 	kind     rows.Kind
 	blocks   []uint64
 	content  []byte
+	fields   []byte
 	insert   int
 }
 
 // bytes returns the approximate memory of a row.
-func (t timedRow) bytes() int { return 96 + 8*cap(t.blocks) + cap(t.content) }
+func (t timedRow) bytes() int { return 120 + 8*cap(t.blocks) + cap(t.content) + cap(t.fields) }
 
 // timeSorter sorts the rows of a trace by time. Logs are often written when requests end, and are then out of order by
 // as much as requests last. A sorter of sorterBytes (about 250,000 rows without blocks) sorts them, and any small file,
@@ -56,7 +57,7 @@ func (s *timeSorter) add(t timedRow) error {
 	if len(t.blocks) > 0 {
 		t.blocks = append(s.spareBlocks(), t.blocks...)
 	}
-	t.content = bytes.Clone(t.content)
+	t.content, t.fields = bytes.Clone(t.content), bytes.Clone(t.fields)
 	heap.Push(&s.rows, &t)
 	for s.held += t.bytes(); s.held > s.limit; {
 		if err := s.pop(); err != nil {

@@ -16,6 +16,9 @@ func appendContent(dst []byte, row *Row) []byte {
 		return append(dst, row.Content...)
 	case Messages:
 		return append(binary.AppendUvarint(dst, uint64(row.Insert)), row.Content...)
+	case MessagesWithFields:
+		dst = binary.AppendUvarint(dst, uint64(row.Insert))
+		return appendBytes(appendBytes(dst, row.Content), row.Fields)
 	case TokenIDs:
 		for _, id := range row.IDs {
 			dst = binary.AppendUvarint(dst, uint64(id))
@@ -67,6 +70,10 @@ func parseContent(b []byte, row *Row) error {
 		row.Content, row.Insert = r.rest, int(insert)
 		r.bad = r.bad || insert > uint64(len(r.rest))
 		r.rest = nil
+	case MessagesWithFields:
+		insert := r.number()
+		row.Content, row.Fields, row.Insert = r.bytes(), r.bytes(), int(insert)
+		r.bad = r.bad || insert > uint64(len(row.Content))
 	case TokenIDs:
 		for len(r.rest) > 0 && !r.bad {
 			row.IDs = append(row.IDs, r.small())

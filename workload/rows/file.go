@@ -115,6 +115,9 @@ func (r *File) Has(k Kind) bool { return r.trailer.kinds>>k&1 == 1 }
 // with a tokenizer. False if the file was built without one.
 func (r *File) Additive() bool { return r.trailer.flags&Additive != 0 }
 
+// HasField reports whether any row has a field of FieldNames.
+func (r *File) HasField(name string) bool { return r.trailer.flags&FieldFlag(name) != 0 }
+
 // BuiltFor reports whether the rows were built for the content of a workload.
 func (r *File) BuiltFor(w *spatev1.Workload) bool {
 	number, _ := content.Of(w)

@@ -30,6 +30,9 @@ var rowsDrawn = rapid.Custom(func(t *rapid.T) Row {
 	case Messages:
 		r.Content = text.Draw(t, "messages")
 		r.Insert = rapid.IntRange(0, len(r.Content)).Draw(t, "insert")
+	case MessagesWithFields:
+		r.Content, r.Fields = text.Draw(t, "messages"), text.Draw(t, "fields")
+		r.Insert = rapid.IntRange(0, len(r.Content)).Draw(t, "insert")
 	case TokenIDs:
 		r.IDs = rapid.SliceOfN(rapid.Uint32(), 0, 20).Draw(t, "ids")
 	case Blocks:

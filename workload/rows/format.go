@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"time"
 )
 
@@ -48,7 +49,18 @@ const (
 	HasTimes uint32 = 1 << iota
 	// Additive means that a prompt of several rows of text is as long as the rows together.
 	Additive
+	// fieldFlags is the flag of the first of FieldNames. The others follow.
+	fieldFlags
 )
+
+// FieldFlag returns the flag that says that rows have a field of FieldNames. 0: rows cannot have it.
+func FieldFlag(name string) uint32 {
+	i := slices.Index(FieldNames, name)
+	if i < 0 {
+		return 0
+	}
+	return fieldFlags << i
+}
 
 // Header is the start of a rows file.
 type Header struct {

@@ -27,12 +27,14 @@ const (
 	Blocks
 	// Session is a conversation of several turns.
 	Session
+	// MessagesWithFields is the messages of a chat, and other fields of the request's body, such as tools.
+	MessagesWithFields
 	kinds
 )
 
 // String returns what a row of the kind holds.
 func (k Kind) String() string {
-	names := [kinds]string{"lengths", "text", "messages", "token ids", "blocks", "a conversation"}
+	names := [kinds]string{"lengths", "text", "messages", "token ids", "blocks", "a conversation", "messages with fields"}
 	if k >= kinds {
 		return "an unknown kind"
 	}
@@ -51,11 +53,14 @@ type Row struct {
 	Shared uint32
 	// Kind selects which of the fields below are set.
 	Kind Kind
-	// Content of Text: the inside of a JSON string. Of Messages: a JSON array. Of Session: the system prompt as the
+	// Content of Text: the inside of a JSON string. Of Messages and MessagesWithFields: a JSON array. Of Session: the system prompt as the
 	// inside of a JSON string, or empty.
 	Content []byte
-	// Insert is the index in the Content of Messages where words can be inserted in front of the first message's text.
+	// Insert is the index in the Content of Messages and MessagesWithFields where words can be inserted in front of the
+	// first message's text.
 	Insert int
+	// Fields of MessagesWithFields: the members of a JSON object, without its braces. Their names are in FieldNames.
+	Fields []byte
 	// IDs are the token ids of TokenIDs.
 	IDs []uint32
 	// Blocks are the hash ids of Blocks. Each stands for the dataset's BlockTokens; the last may stand for fewer.
@@ -68,6 +73,14 @@ type Row struct {
 	record  [LongRecord]byte
 	content []byte
 }
+
+// FieldNames are the fields of a request's body that rows may have beside their messages: tools, and the form that an
+// answer must have, by the names of OpenAI and vLLM.
+var FieldNames = []string{"tools", "tool_choice", "parallel_tool_calls", "response_format", "structured_outputs",
+	"guided_json", "guided_grammar", "guided_regex", "guided_choice"}
+
+// HasMessages reports whether the row is the messages of a chat, with or without fields.
+func (r *Row) HasMessages() bool { return r.Kind == Messages || r.Kind == MessagesWithFields }
 
 // Turn is one question of a conversation and its recorded answer.
 type Turn struct {
@@ -94,4 +107,5 @@ func Escape(text string) string {
 func (r *Row) Reset() {
 	r.At, r.ISL, r.OSL, r.Shared, r.Kind, r.Insert, r.TurnCount = 0, 0, 0, 0, Lengths, 0, 1
 	r.Content, r.IDs, r.Blocks, r.Turns = r.Content[:0], r.IDs[:0], r.Blocks[:0], r.Turns[:0]
+	r.Fields = r.Fields[:0]
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/api/openai"
 	"github.com/spate-load/spate/internal/bounded"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -225,8 +226,25 @@ func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
 		if err := workload.Writable(opened, formOf(t)); err != nil {
 			g.wrong(f, fmt.Errorf("does not fit target %s: %s", t.GetName(),
 				strings.TrimPrefix(err.Error(), "workload: ")))
+		} else if problem := fieldProblem(opened, t); problem != "" {
+			g.wrong(f, fmt.Errorf("does not fit target %s: %s", t.GetName(), problem))
 		}
 	}
+}
+
+// fieldProblem returns why the fields of rows cannot be sent to a target, or "".
+func fieldProblem(f *rows.File, t *spatev1.Target) string {
+	for _, name := range rows.FieldNames {
+		_, given := t.GetBody().GetFields()[name]
+		switch {
+		case !f.HasField(name):
+		case t.GetApi() != openai.Chat.Name:
+			return fmt.Sprintf("its rows have %s, which only api: chat takes", name)
+		case given:
+			return fmt.Sprintf("its rows have %s, and so has the target's body: give one of them", name)
+		}
+	}
+	return ""
 }
 
 // formOf returns the form in which a target takes prompts.
