@@ -67,8 +67,10 @@ func (b *builder) trace(
 	sorter.emit = func(t timedRow, at time.Duration) error {
 		b.row.Reset()
 		b.row.At, b.row.ISL, b.row.OSL, b.row.Kind = at, t.isl, t.osl, t.kind
-		b.row.Content, b.row.Insert = append(b.row.Content, t.content...), t.insert
-		b.row.Fields = append(b.row.Fields, t.fields...)
+		if p := t.prompt; p != nil {
+			b.row.Content, b.row.Insert = append(b.row.Content, p.content...), p.insert
+			b.row.Fields = append(b.row.Fields, p.fields...)
+		}
 		if err := fill(t, &b.row); err != nil {
 			return err
 		}

@@ -111,8 +111,8 @@ func (m *mooncake) prompt(t *timedRow, f traceFields) error {
 	if f.messages == nil {
 		m.prompts.noteFields()
 	}
-	t.kind, t.isl, t.content, t.insert = m.row.Kind, m.row.ISL, m.row.Content, m.row.Insert
-	t.fields = m.row.Fields
+	t.kind, t.isl = m.row.Kind, m.row.ISL
+	t.prompt = &prompt{content: m.row.Content, fields: m.row.Fields, insert: m.row.Insert}
 	if err == nil && t.osl == 0 {
 		err = exclude(failedRequest)
 	}

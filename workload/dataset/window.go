@@ -19,16 +19,26 @@ type timedRow struct {
 	isl, osl uint32
 	kind     rows.Kind
 	blocks   []uint64
-	content  []byte
-	fields   []byte
-	insert   int
+	prompt   *prompt // nil: the row has only lengths
+}
+
+// prompt is what a row of a trace has to send.
+type prompt struct {
+	content, fields []byte
+	insert          int
 }
 
 // bytes returns the approximate memory of a row.
-func (t timedRow) bytes() int { return 120 + 8*cap(t.blocks) + cap(t.content) + cap(t.fields) }
+func (t timedRow) bytes() int {
+	n := 72 + 8*cap(t.blocks)
+	if t.prompt != nil {
+		n += 56 + cap(t.prompt.content) + cap(t.prompt.fields)
+	}
+	return n
+}
 
 // timeSorter sorts the rows of a trace by time. Logs are often written when requests end, and are then out of order by
-// as much as requests last. A sorter of sorterBytes (about 250,000 rows without blocks) sorts them, and any small file,
+// as much as requests last. A sorter of sorterBytes (about 230,000 rows of lengths) sorts them, and any small file,
 // in bounded memory. A row that comes even later is an error that names the row: no row is put in the wrong place.
 type timeSorter struct {
 	rows     timedHeap
@@ -57,7 +67,9 @@ func (s *timeSorter) add(t timedRow) error {
 	if len(t.blocks) > 0 {
 		t.blocks = append(s.spareBlocks(), t.blocks...)
 	}
-	t.content, t.fields = bytes.Clone(t.content), bytes.Clone(t.fields)
+	if p := t.prompt; p != nil {
+		t.prompt = &prompt{content: bytes.Clone(p.content), fields: bytes.Clone(p.fields), insert: p.insert}
+	}
 	heap.Push(&s.rows, &t)
 	for s.held += t.bytes(); s.held > s.limit; {
 		if err := s.pop(); err != nil {
