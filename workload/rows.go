@@ -45,7 +45,9 @@ func newFile(c Config) (*file, error) {
 
 // Writable returns an error if rows cannot be written in the form in which a target takes prompts.
 func Writable(f *rows.File, form Form) error {
-	for _, kind := range [...]rows.Kind{rows.Text, rows.Messages, rows.MessagesWithFields, rows.TokenIDs, rows.Session} {
+	for _, kind := range [...]rows.Kind{
+		rows.Text, rows.Messages, rows.MessagesWithFields, rows.TokenIDs, rows.Session,
+	} {
 		if !f.Has(kind) {
 			continue
 		}

@@ -53,8 +53,8 @@ type Row struct {
 	Shared uint32
 	// Kind selects which of the fields below are set.
 	Kind Kind
-	// Content of Text: the inside of a JSON string. Of Messages and MessagesWithFields: a JSON array. Of Session: the system prompt as the
-	// inside of a JSON string, or empty.
+	// Content of Text: the inside of a JSON string. Of Messages and MessagesWithFields: a JSON array. Of Session: the
+	// system prompt as the inside of a JSON string, or empty.
 	Content []byte
 	// Insert is the index in the Content of Messages and MessagesWithFields where words can be inserted in front of the
 	// first message's text.
