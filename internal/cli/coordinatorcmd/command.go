@@ -148,13 +148,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 
 // check finds mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
-	var errs []error
-	expected, err := fleet.ParseExpected(f.expect)
-	if f.expected = expected; err != nil {
-		errs = append(errs, fmt.Errorf("--expect-agents %w", err))
-	} else if f.require && len(f.expect) == 0 {
-		errs = append(errs, errors.New("--require-agents needs --expect-agents"))
-	}
+	errs := []error{f.checkExpected()}
 	if _, _, err := net.SplitHostPort(f.listen); err == nil && !f.tls.Given() && !f.plaintext &&
 		!settings.Loopback(f.listen) {
 		errs = append(
@@ -194,6 +188,17 @@ func (f *flags) check() error {
 		}
 	}
 	return errors.Join(append(errs, f.sinks.Validate(), f.keepRuns.Check("runs"), f.keepDatasets.Check("datasets"))...)
+}
+
+// checkExpected reads the agents that are expected.
+func (f *flags) checkExpected() (err error) {
+	if f.expected, err = fleet.ParseExpected(f.expect); err != nil {
+		return fmt.Errorf("--expect-agents %w", err)
+	}
+	if f.require && len(f.expect) == 0 {
+		return errors.New("--require-agents needs --expect-agents")
+	}
+	return nil
 }
 
 // membership returns the coordinator's gossip configuration, or nil if it does not take part in gossip.
