@@ -171,3 +171,68 @@ func (f *anyFile) text(prompt string, answer []byte, row *rows.Row) {
 	row.Kind, row.Content = rows.Text, append(row.Content[:0], prompt...)
 	row.ISL, row.OSL = f.lengths.tokens(row.Content), f.lengths.output(0, answer)
 }
+
+// alpaca reads {"instruction": "...", "input": "...", "output": "..."}. The prompt is the instruction and, in a
+// paragraph of its own, the input if there is one.
+func (f *anyFile) alpaca(text []byte, row *rows.Row) (err error) {
+	var instruction, input, output []byte
+	for name, value := range members(text) {
+		switch name {
+		case "instruction":
+			instruction, err = stringInside(name, value)
+		case "input":
+			input, err = stringInside(name, value)
+		case "output":
+			output, err = stringInside(name, value)
+		default:
+			f.unused.note(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(instruction) == 0 {
+		return unusable("has an empty instruction")
+	}
+	prompt := string(instruction)
+	if len(input) > 0 {
+		prompt += paragraph + string(input)
+	}
+	f.text(prompt, output, row)
+	return nil
+}
+
+// specBench reads {"question_id": n, "category": "...", "turns": ["...", ...]}, which MT-Bench has, too: the questions
+// of a conversation without answers. Without sessions, the first question is the prompt.
+func (f *anyFile) specBench(text []byte, row *rows.Row) error {
+	for name, value := range members(text) {
+		if name != "turns" {
+			f.unused.note(name)
+			continue
+		}
+		if value[0] != '[' {
+			return unusable("turns is %s, not an array", typeOf(value))
+		}
+		for turn := range values(value) {
+			question, err := stringInside("turns", turn)
+			if err != nil {
+				return err
+			}
+			if len(bytes.TrimSpace(question)) == 0 {
+				return unusable("turns has an empty question")
+			}
+			row.Turns = append(row.Turns, rows.Turn{ISL: f.lengths.tokens(question), OSL: f.lengths.output(0, nil),
+				User: question})
+		}
+	}
+	if len(row.Turns) == 0 {
+		return unusable("has no turns")
+	}
+	if f.sessions {
+		return asSession(row)
+	}
+	first := row.Turns[0]
+	row.Turns = row.Turns[:0]
+	f.text(string(first.User), nil, row)
+	return nil
+}
