@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spate-load/spate/api/template"
@@ -26,15 +27,22 @@ const ollamaAnswer = `{"model":"m","response":"one","done":false}
 
 // templateServer answers with a content type and a body, and returns what it was sent.
 func templateServer(t *testing.T, contentType, answer string) (url string, asked func() (path, body string)) {
+	var mu sync.Mutex
 	var path, body string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, _ := io.ReadAll(r.Body)
+		mu.Lock()
 		path, body = r.URL.Path, string(sent)
+		mu.Unlock()
 		w.Header().Set("Content-Type", contentType)
 		io.WriteString(w, answer)
 	}))
 	t.Cleanup(s.Close)
-	return s.URL, func() (string, string) { return path, body }
+	return s.URL, func() (string, string) {
+		mu.Lock()
+		defer mu.Unlock()
+		return path, body
+	}
 }
 
 // TestTemplates sends what plans describe, and reads streams of events, streams of lines, and answers in one piece.

@@ -172,13 +172,17 @@ func TestPoolingRequests(t *testing.T) {
 			tokens: 165},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var path string
-			var body map[string]any
+			type asked struct {
+				path string
+				body map[string]any
+			}
+			requests := make(chan asked, 1)
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				path = r.URL.Path
-				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+				q := asked{path: r.URL.Path}
+				if err := json.NewDecoder(r.Body).Decode(&q.body); err != nil {
 					t.Error(err)
 				}
+				requests <- q
 				w.Header().Set("Content-Type", "application/json")
 				io.WriteString(w, c.answer)
 			}))
@@ -194,10 +198,11 @@ func TestPoolingRequests(t *testing.T) {
 			client.Do(t.Context(), Request{Body: client.AppendBody(nil, 8, func(dst []byte) []byte {
 				return append(dst, prompt...)
 			})}, &o)
-			got, _ := json.Marshal(body)
+			sent := <-requests
+			got, _ := json.Marshal(sent.body)
 			want, _ := json.Marshal(c.body)
-			if path != c.path || string(got) != string(want) {
-				t.Errorf("asked %s for\n%s, want\n%s", path, got, want)
+			if sent.path != c.path || string(got) != string(want) {
+				t.Errorf("asked %s for\n%s, want\n%s", sent.path, got, want)
 			}
 			if o.Err != nil || !o.WholeAnswer || o.Streamed() || !o.UncountedOutput || o.OutputTokens != 0 ||
 				o.Usage != (c.tokens > 0) || o.InputTokens != c.tokens || o.LastToken != o.End {

@@ -54,15 +54,21 @@ func (s Simulation) Records() []Truth {
 	return records
 }
 
-// ClosedPort returns the URL of a loopback port without a listener.
+// ClosedPort returns the URL of a loopback port on which nothing listens until the test ends.
 func ClosedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return "http://" + listener.Addr().String()
+	t.Cleanup(func() { _ = listener.Close() })
+	// The client's own port is taken, and nothing listens on it.
+	client, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return "http://" + client.LocalAddr().String()
 }
 
 // Metrics reads the simulator's own metrics.
