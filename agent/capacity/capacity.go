@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/durable"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -95,7 +96,7 @@ func Read(path string, here Machine) (*Capacity, error) {
 }
 
 // Write writes a file completely or not at all. It creates the directory.
-func Write(path string, c *Capacity) (err error) {
+func Write(path string, c *Capacity) error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return fmt.Errorf("capacity: %w", err)
@@ -103,20 +104,7 @@ func Write(path string, c *Capacity) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("capacity: %w", err)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".capacity-*")
-	if err != nil {
-		return fmt.Errorf("capacity: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-		}
-	}()
-	_, written := file.Write(append(text, '\n'))
-	if err := errors.Join(written, file.Chmod(0o644), file.Sync(), file.Close()); err != nil {
-		return fmt.Errorf("capacity: %w", err)
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
+	if err := durable.Replace(path, append(text, '\n')); err != nil {
 		return fmt.Errorf("capacity: %w", err)
 	}
 	return nil

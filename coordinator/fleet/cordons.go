@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/spate-load/spate/internal/durable"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -76,7 +77,7 @@ func (c *Cordons) Set(names []string, to spatev1.Cordon) error {
 	if err != nil {
 		return err
 	}
-	if err := replace(c.path, append(text, '\n')); err != nil {
+	if err := durable.Replace(c.path, append(text, '\n')); err != nil {
 		return fmt.Errorf("cordoned agents: %w", err)
 	}
 	c.set(by)
@@ -104,18 +105,4 @@ func (c *Cordons) Of(name string) spatev1.Cordon {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.by[name]
-}
-
-// replace writes a file completely or not at all.
-func replace(path string, text []byte) error {
-	next := path + ".next"
-	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(next))
-	}
-	return os.Rename(next, path)
 }
