@@ -93,10 +93,7 @@ func (r *Run) needed() int { return max(r.cfg.MinAgents, int(r.first().GetAgents
 
 // withLabels returns which agents the plan asks for, for a sentence: " with pool=big and region=eu". Empty: any.
 func withLabels(st *spatev1.Stage) string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(st.GetAgents().GetLabels())) {
-		list = append(list, name+"="+st.GetAgents().GetLabels()[name])
-	}
+	list := rules.LabelTexts(st.GetAgents().GetLabels())
 	if len(list) == 0 {
 		return ""
 	}

@@ -56,6 +56,14 @@ func Labels(texts []string) (map[string]string, error) {
 	return labels, nil
 }
 
+// LabelTexts lists labels by name, each NAME=VALUE: the opposite of Labels.
+func LabelTexts(labels map[string]string) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		list = append(list, name+"="+labels[name])
+	}
+	return list
+}
+
 // agents checks the selector of a plan's agents.
 func (c *checker) agents(p *spatev1.Plan) {
 	const labels, count = "agents.labels", "agents.count"

@@ -3,12 +3,11 @@ package show
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -119,11 +118,7 @@ func Fleet(agents []*spatev1.AgentStatus) Table {
 
 // labels lists an agent's labels by name: "pool=big rack=7".
 func labels(a *spatev1.AgentInfo) string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(a.GetLabels())) {
-		list = append(list, name+"="+a.GetLabels()[name])
-	}
-	return cmp.Or(strings.Join(list, " "), Unknown)
+	return cmp.Or(strings.Join(rules.LabelTexts(a.GetLabels()), " "), Unknown)
 }
 
 // exactTo says up to which load a machine's times were exact: "1,000 at 50,000/s".
