@@ -3,12 +3,12 @@ package plancmd
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/internal/bounded"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/plans/series"
@@ -56,12 +56,12 @@ func (f *phasesFlags) run(cmd *cobra.Command, path string) error {
 		{"--per", f.per > 0}, {"--speed", f.options.Speed > 0}, {"--scale", f.options.Scale > 0}, {"--every", f.options.Every >= 0},
 	} {
 		if !positive.ok {
-			return command.BadInput(fmt.Errorf("%s: want more than 0", positive.flag))
+			return command.BadInputf("%s: want more than 0", positive.flag)
 		}
 	}
 	in := cmd.InOrStdin()
 	if path != "-" {
-		file, err := os.Open(path)
+		file, err := bounded.Open(path)
 		if err != nil {
 			return command.BadInput(err)
 		}
@@ -70,13 +70,13 @@ func (f *phasesFlags) run(cmd *cobra.Command, path string) error {
 	}
 	points, err := series.Read(in, f.columns)
 	if err != nil {
-		return command.BadInput(fmt.Errorf("%s: %w", path, err))
+		return command.BadInputf("%s: %w", path, err)
 	}
 	options := f.options
 	options.Scale /= f.per.Seconds()
 	phases, err := series.Phases(points, options)
 	if err != nil {
-		return command.BadInput(fmt.Errorf("%s: %w", path, err))
+		return command.BadInputf("%s: %w", path, err)
 	}
 	return printPhases(cmd.OutOrStdout(), phases)
 }

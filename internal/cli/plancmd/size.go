@@ -58,17 +58,9 @@ func sizeTable(s sizing.Size, load sizing.Load, m sizing.Machines) *layout.Table
 		mebibytes(s.Memory), count(float64(s.Files))))
 	c := s.Coordinator
 	t.Row("coordinator", fmt.Sprintf("%.1f %% of a core: give it %s; %s of memory, %s open files", 100*c.CPU,
-		coresOf(c.Cores), mebibytes(c.Memory), count(float64(c.Files))))
+		words.Count(uint64(c.Cores), "core"), mebibytes(c.Memory), count(float64(c.Files))))
 	t.Row("ledger", fmt.Sprintf("%.2f MB/s, %.1f GB an hour, without rows of requests", c.Ledger/1e6, c.Ledger*3600/1e9))
 	return t
-}
-
-// coresOf says how many cores a coordinator should have.
-func coresOf(cores int) string {
-	if cores == 1 {
-		return "1 core"
-	}
-	return fmt.Sprintf("%d cores", cores)
 }
 
 // mebibytes formats an amount of memory.
