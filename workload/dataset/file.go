@@ -88,8 +88,12 @@ func detect(s *source) string {
 	if len(head) > 0 && (head[0] == '{' || head[0] == '[') {
 		return "json"
 	}
-	name := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(s.name), ".gz"), ".zst")
-	return map[string]string{".csv": "csv", ".txt": "text"}[path.Ext(name)]
+	return map[string]string{".csv": "csv", ".txt": "text"}[extension(s.name)]
+}
+
+// extension returns the extension of a file's name, in lowercase and without that of its compression.
+func extension(name string) string {
+	return path.Ext(strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".gz"), ".zst"))
 }
 
 // object reads a row in the form that the plan or its members tell.

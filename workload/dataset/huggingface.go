@@ -65,8 +65,7 @@ func dataFiles(folder fs.FS) (all []string, err error) {
 		case hidden || entry.IsDir():
 			return nil
 		}
-		plain := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".gz"), ".zst")
-		if slices.Contains([]string{".parquet", ".json", ".jsonl", ".csv", ".txt"}, path.Ext(plain)) {
+		if slices.Contains([]string{".parquet", ".json", ".jsonl", ".csv", ".txt"}, extension(name)) {
 			all = append(all, name)
 		}
 		return nil
