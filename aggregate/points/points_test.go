@@ -46,14 +46,14 @@ func TestPointsByRegionAndObserver(t *testing.T) {
 		})
 	}
 	merged := merge.NewStage(rec)
-	for i := range rec.GetAgents() {
-		s := &spatev1.Snapshot{
-			Key:    &spatev1.SnapshotKey{Agent: fmt.Sprintf("a%d", i), Incarnation: 1, Sequence: 1},
-			Series: []*spatev1.Series{{Counters: &spatev1.Counters{Started: 1}}},
-		}
+	add := func(agent int, s *spatev1.Snapshot) {
+		s.Key = &spatev1.SnapshotKey{Agent: fmt.Sprintf("a%d", agent), Incarnation: 1, Sequence: uint64(s.GetWindow() + 1)}
 		if err := merged.Add(s); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for i := range rec.GetAgents() {
+		add(i, &spatev1.Snapshot{Series: []*spatev1.Series{{Counters: &spatev1.Counters{Started: 1}}}})
 	}
 	view, _ := merged.Window(0)
 	toDate, result := merged.ToDate(), results.OfStage(merged, rec)
@@ -65,6 +65,18 @@ func TestPointsByRegionAndObserver(t *testing.T) {
 	if got := places(stage(sink.Scope{}, rec, result,
 		toDate)); got != "observer_stage eu, stage, stage eu, stage http://e, stage us" {
 		t.Errorf("stages: %s", got)
+	}
+
+	add(0, &spatev1.Snapshot{Window: 1, Series: []*spatev1.Series{{Counters: &spatev1.Counters{Completed: 1}}}})
+	for i := 1; i < 3; i++ { // in which they measured nothing
+		add(i, &spatev1.Snapshot{Window: 1})
+	}
+	view, _ = merged.Window(1)
+	toDate = merged.ToDate()
+	want = "observer_to_date eu, to_date, to_date a0 eu, to_date a1 us, to_date eu, to_date http://e, to_date us, " +
+		"window, window a0 eu, window eu, window http://e"
+	if got := places(windows(sink.Scope{}, rec, view, &toDate)); got != want {
+		t.Errorf("second windows: %s", got)
 	}
 }
 

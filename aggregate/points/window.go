@@ -53,14 +53,20 @@ func windows(scope sink.Scope, rec *spatev1.StageRecord, view merge.View, toDate
 	} else {
 		toDate = &merge.View{}
 	}
-	whole := windowPoint(scope, rec, view.Window, view.Total, total)
+	whole := windowPoint(scope, rec, view.Window, &view.Total, total)
 	whole.PeakInFlight = new(uint32(min(view.PeakInFlight, math.MaxUint32)))
 	if total != nil {
 		whole.Verdict = verdictToDate(*total, rec)
 	}
 	out := []sink.Point{whole}
 	eachPart(scope, view, func(s sink.Scope, d division, part merge.Part) {
-		out = append(out, windowPoint(s, rec, view.Window, part.Measured, find(d.parts(*toDate), part.Name)))
+		out = append(out, windowPoint(s, rec, view.Window, &part.Measured, find(d.parts(*toDate), part.Name)))
+	})
+	// A part that measured nothing in this window may have no other window with a view to date.
+	eachPart(scope, *toDate, func(s sink.Scope, d division, part merge.Part) {
+		if find(d.parts(view), part.Name) == nil {
+			out = append(out, windowPoint(s, rec, view.Window, nil, &part.Measured))
+		}
 	})
 	return out
 }
@@ -86,7 +92,7 @@ func verdictToDate(total merge.Measured, rec *spatev1.StageRecord) *uint64 {
 func ToDate(run Run, rec *spatev1.StageRecord, merged *merge.Stage) (rows []sink.Row) {
 	view, scope := merged.ToDateWithoutAgents(), run.Scope(rec.GetStage())
 	row := func(s sink.Scope, m *merge.Measured, verdict *uint64) {
-		p := windowPoint(s, rec, view.Window, *m, m)
+		p := windowPoint(s, rec, view.Window, nil, m)
 		p.Verdict = verdict
 		rows = append(rows, p.ToDateRow())
 	}
@@ -95,13 +101,16 @@ func ToDate(run Run, rec *spatev1.StageRecord, merged *merge.Stage) (rows []sink
 	return rows
 }
 
-// windowPoint returns the point of a part of a window. toDate is nil if what the part measured to date is not known.
+// windowPoint returns the point of a part of a window. m is nil if the part measured nothing in the window, and toDate
+// if what it measured to date is not known.
 func windowPoint(
-	scope sink.Scope, rec *spatev1.StageRecord, number uint32, m merge.Measured, toDate *merge.Measured,
+	scope sink.Scope, rec *spatev1.StageRecord, number uint32, m, toDate *merge.Measured,
 ) sink.WindowPoint {
 	slo := rec.GetStage().GetSlo() != nil
-	p := sink.WindowPoint{Scope: scope, StageStart: rec.GetStartTime().AsTime(), Window: number,
-		Measures: measures(m, slo)}
+	p := sink.WindowPoint{Scope: scope, StageStart: rec.GetStartTime().AsTime(), Window: number}
+	if m != nil {
+		p.Measures = new(measures(*m, slo))
+	}
 	if toDate != nil {
 		p.ToDate = new(measures(*toDate, slo))
 	}

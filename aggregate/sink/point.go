@@ -49,8 +49,8 @@ type WindowPoint struct {
 	StageStart time.Time
 	// Window is the number of the window: whole seconds since the stage's start.
 	Window uint32
-	// Measures are the numbers of the window alone.
-	Measures Measures
+	// Measures are the numbers of the window alone. Nil: there are none.
+	Measures *Measures
 	// ToDate are the numbers of the stage's windows up to and including this one, merged. Nil: not known.
 	ToDate *Measures
 	// PeakInFlight is the largest number of requests in flight during the window. Nil: not known.

@@ -13,8 +13,19 @@ import (
 // fieldsHint is about the number of fields in a row of all metrics, so that rows are allocated once.
 const fieldsHint = 192
 
-// Rows returns the window's row and, if it is known, the row of the stage to date.
-func (p WindowPoint) Rows() []Row {
+// Rows returns the window's row and the row of the stage to date, each if it is known.
+func (p WindowPoint) Rows() (rows []Row) {
+	if p.Measures != nil {
+		rows = append(rows, p.windowRow())
+	}
+	if p.ToDate != nil {
+		rows = append(rows, p.ToDateRow())
+	}
+	return rows
+}
+
+// windowRow returns the row of the window alone. Measures must be known.
+func (p WindowPoint) windowRow() Row {
 	kind := MeasurementWindow
 	if p.Measures.Windows > 1 {
 		kind = MeasurementMerged
@@ -24,14 +35,11 @@ func (p WindowPoint) Rows() []Row {
 	if p.Measures.Windows > 1 {
 		window.count("windows", uint64(p.Measures.Windows))
 	}
-	window.measures(p.Measures)
+	window.measures(*p.Measures)
 	if p.PeakInFlight != nil {
 		window.count("peak_in_flight", uint64(*p.PeakInFlight))
 	}
-	if p.ToDate == nil {
-		return []Row{window}
-	}
-	return []Row{window, p.ToDateRow()}
+	return window
 }
 
 // ToDateRow returns the row of the stage up to the end of the window. ToDate must be known.

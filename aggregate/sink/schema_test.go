@@ -40,7 +40,7 @@ func tags(row sink.Row) string {
 
 func TestWindowTimeIsTheStagesStartAndTheOffset(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	rows := sink.WindowPoint{StageStart: start, Window: 90, ToDate: &sink.Measures{}}.Rows()
+	rows := sink.WindowPoint{StageStart: start, Window: 90, Measures: &sink.Measures{}, ToDate: &sink.Measures{}}.Rows()
 	for _, row := range rows {
 		if want := start.Add(90 * time.Second); !row.Time.Equal(want) {
 			t.Errorf("%s: time %v, want %v", row.Measurement, row.Time, want)
@@ -103,7 +103,7 @@ func TestObserversAndMergedWindowsAreApart(t *testing.T) {
 	names := func(observer bool, windows uint32) string {
 		scope := sinktest.Scope()
 		scope.Region, scope.Observer = "eu", observer
-		rows := sink.WindowPoint{Scope: scope, Window: 4, Measures: sink.Measures{Windows: windows},
+		rows := sink.WindowPoint{Scope: scope, Window: 4, Measures: &sink.Measures{Windows: windows},
 			ToDate: &sink.Measures{Windows: windows}}.Rows()
 		rows = append(rows, sink.StagePoint{Scope: scope, Measures: sink.Measures{Windows: windows}}.Rows()...)
 		var text []string

@@ -157,7 +157,7 @@ func Window(window uint32) sink.WindowPoint {
 	peak := 8 + window
 	return sink.WindowPoint{
 		Scope: Scope(), StageStart: begin, Window: window, PeakInFlight: &peak,
-		Measures: measures(uint64(window)),
+		Measures: new(measures(uint64(window))),
 		ToDate:   new(measures(1000 + uint64(window))),
 	}
 }
