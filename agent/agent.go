@@ -25,7 +25,9 @@ import (
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/supervisor"
+	"github.com/spate-load/spate/clock/far"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/fetch"
 )
 
 // protocol is the version of the control protocol the agent speaks.
@@ -46,12 +48,12 @@ type Agent struct {
 	incarnation uint64
 	outbox      *outbox.Outbox
 	supervisor  *supervisor.Supervisor
-	datasets    *ready.Datasets
+	datasets    *fetch.Datasets
 	limits      ready.Limits
 
-	heartbeats atomic.Uint64               // sent so far
-	welcomed   atomic.Uint64               // sessions so far
-	clock      atomic.Pointer[offsetClock] // of the current session; nil: there is none
+	heartbeats atomic.Uint64             // sent so far
+	welcomed   atomic.Uint64             // sessions so far
+	clock      atomic.Pointer[far.Clock] // of the current session; nil: there is none
 
 	leaving  atomic.Bool
 	released chan struct{} // signals that the coordinator needs the leaving agent no more
@@ -68,7 +70,7 @@ func New(c Config) (*Agent, error) {
 		incarnation: rand.Uint64(),
 		released:    make(chan struct{}, 1),
 		limits:      limits,
-		datasets: &ready.Datasets{Dir: c.DatasetDir, Limits: c.KeepDatasets,
+		datasets: &fetch.Datasets{Dir: c.DatasetDir, Limits: c.KeepDatasets,
 			Log: c.Logger},
 	}
 	a.outbox = outbox.New(c.Name, a.incarnation, outbox.DefaultLimit)

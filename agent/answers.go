@@ -67,7 +67,7 @@ func (s *session) sendAnswers() error {
 				if err := s.awaitClock(); err != nil {
 					return err
 				}
-				o, _ := s.clock.now()
+				o, _ := s.clock.Now()
 				a.ClockOffsetNs, a.ClockUncertaintyNs = o.Nanos, o.Uncertainty.Nanoseconds()
 			}
 			if err := s.send(m); err != nil {

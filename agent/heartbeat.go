@@ -92,7 +92,7 @@ func (s *session) heartbeat() *spatev1.Heartbeat {
 		h.CpuCores = (cpu - s.lastCPU).Seconds() / passed.Seconds()
 	}
 	s.lastCPU, s.lastAt = cpu, at
-	if o, known := s.clock.now(); known {
+	if o, known := s.clock.Now(); known {
 		h.ClockOffsetNs, h.ClockUncertaintyNs = o.Nanos, o.Uncertainty.Nanoseconds()
 	}
 	return h

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spate-load/spate/agent/supervisor"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/clock/far"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -45,7 +46,7 @@ type session struct {
 	agent         *Agent
 	ctx           context.Context
 	control       grpc.BidiStreamingClient[spatev1.ConnectRequest, spatev1.ConnectResponse]
-	clock         offsetClock
+	clock         *far.Clock
 	lastCPU       time.Duration
 	lastAt        clock.Instant
 	beats         beats
@@ -100,9 +101,8 @@ func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, w
 	s := &session{
 		agent: a, ctx: ctx, control: control, lastCPU: clock.CPU(), lastAt: clock.Now(),
 		messages: make(chan *spatev1.ConnectResponse, maxMessages), disconnecting: make(chan error, 1),
-		answers: answers{added: make(chan struct{}, 1)},
+		answers: answers{added: make(chan struct{}, 1)}, clock: far.New(a.supervisor.ClockStoodStill),
 	}
-	s.clock.init(a.supervisor.ClockStoodStill)
 	greeted := clock.Now()
 	late := time.AfterFunc(welcomeTimeout, func() { cancel(errNoWelcome) })
 	terms, err := s.hello()
@@ -115,7 +115,7 @@ func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, w
 	welcomed(terms)
 	a.supervisor.SetTerms(greeted, cmp.Or(max(0, terms.GetLease().AsDuration()), defaultLease))
 	a.welcomed.Add(1)
-	a.clock.Store(&s.clock)
+	a.clock.Store(s.clock)
 	defer a.clock.Store(nil)
 	a.outbox.Rewind()
 	a.datasets.SetService(spatev1.NewControlServiceClient(bulk))
@@ -128,7 +128,7 @@ func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, w
 	group.Go(s.awaitDisconnect)
 	group.Go(func() error { return s.watchSilence(silenceLimit(interval)) })
 	group.Go(func() error { return s.heartbeats(interval) })
-	group.Go(func() error { return s.clock.follow(ctx, service) })
+	group.Go(func() error { return s.clock.Follow(ctx, service) })
 	group.Go(func() error { return s.push(spatev1.NewMetricsServiceClient(bulk)) })
 	return group.Wait()
 }
@@ -227,7 +227,7 @@ func (s *session) handleAll() error {
 func (s *session) handle(m *spatev1.ConnectResponse) {
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectResponse_Assign:
-		s.clock.probeOften()
+		s.clock.ProbeOften()
 		s.agent.supervisor.Assign(m.Assign, s)
 	case *spatev1.ConnectResponse_Revise:
 		s.agent.supervisor.Revise(m.Revise, s)
@@ -248,7 +248,7 @@ func (s *session) arm(m *spatev1.Arm) {
 	if s.awaitClock() != nil {
 		return
 	}
-	start, uncertainty, known := s.clock.toLocal(clock.Instant(m.GetStartClockNs()))
+	start, uncertainty, known := s.clock.ToLocal(clock.Instant(m.GetStartClockNs()))
 	if !known {
 		return // the session is about to end
 	}
@@ -264,7 +264,7 @@ func (s *session) arm(m *spatev1.Arm) {
 // awaitClock blocks until the coordinator's clock is known, and returns an error if the session ends before.
 func (s *session) awaitClock() error {
 	select {
-	case <-s.clock.settled:
+	case <-s.clock.Settled():
 		return nil
 	case <-s.ctx.Done():
 		return s.ctx.Err()

@@ -13,6 +13,7 @@ import (
 	"github.com/spate-load/spate/agent/outbox"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/supervisor"
+	"github.com/spate-load/spate/clock/far"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -31,6 +32,7 @@ func TestHeartbeatsLeaveTheReasonToTheStream(t *testing.T) {
 			agent:   &Agent{supervisor: supervisor.New(&ready.Resources{}, nil, nil), outbox: outbox.New("a", 1, 1<<20)},
 			ctx:     ctx,
 			control: brokenStream{},
+			clock:   far.New(nil),
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- s.heartbeats(time.Millisecond) }()

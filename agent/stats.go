@@ -31,7 +31,7 @@ func (a *Agent) Stats() Stats {
 	s.Merges, s.DroppedRows = a.outbox.Losses()
 	if c := a.clock.Load(); c != nil {
 		s.Connected = true
-		if o, known := c.now(); known {
+		if o, known := c.Now(); known {
 			s.ClockOffset, s.ClockUncertainty, s.ClockKnown = time.Duration(o.Nanos), o.Uncertainty, true
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
+	"github.com/spate-load/spate/workload/fetch"
 )
 
 // outcome is everything that a load emitted.
@@ -492,7 +493,7 @@ func TestAgentsAreSentTheSameBodies(t *testing.T) {
 
 // resourcesOf returns the resources of an agent with these limits and without a directory for datasets.
 func resourcesOf(l ready.Limits) *ready.Resources {
-	return &ready.Resources{Limits: l, Datasets: &ready.Datasets{}, Logger: slog.New(slog.DiscardHandler)}
+	return &ready.Resources{Limits: l, Datasets: &fetch.Datasets{}, Logger: slog.New(slog.DiscardHandler)}
 }
 
 // resourcesIn returns the resources of an agent with a directory for datasets.

@@ -1,8 +1,12 @@
 package ready
 
-import "log/slog"
+import (
+	"log/slog"
+
+	"github.com/spate-load/spate/workload/fetch"
+)
 
 // resourcesOf returns the resources of an agent with these limits and without a directory for datasets.
 func resourcesOf(l Limits) *Resources {
-	return &Resources{Limits: l, Datasets: &Datasets{}, Logger: slog.New(slog.DiscardHandler)}
+	return &Resources{Limits: l, Datasets: &fetch.Datasets{}, Logger: slog.New(slog.DiscardHandler)}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/schedule"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/fetch"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -61,7 +62,7 @@ type Stage struct {
 // Resources is what an agent needs to prepare its stages. It is safe for concurrent use.
 type Resources struct {
 	Limits   Limits
-	Datasets *Datasets
+	Datasets *fetch.Datasets
 	Logger   *slog.Logger
 	// Name is the agent's name.
 	Name string
@@ -145,12 +146,12 @@ func (s *Stage) Close() {
 func (s *Stage) Target() *spatev1.Target { return s.Assigned.GetTarget() }
 
 // openRows opens the workload's dataset, if it has one.
-func (s *Stage) openRows(ctx context.Context, d *Datasets) error {
+func (s *Stage) openRows(ctx context.Context, d *fetch.Datasets) error {
 	ds := s.Assigned.GetDataset()
 	if ds == nil {
 		return nil
 	}
-	path, err := d.path(ctx, ds)
+	path, err := d.Path(ctx, ds)
 	if err != nil {
 		return fmt.Errorf("workload %s: %w", s.Assigned.GetWorkload().GetName(), err)
 	}

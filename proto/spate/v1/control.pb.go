@@ -1728,7 +1728,10 @@ type ProbeClockResponse struct {
 	// When the request arrived, in nanoseconds.
 	ReceivedClockNs int64 `protobuf:"varint,1,opt,name=received_clock_ns,json=receivedClockNs,proto3" json:"received_clock_ns,omitempty"`
 	// When the response was sent, in nanoseconds.
-	SentClockNs   int64 `protobuf:"varint,2,opt,name=sent_clock_ns,json=sentClockNs,proto3" json:"sent_clock_ns,omitempty"`
+	SentClockNs int64 `protobuf:"varint,2,opt,name=sent_clock_ns,json=sentClockNs,proto3" json:"sent_clock_ns,omitempty"`
+	// How wrong the other fields may be, in nanoseconds: a relay answers with its estimate of the coordinator's clock. 0: it
+	// is the coordinator that answers.
+	UncertaintyNs int64 `protobuf:"varint,3,opt,name=uncertainty_ns,json=uncertaintyNs,proto3" json:"uncertainty_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1777,13 +1780,22 @@ func (x *ProbeClockResponse) GetSentClockNs() int64 {
 	return 0
 }
 
+func (x *ProbeClockResponse) GetUncertaintyNs() int64 {
+	if x != nil {
+		return x.UncertaintyNs
+	}
+	return 0
+}
+
 // FetchDatasetRequest names a dataset.
 type FetchDatasetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// SHA-256 of its bytes, in lowercase hexadecimal digits.
 	Sha256 string `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	// Offset of the first byte wanted: the number of bytes that an interrupted transfer already received.
-	Offset        uint64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Offset uint64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Size of the dataset, in bytes. A relay that has to fetch the dataset itself needs it.
+	Size          uint64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1828,6 +1840,13 @@ func (x *FetchDatasetRequest) GetSha256() string {
 func (x *FetchDatasetRequest) GetOffset() uint64 {
 	if x != nil {
 		return x.Offset
+	}
+	return 0
+}
+
+func (x *FetchDatasetRequest) GetSize() uint64 {
+	if x != nil {
+		return x.Size
 	}
 	return 0
 }
@@ -2008,13 +2027,15 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06enough\x18\x04 \x01(\bR\x06enough\x12\x14\n" +
 	"\x05leave\x18\x05 \x01(\bR\x05leave\"\x13\n" +
-	"\x11ProbeClockRequest\"d\n" +
+	"\x11ProbeClockRequest\"\x8b\x01\n" +
 	"\x12ProbeClockResponse\x12*\n" +
 	"\x11received_clock_ns\x18\x01 \x01(\x03R\x0freceivedClockNs\x12\"\n" +
-	"\rsent_clock_ns\x18\x02 \x01(\x03R\vsentClockNs\"E\n" +
+	"\rsent_clock_ns\x18\x02 \x01(\x03R\vsentClockNs\x12%\n" +
+	"\x0euncertainty_ns\x18\x03 \x01(\x03R\runcertaintyNs\"Y\n" +
 	"\x13FetchDatasetRequest\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x16\n" +
-	"\x06offset\x18\x02 \x01(\x04R\x06offset\"*\n" +
+	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x04R\x04size\"*\n" +
 	"\x14FetchDatasetResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data2\xee\x01\n" +
 	"\x0eControlService\x12B\n" +

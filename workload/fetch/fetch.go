@@ -1,4 +1,5 @@
-package ready
+// Package fetch finds the rows files of datasets in a directory, and fetches those that are missing from a coordinator.
+package fetch
 
 import (
 	"context"
@@ -20,8 +21,8 @@ import (
 	"github.com/spate-load/spate/workload/store"
 )
 
-// Datasets finds the rows of workloads, in the agent's own directory or else at the coordinator. It outlives sessions:
-// an interrupted transfer continues over the next session. It is safe for concurrent use.
+// Datasets finds the rows of workloads, in the program's own directory or else at the coordinator. It outlives
+// sessions: an interrupted transfer continues over the next session. It is safe for concurrent use.
 type Datasets struct {
 	Dir    string
 	Limits retention.Limits // of the directory; zero: nothing is deleted
@@ -44,12 +45,12 @@ func (d *Datasets) coordinator() spatev1.ControlServiceClient {
 	return d.service
 }
 
-// path returns the path of a dataset's file. If the file is missing, path fetches it, blocks until it has arrived or
+// Path returns the path of a dataset's file. If the file is missing, Path fetches it, blocks until it has arrived or
 // ctx ends, and then deletes datasets beyond the limits. It retries when the connection breaks, and returns any other
 // error at once.
-func (d *Datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error) {
+func (d *Datasets) Path(ctx context.Context, ds *spatev1.Dataset) (string, error) {
 	if d.Dir == "" {
-		return "", fmt.Errorf("dataset %s: the agent has no directory for datasets", ds.GetSha256())
+		return "", fmt.Errorf("dataset %s: there is no directory for datasets", ds.GetSha256())
 	}
 	s, err := store.Open(d.Dir)
 	if err != nil {
@@ -59,7 +60,7 @@ func (d *Datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error
 		return path, err
 	}
 	if most := d.Limits.Bytes; most > 0 && ds.GetSize() > most {
-		return "", fmt.Errorf("dataset %s has %d bytes, and this agent keeps at most %d of all datasets: raise its "+
+		return "", fmt.Errorf("dataset %s has %d bytes, and at most %d of all datasets are kept here: raise "+
 			"--keep-datasets-size",
 			ds.GetSha256(), ds.GetSize(), most)
 	}
@@ -133,7 +134,9 @@ func (d *Datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := service.FetchDataset(ctx, &spatev1.FetchDatasetRequest{Sha256: ds.GetSha256(), Offset: in.Written()})
+	stream, err := service.FetchDataset(ctx, &spatev1.FetchDatasetRequest{
+		Sha256: ds.GetSha256(), Offset: in.Written(), Size: ds.GetSize(),
+	})
 	if err != nil {
 		return err
 	}

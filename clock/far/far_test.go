@@ -1,4 +1,4 @@
-package agent
+package far
 
 import (
 	"context"
@@ -44,14 +44,13 @@ func (f *farClock) ProbeClock(
 }
 
 // follow runs an agent's clock against the far one, in a bubble, and calls look once the clock is known.
-func (f *farClock) follow(look func(c *offsetClock)) {
+func (f *farClock) follow(look func(c *Clock)) {
 	ctx, cancel := context.WithCancel(context.Background())
-	var c offsetClock
-	c.init(func(leap time.Duration) { panic(leap) })
+	c := New(func(leap time.Duration) { panic(leap) })
 	done := make(chan struct{})
-	go func() { defer close(done); _ = c.follow(ctx, f) }()
-	<-c.settled
-	look(&c)
+	go func() { defer close(done); _ = c.Follow(ctx, f) }()
+	<-c.Settled()
+	look(c)
 	cancel()
 	<-done
 }
@@ -74,10 +73,10 @@ func TestStartErrorIsWithinItsUncertainty(t *testing.T) {
 		}
 		synctest.Test(t, func(*testing.T) {
 			f.begin = clock.Now()
-			f.follow(func(c *offsetClock) {
+			f.follow(func(c *Clock) {
 				time.Sleep(wait)
 				armed := f.at(clock.Now().Add(lead))
-				start, uncertainty, known := c.toLocal(armed)
+				start, uncertainty, known := c.ToLocal(armed)
 				if !known {
 					rt.Fatal("settled, but not known")
 				}
@@ -124,13 +123,13 @@ func TestClockOverASlowLink(t *testing.T) {
 		f := &farClock{offset: time.Hour, ppm: 20, there: delay, back: delay}
 		synctest.Test(t, func(t *testing.T) {
 			f.begin = clock.Now()
-			f.follow(func(c *offsetClock) {
+			f.follow(func(c *Clock) {
 				if after := clock.Now().Sub(f.begin); after > 500*time.Millisecond {
 					t.Errorf("settled after %v", after)
 				}
 				wrong := func() time.Duration {
 					now := clock.Now()
-					o, _ := c.now()
+					o, _ := c.Now()
 					if o.Uncertainty > 100*time.Millisecond {
 						t.Errorf("uncertainty of %v", o.Uncertainty)
 					}

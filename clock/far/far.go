@@ -1,4 +1,6 @@
-package agent
+// Package far estimates the clock of a coordinator for its agents and relays, by probes that continue for as long as a
+// session lasts.
+package far
 
 import (
 	"context"
@@ -24,35 +26,40 @@ const (
 	probeTimeout  = 5 * time.Second
 )
 
-// maxStandstill is how long this machine's clock may stand still without consequences: half a window.
-const maxStandstill = 500 * time.Millisecond
+// MaxStandstill is how long this machine's clock may stand still without consequences: half a window.
+const MaxStandstill = 500 * time.Millisecond
 
-// offsetClock estimates the coordinator's clock, for one session: another coordinator has another clock. It is safe for
+// Clock estimates the coordinator's clock, for one session: another coordinator has another clock. It is safe for
 // concurrent use.
-type offsetClock struct {
+type Clock struct {
 	settled chan struct{}       // closed after the first probes
-	onLeap  func(time.Duration) // called if this machine's clock stood still for longer than maxStandstill
+	onLeap  func(time.Duration) // called if this machine's clock stood still for longer than MaxStandstill
 
 	mu        sync.Mutex
 	estimator clock.Estimator
 	eager     clock.Instant // end of the time with more probes
 }
 
-// init makes the clock ready for use. It must be called once, before any other method.
-func (c *offsetClock) init(onLeap func(time.Duration)) {
-	c.settled, c.onLeap = make(chan struct{}), onLeap
-	c.probeOften()
+// New returns a clock that is not known yet. onLeap is called when this machine's clock has stood still for longer than
+// MaxStandstill, with by how much at least.
+func New(onLeap func(time.Duration)) *Clock {
+	c := &Clock{settled: make(chan struct{}), onLeap: onLeap}
+	c.ProbeOften()
+	return c
 }
 
-// probeOften asks for more probes for a while, because a start may be near.
-func (c *offsetClock) probeOften() {
+// Settled returns a channel that is closed when the coordinator's clock is known.
+func (c *Clock) Settled() <-chan struct{} { return c.settled }
+
+// ProbeOften asks for more probes for a while, because a start may be near.
+func (c *Clock) ProbeOften() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.eager = clock.Now().Add(eagerTime)
 }
 
 // probes returns how many probes are due now.
-func (c *offsetClock) probes() int {
+func (c *Clock) probes() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if clock.Now() < c.eager {
@@ -61,16 +68,16 @@ func (c *offsetClock) probes() int {
 	return 1
 }
 
-// now returns the offset to the coordinator's clock, or false if it is not known yet.
-func (c *offsetClock) now() (clock.Offset, bool) {
+// Now returns the offset to the coordinator's clock, or false if it is not known yet.
+func (c *Clock) Now() (clock.Offset, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.estimator.At(clock.Now())
 }
 
-// toLocal converts an instant of the coordinator's clock to this machine's. It also returns the largest possible error
+// ToLocal converts an instant of the coordinator's clock to this machine's. It also returns the largest possible error
 // at that instant: the clocks drift apart until then. It returns false if the coordinator's clock is not known.
-func (c *offsetClock) toLocal(there clock.Instant) (at clock.Instant, uncertainty time.Duration, known bool) {
+func (c *Clock) ToLocal(there clock.Instant) (at clock.Instant, uncertainty time.Duration, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o, known := c.estimator.At(clock.Now())
@@ -86,9 +93,9 @@ func (c *offsetClock) toLocal(there clock.Instant) (at clock.Instant, uncertaint
 	return at, o.Uncertainty, true
 }
 
-// follow probes the clock until ctx ends or a probe fails. A probe that is not answered means that the coordinator is
+// Follow probes the clock until ctx ends or a probe fails. A probe that is not answered means that the coordinator is
 // gone, even if the streams still look healthy.
-func (c *offsetClock) follow(ctx context.Context, service spatev1.ControlServiceClient) error {
+func (c *Clock) Follow(ctx context.Context, service spatev1.ControlServiceClient) error {
 	if err := c.burst(ctx, service, firstProbes); err != nil {
 		return err
 	}
@@ -108,7 +115,7 @@ func (c *offsetClock) follow(ctx context.Context, service spatev1.ControlService
 }
 
 // burst takes that many samples.
-func (c *offsetClock) burst(ctx context.Context, service spatev1.ControlServiceClient, probes int) error {
+func (c *Clock) burst(ctx context.Context, service spatev1.ControlServiceClient, probes int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range probes {
 		group.Go(func() error {
@@ -125,7 +132,7 @@ func (c *offsetClock) burst(ctx context.Context, service spatev1.ControlServiceC
 }
 
 // probe takes one sample.
-func (c *offsetClock) probe(ctx context.Context, service spatev1.ControlServiceClient) error {
+func (c *Clock) probe(ctx context.Context, service spatev1.ControlServiceClient) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	asked := clock.Now()
@@ -137,15 +144,16 @@ func (c *offsetClock) probe(ctx context.Context, service spatev1.ControlServiceC
 	leap := c.add(clock.Sample{
 		Asked: asked, Received: clock.Instant(m.GetReceivedClockNs()),
 		Sent: clock.Instant(m.GetSentClockNs()), Answered: answered,
+		Uncertainty: max(0, time.Duration(m.GetUncertaintyNs())),
 	})
-	if leap > maxStandstill {
+	if leap > MaxStandstill {
 		c.onLeap(leap)
 	}
 	return nil
 }
 
 // add adds a sample to the estimate and returns the leap that it shows.
-func (c *offsetClock) add(s clock.Sample) (leap time.Duration) {
+func (c *Clock) add(s clock.Sample) (leap time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.estimator.Add(s)

@@ -1,4 +1,4 @@
-package ready
+package fetch
 
 import (
 	"bytes"
@@ -83,7 +83,7 @@ func TestDatasetIsFetchedOnce(t *testing.T) {
 	d, s := shelved(t, data)
 	s.breaks.Store(2)
 	for range 2 {
-		path, err := d.path(context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: uint64(len(data))})
+		path, err := d.Path(context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: uint64(len(data))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestUnavailableDatasets(t *testing.T) {
 		if c.change != nil {
 			c.change(d)
 		}
-		if _, err := d.path(c.ctx, c.want); err == nil || !strings.Contains(err.Error(), c.says) ||
+		if _, err := d.Path(c.ctx, c.want); err == nil || !strings.Contains(err.Error(), c.says) ||
 			strings.Contains(err.Error(), "rpc error") {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -163,15 +163,15 @@ func TestDatasetsKeepToTheLimits(t *testing.T) {
 	if left := here(); left != "bc" {
 		t.Errorf("%q are left at the start, want those used within 50 hours", left)
 	}
-	if _, err := d.path(t.Context(), &spatev1.Dataset{Sha256: hashOf(data), Size: uint64(len(data))}); err != nil {
+	if _, err := d.Path(t.Context(), &spatev1.Dataset{Sha256: hashOf(data), Size: uint64(len(data))}); err != nil {
 		t.Fatal(err)
 	}
 	if left, want := here(), hashOf(data)[:1]+"c"; left != want {
 		t.Errorf("%q are left, want %q: the new one, and what else there is room for", left, want)
 	}
 	asked := s.asked.Load()
-	_, err := d.path(t.Context(), &spatev1.Dataset{Sha256: strings.Repeat("d", 64), Size: d.Limits.Bytes + 1})
-	if err == nil || !strings.Contains(err.Error(), "raise its --keep-datasets-size") || s.asked.Load() != asked {
+	_, err := d.Path(t.Context(), &spatev1.Dataset{Sha256: strings.Repeat("d", 64), Size: d.Limits.Bytes + 1})
+	if err == nil || !strings.Contains(err.Error(), "raise --keep-datasets-size") || s.asked.Load() != asked {
 		t.Errorf("one that is too large: %v, asked %d times", err, s.asked.Load()-asked)
 	}
 }
