@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
@@ -59,6 +60,8 @@ type Config struct {
 	// no run begins without them.
 	Expected        fleet.Expected
 	RequireExpected bool
+	// Access decides what clients may change, and how much load targets get. Nil: clients may do everything.
+	Access *access.File
 	// Limits bounds what peers can ask for.
 	Limits admission.Limits
 	// MaxWaiting is how many runs may wait for others to end. Default 64.

@@ -39,6 +39,10 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 	if err := admission.CheckClient(q); err != nil {
 		return nil, err
 	}
+	caller, policy := audit.CallerOf(ctx), s.c.cfg.Access.Policy()
+	if err := s.c.permit(caller, policy.MaySubmit(caller)); err != nil {
+		return nil, err
+	}
 	submission, err := check(q)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
@@ -46,7 +50,13 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 	if err := s.c.datasets.Check(q.GetDatasets()); err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
-	submission.submitter = audit.CallerOf(ctx)
+	if err := s.c.permit(caller, policy.CheckTargets(caller, submission.stages)); err != nil {
+		return nil, err
+	}
+	if err := policy.CheckLoad(submission.stages); err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	submission.submitter = caller
 	s.c.settle(ctx)
 	r, waiting, err := s.c.submit(ctx, submission)
 	if err != nil {
@@ -155,6 +165,10 @@ func (s runService) FindDataset(
 
 // PutDataset receives a dataset and adds it to the store.
 func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) error {
+	caller := audit.CallerOf(stream.Context())
+	if err := s.c.permit(caller, s.c.cfg.Access.Policy().MaySubmit(caller)); err != nil {
+		return err
+	}
 	return s.c.datasets.PutDataset(stream)
 }
 
@@ -245,10 +259,13 @@ func (c *Coordinator) record(e audit.Entry) {
 
 // StopRun ends a run early. Stopping a run that has ended changes nothing. The stop is durable when StopRun answers.
 func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*spatev1.StopRunResponse, error) {
-	id := q.GetRunId()
+	id, caller := q.GetRunId(), audit.CallerOf(ctx)
 	if s.c.unended(id) {
+		if err := s.c.mayEnd(caller, id); err != nil {
+			return nil, err
+		}
 		defer s.c.record(audit.Entry{
-			Action: audit.Stop, Caller: audit.CallerOf(ctx), Run: id, Immediately: q.GetImmediately(),
+			Action: audit.Stop, Caller: caller, Run: id, Immediately: q.GetImmediately(),
 		})
 	}
 	written, known := s.c.stop(id, q.GetImmediately())

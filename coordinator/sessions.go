@@ -319,6 +319,10 @@ func (s runService) CordonAgents(
 	if s.c.cfg.Local {
 		return nil, status.Error(codes.FailedPrecondition, "the agents of a local run end with it")
 	}
+	caller := audit.CallerOf(ctx)
+	if err := s.c.permit(caller, s.c.cfg.Access.Policy().MayOperate(caller)); err != nil {
+		return nil, err
+	}
 	if n := len(q.GetAgents()); n == 0 || n > mostCordoned || cordonActions[q.GetCordon()] == "" {
 		return nil, status.Errorf(codes.InvalidArgument, "name 1 to %d agents, and cordon, drain or uncordon them",
 			mostCordoned)
@@ -337,7 +341,7 @@ func (s runService) CordonAgents(
 	}
 	s.c.log.Info("agents are cordoned, drained or uncordoned", "agents", q.GetAgents(), "to", q.GetCordon())
 	s.c.record(audit.Entry{
-		Action: cordonActions[q.GetCordon()], Caller: audit.CallerOf(ctx), Agents: q.GetAgents(),
+		Action: cordonActions[q.GetCordon()], Caller: caller, Agents: q.GetAgents(),
 	})
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()

@@ -158,11 +158,15 @@ func (c *Coordinator) tidyRuns(now time.Time) {
 
 // RemoveRun deletes a run that no process writes.
 func (s runService) RemoveRun(ctx context.Context, q *spatev1.RemoveRunRequest) (*spatev1.RemoveRunResponse, error) {
+	caller := audit.CallerOf(ctx)
+	if err := s.c.mayEnd(caller, q.GetRunId()); err != nil {
+		return nil, err
+	}
 	if err := s.c.remove(q.GetRunId()); err != nil {
 		return nil, err
 	}
 	s.c.log.Info("run removed on request", "run", q.GetRunId())
-	s.c.record(audit.Entry{Action: audit.Remove, Caller: audit.CallerOf(ctx), Run: q.GetRunId()})
+	s.c.record(audit.Entry{Action: audit.Remove, Caller: caller, Run: q.GetRunId()})
 	return &spatev1.RemoveRunResponse{}, nil
 }
 

@@ -115,7 +115,8 @@ func (s *Server) runTopic(r *http.Request) (path string, produce func(context.Co
 
 // frame returns what surrounds a page's parts.
 func (s *Server) frame(r *http.Request, n news, events string) pages.Frame {
-	f := pages.Frame{Events: events, MayWrite: s.rights.Token != "" || s.rights.mayWrite(r)}
+	_, writes := s.rights.writer(r)
+	f := pages.Frame{Events: events, MayWrite: writes || s.rights.hasTokens()}
 	if n.over {
 		f.Events = ""
 	}

@@ -208,6 +208,8 @@ func codeOf(c codes.Code) int {
 	switch c {
 	case codes.InvalidArgument:
 		return http.StatusBadRequest
+	case codes.PermissionDenied:
+		return http.StatusForbidden
 	case codes.NotFound:
 		return http.StatusNotFound
 	case codes.FailedPrecondition:

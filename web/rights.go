@@ -14,14 +14,17 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/audit"
 )
 
 // Rights decides who may read, and who may change anything. Everybody who reaches the listener may read.
 type Rights struct {
-	// Token is a secret that gives the right to change something. Empty: there is none.
+	// Token is a secret that gives the right to change anything. Empty: there is none.
 	Token string
-	// Loopback says that only this machine reaches the listener. Without a Token and without certificates, everybody on
+	// Access has the tokens that belong to somebody. What their holders may change, the coordinator decides. Nil: none.
+	Access *access.File
+	// Loopback says that only this machine reaches the listener. Without tokens and without certificates, everybody on
 	// this machine may then change anything, as with the coordinator's other services.
 	Loopback bool
 	// Hosts are names by which a browser may reach a Loopback listener, besides those of this machine.
@@ -82,35 +85,44 @@ func (g Rights) here(hostport string) bool {
 // forWriters passes on only requests that may change something.
 func (g Rights) forWriters(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !g.mayWrite(r) {
-			if g.Token != "" { // a browser then asks for it
+		ctx, ok := g.writer(r)
+		if !ok {
+			if g.hasTokens() { // a browser then asks for one
 				w.Header().Set("WWW-Authenticate", `Basic realm="Spate: the token as password", charset="UTF-8"`)
 			}
 			problem(w, http.StatusUnauthorized, errRight.Error())
 			return
 		}
-		ctx := withPeer(r)
-		if _, certified := certs.PeerOf(ctx); !certified && g.Token != "" {
-			user, _, _ := r.BasicAuth()
-			ctx = audit.WithToken(ctx, user)
-		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// mayWrite reports whether a request may change something.
-func (g Rights) mayWrite(r *http.Request) bool {
-	if who, ok := certs.PeerOf(withPeer(r)); ok && who.Role == certs.Client {
-		return true
+// writer returns the context of a request that may change something, from which the coordinator learns whose it is.
+func (g Rights) writer(r *http.Request) (ctx context.Context, ok bool) {
+	ctx = withPeer(r)
+	if who, certified := certs.PeerOf(ctx); certified && who.Role == certs.Client {
+		return ctx, true
 	}
-	if g.Token != "" {
-		return g.isToken(tokenOf(r))
+	if !g.hasTokens() {
+		return ctx, g.Loopback && r.TLS == nil
 	}
-	return g.Loopback && r.TLS == nil
+	given := tokenOf(r)
+	if g.isToken(given) {
+		user, _, _ := r.BasicAuth()
+		return audit.WithToken(ctx, user), true
+	}
+	holder, ok := g.Access.Policy().Holder(given)
+	return audit.WithNamedToken(ctx, holder), ok
 }
 
-// isToken compares in a time that does not depend on what is the same.
+// hasTokens reports whether any token gives the right to change something.
+func (g Rights) hasTokens() bool { return g.Token != "" || g.Access.Policy().HasTokens() }
+
+// isToken reports whether a secret is the Token. It compares in a time that does not depend on what is the same.
 func (g Rights) isToken(given string) bool {
+	if g.Token == "" {
+		return false
+	}
 	want, got := sha256.Sum256([]byte(g.Token)), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/coordinator/events"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -260,8 +261,13 @@ func TestCallersAreKnown(t *testing.T) {
 		{"", "Basic YW5uYTp0", audit.Caller{Proof: audit.None}}, // not checked
 		{"t", "Bearer t", audit.Caller{Proof: audit.Token}},
 		{"t", "Basic YW5uYTp0", audit.Caller{Proof: audit.Token, By: "anna"}}, // anna:t
+		{"t", "Bearer 0123456789abcdef", audit.Caller{Proof: audit.NamedToken, By: "ci"}},
 	} {
-		s := start(t, func(cfg *Config) { cfg.Rights.Token = c.token })
+		s := start(t, func(cfg *Config) {
+			if cfg.Rights.Token = c.token; c.token != "" {
+				cfg.Rights.Access = holders(t)
+			}
+		})
 		s.code("POST", "/api/v1/runs/live/stop", "Authorization", c.header)
 		host := s.fake.caller.Host()
 		s.fake.caller.Address = ""
@@ -269,6 +275,21 @@ func TestCallersAreKnown(t *testing.T) {
 			t.Errorf("%q: %+v at %s, want %+v", c.header, s.fake.caller, host, c.want)
 		}
 	}
+}
+
+// holders is a policy in which one token has a holder.
+func holders(t *testing.T) *access.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "access.yaml")
+	text := "tokens: {ci: {role: runner, secret: 0123456789abcdef}}"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := access.Open(path, func(s string) (string, error) { return s, nil }, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // Only who may change something can: on loopback everybody without a token, otherwise who knows it.
@@ -290,6 +311,9 @@ func TestWritesNeedARight(t *testing.T) {
 		{Rights{Token: "t"}, []string{"Authorization", "Bearer "}, false},
 		{Rights{}, nil, false},
 		{Rights{}, []string{"Authorization", "Bearer "}, false},
+		{Rights{Loopback: true, Access: holders(t)}, nil, false},
+		{Rights{Access: holders(t)}, []string{"Authorization", "Bearer 0123456789abcdef"}, true},
+		{Rights{Access: holders(t)}, []string{"Authorization", "Bearer "}, false},
 	} {
 		s := start(t, func(cfg *Config) { cfg.Rights = c.rights })
 		for _, w := range writes {
@@ -297,7 +321,7 @@ func TestWritesNeedARight(t *testing.T) {
 			if refused := a.StatusCode == http.StatusUnauthorized; refused == c.may {
 				t.Errorf("%+v %q %s %s: %s %s", c.rights, c.headers, w[0], w[1], a.Status, body)
 			}
-			if asks := a.Header.Get("WWW-Authenticate") != ""; asks != (!c.may && c.rights.Token != "") {
+			if asks := a.Header.Get("WWW-Authenticate") != ""; asks != (!c.may && c.rights.hasTokens()) {
 				t.Errorf("%+v: asks for a password: %v", c.rights, asks)
 			}
 		}

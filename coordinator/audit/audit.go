@@ -59,9 +59,11 @@ type Entry struct {
 
 // Caller is who called.
 type Caller struct {
-	// By is the name in the certificate, or the user that came with the token. Empty: not known.
+	// By is the name in the certificate, the holder of a named token, or the user that came with the coordinator's own.
+	// Empty: not known.
 	By string `json:"by,omitempty"`
-	// Proof is how the caller proved the right to call. A user that comes with a token is only what the caller says.
+	// Proof is how the caller proved the right to call. A user that comes with the coordinator's own token
+	// is only what the caller says.
 	Proof Proof `json:"proof"`
 	// Address is the caller's IP address and port. Empty: not known.
 	Address string `json:"address,omitempty"`
@@ -73,41 +75,48 @@ type Proof string
 // The proofs.
 const (
 	Certificate Proof = "certificate"
-	Token       Proof = "token"
-	None        Proof = "none" // none was needed: a coordinator without certificates
+	Token       Proof = "token"       // the coordinator's own token
+	NamedToken  Proof = "named token" // a token that belongs to somebody
+	None        Proof = "none"        // none was needed: a coordinator without certificates
 )
 
-// tokenKey is the key of the user that came with a token, in a context.
+// tokenKey is the key of a caller that came with a token, in a context.
 type tokenKey struct{}
 
-// WithToken returns a context whose caller has proved the right to call by a token. user is the name that came with it,
-// empty for none.
+// WithToken returns a context whose caller has proved the right to call by the coordinator's own token. user is the
+// name that came with it, empty for none.
 func WithToken(ctx context.Context, user string) context.Context {
-	return context.WithValue(ctx, tokenKey{}, user)
+	return context.WithValue(ctx, tokenKey{}, Caller{By: strings.ToValidUTF8(user[:min(len(user), mostUser)], ""),
+		Proof: Token})
+}
+
+// WithNamedToken returns a context whose caller has proved by a token to be its holder.
+func WithNamedToken(ctx context.Context, holder string) context.Context {
+	return context.WithValue(ctx, tokenKey{}, Caller{By: holder, Proof: NamedToken})
 }
 
 // mostUser bounds the name that comes with a token, in bytes.
 const mostUser = 64
 
-// CallerOf returns who calls.
+// CallerOf returns who calls. An agent's certificate proves nothing about a person.
 func CallerOf(ctx context.Context) Caller {
 	c := Caller{Proof: None}
+	if who, ok := certs.PeerOf(ctx); ok && who.Role == certs.Client {
+		c = Caller{By: who.Name, Proof: Certificate}
+	}
+	if holder, ok := ctx.Value(tokenKey{}).(Caller); ok {
+		c = holder
+	}
 	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
 		c.Address = p.Addr.String()
-	}
-	if user, ok := ctx.Value(tokenKey{}).(string); ok {
-		c.By, c.Proof = strings.ToValidUTF8(user[:min(len(user), mostUser)], ""), Token
-	}
-	if who, ok := certs.PeerOf(ctx); ok {
-		c.By, c.Proof = who.Name, Certificate
 	}
 	return c
 }
 
-// String returns the caller for lists of runs: the name in the certificate, or "token" and the user that came with it, so
-// that no client is listed under a name that belongs to a certificate. Empty: not known.
+// String returns the caller for lists of runs: the name in the certificate, or "token" and its holder or the user that
+// came with it, so that no client is listed under a name that belongs to a certificate. Empty: not known.
 func (c Caller) String() string {
-	if c.Proof == Token {
+	if c.Proof == Token || c.Proof == NamedToken {
 		return strings.TrimSpace("token " + c.By)
 	}
 	return c.By

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/sink/exposition"
 	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
@@ -31,6 +32,7 @@ type flags struct {
 	maxWaiting          int
 	expect              []string
 	require             bool
+	access              string
 	expected            fleet.Expected
 	keepRuns            settings.Keep
 	keepDatasets        settings.Keep
@@ -86,6 +88,8 @@ what was measured is kept.`,
 	fs.StringSliceVar(&f.expect, "expect-agents", nil,
 		"`agents` that should be connected, by name, or as numbers by region such as eu=10; missing ones are listed")
 	fs.BoolVar(&f.require, "require-agents", false, "begin no run without the agents of --expect-agents")
+	fs.StringVar(&f.access, "access", "", "`file` that says who may do what, and the most load of targets; it is read "+
+		"again when it changes (default: clients may do everything)")
 	f.keepRuns.AddFlags(fs, "runs", "runs that have ended")
 	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 64 << 30}
 	f.keepDatasets.AddFlags(fs, "datasets", "datasets")
@@ -121,11 +125,14 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if err != nil {
 		return command.BadInput(err)
 	}
+	if f.web.Access, err = f.openAccess(logger); err != nil {
+		return command.BadInput(err)
+	}
 	c, err := coordinator.New(coordinator.Config{
 		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext,
 		DataDir: f.dataDir, Gossip: gossip, Logger: logger,
 		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease, MaxWaiting: f.maxWaiting,
-		LeaveOn: daemon.ErrTerminated, Expected: f.expected, RequireExpected: f.require,
+		LeaveOn: daemon.ErrTerminated, Expected: f.expected, RequireExpected: f.require, Access: f.web.Access,
 		KeepRuns: f.keepRuns.Limits(), KeepDatasets: f.keepDatasets.Limits(), MaxDataset: uint64(f.maxDataset),
 		Run: lifecycle.Config{ReassignLease: min(f.handover, f.lease)},
 	})
@@ -199,6 +206,18 @@ func (f *flags) checkExpected() (err error) {
 		return errors.New("--require-agents needs --expect-agents")
 	}
 	return nil
+}
+
+// openAccess reads the file that says who may do what. Nil: there is none.
+func (f *flags) openAccess(logger *slog.Logger) (*access.File, error) {
+	if f.access == "" {
+		return nil, nil
+	}
+	file, err := access.Open(f.access, settings.Secret, logger)
+	if err != nil {
+		return nil, fmt.Errorf("--access: %w", err)
+	}
+	return file, nil
 }
 
 // membership returns the coordinator's gossip configuration, or nil if it does not take part in gossip.

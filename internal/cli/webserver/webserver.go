@@ -14,6 +14,7 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/web"
 )
@@ -26,6 +27,8 @@ type Flags struct {
 	Token string
 	// Hosts are names by which browsers may reach an address of loopback.
 	Hosts []string
+	// Access has the tokens that belong to somebody. Nil: none.
+	Access *access.File
 }
 
 // AddFlags adds the flags. listen is the default of --web-listen, and usage its help.
@@ -93,7 +96,7 @@ func (f *Flags) Start(
 	}
 	s := &Server{URL: scheme + "://" + l.Addr().String(), logger: logger, server: web.New(web.Config{
 		Runs: c.RunService(), Dir: c.RunDir, Logger: logger,
-		Rights: web.Rights{Token: token, Loopback: loopback(l.Addr()), Hosts: f.Hosts},
+		Rights: web.Rights{Token: token, Loopback: loopback(l.Addr()), Hosts: f.Hosts, Access: f.Access},
 	})}
 	s.serving.Go(func() {
 		if err := s.server.Serve(l, secure); err != nil {

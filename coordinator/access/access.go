@@ -1,0 +1,218 @@
+// Package access decides which callers may change something on a coordinator, which targets their plans may load, and
+// how much load a target may get: by a file that the coordinator's owner writes.
+//
+// It knows nothing of sessions and ledgers. Which services a certificate of an agent or a client reaches is decided by
+// package admission.
+package access
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/spate-load/spate/agent/allow"
+	"github.com/spate-load/spate/coordinator/audit"
+)
+
+// Role is what a person or a program may do. Each role may do what the one before it may.
+type Role string
+
+// The roles.
+const (
+	Viewer   Role = "viewer"   // list and follow runs, fetch their results
+	Runner   Role = "runner"   // submit runs, and stop and remove its own
+	Operator Role = "operator" // stop and remove any run, cordon and drain agents
+)
+
+// roles are all roles, the one that may do least first.
+var roles = []Role{Viewer, Runner, Operator}
+
+// atLeast reports whether a role may do what another one may.
+func (r Role) atLeast(other Role) bool { return slices.Index(roles, r) >= slices.Index(roles, other) }
+
+// Policy is who may do what. A nil Policy allows everything.
+type Policy struct {
+	otherwise Role
+	people    map[string]Role
+	tokens    []token
+	targets   map[Role]allow.List
+	limits    Limits
+}
+
+// token is a secret and who holds it.
+type token struct {
+	name string
+	role Role
+	sum  [sha256.Size]byte // of the secret
+}
+
+// document is the file.
+type document struct {
+	Default Role                 `yaml:"default"`
+	People  map[string]Role      `yaml:"people"`
+	Tokens  map[string]tokenForm `yaml:"tokens"`
+	Targets map[Role][]string    `yaml:"targets"`
+	Limits  []limitForm          `yaml:"limits"`
+}
+
+type tokenForm struct {
+	Role   Role   `yaml:"role"`
+	Secret string `yaml:"secret"`
+}
+
+type limitForm struct {
+	Hosts      []string `yaml:"hosts"`
+	MaxStreams *float64 `yaml:"max_streams"`
+	MaxRate    *float64 `yaml:"max_rate"`
+}
+
+// Parse reads a policy in YAML. secret returns the value that a token's "env:NAME" or "file:PATH" refers to. The error
+// has all mistakes.
+func Parse(text []byte, secret func(reference string) (string, error)) (*Policy, error) {
+	var d document
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&d); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	p := &Policy{otherwise: d.Default, people: d.People, targets: map[Role]allow.List{}}
+	if d.Default == "" {
+		p.otherwise = Viewer
+	}
+	errs := []error{checkRole("default", p.otherwise)}
+	for _, name := range slices.Sorted(maps.Keys(d.People)) {
+		errs = append(errs, checkRole("people: "+name, d.People[name]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Tokens)) {
+		errs = append(errs, p.addToken(name, d.Tokens[name], secret))
+	}
+	for _, role := range slices.Sorted(maps.Keys(d.Targets)) {
+		list, err := hostsOf(d.Targets[role])
+		if err = errors.Join(checkRole("role", role), err); err != nil {
+			errs = append(errs, fmt.Errorf("targets: %w", err))
+		}
+		p.targets[role] = list
+	}
+	for i, form := range d.Limits {
+		limit, err := form.limit()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("limits: entry %d: %w", i+1, err))
+		}
+		p.limits = append(p.limits, limit)
+	}
+	return p, errors.Join(errs...)
+}
+
+// checkRole refuses a role that there is not.
+func checkRole(where string, r Role) error {
+	if slices.Contains(roles, r) {
+		return nil
+	}
+	return fmt.Errorf("%s: %q: want viewer, runner or operator", where, r)
+}
+
+// leastSecret is the shortest secret of a token, in bytes.
+const leastSecret = 16
+
+func (p *Policy) addToken(name string, form tokenForm, secret func(string) (string, error)) error {
+	where := "tokens: " + name
+	if err := checkRole(where, form.Role); err != nil {
+		return err
+	}
+	value, err := secret(form.Secret)
+	if err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	if len(value) < leastSecret {
+		return fmt.Errorf("%s: its secret has %d bytes: want at least %d", where, len(value), leastSecret)
+	}
+	p.tokens = append(p.tokens, token{name, form.Role, sha256.Sum256([]byte(value))})
+	return nil
+}
+
+// hostsOf reads a list of hosts. An empty list would allow every host, and is refused as a mistake.
+func hostsOf(entries []string) (allow.List, error) {
+	if len(entries) == 0 {
+		return allow.List{}, errors.New("name at least one host")
+	}
+	return allow.Parse(entries)
+}
+
+// HasTokens reports whether a token gives somebody a right.
+func (p *Policy) HasTokens() bool { return p != nil && len(p.tokens) > 0 }
+
+// Holder returns the name of the holder of a secret. It compares in a time that does not depend on what is the same.
+func (p *Policy) Holder(secret string) (name string, ok bool) {
+	if p == nil {
+		return "", false
+	}
+	sum := sha256.Sum256([]byte(secret))
+	for _, t := range p.tokens {
+		if subtle.ConstantTimeCompare(t.sum[:], sum[:]) == 1 {
+			name, ok = t.name, true
+		}
+	}
+	return name, ok
+}
+
+// RoleOf returns the role of a caller. The holder of the coordinator's own token is an operator.
+func (p *Policy) RoleOf(c audit.Caller) Role {
+	switch {
+	case p == nil || c.Proof == audit.Token:
+		return Operator
+	case c.Proof == audit.NamedToken:
+		for _, t := range p.tokens {
+			if t.name == c.By {
+				return t.role
+			}
+		}
+	case c.Proof == audit.Certificate && p.people[c.By] != "":
+		return p.people[c.By]
+	}
+	return p.otherwise
+}
+
+// MaySubmit returns an error if a caller may not submit runs or upload datasets.
+func (p *Policy) MaySubmit(c audit.Caller) error {
+	if role := p.RoleOf(c); !role.atLeast(Runner) {
+		return fmt.Errorf("%s is a %s: submitting runs needs the role runner", callerWords(c), role)
+	}
+	return nil
+}
+
+// MayEnd returns an error if a caller may not stop or remove a run of a submitter, who is named as audit.Caller.String
+// names callers.
+func (p *Policy) MayEnd(c audit.Caller, submitter string) error {
+	role := p.RoleOf(c)
+	if role == Operator || role == Runner && c.String() == submitter {
+		return nil
+	}
+	if submitter == "" {
+		submitter = "somebody whose name is not known"
+	}
+	return fmt.Errorf("%s is a %s, and the run is of %s: only they or an operator may stop or remove it", callerWords(c),
+		role, submitter)
+}
+
+// MayOperate returns an error if a caller may not change agents.
+func (p *Policy) MayOperate(c audit.Caller) error {
+	if role := p.RoleOf(c); role != Operator {
+		return fmt.Errorf("%s is a %s: this needs the role operator", callerWords(c), role)
+	}
+	return nil
+}
+
+// callerWords names a caller in a sentence.
+func callerWords(c audit.Caller) string {
+	if name := c.String(); name != "" {
+		return name
+	}
+	return "a caller without a certificate or token"
+}

@@ -1,0 +1,223 @@
+package access
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/coordinator/audit"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+const file = `
+default: runner
+people: {anna: operator, guest: viewer}
+tokens:
+  ci: {role: runner, secret: "0123456789abcdef"}
+  screen: {role: viewer, secret: "fedcba9876543210"}
+targets:
+  runner: ["*.staging.example.com", 10.0.0.0/24]
+limits:
+  - {hosts: [llm.example.com, 10.0.0.7], max_streams: 10, max_rate: 5}
+  - {hosts: ["*.staging.example.com"], max_streams: 4}
+`
+
+// plain returns a reference as it is.
+func plain(reference string) (string, error) { return reference, nil }
+
+func parsed(t *testing.T) *Policy {
+	t.Helper()
+	p, err := Parse([]byte(file), plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func person(name string) audit.Caller { return audit.Caller{By: name, Proof: audit.Certificate} }
+
+// Each role may do what docs/security.md says, and a name proves nothing unless a certificate or a token does.
+func TestRoles(t *testing.T) {
+	p := parsed(t)
+	ci := audit.Caller{By: "ci", Proof: audit.NamedToken}
+	for _, c := range []struct {
+		who                            audit.Caller
+		submit, own, another, operates bool
+	}{
+		{person("anna"), true, true, true, true},
+		{person("bob"), true, true, false, false},
+		{person("guest"), false, false, false, false},
+		{ci, true, true, false, false},
+		{audit.Caller{By: "screen", Proof: audit.NamedToken}, false, false, false, false},
+		{audit.Caller{By: "guest", Proof: audit.Token}, true, true, true, true},
+		{audit.Caller{Proof: audit.None}, true, true, false, false},
+		{audit.Caller{By: "anna", Proof: audit.None}, true, true, false, false},
+		{audit.Caller{By: "anna", Proof: audit.NamedToken}, true, true, false, false},
+	} {
+		got := []bool{
+			p.MaySubmit(c.who) == nil, p.MayEnd(c.who, c.who.String()) == nil, p.MayEnd(c.who, "carl") == nil,
+			p.MayOperate(c.who) == nil,
+		}
+		if want := []bool{c.submit, c.own, c.another, c.operates}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%+v: submit, own, another's, operate are %v, want %v", c.who, got, want)
+		}
+	}
+	if err := p.MayEnd(person("ci"), ci.String()); err == nil {
+		t.Error("a person named as a token's holder may stop its runs")
+	}
+	if (*Policy)(nil).MayEnd(person("bob"), "carl") != nil || (*Policy)(nil).MayOperate(person("bob")) != nil {
+		t.Error("without a file, not everything is allowed")
+	}
+}
+
+func TestHolder(t *testing.T) {
+	p := parsed(t)
+	if name, ok := p.Holder("0123456789abcdef"); name != "ci" || !ok {
+		t.Errorf("ci's secret is of %q, %v", name, ok)
+	}
+	for _, wrong := range []string{"", "0123456789abcde", "0123456789abcdef0"} {
+		if name, ok := p.Holder(wrong); ok {
+			t.Errorf("%q is of %q", wrong, name)
+		}
+	}
+}
+
+// Mistakes are named, all at once.
+func TestMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"default: admin": `default: "admin": want viewer, runner or operator`,
+		"people: {anna: root, bob: operator, carl: ''}": `people: anna: "root": want.*` + "\n" + `people: carl: "": want`,
+		"tokens: {ci: {role: runner, secret: short}}":   "tokens: ci: its secret has 5 bytes: want at least 16",
+		"targets: {runner: []}":                         "targets: name at least one host",
+		"targets: {boss: [a]}":                          `"boss": want viewer`,
+		"targets: {runner: ['a b']}":                    "is not a host",
+		"limits: [{hosts: [a]}]":                        "limits: entry 1: give max_streams, max_rate or both",
+		"limits: [{max_rate: 1}]":                       "limits: entry 1: name at least one host",
+		"limits: [{hosts: [a], max_rate: -1}]":          "max_rate: -1: want a number from 0",
+		"limits: [{hosts: [a], max_streams: .nan}]":     "max_streams: NaN: want a number from 0",
+		"persons: {}":                                   "persons",
+	} {
+		_, err := Parse([]byte(text), plain)
+		for _, part := range strings.Split(want, ".*\n") {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v, want %q", text, err, part)
+			}
+		}
+	}
+	if p, err := Parse(nil, plain); err != nil || p.MaySubmit(person("bob")) == nil {
+		t.Errorf("an empty file: %v; somebody who is not named is not a viewer", err)
+	}
+}
+
+// stageAt is a stage with a load at an endpoint.
+func stageAt(endpoint string, load *spatev1.LoadPoint) *spatev1.Stage {
+	return &spatev1.Stage{Target: &spatev1.Target{Name: "t", Endpoints: []string{endpoint}}, Load: load}
+}
+
+func closed(n uint32) *spatev1.LoadPoint { return &spatev1.LoadPoint{Concurrency: n} }
+
+func TestTargetsByRole(t *testing.T) {
+	p := parsed(t)
+	for _, c := range []struct {
+		who     string
+		target  *spatev1.Target
+		allowed bool
+	}{
+		{"bob", &spatev1.Target{Endpoints: []string{"http://a.staging.example.com:8000"}}, true},
+		{"bob", &spatev1.Target{Endpoints: []string{"10.0.0.9:8000"}}, true},
+		{"bob", &spatev1.Target{Endpoints: []string{"http://10.0.0.9", "http://10.0.1.9"}}, false},
+		{"bob", &spatev1.Target{Endpoints: []string{"http://llm.example.com"}}, false},
+		{"anna", &spatev1.Target{Endpoints: []string{"http://llm.example.com"}}, true},
+		{"bob", &spatev1.Target{Endpoints: []string{"http://10.0.0.9"},
+			Connection: &spatev1.Connection{Proxy: "http://proxy.example.com:3128"}}, false},
+		{"bob", &spatev1.Target{Endpoints: []string{"http://10.0.0.9"},
+			ServerMetrics: &spatev1.ServerMetrics{Urls: []string{"http://elsewhere.example.com/metrics"}}}, false},
+	} {
+		err := p.CheckTargets(person(c.who), []*spatev1.Stage{{Target: c.target}})
+		if (err == nil) != c.allowed {
+			t.Errorf("%s, %v: %v", c.who, c.target, err)
+		}
+	}
+}
+
+// A plan that may give a host more than its limit is refused with the figures, beside what the runs in progress have.
+func TestLoads(t *testing.T) {
+	p := parsed(t)
+	const llm = "http://llm.example.com/v1"
+	one := func(l *spatev1.LoadPoint) []*spatev1.Stage { return []*spatev1.Stage{stageAt(llm, l)} }
+	observed := stageAt(llm, closed(9))
+	observed.Observers, observed.Regions = &spatev1.Observers{}, map[string]float64{"eu": 1, "us": 1}
+	unknown := stageAt(llm, closed(1))
+	unknown.Observers = &spatev1.Observers{}
+	for name, c := range map[string]struct {
+		plan    []*spatev1.Stage
+		running [][]*spatev1.Stage
+		want    string
+	}{
+		"at the limit":      {plan: one(closed(10))},
+		"above":             {plan: one(closed(11)), want: "the plan asks for 11 streams, and max_streams is 10"},
+		"by address":        {plan: []*spatev1.Stage{stageAt("http://10.0.0.7:8000", closed(11))}, want: "11 streams"},
+		"another host":      {plan: []*spatev1.Stage{stageAt("http://other.example.com", closed(99))}},
+		"one after another": {plan: []*spatev1.Stage{stageAt(llm, closed(10)), stageAt(llm, closed(9))}},
+		"the highest":       {plan: []*spatev1.Stage{stageAt(llm, closed(1)), stageAt(llm, closed(12))}, want: "12 streams"},
+		"beside a run": {plan: one(closed(6)), running: [][]*spatev1.Stage{one(closed(5))},
+			want: "the plan asks for 6 streams, runs in progress have 5, and max_streams is 10"},
+		"beside two":   {plan: one(closed(4)), running: [][]*spatev1.Stage{one(closed(3)), one(closed(3))}},
+		"beside other": {plan: one(closed(10)), running: [][]*spatev1.Stage{{stageAt("http://x", closed(9))}}},
+		"rate":         {plan: one(&spatev1.LoadPoint{Rate: 6, MaxInFlight: 10}), want: "6 requests per second, and max_rate is 5"},
+		"open loop":    {plan: one(&spatev1.LoadPoint{Rate: 5}), want: "no bound on its streams, and max_streams is 10"},
+		"bounded":      {plan: one(&spatev1.LoadPoint{Rate: 5, MaxInFlight: 10})},
+		"replay":       {plan: one(&spatev1.LoadPoint{ReplaySpeed: 1, MaxInFlight: 2}), want: "no bound on its requests per second"},
+		"search":       {plan: one(&spatev1.LoadPoint{Search: &spatev1.Search{Concurrency: &spatev1.Bounds{From: 1}}}), want: "no bound on its streams"},
+		"search to":    {plan: one(&spatev1.LoadPoint{Search: &spatev1.Search{Concurrency: &spatev1.Bounds{From: 1, To: 10}}})},
+		"sweep":        {plan: one(&spatev1.LoadPoint{Sweep: &spatev1.Sweep{}}), want: "no bound on its streams"},
+		"observers":    {plan: []*spatev1.Stage{observed}, want: "11 streams"},
+		"no regions":   {plan: []*spatev1.Stage{unknown}, want: "no bound on its streams"},
+		"two limits": {plan: []*spatev1.Stage{stageAt("http://a.staging.example.com", closed(5))},
+			want: "*.staging.example.com: the plan asks for 5 streams, and max_streams is 4"},
+	} {
+		err := p.CheckLoad(c.plan, c.running...)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// A file that has changed is read again. While it has a mistake, what it said before holds.
+func TestFileIsReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.yaml")
+	changed := time.Now()
+	write := func(text string) {
+		changed = changed.Add(time.Second)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, changed, changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Open(path, plain, slog.New(slog.DiscardHandler)); err == nil {
+		t.Fatal("a file that is not there is opened")
+	}
+	write("people: {anna: viewer}")
+	f, err := Open(path, plain, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := func() Role { return f.Policy().RoleOf(person("anna")) }
+	if role() != Viewer {
+		t.Errorf("anna is a %s, want viewer", role())
+	}
+	write("people: {anna: operator}")
+	if role() != Operator {
+		t.Errorf("anna is a %s after the change, want operator", role())
+	}
+	write("people: {anna: runer}")
+	if role() != Operator {
+		t.Errorf("anna is a %s after a mistake, want operator", role())
+	}
+}
