@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/durable"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/section"
@@ -51,7 +52,7 @@ func ReadBaseline(path string) (*Baseline, error) {
 
 // Keep writes a copy to a run directory, where Write finds it.
 func (b *Baseline) Keep(dir string) error {
-	return replace(filepath.Join(dir, BaselineFile), contents(b.data))
+	return durable.Replace(filepath.Join(dir, BaselineFile), b.data)
 }
 
 // keptBaseline returns the baseline that a run directory has, or nil if there is none.

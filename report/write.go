@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/durable"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/requests"
 )
@@ -47,7 +47,7 @@ func Write(dir string, o Options) (result *results.Result, err error) {
 		return result, fmt.Errorf("report: %w", err)
 	}
 	for _, f := range files {
-		if err := replace(filepath.Join(dir, f.name), f.write); err != nil {
+		if err := durable.ReplaceBy(filepath.Join(dir, f.name), f.write); err != nil {
 			return result, fmt.Errorf("report: %w", err)
 		}
 	}
@@ -115,42 +115,6 @@ func writeResults(w io.Writer, r *results.Result) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
-}
-
-// replace writes a file under a temporary name and renames it, so that path is either the old file or the complete new
-// one.
-func replace(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
-		}
-	}()
-	if err := fill(f, write); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
-// fill writes and syncs a file that everybody may read.
-func fill(f *os.File, write func(io.Writer) error) error {
-	w := bufio.NewWriterSize(f, 1<<16)
-	if err := write(w); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	return f.Sync()
 }
 
 // SalvageDir is the name of the directory, in a run directory, that Salvage writes to.

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -262,24 +261,5 @@ func TestUnknownFormOfRowsIsAnError(t *testing.T) {
 func TestNoLedgerIsAnError(t *testing.T) {
 	if _, err := Write(t.TempDir(), Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestAFailedWriteLeavesTheOldFileAndNothingElse(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "results.json")
-	if err := replace(path, contents([]byte("old"))); err != nil {
-		t.Fatal(err)
-	}
-	full := errors.New("disk full")
-	err := replace(path, func(w io.Writer) error {
-		_, _ = io.WriteString(w, "half of the n")
-		return full
-	})
-	if !errors.Is(err, full) || !strings.Contains(err.Error(), path) {
-		t.Errorf("error %v", err)
-	}
-	if diff := cmp.Diff(map[string]string{"results.json": "old"}, readAll(t, dir)); diff != "" {
-		t.Error(diff)
 	}
 }

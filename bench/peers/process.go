@@ -89,7 +89,7 @@ func watch(ctx context.Context, t *tree, over <-chan error) (Usage, []look, erro
 			return u, looks, err
 		case <-ctx.Done():
 			t.end()
-			_ = <-over // how it ended is known
+			<-over // how it ended is known
 			return u, looks, errTooLong
 		case <-tick.C:
 		}

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,10 +60,11 @@ func (r *Run) Cordon(at clock.Instant, name string, c spatev1.Cordon) {
 
 // barred returns why an agent may not be given work, empty if it may.
 func (r *Run) barred(a *agent) string {
+	takesPart := func(other *agent) bool { return other.name() == a.name() }
 	switch c := r.cordons[a.name()]; {
 	case c == spatev1.Cordon_CORDON_DRAINED:
 		return "it is drained"
-	case c == spatev1.Cordon_CORDON_CORDONED && !named(r.roster)[a.name()]:
+	case c == spatev1.Cordon_CORDON_CORDONED && !slices.ContainsFunc(r.roster, takesPart):
 		return "it is cordoned"
 	}
 	return ""

@@ -1,8 +1,11 @@
 package durable
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -29,6 +32,29 @@ func TestReplace(t *testing.T) {
 		t.Error("a folder was replaced")
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// A write that fails leaves the old file and nothing else.
+func TestReplaceByReturnsTheWritersError(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "results.json")
+	if err := Replace(path, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("disk full")
+	err := ReplaceBy(path, func(w io.Writer) error {
+		_, _ = io.WriteString(w, "half of the n")
+		return full
+	})
+	if !errors.Is(err, full) || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "old" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("%v, %v", left, err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/durable"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/ci"
 )
@@ -182,13 +183,8 @@ func copyFile(from, to string) error {
 		return err
 	}
 	defer in.Close() // opened for reading only
-	out, err := os.Create(to + ".part")
-	if err != nil {
+	return durable.ReplaceBy(to, func(w io.Writer) error {
+		_, err := io.Copy(w, in)
 		return err
-	}
-	_, err = io.Copy(out, in)
-	if err := errors.Join(err, out.Close()); err != nil {
-		return errors.Join(err, os.Remove(to+".part"))
-	}
-	return os.Rename(to+".part", to)
+	})
 }
