@@ -88,6 +88,11 @@ type API struct {
 	// Uncounted: servers never report the number of tokens of a prompt.
 	Uncounted bool
 
+	// Tools is how answers call tools. Nil: they do not.
+	Tools *Tools
+	// Forms is where a request says which form its answer must have. What is not listed cannot be checked.
+	Forms []Form
+
 	// Framing is how streams are divided into events.
 	Framing Framing
 	// Parse parses one event, or a whole answer, into f, which it overwrites. It must not keep the event, and must not

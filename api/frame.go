@@ -25,6 +25,7 @@ type Frame struct {
 	TextBytes int    // bytes of text of any kind, as encoded in JSON
 	Answer    []byte // content of the first choice, as between the JSON quotes; points into the event's data
 	Span      Span   // which part of the answer that is
+	Calls     []byte // JSON value with pieces of tool calls, if any, for Tools.Calls; points into the event's data
 	Timing    []byte // JSON object with the server's own timings, if any; points into the event's data
 	Fault     string // the error's message
 }

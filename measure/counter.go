@@ -50,6 +50,12 @@ const (
 	WithHeadTokens
 	StreamedAnswers
 	UncountedOutputs
+	WithTools
+	WithToolCalls
+	ToolCalls
+	ValidToolCalls
+	CheckedAnswers
+	ValidAnswers
 
 	// CounterCount is one more than the highest counter, so that a counter is an index of Counts.
 	CounterCount
@@ -148,6 +154,18 @@ var counterTable = [CounterCount - 1]counter{
 		doc: "Completed requests answered with a stream although one body was requested"},
 	{id: UncountedOutputs, name: "uncounted_outputs", unit: "requests", ofCompleted: true,
 		doc: "Completed requests whose output tokens are not known"},
+	{id: WithTools, name: "with_tools", unit: "requests", ofCompleted: true,
+		doc: "Completed requests that defined tools"},
+	{id: WithToolCalls, name: "with_tool_calls", unit: "requests", ofCompleted: true,
+		doc: "Completed requests whose answer has a tool call"},
+	{id: ToolCalls, name: "tool_calls", unit: "calls",
+		doc: "Tool calls in the answers of completed requests"},
+	{id: ValidToolCalls, name: "valid_tool_calls", unit: "calls",
+		doc: "Those of `tool_calls` that name a tool of their request and have a JSON object as arguments"},
+	{id: CheckedAnswers, name: "checked_answers", unit: "requests", ofCompleted: true,
+		doc: "Completed requests that demanded a form of the answer which can be checked, and got no tool call"},
+	{id: ValidAnswers, name: "valid_answers", unit: "requests", ofCompleted: true,
+		doc: "Those of `checked_answers` whose answer has the form"},
 }
 
 func allHaveUsage(c *Counts) bool { return c[WithoutUsage] == 0 }

@@ -60,6 +60,33 @@ func reasoningSection(stages []results.StageResult) section.Section {
 			"Reasoning tokens", "Of output (%)", "Hidden"}, rows))
 }
 
+// answersSection returns how many tool calls answers have, and how many answers have the form that requests demanded.
+func answersSection(stages []results.StageResult) section.Section {
+	var rows [][]string
+	for _, s := range stages {
+		if s.Tools == nil && s.Answers == nil {
+			continue
+		}
+		row := []string{stageName(s), unknown, unknown, unknown, unknown, unknown, unknown}
+		if t := s.Tools; t != nil {
+			row[1], row[2], row[3], row[4] = fmt.Sprint(t.Requests), fmt.Sprint(t.WithCalls), fmt.Sprint(t.Calls),
+				fixedPercent(t.ValidShare)
+		}
+		if a := s.Answers; a != nil {
+			row[5], row[6] = fmt.Sprint(a.Checked), fixedPercent(a.ValidShare)
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		return section.Section{}
+	}
+	return section.New("Tool calls and answers in a form",
+		section.Text("Of completed requests. A valid call names a tool that its request defines, and has a JSON object as "+
+			"arguments. A valid answer has the form that its request demands, such as a JSON Schema."),
+		section.Table([]string{"Stage", "Requests with tools", "Answered by calls", "Calls", "Valid calls (%)",
+			"Answers checked", "Valid answers (%)"}, rows))
+}
+
 // meanAndP99 formats mean and p99 of a distribution.
 func meanAndP99(d *histogram.Summary) string {
 	if d == nil {

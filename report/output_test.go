@@ -14,6 +14,7 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		Arrivals: &results.ArrivalTime{Rate: 3}}
 	ratesSection([]results.StageResult{plain}).Markdown(&b)
 	reasoningSection([]results.StageResult{plain}).Markdown(&b)
+	answersSection([]results.StageResult{plain}).Markdown(&b)
 	if b.Len() > 0 {
 		t.Errorf("nothing is to be told:\n%s", b.String())
 	}
@@ -25,12 +26,18 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		Reasoning: &results.Reasoning{Tokens: 100, Hidden: 10},
 		Latencies: results.Latencies{TTFT: distribution(20, 19, 30), TTFTAnswer: distribution(220, 219, 230),
 			ReasoningTime: distribution(200, 199, 210)},
+		Tools: &results.ToolCalls{Requests: 9, WithCalls: 3, Calls: 4, ValidCalls: 3, ValidShare: ptr(0.75)},
 	}
+	answersSection([]results.StageResult{open, {
+		Target: "t", Workload: "forms", Load: open.Load, Answers: &results.CheckedAnswers{Checked: 5, Valid: 4, ValidShare: ptr(0.8)},
+	}}).Markdown(&b)
 	ratesSection([]results.StageResult{open}).Markdown(&b)
 	reasoningSection([]results.StageResult{open}).Markdown(&b)
 	for _, row := range []string{
 		"| 1: t, w, 8 req/s poisson | 8.00 | 8.00 | 7.90 | 158.00 | 25.00 | 7.10 | 28.20 |",
 		"| 1: t, w, 8 req/s poisson | 20.00 / 30.00 | n/a | 220.00 / 230.00 (1) | 200.00 / 210.00 | 100 | 25.00 | 10 |",
+		"| 1: t, w, 8 req/s poisson | 9 | 3 | 4 | 75.00 | n/a | n/a |",
+		"| 1: t, forms, 8 req/s poisson | n/a | n/a | n/a | n/a | 5 | 80.00 |",
 	} {
 		if !strings.Contains(b.String(), row) {
 			t.Errorf("no %s in\n%s", row, b.String())

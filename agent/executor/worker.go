@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spate-load/spate/agent/answers"
 	"github.com/spate-load/spate/agent/recorder"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
@@ -22,6 +23,7 @@ type worker struct {
 	shard       *recorder.Shard
 	ask         workload.Spec
 	request     recorder.Request
+	asked       *answers.Asked
 	answers     [][]byte // of the session's turns so far
 	body, id    []byte
 	observation stream.Observation
@@ -79,6 +81,9 @@ func (w *worker) makeRoom() {
 	if cap(o.Answer) > maxAnswer {
 		o.Answer = nil
 	}
+	if cap(o.Calls) > maxAnswer {
+		o.Calls = nil
+	}
 	o.Frames = slices.Grow(o.Frames[:0], int(min(w.ask.OSL, maxFrameRoom))+spareRoom)
 }
 
@@ -108,9 +113,13 @@ func (w *worker) prepareTurn(turn int) bool {
 	if err == nil {
 		w.body = w.load.Client.AppendBody(w.body[:0], w.ask.OSL, w.appendPrompt)
 	}
-	if fielder, ok := w.load.Content.(workload.Fielder); ok && w.ask.Fields && w.buildErr == nil {
+	var fields []byte
+	if fielder, ok := w.load.Content.(workload.Fielder); ok && w.ask.Fields && w.buildErr == nil && err == nil {
+		from := len(w.body)
 		w.body, err = fielder.AppendFields(w.body, w.request.Index)
+		fields = w.body[from : len(w.body)-1] // between the comma and the brace
 	}
+	w.asked = w.load.Answers.Asked(fields)
 	if err := cmp.Or(err, w.buildErr); err != nil {
 		return w.failLoad(err)
 	}
@@ -150,8 +159,9 @@ func (w *worker) send(scheduled clock.Instant) {
 		Tokens:     w.ask.OSL,
 		OnToken:    w.onToken,
 		OnFrame:    w.onFrame,
-		KeepAnswer: w.load.KeepsAnswers && w.request.Turn+1 < w.ask.Turns,
+		KeepAnswer: w.asked.Form() || w.load.KeepsAnswers && w.request.Turn+1 < w.ask.Turns,
 	}, &w.observation)
+	w.request.Outcome = w.load.Answers.Check(w.asked, &w.observation)
 	w.shard.RecordEnd(&w.request, &w.observation)
 	if w.watch != nil {
 		w.watch.Ended(&w.observation)

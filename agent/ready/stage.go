@@ -10,9 +10,11 @@ import (
 	"runtime"
 
 	"github.com/spate-load/spate/agent/allow"
+	"github.com/spate-load/spate/agent/answers"
 	"github.com/spate-load/spate/agent/preparation"
 	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
 	"github.com/spate-load/spate/workload"
@@ -35,6 +37,8 @@ type Stage struct {
 	// Servers reads the metrics of the servers that were assigned to this agent. Nil: none were.
 	Servers *scrape.Scraper
 	Content workload.Workload
+	// Answers checks answers against what their requests asked for.
+	Answers *answers.Checker
 
 	// Sessions reports whether arrivals may have several requests, KeepsAnswers whether a session's history has the
 	// server's answers, Varies whether the load changes over time, and Counted whether the load says how many measured
@@ -109,6 +113,9 @@ func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources
 	config, err := s.clientConfig(a.GetSecrets())
 	if err != nil {
 		return err
+	}
+	if s.Answers, err = answers.New(defaults.API(s.Target()), config.Body); err != nil {
+		return fmt.Errorf("target %s: body: %w", s.Target().GetName(), err)
 	}
 	if err := s.connect(ctx, config, &res.findings); err != nil {
 		return err

@@ -3,6 +3,7 @@ package recorder
 import (
 	"time"
 
+	"github.com/spate-load/spate/agent/answers"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
@@ -24,6 +25,7 @@ func (s *Shard) measure(c *cell, q *Request, o *stream.Observation) {
 		s.latencies(c, q, o)
 		s.tokens(c, q, o)
 		s.output(c, o)
+		s.outcome(c, &q.Outcome)
 		if s.config.SLO.kept(o) {
 			s.count(c, measure.Good, 1)
 		}
@@ -211,6 +213,19 @@ func (s *Shard) output(c *cell, o *stream.Observation) {
 	if o.ReasoningFrames == 0 {
 		s.count(c, measure.HiddenReasoningTokens, o.ReasoningTokens)
 	}
+}
+
+// outcome counts what a completed answer has of what its request asked for.
+func (s *Shard) outcome(c *cell, o *answers.Outcome) {
+	if *o == (answers.Outcome{}) {
+		return
+	}
+	s.count(c, measure.WithTools, oneIf(o.Tools))
+	s.count(c, measure.WithToolCalls, oneIf(o.Calls > 0))
+	s.count(c, measure.ToolCalls, o.Calls)
+	s.count(c, measure.ValidToolCalls, o.ValidCalls)
+	s.count(c, measure.CheckedAnswers, oneIf(o.Checked))
+	s.count(c, measure.ValidAnswers, oneIf(o.ValidAnswer))
 }
 
 // suspiciousTokens is how many tokens an answer must have before it is suspicious that they came at once. Fewer tokens

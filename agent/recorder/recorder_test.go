@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/agent/answers"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
@@ -900,5 +901,30 @@ func BenchmarkSeal(b *testing.B) {
 		}
 		b.StartTimer()
 		tape.seal(nil)
+	}
+}
+
+func TestOutcomesAreCountedAndInRows(t *testing.T) {
+	tape := newTape(2, 1, true)
+	outcomes := []answers.Outcome{
+		{Tools: true, Calls: 3, ValidCalls: 2}, {Tools: true}, {Checked: true, ValidAnswer: true}, {Checked: true}, {},
+	}
+	for _, outcome := range outcomes {
+		q, o := fullRequest()
+		q.Outcome = outcome
+		tape.Shard(0).RecordStart(q, o.Start)
+		tape.Shard(0).RecordEnd(q, o)
+	}
+	tape.Finish(&spatev1.Totals{})
+	c := tape.snapshots[0].GetSeries()[0].GetCounters()
+	if c.GetWithTools() != 2 || c.GetWithToolCalls() != 1 || c.GetToolCalls() != 3 || c.GetValidToolCalls() != 2 ||
+		c.GetCheckedAnswers() != 2 || c.GetValidAnswers() != 1 {
+		t.Errorf("counters %v", c)
+	}
+	rows := tape.snapshots[0].GetRecords()
+	if rows[0].GetToolCalls() != 3 || rows[0].GetValidToolCalls() != 2 || rows[0].ValidAnswer != nil ||
+		rows[1].ToolCalls == nil || rows[2].ToolCalls != nil || !rows[2].GetValidAnswer() ||
+		rows[3].ValidAnswer == nil || rows[4].ToolCalls != nil || rows[4].ValidAnswer != nil {
+		t.Errorf("rows %v", rows)
 	}
 }

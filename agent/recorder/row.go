@@ -3,6 +3,7 @@ package recorder
 import (
 	"time"
 
+	"github.com/spate-load/spate/agent/answers"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
@@ -35,6 +36,7 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		HeldNs:       nilIfZero(q.Held),
 	}
 	setOptional(row, o)
+	setOutcome(row, &q.Outcome)
 	if o.Streamed() { // the only frame of a whole answer says nothing about the first token
 		setStreamed(row, start, o)
 	}
@@ -66,6 +68,16 @@ func setOptional(row *spatev1.RequestRecord, o *stream.Observation) {
 	}
 	if o.Err != nil && !o.Cancelled {
 		row.ErrorClass, row.Error = o.Err.Class, clip(o.Err.Message, measure.MaxText)
+	}
+}
+
+// setOutcome sets the fields that say what the answer has of what the request asked for.
+func setOutcome(row *spatev1.RequestRecord, o *answers.Outcome) {
+	if o.Tools || o.Calls > 0 {
+		row.ToolCalls, row.ValidToolCalls = new(o.Calls), new(o.ValidCalls)
+	}
+	if o.Checked {
+		row.ValidAnswer = new(o.ValidAnswer)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spate-load/spate/agent/answers"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
@@ -51,6 +52,8 @@ type Request struct {
 	ISL, OSL   uint32        // requested; ISL 0: not known
 	Shared     uint32        // number of leading prompt tokens that an earlier request had, too
 	BodyHash   uint64
+	// Outcome is what the answer has of what the request asked for. It is set before RecordEnd.
+	Outcome answers.Outcome
 }
 
 // RecordStart records the start of a request.

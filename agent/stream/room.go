@@ -48,7 +48,7 @@ const (
 	wholeShare            = 4 << 10  // bytes of a body in one piece, for each token asked for
 	frameBytes            = 8        // size of a Frame
 	freeBytes             = 64 << 10 // bytes that any answer may use for its buffers
-	answerLimit           = 4 << 20  // longest text that is kept for later turns, in bytes
+	answerLimit           = 4 << 20  // longest text of an answer, or of its tool calls, that is kept, in bytes
 )
 
 // room bounds one answer: how many frames and bytes may still come, and how much memory it may hold.
@@ -103,7 +103,7 @@ func (x *exchange) countBytes(n int) bool {
 // there is not enough.
 func (x *exchange) reserve(more int) bool {
 	o := x.o
-	holds := frameBytes*cap(o.Frames) + cap(o.Answer) + x.events.Held() + x.room.bodyBuffer + more
+	holds := frameBytes*cap(o.Frames) + cap(o.Answer) + cap(o.Calls) + x.events.Held() + x.room.bodyBuffer + more
 	want := int64(holds-x.room.free) - x.room.reserved
 	if want <= 0 {
 		return true

@@ -196,6 +196,8 @@ type Observation struct {
 	// UTF-8 and unpaired surrogates are replaced by U+FFFD. Reasoning, tool calls, refusals and content in parts are
 	// left out.
 	Answer []byte
+	// The values of the frames' api.Frame.Calls, one after another: the answer's tool calls, as far as they came.
+	Calls []byte
 	// How the request failed. Nil: it completed or was cancelled.
 	Err *Error
 	// The caller's context ended before the stream did.
@@ -207,7 +209,7 @@ func (o *Observation) Streamed() bool { return !o.WholeAnswer && !o.WholeAsked }
 
 // reset clears the previous request and keeps its memory.
 func (o *Observation) reset() {
-	*o = Observation{Frames: o.Frames[:0], Lags: o.Lags[:0], Answer: o.Answer[:0]}
+	*o = Observation{Frames: o.Frames[:0], Lags: o.Lags[:0], Answer: o.Answer[:0], Calls: o.Calls[:0]}
 }
 
 // Gaps appends the times between consecutive token frames, in nanoseconds, and returns the extended slice.

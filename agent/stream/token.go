@@ -38,7 +38,10 @@ func (x *exchange) frame(data []byte, read socket.Reading) bool {
 	x.setUsage(f)
 	x.setFinishReason(f.Finish)
 	x.recordFrame(f, read)
-	if x.keepAnswer && !x.appendAnswer(f.Answer) {
+	if x.keepAnswer && !x.keep(&x.o.Answer, f.Answer) {
+		return false
+	}
+	if len(f.Calls) > 0 && !x.keep(&x.o.Calls, f.Calls) {
 		return false
 	}
 	if len(f.Timing) > 0 {
@@ -57,17 +60,17 @@ func (x *exchange) setFinishReason(reason []byte) {
 	}
 }
 
-// appendAnswer keeps a piece of the answer for later turns. It returns false, and fails the stream, if there is no
+// keep keeps a piece of the answer's text or of its tool calls. It returns false, and fails the stream, if there is no
 // memory for the piece.
-func (x *exchange) appendAnswer(answer []byte) bool {
-	switch grown := len(x.o.Answer) + len(answer); {
+func (x *exchange) keep(all *[]byte, piece []byte) bool {
+	switch grown := len(*all) + len(piece); {
 	case grown > answerLimit:
 		x.runaway(fmt.Sprintf("the answer's text exceeded %d MiB", answerLimit>>20))
 		return false
-	case grown > cap(x.o.Answer) && !x.reserve(grown):
+	case grown > cap(*all) && !x.reserve(grown):
 		return false
 	}
-	x.o.Answer = append(x.o.Answer, answer...)
+	*all = append(*all, piece...)
 	return true
 }
 

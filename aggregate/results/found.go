@@ -49,6 +49,28 @@ func prefixCacheOf(c *spatev1.Counters) (p PrefixCache) {
 	return p
 }
 
+// toolsOf counts tool calls. It returns nil if no request defined tools and no answer has a call.
+func toolsOf(c *spatev1.Counters) *ToolCalls {
+	if c.GetWithTools()+c.GetToolCalls() == 0 {
+		return nil
+	}
+	return &ToolCalls{
+		Requests: c.GetWithTools(), WithCalls: c.GetWithToolCalls(), Calls: c.GetToolCalls(),
+		ValidCalls: c.GetValidToolCalls(), ValidShare: share(c.GetValidToolCalls(), c.GetToolCalls()),
+	}
+}
+
+// answersOf counts answers that had to have a form. It returns nil if there are none.
+func answersOf(c *spatev1.Counters) *CheckedAnswers {
+	if c.GetCheckedAnswers() == 0 {
+		return nil
+	}
+	return &CheckedAnswers{
+		Checked: c.GetCheckedAnswers(), Valid: c.GetValidAnswers(),
+		ValidShare: share(c.GetValidAnswers(), c.GetCheckedAnswers()),
+	}
+}
+
 // datasetOf describes the workload's rows. It returns nil if there are none.
 func datasetOf(d *spatev1.Dataset) *Dataset {
 	if d == nil {

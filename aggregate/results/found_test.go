@@ -103,3 +103,23 @@ func TestObjectivesInWords(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+func TestToolCallsAndAnswersAreKnownOnlyWhereAskedFor(t *testing.T) {
+	none := &spatev1.Counters{Completed: 3}
+	if toolsOf(none) != nil || answersOf(none) != nil {
+		t.Error("counts of what no request asked for")
+	}
+	c := &spatev1.Counters{
+		Completed: 9, WithTools: 8, WithToolCalls: 3, ToolCalls: 4, ValidToolCalls: 3,
+		CheckedAnswers: 5, ValidAnswers: 4,
+	}
+	if diff := cmp.Diff(&ToolCalls{8, 3, 4, 3, ptr(0.75)}, toolsOf(c)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(&CheckedAnswers{5, 4, ptr(0.8)}, answersOf(c)); diff != "" {
+		t.Error(diff)
+	}
+	if got := toolsOf(&spatev1.Counters{WithTools: 2}); got.ValidShare != nil {
+		t.Errorf("a share %v of no calls", *got.ValidShare)
+	}
+}

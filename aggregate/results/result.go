@@ -247,6 +247,10 @@ type StageResult struct {
 	Streams Streams `json:"streams"`
 	// Output tokens that were reasoning. Null: no request reported any.
 	Reasoning *Reasoning `json:"reasoning"`
+	// Tool calls in answers. Null: no request defined tools, and no answer has a call.
+	Tools *ToolCalls `json:"tools"`
+	// Answers that had to have a form. Null: none of the requests demanded one that can be checked.
+	Answers *CheckedAnswers `json:"answers"`
 	// Numbers of the same requests by the definitions of vLLM's benchmark.
 	VLLM VLLM `json:"vllm"`
 	// Failed requests by class. For an HTTP status other than 200, the class is "http_" and the status.
@@ -455,6 +459,30 @@ type PrefixCache struct {
 	SharedShare *float64 `json:"shared_share"`
 	// Share of the input tokens that the server took from its cache. Null: its usage does not report it.
 	CachedShare *float64 `json:"cached_share"`
+}
+
+// ToolCalls counts the tool calls of completed requests.
+type ToolCalls struct {
+	// Requests that defined tools.
+	Requests uint64 `json:"requests"`
+	// Requests whose answer has a tool call.
+	WithCalls uint64 `json:"with_calls"`
+	// Tool calls.
+	Calls uint64 `json:"calls"`
+	// Calls that name a tool of their request and have a JSON object as arguments.
+	ValidCalls uint64 `json:"valid_calls"`
+	// Valid calls as a share of the calls. Null: there are none.
+	ValidShare *float64 `json:"valid_share"`
+}
+
+// CheckedAnswers counts the answers of completed requests that had to have a form, such as a JSON Schema.
+type CheckedAnswers struct {
+	// Requests that demanded a form which can be checked, and whose answer is not a tool call.
+	Checked uint64 `json:"checked"`
+	// Answers that have the form.
+	Valid uint64 `json:"valid"`
+	// Valid answers as a share of the checked ones. Null: there are none.
+	ValidShare *float64 `json:"valid_share"`
 }
 
 // Dataset describes the rows of a workload's file.

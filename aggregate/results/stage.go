@@ -70,6 +70,8 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 		Steady:                    s.steady(),
 
 		PrefixCache:  prefixCacheOf(s.Total.Counters),
+		Tools:        toolsOf(s.Total.Counters),
+		Answers:      answersOf(s.Total.Counters),
 		Dataset:      datasetOf(stage.GetDataset()),
 		Preparations: preparationsOf(rec.GetAgents()),
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/workload"
@@ -18,13 +20,30 @@ var API = api.API{
 	KeyHeader: "X-Api-Key", Model: "model", Prompts: []api.Prompt{{Form: workload.Messages, Field: "messages"}},
 	OtherPrompts: []string{"system"}, Rewrite: moveSystem, Defaults: map[string]any{"stream": true},
 	MaxFields: []string{"max_tokens"}, IgnoreEOS: "ignore_eos", MinFields: []string{"min_tokens"}, Trials: true,
-	Parse: parse, Count: count,
+	Parse: parse, Count: count, Tools: tools, Forms: []api.Form{
+		{Kind: api.FormSchema, Path: "output_config.format.schema"}, {Kind: api.FormSchema, Path: "output_format.schema"},
+	},
 }
+
+// tools are Anthropic's: a block for each call, whose start has the name. Answers in one piece have a list of blocks.
+var tools = &api.Tools{Names: "tools.#.name", NoArguments: true, Calls: func(value []byte, add func(api.CallPiece)) {
+	all := gjson.ParseBytes(value)
+	if !all.IsArray() {
+		add(api.CallPiece{
+			Index: api.IndexOf(all.Get("index")), Name: all.Get("content_block.name").String(),
+			Arguments: all.Get("delta.partial_json").String(),
+		})
+	}
+	all.Get(`#(type=="tool_use")#`).ForEach(func(_, block gjson.Result) bool {
+		add(api.CallPiece{Index: -1, Name: block.Get("name").String(), Arguments: block.Get("input").Raw})
+		return true
+	})
+}}
 
 // Members of an event or a whole message, of a block or its delta, and of a usage.
 var (
 	eventFields   = []string{"type", "delta", "usage", "message", "content_block", "error", "content", "stop_reason"}
-	blockFields   = []string{"text", "thinking", "partial_json", "name"}
+	blockFields   = []string{"text", "thinking", "partial_json", "name", "type"}
 	usageFields   = []string{"input_tokens", "cache_read_input_tokens", "output_tokens", "cache_creation_input_tokens"}
 	messageFields = []string{"usage"}
 	deltaFields   = []string{"stop_reason"}
@@ -40,10 +59,14 @@ func parse(e api.Event, f *api.Frame) error {
 	var inner [1][]byte
 	switch string(jsonscan.StringBytes(v[0])) {
 	case "content_block_delta":
-		addBlock(f, delta)
+		if addBlock(f, delta) {
+			f.Calls = e.Data
+		}
 		f.Chunk = true
 	case "content_block_start":
-		addBlock(f, block)
+		if addBlock(f, block) {
+			f.Calls = e.Data
+		}
 		f.Chunk = f.Token
 	case "content_block_stop":
 		f.EndPart()
@@ -59,7 +82,11 @@ func parse(e api.Event, f *api.Frame) error {
 	case "message_stop":
 		f.End = true
 	case "message":
-		jsonscan.Each(v[6], func(block []byte) { addBlock(f, block) })
+		jsonscan.Each(v[6], func(block []byte) {
+			if addBlock(f, block) {
+				f.Calls = v[6]
+			}
+		})
 		f.Finish, f.Chunk = jsonscan.StringBytes(v[7]), true
 		setTokens(f, usage)
 	default:
@@ -71,16 +98,18 @@ func parse(e api.Event, f *api.Frame) error {
 }
 
 // addBlock records a content block, its start or its delta: text, thinking, a tool's name or its input. The first text
-// is the answer.
-func addBlock(f *api.Frame, data []byte) {
-	var v [4][]byte
+// is the answer. addBlock reports whether the block is a tool call, or a piece of its input.
+func addBlock(f *api.Frame, data []byte) (call bool) {
+	var v [5][]byte
 	jsonscan.NestedMembers(data, blockFields, v[:])
 	if len(f.Answer) == 0 {
 		f.Answer = jsonscan.Unquoted(v[0])
 	}
-	for i, value := range v {
+	for i, value := range v[:4] {
 		f.AddOutput(value, blockFields[i] == "thinking")
 	}
+	kind := string(jsonscan.StringBytes(v[4]))
+	return kind == "tool_use" || kind == "input_json_delta"
 }
 
 // setTokens records a usage. Its input_tokens do not include tokens read from the cache or written to it.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/workload"
@@ -19,7 +21,24 @@ var API = api.API{
 	Prompts:      []api.Prompt{{Form: workload.Messages, Field: "messages"}},
 	OtherPrompts: []string{"system"}, Rewrite: turns.Rewrite,
 	Options: "inferenceConfig", MaxFields: []string{"maxTokens"},
-	Framing: api.EventStream, Parse: parse, Count: count,
+	Framing: api.EventStream, Parse: parse, Count: count, Tools: tools,
+}
+
+// tools are Bedrock's: a block for each call, whose start has the name. Answers in one piece have a list of blocks.
+var tools = &api.Tools{
+	Names: "toolConfig.tools.#.toolSpec.name", NoArguments: true, Calls: func(value []byte, add func(api.CallPiece)) {
+		all := gjson.ParseBytes(value)
+		if !all.IsArray() {
+			add(api.CallPiece{
+				Index: api.IndexOf(all.Get("contentBlockIndex")), Name: all.Get("start.toolUse.name").String(),
+				Arguments: all.Get("delta.toolUse.input").String(),
+			})
+		}
+		all.Get("#.toolUse").ForEach(func(_, call gjson.Result) bool {
+			add(api.CallPiece{Index: -1, Name: call.Get("name").String(), Arguments: call.Get("input").Raw})
+			return true
+		})
+	},
 }
 
 var turns = &api.Turns{Assistant: "assistant", Parts: "content", SystemOpen: `,"system":[`, SystemClose: `]`}
@@ -50,9 +69,13 @@ func parse(e api.Event, f *api.Frame) error {
 	delta, start, reason, usage := v[0], v[1], v[2], v[3]
 	switch string(e.Name) {
 	case "contentBlockDelta":
-		addBlock(f, delta)
+		if addBlock(f, delta) {
+			f.Calls = e.Data
+		}
 	case "contentBlockStart":
-		addBlock(f, start)
+		if addBlock(f, start) {
+			f.Calls = e.Data
+		}
 	case "contentBlockStop":
 		f.EndPart()
 	case "messageStop":
@@ -82,8 +105,9 @@ func fail(f *api.Frame, e api.Event) {
 	f.Failed, f.Fault = true, strings.Trim(string(e.Name)+": "+message, ": ")
 }
 
-// addBlock records a block, its start or its delta: text, reasoning, a tool's name or its input.
-func addBlock(f *api.Frame, data []byte) {
+// addBlock records a block, its start or its delta: text, reasoning, a tool's name or its input. It reports whether the
+// block is a tool call, or a piece of its input.
+func addBlock(f *api.Frame, data []byte) (call bool) {
 	var v [3][]byte
 	var tool, reasoning [2][]byte
 	var text [1][]byte
@@ -100,6 +124,7 @@ func addBlock(f *api.Frame, data []byte) {
 	if len(f.Answer) == 0 {
 		f.Answer = jsonscan.Unquoted(v[0])
 	}
+	return len(v[2]) > 0
 }
 
 // addOutput records the blocks of an answer in one piece. Its first text counts as the answer.
@@ -107,7 +132,11 @@ func addOutput(f *api.Frame, data []byte) {
 	var message, content [1][]byte
 	jsonscan.NestedMembers(data, outputFields, message[:])
 	jsonscan.NestedMembers(message[0], messageFields, content[:])
-	jsonscan.Each(content[0], func(block []byte) { addBlock(f, block) })
+	jsonscan.Each(content[0], func(block []byte) {
+		if addBlock(f, block) {
+			f.Calls = content[0]
+		}
+	})
 }
 
 // setTokens records a usage. Its inputTokens do not include tokens read from the cache or written to it.

@@ -4,6 +4,8 @@ package gemini
 import (
 	"context"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/workload"
@@ -19,7 +21,21 @@ var API = api.API{
 	Prompts:      []api.Prompt{{Form: workload.Messages, Field: "contents"}},
 	OtherPrompts: []string{"systemInstruction"}, Rewrite: turns.Rewrite,
 	Options: "generationConfig", MaxFields: []string{"maxOutputTokens"},
-	Parse: parse, Describe: describe, Count: count,
+	Parse: parse, Describe: describe, Count: count, Tools: tools, Forms: []api.Form{
+		{Kind: api.FormSchema, Path: "generationConfig.responseJsonSchema"},
+		{Kind: api.FormJSON, Path: "generationConfig.responseMimeType"},
+	},
+}
+
+// tools are Google's: a part of an answer is a whole call.
+var tools = &api.Tools{
+	Names: "tools.#.functionDeclarations.#.name|@flatten", NoArguments: true,
+	Calls: func(value []byte, add func(api.CallPiece)) {
+		gjson.GetBytes(value, "#.functionCall").ForEach(func(_, call gjson.Result) bool {
+			add(api.CallPiece{Index: -1, Name: call.Get("name").String(), Arguments: call.Get("args").Raw})
+			return true
+		})
+	},
 }
 
 var turns = &api.Turns{Assistant: "model", Parts: "parts", SystemOpen: `,"systemInstruction":{"parts":[`,
@@ -68,11 +84,15 @@ func addCandidate(f *api.Frame, data []byte) {
 	number, _ := jsonscan.Count(v[2])
 	var parts [1][]byte
 	jsonscan.NestedMembers(v[0], contentFields, parts[:])
-	jsonscan.Each(parts[0], func(part []byte) { addPart(f, part, number == 0) })
+	jsonscan.Each(parts[0], func(part []byte) {
+		if addPart(f, part, number == 0) && number == 0 {
+			f.Calls = parts[0]
+		}
+	})
 }
 
-// addPart records text, a thought, a call of a function or code to execute.
-func addPart(f *api.Frame, data []byte, first bool) {
+// addPart records text, a thought, a call of a function or code to execute. It reports whether the part is a call.
+func addPart(f *api.Frame, data []byte, first bool) (call bool) {
 	var v [4][]byte
 	jsonscan.NestedMembers(data, partFields, v[:])
 	text, thought := v[0], string(v[1]) == "true"
@@ -82,6 +102,7 @@ func addPart(f *api.Frame, data []byte, first bool) {
 	if first && !thought && len(f.Answer) == 0 {
 		f.Answer = jsonscan.Unquoted(text)
 	}
+	return jsonscan.Filled(v[2])
 }
 
 // setTokens records a usage. Its counts of the answer and of thoughts exclude each other, and a count of 0 is left out.

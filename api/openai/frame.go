@@ -93,10 +93,10 @@ func (c *parser) choice(f *api.Frame) {
 		switch string(name) {
 		case "delta":
 			c.rejectRepeat(&seen, 1)
-			content.delta = c.delta(f)
+			content.delta = c.delta(f, &content.deltaCalls)
 		case "message":
 			c.rejectRepeat(&seen, 2)
-			content.message = c.delta(f)
+			content.message = c.delta(f, &content.messageCalls)
 		case "text":
 			c.rejectRepeat(&seen, 4)
 			content.text = c.Skip(3)
@@ -120,9 +120,9 @@ func (c *parser) choice(f *api.Frame) {
 	}
 }
 
-// choiceContent holds the places where a choice can have its content, as JSON values. A valid choice has only one of
-// them.
-type choiceContent struct{ delta, message, text []byte }
+// choiceContent holds the places where a choice can have its content and its tool calls, as JSON values. A valid choice
+// has only one of them for each.
+type choiceContent struct{ delta, message, text, deltaCalls, messageCalls []byte }
 
 // setAnswer records the content of the first choice. If several choices have index 0, the first one with content
 // counts.
@@ -132,10 +132,15 @@ func setAnswer(f *api.Frame, s choiceContent) {
 			f.Answer = jsonscan.Unquoted(content)
 		}
 	}
+	for _, calls := range [...][]byte{s.deltaCalls, s.messageCalls} {
+		if len(f.Calls) == 0 && len(calls) > 0 {
+			f.Calls = calls
+		}
+	}
 }
 
-// delta parses a delta, or a whole message, and returns its content.
-func (c *parser) delta(f *api.Frame) (content []byte) {
+// delta parses a delta, or a whole message, and returns its content. It sets calls to its tool calls, if it has some.
+func (c *parser) delta(f *api.Frame, calls *[]byte) (content []byte) {
 	if c.Peek() != '{' {
 		c.Skip(3)
 		return nil
@@ -151,8 +156,11 @@ func (c *parser) delta(f *api.Frame) (content []byte) {
 		if bit := tokenField(name); bit != 0 {
 			c.rejectRepeat(&seen, bit)
 			setDeltaField(f, bit, value)
-			if bit == contentBit {
+			switch {
+			case bit == contentBit:
 				content = value
+			case bit == callsBit && jsonscan.Filled(value):
+				*calls = value
 			}
 		}
 	}
@@ -171,6 +179,7 @@ func setDeltaField(f *api.Frame, bit uint, value []byte) {
 const (
 	contentBit    = 1
 	reasoningBits = 2 | 4
+	callsBit      = 8
 	roleBit       = 64
 )
 
@@ -184,7 +193,7 @@ func tokenField(name []byte) uint {
 	case "reasoning":
 		return 4
 	case "tool_calls":
-		return 8
+		return callsBit
 	case "function_call":
 		return 16
 	case "refusal":
@@ -312,12 +321,21 @@ func decodeChoices(data json.RawMessage, f *api.Frame) {
 		}
 		if number, given := jsonscan.DecodeCount(choice["index"]); !given || number == 0 {
 			delta, message := jsonscan.Object(choice["delta"]), jsonscan.Object(choice["message"])
-			setAnswer(f, choiceContent{delta["content"], message["content"], choice["text"]})
+			setAnswer(f, choiceContent{delta["content"], message["content"], choice["text"],
+				filled(delta["tool_calls"]), filled(message["tool_calls"])})
 		}
 		if reason := jsonscan.Text(choice["finish_reason"]); reason != "" {
 			f.Finish = []byte(reason)
 		}
 	}
+}
+
+// filled returns a value, or nil if it is empty.
+func filled(value json.RawMessage) []byte {
+	if !jsonscan.Filled(value) {
+		return nil
+	}
+	return value
 }
 
 func decodeUsage(data json.RawMessage, f *api.Frame) {

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -54,6 +55,9 @@ func oracle(data []byte) (f api.Frame, valid bool) {
 		if len(f.Answer) == 0 {
 			f.Answer = []byte(answerOracle(choice))
 		}
+		if len(f.Calls) == 0 {
+			f.Calls = callsOracle(choice)
+		}
 		if reason, _ := choice["finish_reason"].(string); reason != "" {
 			f.Finish = []byte(reason)
 		}
@@ -75,6 +79,25 @@ func answerOracle(choice map[string]any) string {
 		}
 	}
 	return ""
+}
+
+// callsOracle returns the tool calls of a choice, encoded again, if it is the first choice.
+func callsOracle(choice map[string]any) []byte {
+	index, _ := choice["index"].(json.Number)
+	if n, ok := jsonscan.DecodeCount([]byte(index)); ok && n != 0 {
+		return nil
+	}
+	for _, part := range []string{"delta", "message"} {
+		message, _ := choice[part].(map[string]any)
+		if calls := message["tool_calls"]; holdsSomething(calls) {
+			encoded, err := json.Marshal(calls)
+			if err != nil {
+				panic(err) // it was decoded
+			}
+			return encoded
+		}
+	}
+	return nil
 }
 
 func holdsSomething(v any) bool {
@@ -117,6 +140,24 @@ func checkFrame(t *testing.T, data []byte) {
 		t.Fatalf("%q: cached %d (%v), want %d (%v)", data, got.Cached, got.HasCached, want.Cached, want.HasCached)
 	}
 	checkAnswer(t, got.Answer, string(want.Answer))
+	checkCalls(t, got.Calls, want.Calls)
+}
+
+// checkCalls compares two JSON values, or nothing with nothing.
+func checkCalls(t *testing.T, got, want []byte) {
+	t.Helper()
+	if len(got) == 0 && len(want) == 0 {
+		return
+	}
+	d := json.NewDecoder(bytes.NewReader(got))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		t.Fatalf("calls %q: %v", got, err)
+	}
+	if again, err := json.Marshal(value); err != nil || !bytes.Equal(again, want) {
+		t.Fatalf("calls %s, want %s: %v", again, want, err)
+	}
 }
 
 // checkAnswer checks the text between the quotes of a JSON string.
@@ -144,6 +185,8 @@ var frames = []struct {
 	{"reasoning_content", `{"choices":[{"delta":{"content":null,"reasoning_content":"hm"}}]}`, true, true},
 	{"reasoning", `{"choices":[{"delta":{"reasoning":"hm","content":""}}]}`, true, true},
 	{"tool call", `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a"}}]}}]}`, true, true},
+	{"tool calls in both", `{"choices":[{"message":{"tool_calls":[{"id":"b"}]},"delta":{"tool_calls":[{"id":"a"}]}}]}`, true, true},
+	{"tool call of another choice", `{"choices":[{"index":1,"delta":{"tool_calls":[{"id":"a"}]}},{"delta":{"tool_calls":[7]}}]}`, true, true},
 	{"no tool calls", `{"choices":[{"delta":{"tool_calls":[ ]}}]}`, false, true},
 	{"completions", `{"choices":[{"text":"x","index":0}]}`, true, true},
 	{"empty completions", `{"choices":[{"text":"","finish_reason":"length"}]}`, false, true},

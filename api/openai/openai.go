@@ -14,7 +14,7 @@ var Chat = api.API{
 	Name: "chat", Path: "/v1/chat/completions", Model: "model",
 	Prompts: []api.Prompt{{Form: workload.Messages, Field: "messages"}}, Defaults: usageInStream,
 	MaxFields: []string{"max_tokens", "max_completion_tokens"}, IgnoreEOS: "ignore_eos",
-	MinFields: []string{"min_tokens"}, ExactServers: engines, Trials: true, Parse: parse,
+	MinFields: []string{"min_tokens"}, ExactServers: engines, Trials: true, Parse: parse, Tools: tools, Forms: forms,
 }
 
 // Completions is POST /v1/completions.
@@ -23,7 +23,7 @@ var Completions = api.API{
 	Prompts:   []api.Prompt{{Form: workload.TokenIDs, Field: "prompt"}, {Form: workload.Text, Field: "prompt"}},
 	Defaults:  usageInStream,
 	MaxFields: []string{"max_tokens", "max_completion_tokens"}, IgnoreEOS: "ignore_eos",
-	MinFields: []string{"min_tokens"}, ExactServers: engines, Trials: true, Parse: parse,
+	MinFields: []string{"min_tokens"}, ExactServers: engines, Trials: true, Parse: parse, Forms: forms,
 }
 
 // engines are the serving engines that accept ignore_eos and min_tokens in chat and completions.

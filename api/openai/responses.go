@@ -14,7 +14,7 @@ var Responses = api.API{
 	Prompts:   []api.Prompt{{Form: workload.Messages, Field: "input"}},
 	Defaults:  map[string]any{"stream": true, "store": false},
 	MaxFields: []string{"max_output_tokens"}, IgnoreEOS: "ignore_eos", ExactServers: []string{"vllm"}, Trials: true,
-	Parse: parseResponses,
+	Parse: parseResponses, Tools: responsesTools, Forms: responsesForms,
 }
 
 // Members of an event, of a response, of its usage and of an output item.
@@ -25,7 +25,7 @@ var (
 	responsesDetails  = []string{"cached_tokens"}
 	responsesThought  = []string{"reasoning_tokens"}
 	responsesReason   = []string{"reason"}
-	responsesToolName = []string{"name"}
+	responsesToolName = []string{"type", "name"}
 )
 
 func parseResponses(e api.Event, f *api.Frame) error {
@@ -40,9 +40,15 @@ func parseResponses(e api.Event, f *api.Frame) error {
 		f.Chunk, f.Answer = true, jsonscan.Unquoted(delta)
 		f.AddOutput(delta, false)
 	case "response.output_item.added":
-		var name [1][]byte
-		jsonscan.NestedMembers(item, responsesToolName, name[:])
-		f.AddOutput(name[0], false)
+		var v [2][]byte
+		jsonscan.NestedMembers(item, responsesToolName, v[:])
+		f.AddOutput(v[1], false)
+		if string(jsonscan.StringBytes(v[0])) == "function_call" {
+			f.Calls = e.Data
+		}
+	case "response.function_call_arguments.delta":
+		f.AddOutput(delta, false)
+		f.Calls = e.Data
 	case "response.completed", "response.incomplete", "response.failed":
 		f.End = true
 		f.EndPart()
@@ -68,6 +74,7 @@ func otherEvent(f *api.Frame, kind, data, delta, fault []byte, whole bool) {
 		var v [5][]byte
 		jsonscan.NestedMembers(data, responsesAnswer, v[:])
 		addOutputs(f, v[4])
+		f.Calls = v[4]
 	case jsonscan.Filled(fault):
 		f.Fail(nil, fault)
 	case bytes.HasSuffix(kind, []byte(".delta")):

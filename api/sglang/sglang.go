@@ -18,7 +18,9 @@ var API = api.API{
 	Prompts:      []api.Prompt{{Form: workload.TokenIDs, Field: "input_ids"}, {Form: workload.Text, Field: "text"}},
 	OtherPrompts: []string{"input_embeds"}, Defaults: map[string]any{"stream": true}, Options: "sampling_params",
 	MaxFields: []string{"max_new_tokens"}, IgnoreEOS: "ignore_eos", MinFields: []string{"min_new_tokens"},
-	AlwaysExact: true, Parse: parse,
+	AlwaysExact: true, Parse: parse, Forms: []api.Form{
+		{Kind: api.FormSchema, Path: "sampling_params.json_schema"}, {Kind: api.FormRegex, Path: "sampling_params.regex"},
+	},
 }
 
 // Members of a frame, of its meta_info, and of its finish reason.

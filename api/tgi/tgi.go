@@ -17,7 +17,7 @@ var API = api.API{
 	Defaults: map[string]any{"parameters": map[string]any{"details": true}}, Options: "parameters",
 	Reserved:  map[string]string{"details": "Spate asks for the usage by it"},
 	MaxFields: []string{"max_new_tokens"}, IgnoreEOS: "ignore_eos_token",
-	Parse: parse, Describe: describe, Count: count,
+	Parse: parse, Describe: describe, Count: count, Forms: []api.Form{{Kind: api.FormSchema, Path: "parameters.grammar.value"}},
 }
 
 // Members of a frame, of its token, and of the details.

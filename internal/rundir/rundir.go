@@ -66,6 +66,9 @@ type Row struct {
 	OSLAsked     uint64  `json:"osl_asked"`
 	CachedTokens *uint64 `json:"cached_tokens"`
 	SharedTokens uint64  `json:"shared_tokens"`
+	ToolCalls    *uint64 `json:"tool_calls"`
+	ValidCalls   *uint64 `json:"valid_tool_calls"`
+	ValidAnswer  *bool   `json:"valid_answer"`
 }
 
 // Completed reports whether the request completed.

@@ -51,6 +51,9 @@ var columns = []struct{ name, meaning string }{
 	{"turn", "Turn of the session, from 0"},
 	{"cached_tokens", "Prompt tokens that the server took from its prefix cache; null: not reported"},
 	{"shared_tokens", "Prompt tokens that an earlier request began with too, by the workload's own account"},
+	{"tool_calls", "Tool calls in the answer; null: no tools were defined, and there are none"},
+	{"valid_tool_calls", "Those that name a tool of the request and have a JSON object as arguments; null with `tool_calls`"},
+	{"valid_answer", "The answer has the form that the request demanded; null: none that can be checked"},
 }
 
 // rowUnits describes the units of the numbers in a row.

@@ -71,6 +71,9 @@ type Row struct {
 	TCPNs           *int64  `json:"tcp_ns" parquet:"tcp_ns,optional"`
 	TLSNs           *int64  `json:"tls_ns" parquet:"tls_ns,optional"`
 	HeldNs          *int64  `json:"held_ns" parquet:"held_ns,optional"`
+	ToolCalls       *uint64 `json:"tool_calls" parquet:"tool_calls,optional"`
+	ValidToolCalls  *uint64 `json:"valid_tool_calls" parquet:"valid_tool_calls,optional"`
+	ValidAnswer     *bool   `json:"valid_answer" parquet:"valid_answer,optional"`
 }
 
 // Writer returns a function that writes the rows of a run in the format in which the run keeps them. It returns nil if
@@ -201,6 +204,9 @@ func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) Row {
 		DNSNs:           r.DnsNs,
 		TCPNs:           r.TcpNs,
 		TLSNs:           r.TlsNs,
+		ToolCalls:       r.ToolCalls,
+		ValidToolCalls:  r.ValidToolCalls,
+		ValidAnswer:     r.ValidAnswer,
 	}
 	if class := r.GetErrorClass(); class != spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED {
 		row.ErrorClass = unlessZero(measure.ErrorName(class, r.GetHttpStatus()))

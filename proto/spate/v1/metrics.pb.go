@@ -1264,8 +1264,20 @@ type Counters struct {
 	StreamedAnswers uint64 `protobuf:"varint,36,opt,name=streamed_answers,json=streamedAnswers,proto3" json:"streamed_answers,omitempty"`
 	// Completed requests whose output tokens are not known. These are answers in one piece without usage.
 	UncountedOutputs uint64 `protobuf:"varint,37,opt,name=uncounted_outputs,json=uncountedOutputs,proto3" json:"uncounted_outputs,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Completed requests that defined tools.
+	WithTools uint64 `protobuf:"varint,38,opt,name=with_tools,json=withTools,proto3" json:"with_tools,omitempty"`
+	// Completed requests whose answer has a tool call.
+	WithToolCalls uint64 `protobuf:"varint,39,opt,name=with_tool_calls,json=withToolCalls,proto3" json:"with_tool_calls,omitempty"`
+	// Tool calls in the answers of completed requests.
+	ToolCalls uint64 `protobuf:"varint,40,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	// Those of `tool_calls` that name a tool of their request and have a JSON object as arguments.
+	ValidToolCalls uint64 `protobuf:"varint,41,opt,name=valid_tool_calls,json=validToolCalls,proto3" json:"valid_tool_calls,omitempty"`
+	// Completed requests that demanded a form of the answer which can be checked, and got no tool call.
+	CheckedAnswers uint64 `protobuf:"varint,42,opt,name=checked_answers,json=checkedAnswers,proto3" json:"checked_answers,omitempty"`
+	// Those of `checked_answers` whose answer has the form.
+	ValidAnswers  uint64 `protobuf:"varint,43,opt,name=valid_answers,json=validAnswers,proto3" json:"valid_answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Counters) Reset() {
@@ -1553,6 +1565,48 @@ func (x *Counters) GetStreamedAnswers() uint64 {
 func (x *Counters) GetUncountedOutputs() uint64 {
 	if x != nil {
 		return x.UncountedOutputs
+	}
+	return 0
+}
+
+func (x *Counters) GetWithTools() uint64 {
+	if x != nil {
+		return x.WithTools
+	}
+	return 0
+}
+
+func (x *Counters) GetWithToolCalls() uint64 {
+	if x != nil {
+		return x.WithToolCalls
+	}
+	return 0
+}
+
+func (x *Counters) GetToolCalls() uint64 {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return 0
+}
+
+func (x *Counters) GetValidToolCalls() uint64 {
+	if x != nil {
+		return x.ValidToolCalls
+	}
+	return 0
+}
+
+func (x *Counters) GetCheckedAnswers() uint64 {
+	if x != nil {
+		return x.CheckedAnswers
+	}
+	return 0
+}
+
+func (x *Counters) GetValidAnswers() uint64 {
+	if x != nil {
+		return x.ValidAnswers
 	}
 	return 0
 }
@@ -2089,7 +2143,13 @@ type RequestRecord struct {
 	// Bytes of output text, as encoded in JSON.
 	TextBytes uint64 `protobuf:"varint,37,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"`
 	// Time for which max_in_flight held the request back. Unset: it did not.
-	HeldNs        *int64 `protobuf:"varint,38,opt,name=held_ns,json=heldNs,proto3,oneof" json:"held_ns,omitempty"`
+	HeldNs *int64 `protobuf:"varint,38,opt,name=held_ns,json=heldNs,proto3,oneof" json:"held_ns,omitempty"`
+	// Tool calls in the answer. Unset: the request defined no tools and the answer has none.
+	ToolCalls *uint64 `protobuf:"varint,39,opt,name=tool_calls,json=toolCalls,proto3,oneof" json:"tool_calls,omitempty"`
+	// Those of tool_calls that name a tool of the request and have a JSON object as arguments. Set with tool_calls.
+	ValidToolCalls *uint64 `protobuf:"varint,40,opt,name=valid_tool_calls,json=validToolCalls,proto3,oneof" json:"valid_tool_calls,omitempty"`
+	// The answer has the form that the request demanded. Unset: it demanded none that can be checked.
+	ValidAnswer   *bool `protobuf:"varint,41,opt,name=valid_answer,json=validAnswer,proto3,oneof" json:"valid_answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2390,6 +2450,27 @@ func (x *RequestRecord) GetHeldNs() int64 {
 	return 0
 }
 
+func (x *RequestRecord) GetToolCalls() uint64 {
+	if x != nil && x.ToolCalls != nil {
+		return *x.ToolCalls
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetValidToolCalls() uint64 {
+	if x != nil && x.ValidToolCalls != nil {
+		return *x.ValidToolCalls
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetValidAnswer() bool {
+	if x != nil && x.ValidAnswer != nil {
+		return *x.ValidAnswer
+	}
+	return false
+}
+
 var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
@@ -2461,8 +2542,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
-	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\xb7\n" +
-	"\n" +
+	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\x95\f\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2506,7 +2586,15 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"headTokens\x12(\n" +
 	"\x10with_head_tokens\x18# \x01(\x04R\x0ewithHeadTokens\x12)\n" +
 	"\x10streamed_answers\x18$ \x01(\x04R\x0fstreamedAnswers\x12+\n" +
-	"\x11uncounted_outputs\x18% \x01(\x04R\x10uncountedOutputs\"\xd8\x01\n" +
+	"\x11uncounted_outputs\x18% \x01(\x04R\x10uncountedOutputs\x12\x1d\n" +
+	"\n" +
+	"with_tools\x18& \x01(\x04R\twithTools\x12&\n" +
+	"\x0fwith_tool_calls\x18' \x01(\x04R\rwithToolCalls\x12\x1d\n" +
+	"\n" +
+	"tool_calls\x18( \x01(\x04R\ttoolCalls\x12(\n" +
+	"\x10valid_tool_calls\x18) \x01(\x04R\x0evalidToolCalls\x12'\n" +
+	"\x0fchecked_answers\x18* \x01(\x04R\x0echeckedAnswers\x12#\n" +
+	"\rvalid_answers\x18+ \x01(\x04R\fvalidAnswers\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +
@@ -2551,7 +2639,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0f_unsent_from_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\x99\f\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xc9\r\n" +
 	"\rRequestRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x1e\n" +
@@ -2598,7 +2686,11 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x10reasoning_tokens\x18$ \x01(\x04H\x0fR\x0freasoningTokens\x88\x01\x01\x12\x1d\n" +
 	"\n" +
 	"text_bytes\x18% \x01(\x04R\ttextBytes\x12\x1c\n" +
-	"\aheld_ns\x18& \x01(\x03H\x10R\x06heldNs\x88\x01\x01B\n" +
+	"\aheld_ns\x18& \x01(\x03H\x10R\x06heldNs\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"tool_calls\x18' \x01(\x04H\x11R\ttoolCalls\x88\x01\x01\x12-\n" +
+	"\x10valid_tool_calls\x18( \x01(\x04H\x12R\x0evalidToolCalls\x88\x01\x01\x12&\n" +
+	"\fvalid_answer\x18) \x01(\bH\x13R\vvalidAnswer\x88\x01\x01B\n" +
 	"\n" +
 	"\b_sent_nsB\x10\n" +
 	"\x0e_first_byte_nsB\x11\n" +
@@ -2617,7 +2709,10 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x10_first_answer_nsB\x13\n" +
 	"\x11_reasoning_tokensB\n" +
 	"\n" +
-	"\b_held_ns*\xdc\x05\n" +
+	"\b_held_nsB\r\n" +
+	"\v_tool_callsB\x13\n" +
+	"\x11_valid_tool_callsB\x0f\n" +
+	"\r_valid_answer*\xdc\x05\n" +
 	"\x06Metric\x12\x16\n" +
 	"\x12METRIC_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vMETRIC_TTFT\x10\x01\x12\x19\n" +
