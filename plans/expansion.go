@@ -85,7 +85,8 @@ func (e *expansion) stages() []*spatev1.Stage {
 	for t, target := range targets {
 		for w, workload := range workloads {
 			for i, point := range points {
-				if !loadpoint.IsFor(point.of, workload.GetName()) {
+				if !loadpoint.IsFor(point.of, workload.GetName()) ||
+					!loadpoint.IsForTarget(point.of, target.GetName()) {
 					continue
 				}
 				stages = append(stages, &spatev1.Stage{

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -79,10 +80,7 @@ func (c Changes) apply(d *document.Document) error {
 		}
 	}
 	if len(c.Only) > 0 {
-		if err := d.Keep("targets", c.Only); err != nil {
-			return err
-		}
-		if err := d.Drop("thresholds", "target", c.Only); err != nil {
+		if err := c.keepTargets(d); err != nil {
 			return err
 		}
 	}
@@ -100,6 +98,21 @@ func (c Changes) apply(d *document.Document) error {
 		return nil
 	}
 	return d.Assign(c.with, defaultName)
+}
+
+// keepTargets leaves out all targets but Only, and what is for others: thresholds, loads, and workloads of these loads.
+func (c Changes) keepTargets(d *document.Document) error {
+	if err := d.Keep("targets", c.Only); err != nil {
+		return err
+	}
+	if err := errors.Join(d.Drop("thresholds", "target", c.Only), d.Drop("loads", "targets", c.Only)); err != nil {
+		return err
+	}
+	workloads, err := d.DropUnused("workloads", "loads", defaultName)
+	if err != nil {
+		return err
+	}
+	return d.Drop("thresholds", "workload", workloads)
 }
 
 // defaultName returns the default name of a workload, or "" for items of other lists.

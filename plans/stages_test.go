@@ -2,6 +2,7 @@ package plans
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,5 +250,40 @@ loads:
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestLoadsOfSomeTargets: a load that names targets makes stages only of those. If targets are left out, loads that are
+// for none of the others go, with the workloads that only they used and the thresholds of these.
+func TestLoadsOfSomeTargets(t *testing.T) {
+	const text = `
+name: some
+targets: [{name: chat, simulator: {}}, {name: texts, simulator: {}, api: embeddings}]
+workloads:
+  - {name: talk, sessions: {turns: 2, isl: 1, osl: 1, play: {}}}
+  - {name: single, random: {isl: 1, osl: 1}}
+loads:
+  - {rate: [1], sessions: 1, workloads: talk, targets: chat}
+  - {rate: [2], requests: 1, workloads: [single], targets: [texts, chat]}
+  - {rate: [3], requests: 1, workloads: [single]}
+  - {rate: [4], requests: 1, workloads: [single], targets: [texts]}
+thresholds: [{that: requests.failed = 0, workload: talk}]
+`
+	stages := func(p *Plan) (got []string) {
+		for _, s := range p.Outline() {
+			got = append(got, fmt.Sprintf("%s %s %g", s.GetTarget().GetName(), s.GetWorkload().GetName(), s.GetLoad().GetRate()))
+		}
+		return got
+	}
+	chat := []string{"chat talk 1", "chat single 2", "chat single 3"}
+	texts := []string{"texts single 2", "texts single 3", "texts single 4"}
+	if diff := cmp.Diff(slices.Concat(chat, texts), stages(load(t, text))); diff != "" {
+		t.Error(diff)
+	}
+	for name, want := range map[string][]string{"chat": chat, "texts": texts} {
+		only := changed(t, text, Changes{Only: []string{name}})
+		if diff := cmp.Diff(want, stages(load(t, string(only.Source())))); diff != "" {
+			t.Errorf("only %s:\n%s", name, diff)
+		}
 	}
 }

@@ -54,8 +54,8 @@ func (d *Document) Keep(field string, wanted []string) error {
 	return nil
 }
 
-// Drop removes those items of a list of the document's top node whose field has a value that is not among values. Items
-// without the field remain.
+// Drop removes those items of a list of the document's top node whose field has only values that are not among values.
+// Of a field that is a list, these values are removed. Items without the field remain.
 func (d *Document) Drop(list, field string, values []string) error {
 	if err := d.editable(); err != nil {
 		return err
@@ -64,14 +64,48 @@ func (d *Document) Drop(list, field string, values []string) error {
 	if items == nil || items.Kind != yaml.SequenceNode {
 		return nil
 	}
+	other := func(value *yaml.Node) bool { return !slices.Contains(values, value.Value) }
 	items.Content = slices.DeleteFunc(items.Content, func(item *yaml.Node) bool {
 		value := entry(item, field)
-		return value != nil && !slices.Contains(values, value.Value)
+		if value == nil || value.Kind != yaml.SequenceNode || len(value.Content) == 0 {
+			return value != nil && value.Kind == yaml.ScalarNode && other(value)
+		}
+		value.Content = slices.DeleteFunc(value.Content, other)
+		return len(value.Content) == 0
 	})
 	if len(items.Content) == 0 {
 		remove(d.tree.Content[0], list)
 	}
 	return nil
+}
+
+// DropUnused removes those items of a list of the document's top node that no user names. Users are the items of
+// another list. They name items in a field that is named as the list; users without the field name all. It returns the
+// names of the items that remain.
+func (d *Document) DropUnused(list, users string, nameOf NameOf) ([]string, error) {
+	if err := d.editable(); err != nil {
+		return nil, err
+	}
+	items, using := entry(d.tree.Content[0], list), entry(d.tree.Content[0], users)
+	if items == nil || items.Kind != yaml.SequenceNode || using == nil {
+		return nil, nil
+	}
+	uses := func(name string) bool {
+		return slices.ContainsFunc(using.Content, func(user *yaml.Node) bool {
+			field := entry(user, list)
+			return field == nil || field.Value == name ||
+				slices.ContainsFunc(field.Content, func(n *yaml.Node) bool { return n.Value == name })
+		})
+	}
+	var kept []*yaml.Node
+	var names []string
+	for i, name := range (assigner{nameOf}).names(items, d.desc.Fields().ByTextName(list)) {
+		if uses(name) {
+			kept, names = append(kept, items.Content[i]), append(names, name)
+		}
+	}
+	items.Content = kept
+	return names, nil
 }
 
 // Append adds an item with one field for each of texts to a list of the document's top node. The list is made if there

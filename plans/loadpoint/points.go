@@ -18,6 +18,11 @@ func IsFor(l *spatev1.Load, workload string) bool {
 	return len(l.GetWorkloads()) == 0 || slices.Contains(l.GetWorkloads(), workload)
 }
 
+// IsForTarget reports whether a load is for a target.
+func IsForTarget(l *spatev1.Load, target string) bool {
+	return len(l.GetTargets()) == 0 || slices.Contains(l.GetTargets(), target)
+}
+
 // Of returns the load points of a load, in the order of its values. The repeats of a value follow it.
 func Of(l *spatev1.Load) []*spatev1.LoadPoint {
 	var points []*spatev1.LoadPoint

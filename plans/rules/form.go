@@ -13,7 +13,7 @@ import (
 func (c *checker) outputs(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {
 		for j, w := range p.GetWorkloads() {
-			if defaults.API(t).NoOutput && content.PlaysSessions(w) {
+			if defaults.API(t).NoOutput && content.PlaysSessions(w) && meet(p, t, w) {
 				c.wrong(fmt.Sprintf("workloads[%d]", j), fmt.Sprintf("does not work with the target %q (targets[%d]): "+
 					"api: %s has no answers that a conversation could continue", t.GetName(), i, t.GetApi()))
 			}
@@ -30,7 +30,7 @@ func (c *checker) forms(p *spatev1.Plan) {
 			continue
 		}
 		for j, w := range p.GetWorkloads() {
-			if why := textAlone(w); why != "" {
+			if why := textAlone(w); why != "" && meet(p, t, w) {
 				c.wrong(fmt.Sprintf("workloads[%d]", j),
 					fmt.Sprintf("does not work with the target %q (targets[%d]), whose prompts are token ids: %s",
 						t.GetName(), i, why))
@@ -43,7 +43,7 @@ func (c *checker) forms(p *spatev1.Plan) {
 func (c *checker) imageForms(p *spatev1.Plan, target string, t *spatev1.Target) {
 	if name := defaults.API(t).Name; name != openai.Chat.Name {
 		for j, w := range p.GetWorkloads() {
-			if w.GetRandom().GetImages() != nil {
+			if w.GetRandom().GetImages() != nil && meet(p, t, w) {
 				c.wrong(fmt.Sprintf("workloads[%d].random.images", j),
 					fmt.Sprintf("does not work with the target %s of api: %s: only chat takes them", target, name))
 			}

@@ -31,12 +31,12 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 		}
 		c.workload(path, w)
 	}
-	points := make(map[string]string)
+	points := make(map[string][]place)
 	for i, l := range p.GetLoads() {
 		path := fmt.Sprintf("loads[%d]", i)
-		own := c.ownWorkloads(path, l, p.GetWorkloads())
+		c.ownNames(path, l, p)
 		c.load(path, l)
-		c.distinct(points, path, l, own)
+		c.distinct(points, path, l, p)
 		c.cells(path, l, p.GetWorkloads())
 	}
 	c.unused(p)
@@ -99,36 +99,52 @@ func (c *checker) cells(path string, l *spatev1.Load, workloads []*spatev1.Workl
 	}
 }
 
-// ownWorkloads returns the workloads that a load is for. It reports names that the plan does not have.
-func (c *checker) ownWorkloads(path string, l *spatev1.Load, workloads []*spatev1.Workload) []*spatev1.Workload {
-	var own []*spatev1.Workload
-	var names []string
-	for _, w := range workloads {
-		names = append(names, content.Name(w))
-		if loadpoint.IsFor(l, content.Name(w)) {
-			own = append(own, w)
-		}
+// ownNames reports the targets and workloads of a load that the plan does not have.
+func (c *checker) ownNames(path string, l *spatev1.Load, p *spatev1.Plan) {
+	targets, workloads := names(p)
+	for i, name := range l.GetTargets() {
+		c.named(fmt.Sprintf("%s.targets[%d]", path, i), "target", name, targets)
 	}
 	for i, name := range l.GetWorkloads() {
-		if !slices.Contains(names, name) {
-			c.wrong(fmt.Sprintf("%s.workloads[%d]", path, i), fmt.Sprintf("there is no workload %q; the plan has %s",
-				name, nameList(names)))
-		}
+		c.named(fmt.Sprintf("%s.workloads[%d]", path, i), "workload", name, workloads)
 	}
-	return own
 }
 
-// unused reports the workloads that no load is for.
+// names returns the names of a plan's targets and workloads.
+func names(p *spatev1.Plan) (targets, workloads []string) {
+	for _, t := range p.GetTargets() {
+		targets = append(targets, t.GetName())
+	}
+	for _, w := range p.GetWorkloads() {
+		workloads = append(workloads, content.Name(w))
+	}
+	return targets, workloads
+}
+
+// unused reports the targets and workloads that no load is for.
 func (c *checker) unused(p *spatev1.Plan) {
-	for i, w := range p.GetWorkloads() {
-		used := slices.ContainsFunc(p.GetLoads(),
-			func(l *spatev1.Load) bool { return loadpoint.IsFor(l, content.Name(w)) })
-		if !used && len(p.GetLoads()) > 0 {
-			c.wrong(fmt.Sprintf("workloads[%d]", i),
-				fmt.Sprintf("no load runs the workload %q: add it to a load's workloads, or remove it",
-					content.Name(w)))
+	if len(p.GetLoads()) == 0 {
+		return
+	}
+	const message = "no load runs the %[1]s %[2]q: add it to a load's %[1]ss, or remove it"
+	targets, workloads := names(p)
+	for i, name := range targets {
+		if !slices.ContainsFunc(p.GetLoads(), func(l *spatev1.Load) bool { return loadpoint.IsForTarget(l, name) }) {
+			c.wrong(fmt.Sprintf("targets[%d]", i), fmt.Sprintf(message, "target", name))
 		}
 	}
+	for i, name := range workloads {
+		if !slices.ContainsFunc(p.GetLoads(), func(l *spatev1.Load) bool { return loadpoint.IsFor(l, name) }) {
+			c.wrong(fmt.Sprintf("workloads[%d]", i), fmt.Sprintf(message, "workload", name))
+		}
+	}
+}
+
+// meet reports whether a load runs a target with a workload.
+func meet(p *spatev1.Plan, t *spatev1.Target, w *spatev1.Workload) bool {
+	return slices.ContainsFunc(p.GetLoads(), func(l *spatev1.Load) bool {
+		return loadpoint.IsForTarget(l, t.GetName()) && loadpoint.IsFor(l, content.Name(w))
+	})
 }
 
 func nameList(names []string) string {
@@ -161,14 +177,24 @@ func (c *checker) unfit(
 	}
 }
 
-// distinct refuses a load point that another load already has. Its stages would send the same requests again, and a
-// server's prefix cache would answer those sooner.
-func (c *checker) distinct(seen map[string]string, path string, l *spatev1.Load, workloads []*spatev1.Workload) {
+// place is a load point of a load.
+type place struct {
+	at      string
+	targets []string
+}
+
+// distinct refuses a load point that another load already has for one of its targets and workloads. Its stages would
+// send the same requests again, and a server's prefix cache would answer those sooner.
+func (c *checker) distinct(seen map[string][]place, path string, l *spatev1.Load, p *spatev1.Plan) {
 	given := c.Given(path, LoadKinds...)
 	if len(given) != 1 {
 		return // Reported elsewhere; the values are not one load.
 	}
-	own := make(map[string]string)
+	targets, workloads := own(l, p)
+	shared := func(other place) bool {
+		return slices.ContainsFunc(other.targets, func(t string) bool { return slices.Contains(targets, t) })
+	}
+	found := make(map[string]string)
 	for i, point := range loadpoint.WithoutRepeats(l) {
 		key, at := loadpoint.Key(point), path+"."+given[0]
 		message := "is the same load point as %s: remove one, or give them different ends"
@@ -178,32 +204,34 @@ func (c *checker) distinct(seen map[string]string, path string, l *spatev1.Load,
 			message = loadpoint.Words(point) + " " + message
 		}
 		for _, w := range workloads {
-			cell := content.Name(w) + "\n" + key
-			if first := seen[cell]; first != "" {
-				c.wrong(at, fmt.Sprintf(message, first))
+			cell := w + "\n" + key
+			if first := slices.IndexFunc(seen[cell], shared); first >= 0 {
+				c.wrong(at, fmt.Sprintf(message, seen[cell][first].at))
 				break
 			}
-			own[cell] = at
+			found[cell] = at
 		}
 	}
-	for key, at := range own {
-		if seen[key] == "" {
-			seen[key] = at
-		}
+	for cell, at := range found {
+		seen[cell] = append(seen[cell], place{at, targets})
 	}
 }
 
+// own returns the names of the targets and workloads that a load is for.
+func own(l *spatev1.Load, p *spatev1.Plan) (targets, workloads []string) {
+	targets, workloads = names(p)
+	targets = slices.DeleteFunc(targets, func(name string) bool { return !loadpoint.IsForTarget(l, name) })
+	return targets, slices.DeleteFunc(workloads, func(name string) bool { return !loadpoint.IsFor(l, name) })
+}
+
 func (c *checker) size(p *spatev1.Plan, most int) {
-	cells := 0
+	stages := 0
 	for _, l := range p.GetLoads() {
-		for _, w := range p.GetWorkloads() {
-			if loadpoint.IsFor(l, content.Name(w)) {
-				cells += loadpoint.MostStages(l)
-			}
-		}
+		targets, workloads := own(l, p)
+		stages += len(targets) * len(workloads) * loadpoint.MostStages(l)
 	}
-	if n := len(p.GetTargets()) * cells; n > most {
-		c.wrong("loads", fmt.Sprintf("%d targets x %d pairs of a workload and a load point are %d stages, more than the limit of %d: split the plan",
-			len(p.GetTargets()), cells, n, most))
+	if stages > most {
+		c.wrong("loads", fmt.Sprintf(
+			"the targets with their workloads and loads are %d stages, more than the limit of %d: split the plan", stages, most))
 	}
 }

@@ -8,18 +8,11 @@ import (
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/thresholds"
-	"github.com/spate-load/spate/workload/content"
 )
 
 // thresholds checks the conditions, and the names of what they are for.
 func (c *checker) thresholds(p *spatev1.Plan) {
-	var targets, workloads []string
-	for _, t := range p.GetTargets() {
-		targets = append(targets, t.GetName())
-	}
-	for _, w := range p.GetWorkloads() {
-		workloads = append(workloads, content.Name(w))
-	}
+	targets, workloads := names(p)
 	for i, t := range p.GetThresholds() {
 		path := fmt.Sprintf("thresholds[%d]", i)
 		if _, err := thresholds.Parse(t.GetThat()); err != nil && t.GetThat() != "" {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/spate-load/spate/plans/defaults"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -36,22 +37,29 @@ func (c *checker) wholeTarget(path string, t *spatev1.Target) {
 
 // wholeAnswers checks that nothing depends on times that answers in one piece do not have.
 func (c *checker) wholeAnswers(p *spatev1.Plan) {
-	i := slices.IndexFunc(p.GetTargets(), func(t *spatev1.Target) bool { return !defaults.Streams(t) })
-	if i < 0 {
-		return
+	const why = "needs streams, and the answers of targets[%d] come in one piece, of which only e2e is known"
+	whole := func(l *spatev1.Load) int {
+		return slices.IndexFunc(p.GetTargets(), func(t *spatev1.Target) bool {
+			return !defaults.Streams(t) && loadpoint.IsForTarget(l, t.GetName())
+		})
 	}
-	why := fmt.Sprintf("needs streams, and the answers of targets[%d] come in one piece, of which only e2e is known", i)
-	for _, field := range c.Given("slo", "ttft", "tpot") {
-		c.wrong("slo."+field, why)
+	if at := whole(nil); at >= 0 {
+		for _, field := range c.Given("slo", "ttft", "tpot") {
+			c.wrong("slo."+field, fmt.Sprintf(why, at))
+		}
 	}
 	for i, l := range p.GetLoads() {
+		at := whole(l)
+		if at < 0 {
+			continue
+		}
 		for j, limit := range l.GetSearch().GetKeep().GetLatencies() {
-			if ofTokens(limit.GetMetric()) {
-				c.wrong(fmt.Sprintf("loads[%d].search.keep.latencies[%d].metric", i, j), limit.GetMetric()+" "+why)
+			if m := limit.GetMetric(); ofTokens(m) {
+				c.wrong(fmt.Sprintf("loads[%d].search.keep.latencies[%d].metric", i, j), m+" "+fmt.Sprintf(why, at))
 			}
 		}
 		if m := l.GetUntil().GetMetric(); ofTokens(m) {
-			c.wrong(fmt.Sprintf("loads[%d].until.metric", i), m+" "+why)
+			c.wrong(fmt.Sprintf("loads[%d].until.metric", i), m+" "+fmt.Sprintf(why, at))
 		}
 	}
 }

@@ -3077,7 +3077,9 @@ type Load struct {
 	// that start during this time are warm-up.
 	Stagger *durationpb.Duration `protobuf:"bytes,25,opt,name=stagger,proto3" json:"stagger,omitempty"`
 	// Open loop: most requests in flight. An arrival that is due beyond that waits until one ends. Default: no limit.
-	MaxInFlight   uint32 `protobuf:"varint,26,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
+	MaxInFlight uint32 `protobuf:"varint,26,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
+	// Names of the targets that this load is for. Default: all.
+	Targets       []string `protobuf:"bytes,27,rep,name=targets,proto3" json:"targets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3292,6 +3294,13 @@ func (x *Load) GetMaxInFlight() uint32 {
 		return x.MaxInFlight
 	}
 	return 0
+}
+
+func (x *Load) GetTargets() []string {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
 }
 
 // Warmup is the first part of a stage, which is left out of its results. If both requests and duration are given, the
@@ -4988,8 +4997,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\ahistory\x18\x02 \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\x06serverR\aplannedR\ahistory\"\x92\x01\n" +
 	"\tThinkTime\x12@\n" +
 	"\x04mean\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x04mean\x12C\n" +
-	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\xe7\n" +
-	"\n" +
+	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\x8e\v\n" +
 	"\x04Load\x128\n" +
 	"\vconcurrency\x18\x01 \x03(\rB\x16\xbaH\x13\x92\x01\x10\x10\x80\b\x18\x01\"\t*\a\x18\x80\xad\xe2\x04(\x01R\vconcurrency\x127\n" +
 	"\x04rate\x18\x02 \x03(\x01B#\xbaH \x92\x01\x1d\x10\x80\b\x18\x01\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12<\n" +
@@ -5023,7 +5031,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05split\x18\x18 \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\x06randomR\ain_turnR\x05split\x12C\n" +
 	"\astagger\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\astagger\x121\n" +
 	"\rmax_in_flight\x18\x1a \x01(\rB\r\xbaH\n" +
-	"\xd8\x01\x01*\x05\x18\x80\xad\xe2\x04R\vmaxInFlightB\x0e\n" +
+	"\xd8\x01\x01*\x05\x18\x80\xad\xe2\x04R\vmaxInFlight\x12%\n" +
+	"\atargets\x18\x1b \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\atargetsB\x0e\n" +
 	"\f_conditioned\"\xc6\x01\n" +
 	"\x06Warmup\x12'\n" +
 	"\brequests\x18\x01 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\brequests\x12E\n" +
