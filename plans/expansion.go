@@ -209,6 +209,8 @@ func (e *expansion) replayed(p point, w *spatev1.Workload, d *spatev1.Dataset) *
 	}
 	rows, warm := d.GetRows(), load.GetWarmupRequests()
 	switch {
+	case d.GetSpan() == nil:
+		e.missing(p.at+".replay", "the trace of workload %q has no timestamps: give a rate or a concurrency", w.GetName())
 	case warm >= rows:
 		e.missing(p.at+".warmup.requests",
 			"the trace of workload %q has %d rows: a warm-up of %d requests leaves none to measure",

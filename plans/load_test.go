@@ -14,6 +14,7 @@ import (
 	"buf.build/go/protovalidate"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/plans/draft"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -204,7 +205,7 @@ func expands(t *testing.T, p *Plan) {
 	}
 	for _, f := range p.Files() {
 		if f.Workload != nil {
-			r.Datasets[f.Workload.GetName()] = &spatev1.Dataset{Rows: 1 << 40}
+			r.Datasets[f.Workload.GetName()] = &spatev1.Dataset{Rows: 1 << 40, Span: &durationpb.Duration{Seconds: 9}}
 		} else {
 			r.Lexicons[f.Target.GetName()] = &spatev1.Lexicon{}
 		}

@@ -12,7 +12,8 @@ import (
 
 // play is how the turns of a session follow one another.
 type play struct {
-	server      bool // the history holds the server's answers
+	server      bool    // the history holds the server's answers
+	scale       float64 // of the delays of rows
 	mean        time.Duration
 	exponential bool
 	pauses      draw.Sequence
@@ -20,13 +21,16 @@ type play struct {
 
 // newPlay reads the plan's settings. A nil p has the defaults.
 func newPlay(p *spatev1.SessionPlay, c Config) (play, error) {
-	x := play{mean: p.GetThinkTime().GetMean().AsDuration(), pauses: draw.New(c.Seed, "pauses")}
+	x := play{mean: p.GetThinkTime().GetMean().AsDuration(), scale: 1, pauses: draw.New(c.Seed, "pauses")}
+	if p != nil && p.DelayScale != nil {
+		x.scale = p.GetDelayScale()
+	}
 	switch p.GetHistory() {
 	case "", "server":
 		x.server = true
-	case "planned":
+	case "planned", "none":
 	default:
-		return play{}, fmt.Errorf("workload: history %q is not known: give server or planned", p.GetHistory())
+		return play{}, fmt.Errorf("workload: history %q is not known: give server, planned or none", p.GetHistory())
 	}
 	switch d := p.GetThinkTime().GetDistribution(); d {
 	case "", "constant":
@@ -36,10 +40,15 @@ func newPlay(p *spatev1.SessionPlay, c Config) (play, error) {
 		return play{}, fmt.Errorf("workload: distribution %q of think_time is not known: give constant or exponential",
 			d)
 	}
-	if x.server && c.Form == TokenIDs {
-		return play{}, errTokenHistory
-	}
 	return x, nil
+}
+
+// checkForm returns an error if a history cannot be sent in the form that the target takes.
+func (p play) checkForm(form Form) error {
+	if p.server && form == TokenIDs {
+		return errTokenHistory
+	}
+	return nil
 }
 
 // errTokenHistory is returned because servers answer with text, not with token ids.

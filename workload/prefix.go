@@ -181,6 +181,11 @@ func (w *trace) group(index uint64) (group uint64, grouped bool, err error) {
 	if err := w.rows.Read(index%w.rows.Len(), row); err != nil {
 		return 0, false, err
 	}
+	if row.Kind == rows.Steps {
+		if err := row.OpenStep(0); err != nil {
+			return 0, false, err
+		}
+	}
 	if row.Kind != rows.Blocks || len(row.Blocks) == 0 {
 		return 0, false, nil
 	}

@@ -115,12 +115,18 @@ func (f *file) appendMessages(dst []byte, row *rows.Row, r Request) []byte {
 	return append(dst, row.Content[row.Insert:]...)
 }
 
-// appendFields appends the fields of the row with this number to a body, which is a JSON object.
-func (f *file) appendFields(body []byte, number uint64) ([]byte, error) {
+// appendFields appends the fields of the row with this number, or of one of its steps, to a body, which is a JSON
+// object.
+func (f *file) appendFields(body []byte, number uint64, turn int) ([]byte, error) {
 	row := f.row()
 	defer f.read.Put(row)
 	if err := f.rows.Read(number, row); err != nil {
 		return body, err
+	}
+	if row.Kind == rows.Steps {
+		if err := openStep(row, number, turn); err != nil {
+			return body, err
+		}
 	}
 	body = append(append(body[:len(body)-1], ','), row.Fields...)
 	return append(body, '}'), nil

@@ -36,8 +36,10 @@ func newPrompts(content *spatev1.FileContent, c Config) (*prompts, error) {
 	if !f.rows.Has(rows.Session) {
 		return w, nil
 	}
-	w.play, err = newPlay(content.GetSessions(), c)
-	return w, err
+	if w.play, err = newPlay(content.GetSessions(), c); err != nil {
+		return nil, err
+	}
+	return w, w.play.checkForm(c.Form)
 }
 
 // rowOf returns the row of an arrival, and how many passes over all rows came before.
@@ -120,9 +122,9 @@ func (w *prompts) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 }
 
 // AppendFields implements Fielder.
-func (w *prompts) AppendFields(body []byte, index uint64) ([]byte, error) {
+func (w *prompts) AppendFields(body []byte, index uint64, turn int) ([]byte, error) {
 	row, _ := w.rowOf(index)
-	return w.appendFields(body, row)
+	return w.appendFields(body, row, turn)
 }
 
 // appendTokenIDs appends [1,2,3].

@@ -605,7 +605,7 @@ func TestFields(t *testing.T) {
 				continue
 			}
 			fielder, _ := w.(Fielder)
-			got, err := fielder.AppendFields([]byte(`{"messages":[]}`), index)
+			got, err := fielder.AppendFields([]byte(`{"messages":[]}`), index, 0)
 			if err != nil || string(got) != want {
 				t.Errorf("%s: request %d: %s (%v), want %s", name, index, got, err, want)
 			}

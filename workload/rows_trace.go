@@ -1,6 +1,7 @@
 package workload
 
 import (
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/draw"
 	"github.com/spate-load/spate/workload/rows"
 )
@@ -16,24 +17,37 @@ type trace struct {
 	*file
 	contents draw.Sequence // of rows without blocks
 	blocks   draw.Sequence
+	planned  draw.Sequence // planned answers
+	play     play
 }
 
 // newTrace checks the content.
-func newTrace(c Config) (*trace, error) {
+func newTrace(content *spatev1.TraceContent, c Config) (*trace, error) {
 	f, err := newFile(c)
 	if err != nil {
 		return nil, err
 	}
-	return &trace{file: f, contents: draw.New(c.Seed, "content"), blocks: draw.New(c.Seed, "blocks")}, nil
+	w := &trace{file: f, contents: draw.New(c.Seed, "content"), blocks: draw.New(c.Seed, "blocks"),
+		planned: draw.New(c.Seed, "answers")}
+	if !f.rows.Has(rows.Steps) {
+		return w, nil
+	}
+	if w.play, err = newPlay(content.GetSessions(), c); err != nil || !f.rows.Continued() {
+		return w, err
+	}
+	return w, w.play.checkForm(c.Form)
 }
 
 // Spec returns the lengths of a row. The ISL of text and messages is as in prompts. Shared counts the whole blocks at
 // the start of the prompt that an earlier row of the trace had too, and all of a text or messages sent before.
-func (w *trace) Spec(index uint64, _ int) (Spec, error) {
+func (w *trace) Spec(index uint64, turn int) (Spec, error) {
 	row := w.row()
 	defer w.read.Put(row)
 	if err := w.rows.ReadMetadata(index%w.rows.Len(), row); err != nil {
 		return Spec{}, err
+	}
+	if row.Kind == rows.Steps {
+		return w.stepSpec(row, index, turn)
 	}
 	s := Spec{OSL: row.OSL, Shared: row.Shared, Turns: 1}
 	if s.Fields = row.Kind == rows.MessagesWithFields; row.Kind == rows.Text || row.HasMessages() {
@@ -57,6 +71,16 @@ func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	if err := w.rows.Read(r.Index%n, row); err != nil {
 		return dst, err
 	}
+	contents := w.contents.Sub(r.Index)
+	if row.Kind == rows.Steps {
+		if err := openStep(row, r.Index%n, r.Turn); err != nil {
+			return dst, err
+		}
+		if row.Steps[r.Turn].Continues {
+			return w.appendHistory(dst, row, r)
+		}
+		contents = contents.Sub(uint64(r.Turn))
+	}
 	if row.Kind == rows.Text || row.HasMessages() {
 		if err := writable(row.Kind, r.Form); err != nil {
 			return dst, err
@@ -70,15 +94,15 @@ func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	if row.Kind == rows.Blocks {
 		w.appendBlocks(&t, row.Blocks, w.blocks.Sub(r.Index/n), from, length)
 	} else {
-		t.tokens(w.contents.Sub(r.Index), from, length-from)
+		t.tokens(contents, from, length-from)
 	}
 	t.end()
 	return t.close(), nil
 }
 
 // AppendFields implements Fielder.
-func (w *trace) AppendFields(body []byte, index uint64) ([]byte, error) {
-	return w.appendFields(body, index%w.rows.Len())
+func (w *trace) AppendFields(body []byte, index uint64, turn int) ([]byte, error) {
+	return w.appendFields(body, index%w.rows.Len(), turn)
 }
 
 // appendBlocks writes the tokens of blocks that lie at places from to to-1 of the prompt.

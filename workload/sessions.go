@@ -37,6 +37,9 @@ func newSessions(s *spatev1.SessionContent, c Config) (*sessions, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.checkForm(c.Form); err != nil {
+		return nil, err
+	}
 	words, err := newVocabulary(c, 0, 0)
 	if err != nil {
 		return nil, err

@@ -66,8 +66,8 @@ type Request struct {
 	Turn int
 	// Form is the form of the prompt.
 	Form Form
-	// Answers are the server's answers to the earlier turns, each as it stood between the quotes of a JSON string. Nil
-	// elements: the turn had no answer.
+	// Answers are the server's answers by turn, each as it stood between the quotes of a JSON string. Those that the
+	// request waits for must be there. Nil elements: the turn had no answer, or none yet.
 	Answers [][]byte
 }
 
@@ -83,8 +83,14 @@ type Spec struct {
 	// Turns is the number of requests that the arrival makes one after another: 1, or the number of turns of its
 	// session.
 	Turns int
-	// Pause is the time between the end of the previous turn and this request.
+	// Pause is the time between the end of the previous turn and this request. In a session that branches, it counts
+	// from the last end of those that the request waits for, or from the session's start if it waits for none.
 	Pause time.Duration
+	// NotBefore is the time since the session's start before which the request does not start. 0: none.
+	NotBefore time.Duration
+	// Branches reports whether the session has requests that do not wait for the one before them, or not for it alone:
+	// the workload is a Brancher.
+	Branches bool
 	// Fields: the request's body has further fields, which Fielder appends.
 	Fields bool
 }
@@ -102,9 +108,16 @@ type Workload interface {
 
 // Fielder is a workload some of whose requests have fields of their own, such as tools.
 type Fielder interface {
-	// AppendFields appends the fields of an arrival, whose Spec has Fields set, to its body, a JSON object, and returns
+	// AppendFields appends the fields of a request, whose Spec has Fields set, to its body, a JSON object, and returns
 	// the extended slice. It returns an error if the request's row cannot be read.
-	AppendFields(body []byte, index uint64) ([]byte, error)
+	AppendFields(body []byte, index uint64, turn int) ([]byte, error)
+}
+
+// Brancher is a workload whose sessions may branch: several requests of a session may be in flight.
+type Brancher interface {
+	// Waits returns, for each request of a session, the turns that must have ended before it starts, all of them lower
+	// numbers. It returns an error if the session's row cannot be read.
+	Waits(index uint64) ([][]int, error)
 }
 
 // New returns a workload. It returns an error if the kind of content is unknown or the content cannot be made.
@@ -118,7 +131,7 @@ func New(c Config) (Workload, error) {
 	case *spatev1.FileContent:
 		return checked(newPrompts(of, c))
 	case *spatev1.TraceContent:
-		return checked(newTrace(c))
+		return checked(newTrace(of, c))
 	case *spatev1.SonnetContent:
 		return checked(newSonnet(of, c))
 	default:

@@ -29,8 +29,25 @@ func StageOfTrace(
 	t testing.TB, trace string, n int, speed float64, engines ...*Engine,
 ) (stage *spatev1.Stage, dir string) {
 	t.Helper()
-	w := &spatev1.Workload{Name: "trace",
-		Content: &spatev1.Workload_Mooncake{Mooncake: &spatev1.TraceContent{Path: "trace.jsonl"}}}
+	return stageOfTrace(t, trace, n, speed, nil, engines...)
+}
+
+// StageOfSessions returns a stage of chats that replays a trace of n sessions, and the directory with its dataset.
+func StageOfSessions(
+	t testing.TB, trace string, n int, play *spatev1.SessionPlay, engines ...*Engine,
+) (stage *spatev1.Stage, dir string) {
+	t.Helper()
+	stage, dir = stageOfTrace(t, trace, n, 1, play, engines...)
+	stage.Target.Api = "chat"
+	return stage, dir
+}
+
+func stageOfTrace(
+	t testing.TB, trace string, n int, speed float64, play *spatev1.SessionPlay, engines ...*Engine,
+) (stage *spatev1.Stage, dir string) {
+	t.Helper()
+	w := &spatev1.Workload{Name: "trace", Content: &spatev1.Workload_Mooncake{
+		Mooncake: &spatev1.TraceContent{Path: "trace.jsonl", Sessions: play}}}
 	var rows bytes.Buffer
 	ds, _, err := dataset.Build(t.Context(), &rows, strings.NewReader(trace), w,
 		dataset.Options{Name: "trace.jsonl"})

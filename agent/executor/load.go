@@ -58,6 +58,7 @@ type Load struct {
 	arrivals      atomic.Uint64 // measured arrivals that have started
 	orphaned      atomic.Uint64 // measured turns not sent because an earlier turn failed
 	cutOff        atomic.Uint64 // measured turns not sent because the load ended
+	branches      atomic.Int64  // workers of branches
 	measuredSlots atomic.Int64  // slots that have started a measured request
 
 	mu                   sync.Mutex

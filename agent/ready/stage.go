@@ -4,6 +4,7 @@
 package ready
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -91,7 +92,7 @@ func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, er
 		answers: res.Answers,
 	}
 	play, sessions := content.Play(s.Assigned.GetWorkload())
-	s.Sessions, s.KeepsAnswers = sessions, sessions && play.GetHistory() != "planned"
+	s.Sessions, s.KeepsAnswers = sessions, sessions && cmp.Or(play.GetHistory(), "server") == "server"
 	if err := s.makeReady(ctx, a, res); err != nil {
 		s.Close()
 		return nil, err
@@ -169,6 +170,7 @@ func (s *Stage) openRows(ctx context.Context, d *fetch.Datasets) error {
 		return fmt.Errorf("workload %s: dataset %s has %d rows, but the stage was made for %d",
 			s.Assigned.GetWorkload().GetName(), ds.GetSha256(), s.rows.Len(), ds.GetRows())
 	}
+	s.KeepsAnswers = s.KeepsAnswers && (content.Trace(s.Assigned.GetWorkload()) == nil || s.rows.Continued())
 	return nil
 }
 

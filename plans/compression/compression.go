@@ -26,10 +26,13 @@ func (k Factor) Target(t *spatev1.Target) {
 	t.GapTimeout = k.shorter(t.GetGapTimeout())
 }
 
-// Workload changes the think times of a workload whose sessions are played.
+// Workload changes the think times and delays of a workload whose sessions are played.
 func (k Factor) Workload(w *spatev1.Workload) {
 	play, _ := content.Play(w)
 	k.thinkTime(play.GetThinkTime())
+	if play != nil && play.DelayScale != nil {
+		play.DelayScale = proto.Float64(play.GetDelayScale() / float64(k))
+	}
 }
 
 // Load changes the rates and durations of a load point. A concurrency is not a rate.

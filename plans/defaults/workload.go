@@ -43,6 +43,10 @@ func Workload(w *spatev1.Workload) *spatev1.Workload {
 		fillFile(of)
 	case *spatev1.TraceContent:
 		of.MaxSkipped = orShare(of.MaxSkipped)
+		fillPlay(of.Sessions)
+		if of.Sessions != nil && of.Sessions.DelayScale == nil {
+			of.Sessions.DelayScale = proto.Float64(1)
+		}
 	case *spatev1.SessionContent:
 		fillSessions(of)
 	}

@@ -25,7 +25,27 @@ func (c *checker) workload(path string, w *spatev1.Workload) {
 	if of := content.File(w); of != nil {
 		c.fileForm(path+"."+content.Kind(w), of, w.GetFile() != nil)
 	}
+	c.play(path+"."+content.Kind(w), w)
 	c.cacheBusting(path, w)
+}
+
+// play refuses what only the sessions of traces have.
+func (c *checker) play(path string, w *spatev1.Workload) {
+	play, _ := content.Play(w)
+	if content.Trace(w) != nil {
+		return
+	}
+	field := ".sessions"
+	if w.GetSessions() != nil {
+		field = ".play"
+	}
+	path += field
+	if play.GetHistory() == "none" {
+		c.wrong(path+".history", "works only with traces, whose rows may be whole prompts: give server or planned")
+	}
+	if at := path + ".delay_scale"; c.Has(at) {
+		c.wrong(at, "works only with traces, whose rows have delays: give think_time")
+	}
 }
 
 // nameless reports whether a workload's default name means nothing yet, because its lengths are missing or could not be
@@ -120,8 +140,10 @@ func (c *checker) sessions(path string, s *spatev1.SessionContent) {
 }
 
 func (c *checker) traceBlocks(path string) {
-	if at := path + ".block_tokens"; c.Has(at) {
-		c.wrong(at, "works only with mooncake and bailian: other traces have no hash ids")
+	for field, why := range map[string]string{"block_tokens": "hash ids", "sessions": "rows that belong together"} {
+		if at := path + "." + field; c.Has(at) {
+			c.wrong(at, "works only with mooncake and bailian: other traces have no "+why)
+		}
 	}
 }
 

@@ -75,6 +75,9 @@ func Play(w *spatev1.Workload) (play *spatev1.SessionPlay, sessions bool) {
 		return s.GetPlay(), true
 	}
 	play = File(w).GetSessions()
+	if play == nil {
+		play = Trace(w).GetSessions()
+	}
 	return play, play != nil
 }
 

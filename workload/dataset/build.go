@@ -108,7 +108,8 @@ const defaultSkipped = 0.01
 // Build reads a source file (gzip, zstd or plain) and writes its rows file to dst. It reads once, as a stream, or a
 // Parquet file, which needs an io.ReaderAt with a Size, by its groups of rows. Of the
 // source it holds one line in memory (at most 32 MiB; longer lines are unusable), of a trace 16 MiB of rows to sort,
-// and in Mooncake's form 10 to 15 bytes for each different block. The same source, workload and counts give the same
+// and in Mooncake's form 10 to 15 bytes for each different block. Of a trace whose sessions are played it holds all
+// rows, what they have in common once, up to 1 GiB. The same source, workload and counts give the same
 // bytes.
 //
 // Skipped is never nil. Build returns an error if the source ends too early, has too much text or a line of more than 1
@@ -238,19 +239,43 @@ func (b *builder) readAll(all items) error {
 
 // add writes the row.
 func (b *builder) add(row *rows.Row) error {
-	total := uint64(row.ISL) + uint64(row.OSL)
-	if row.Kind == rows.Session {
+	total, unknown := uint64(row.ISL)+uint64(row.OSL), row.ISL == 0
+	switch row.Kind {
+	case rows.Session:
 		total = sessionTokens(row)
+	case rows.Steps:
+		total, unknown = longestStep(row.Steps)
+	default:
+		b.noteFields(row)
 	}
-	if row.Kind == rows.MessagesWithFields {
-		for name := range members(slices.Concat([]byte{'{'}, row.Fields, []byte{'}'})) {
-			b.flags |= rows.FieldFlag(name)
-		}
-	}
-	b.unknown = b.unknown || row.ISL == 0
+	b.unknown = b.unknown || unknown
 	b.longest = max(b.longest, total)
 	b.span = row.At
 	return b.out.Add(row)
+}
+
+// noteFields notes the names of the fields that a row has beside its messages.
+func (b *builder) noteFields(row *rows.Row) {
+	if row.Kind != rows.MessagesWithFields {
+		return
+	}
+	for name := range members(slices.Concat([]byte{'{'}, row.Fields, []byte{'}'})) {
+		b.flags |= rows.FieldFlag(name)
+	}
+}
+
+// longestStep returns the tokens, prompt and output together, of the longest request of a session, and whether any
+// length is not known.
+func longestStep(steps []rows.Step) (longest uint64, unknown bool) {
+	history := make([]uint64, len(steps))
+	for i, s := range steps {
+		if s.Continues && s.Previous > 0 {
+			history[i] = history[s.Previous-1]
+		}
+		history[i] += uint64(s.ISL) + uint64(s.OSL)
+		longest, unknown = max(longest, history[i]), unknown || s.ISL == 0
+	}
+	return longest, unknown
 }
 
 // sessionTokens returns the tokens of a whole session.

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"cmp"
+	"maps"
 	"strconv"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -13,12 +14,19 @@ import (
 type blockForm struct {
 	unit  float64 // of timestamp, in nanoseconds
 	block uint32  // default number of tokens per block
+	// names are the members of a row that say how it belongs to others. Without sessions they are not used.
+	names func(*linkFields) map[string]*[]byte
 }
 
 var (
-	// mooncakeForm is also the form of AIPerf's and Dynamo's mooncake_trace.
-	mooncakeForm = blockForm{unit: 1e6, block: 512}
-	bailianForm  = blockForm{unit: 1e9, block: 16}
+	// mooncakeForm is also the form of AIPerf's and Dynamo's mooncake_trace, and of Dynamo's agentic traces.
+	mooncakeForm = blockForm{unit: 1e6, block: 512, names: func(l *linkFields) map[string]*[]byte {
+		return map[string]*[]byte{"session_id": &l.session, "request_id": &l.request, "wait_for": &l.waits,
+			"delay": &l.delay, "delay_ms": &l.delay, "tool_wait_ms": &l.tool}
+	}}
+	bailianForm = blockForm{unit: 1e9, block: 16, names: func(l *linkFields) map[string]*[]byte {
+		return map[string]*[]byte{"chat_id": &l.request, "parent_chat_id": &l.parent}
+	}}
 )
 
 func init() {
@@ -40,22 +48,31 @@ type mooncake struct {
 	// prompts reads text and messages into row.
 	prompts jsonl
 	row     rows.Row
+	// links takes the members that say how a row belongs to others. Nil: they are not used.
+	links *linkFields
 }
 
 // traceFields are the relevant members of a row. Nil: absent.
 type traceFields struct{ time, input, output, hashes, text, messages []byte }
 
-// parse reads a row. The row's blocks and content are valid until the next call.
-func (m *mooncake) parse(text []byte) (t timedRow, err error) {
+// parse reads a row that has a time. The row's blocks and content are valid until the next call.
+func (m *mooncake) parse(text []byte) (timedRow, error) {
 	if err := checkObject(text); err != nil {
-		return t, err
+		return timedRow{}, err
 	}
 	f := m.find(text)
 	if f.time == nil {
-		return t, unusable("has no timestamp")
+		return timedRow{}, unusable("has no timestamp")
 	}
-	if t.at, err = parseTime("timestamp", f.time, m.form.unit); err != nil {
-		return t, err
+	return m.timed(f)
+}
+
+// timed reads a row from its members. A row of a session may have no time.
+func (m *mooncake) timed(f traceFields) (t timedRow, err error) {
+	if f.time != nil {
+		if t.at, err = parseTime("timestamp", f.time, m.form.unit); err != nil {
+			return t, err
+		}
 	}
 	if t.osl = m.prompts.lengths.fallback; f.output != nil {
 		if t.osl, err = parseLength("output_length", f.output); err != nil {
@@ -67,8 +84,13 @@ func (m *mooncake) parse(text []byte) (t timedRow, err error) {
 
 // find finds the members of a row. A null is an absent member.
 func (m *mooncake) find(text []byte) (f traceFields) {
-	places := map[string]*[]byte{"timestamp": &f.time, "input_length": &f.input, "output_length": &f.output,
-		"hash_ids": &f.hashes, "text_input": &f.text, "messages": &f.messages}
+	places := map[string]*[]byte{"timestamp": &f.time, "created_time": &f.time, "input_length": &f.input,
+		"input_tokens": &f.input, "output_length": &f.output, "output_tokens": &f.output, "hash_ids": &f.hashes,
+		"text_input": &f.text, "messages": &f.messages}
+	if m.links != nil {
+		*m.links = linkFields{}
+		maps.Copy(places, m.form.names(m.links))
+	}
 	m.prompts.fields.Reset()
 	for name, value := range members(text) {
 		switch place := places[name]; {
@@ -178,6 +200,11 @@ func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 	known := newPrefixes(block)
 	m := &mooncake{form: form, block: block, unused: &b.skipped.Unused,
 		prompts: jsonl{unused: &b.skipped.Unused, lengths: lengths{count: o.Count, fallback: defaultOutput}}}
+	if play := c.GetSessions(); play != nil {
+		m.links = new(linkFields)
+		b.linked(c, play.GetHistory() != "none", func(text []byte) (linkedRow, error) { return m.linked(text, known) })
+		return
+	}
 	b.trace(c, m.parse, func(t timedRow, row *rows.Row) (err error) {
 		if t.kind != rows.Blocks {
 			return nil
@@ -186,4 +213,29 @@ func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 		row.Shared, err = known.shared(t.blocks, t.isl)
 		return err
 	})
+}
+
+// linked reads a row of a session. Its content is valid until the next call.
+func (m *mooncake) linked(text []byte, known *prefixes) (l linkedRow, err error) {
+	if err := checkObject(text); err != nil {
+		return l, err
+	}
+	f := m.find(text)
+	t, err := m.timed(f)
+	if err != nil {
+		return l, err
+	}
+	if l, err = m.links.read(); err != nil {
+		return l, err
+	}
+	if t.prompt == nil {
+		m.row.Reset()
+		m.row.Kind, m.row.Blocks = t.kind, append(m.row.Blocks, t.blocks...)
+	}
+	l.at, l.timed, l.content = t.at, f.time != nil, &m.row
+	l.step = rows.Step{ISL: t.isl, OSL: t.osl}
+	if t.kind == rows.Blocks {
+		l.step.Shared, err = known.shared(t.blocks, t.isl)
+	}
+	return l, err
 }

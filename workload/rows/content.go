@@ -27,6 +27,8 @@ func appendContent(dst []byte, row *Row) []byte {
 		return appendBlocks(dst, row.Blocks)
 	case Session:
 		return appendTurns(dst, row)
+	case Steps:
+		return appendSteps(dst, row.Steps)
 	}
 	return dst
 }
@@ -82,6 +84,8 @@ func parseContent(b []byte, row *Row) error {
 		r.blocks(row)
 	case Session:
 		r.turns(row)
+	case Steps:
+		r.steps(row)
 	}
 	if r.bad || len(r.rest) > 0 {
 		return errContent

@@ -115,6 +115,9 @@ func (r *File) Has(k Kind) bool { return r.trailer.kinds>>k&1 == 1 }
 // with a tokenizer. False if the file was built without one.
 func (r *File) Additive() bool { return r.trailer.flags&Additive != 0 }
 
+// Continued reports whether any step of a session continues the history of its conversation.
+func (r *File) Continued() bool { return r.trailer.flags&Continued != 0 }
+
 // HasField reports whether any row has a field of FieldNames.
 func (r *File) HasField(name string) bool { return r.trailer.flags&FieldFlag(name) != 0 }
 

@@ -44,6 +44,9 @@ var rowsDrawn = rapid.Custom(func(t *rapid.T) Row {
 				User: text.Draw(t, "u"), Answer: text.Draw(t, "a")})
 		}
 		r.TurnCount = uint32(len(r.Turns))
+	case Steps:
+		r.Steps, _ = stepsDrawn(t)
+		r.TurnCount = uint32(len(r.Steps))
 	}
 	return r
 })
@@ -83,7 +86,7 @@ func TestRoundTrip(t *testing.T) {
 			if err := errors.Join(r.Read(uint64(i), &got), r.ReadMetadata(uint64(i), &head)); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want[i], got, cmpopts.IgnoreUnexported(Row{}), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(want[i], got, cmpopts.IgnoreUnexported(Row{}, Step{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Fatal(diff)
 			}
 			if head.At != want[i].At || head.ISL != want[i].ISL || head.OSL != want[i].OSL ||

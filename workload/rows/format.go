@@ -51,6 +51,8 @@ const (
 	Additive
 	// fieldFlags is the flag of the first of FieldNames. The others follow.
 	fieldFlags
+	// Continued means that steps of sessions continue the history of their conversation.
+	Continued uint32 = 1 << 31
 )
 
 // FieldFlag returns the flag that says that rows have a field of FieldNames. 0: rows cannot have it.

@@ -29,12 +29,15 @@ const (
 	Session
 	// MessagesWithFields is the messages of a chat, and other fields of the request's body, such as tools.
 	MessagesWithFields
+	// Steps is a session whose requests may branch. Each is of a kind of its own.
+	Steps
 	kinds
 )
 
 // String returns what a row of the kind holds.
 func (k Kind) String() string {
-	names := [kinds]string{"lengths", "text", "messages", "token ids", "blocks", "a conversation", "messages with fields"}
+	names := [kinds]string{"lengths", "text", "messages", "token ids", "blocks", "a conversation", "messages with fields",
+		"a session"}
 	if k >= kinds {
 		return "an unknown kind"
 	}
@@ -67,11 +70,17 @@ type Row struct {
 	Blocks []uint64
 	// Turns are the turns of a Session, at least one.
 	Turns []Turn
-	// TurnCount is the number of turns: 1 unless the row is a Session. ReadMetadata sets it too.
+	// Steps are the requests of Steps, at least one.
+	Steps []Step
+	// TurnCount is the number of turns or steps: 1 for all other kinds. ReadMetadata sets it too.
 	TurnCount uint32
 
 	record  [LongRecord]byte
 	content []byte
+	after   []uint32 // of all steps
+	chain   []uint32 // the steps before an opened one, in its conversation
+	// Of the opened step. Fields may be a part of content, which steps still need.
+	text, fields []byte
 }
 
 // FieldNames are the fields of a request's body that rows may have beside their messages: tools, and the form that an
@@ -107,5 +116,5 @@ func Escape(text string) string {
 func (r *Row) Reset() {
 	r.At, r.ISL, r.OSL, r.Shared, r.Kind, r.Insert, r.TurnCount = 0, 0, 0, 0, Lengths, 0, 1
 	r.Content, r.IDs, r.Blocks, r.Turns = r.Content[:0], r.IDs[:0], r.Blocks[:0], r.Turns[:0]
-	r.Fields = r.Fields[:0]
+	r.Fields, r.Steps = r.Fields[:0], r.Steps[:0]
 }

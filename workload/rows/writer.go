@@ -48,6 +48,9 @@ func (w *Writer) Add(row *Row) error {
 	}
 	w.records = appendRecord(w.records, w.header.RecordSize, row, p)
 	w.trailer.kinds |= 1 << row.Kind
+	for i := range row.Steps {
+		w.trailer.kinds |= 1 << row.Steps[i].Kind
+	}
 	if w.trailer.rows++; w.trailer.rows%chunkRows == 0 {
 		return w.endChunk()
 	}

@@ -2739,7 +2739,10 @@ type TraceContent struct {
 	// Maximum share of unusable rows, from 0 to 1. Default 0.01.
 	MaxSkipped *float64 `protobuf:"fixed64,2,opt,name=max_skipped,json=maxSkipped,proto3,oneof" json:"max_skipped,omitempty"`
 	// Mooncake and Bailian: prompt tokens that each hash id stands for. Default 512 (Mooncake), 16 (Bailian).
-	BlockTokens   uint32 `protobuf:"varint,3,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
+	BlockTokens uint32 `protobuf:"varint,3,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
+	// Mooncake and Bailian: play rows that belong together as one session, by their session_id, wait_for and
+	// parent_chat_id. Default: each row is a request by itself.
+	Sessions      *SessionPlay `protobuf:"bytes,4,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2793,6 +2796,13 @@ func (x *TraceContent) GetBlockTokens() uint32 {
 		return x.BlockTokens
 	}
 	return 0
+}
+
+func (x *TraceContent) GetSessions() *SessionPlay {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
 }
 
 // SessionContent makes conversations. Each arrival of the load starts one conversation. All its turns run on one agent,
@@ -2911,8 +2921,11 @@ type SessionPlay struct {
 	// Time between an answer and the next turn. Default: none.
 	ThinkTime *ThinkTime `protobuf:"bytes,1,opt,name=think_time,json=thinkTime,proto3" json:"think_time,omitempty"`
 	// Previous answers in the history: "server" (default: the server's actual answers) or "planned" (text of the planned
-	// length, the same in every run).
-	History       string `protobuf:"bytes,2,opt,name=history,proto3" json:"history,omitempty"`
+	// length, the same in every run). Only for traces: "none", each row is a whole prompt. Rows with hash_ids or messages
+	// always are.
+	History string `protobuf:"bytes,2,opt,name=history,proto3" json:"history,omitempty"`
+	// Only for traces: the delays of rows are multiplied by this. Default 1. 0: without delays.
+	DelayScale    *float64 `protobuf:"fixed64,3,opt,name=delay_scale,json=delayScale,proto3,oneof" json:"delay_scale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2959,6 +2972,13 @@ func (x *SessionPlay) GetHistory() string {
 		return x.History
 	}
 	return ""
+}
+
+func (x *SessionPlay) GetDelayScale() float64 {
+	if x != nil && x.DelayScale != nil {
+		return *x.DelayScale
+	}
+	return 0
 }
 
 // ThinkTime is the time that a user takes before the next request.
@@ -4969,12 +4989,13 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06prompt\x18\x01 \x01(\tR\x06prompt\x12\x1a\n" +
 	"\bmessages\x18\x02 \x01(\tR\bmessages\x12\x16\n" +
 	"\x06answer\x18\x03 \x01(\tR\x06answer\x12\x10\n" +
-	"\x03osl\x18\x04 \x01(\tR\x03osl\"\xaa\x01\n" +
+	"\x03osl\x18\x04 \x01(\tR\x03osl\"\xdd\x01\n" +
 	"\fTraceContent\x12\x1b\n" +
 	"\x04path\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04path\x12?\n" +
 	"\vmax_skipped\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
 	"maxSkipped\x88\x01\x01\x12,\n" +
-	"\fblock_tokens\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\vblockTokensB\x0e\n" +
+	"\fblock_tokens\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\vblockTokens\x121\n" +
+	"\bsessions\x18\x04 \x01(\v2\x15.spate.v1.SessionPlayR\bsessionsB\x0e\n" +
 	"\f_max_skipped\"\xd7\x02\n" +
 	"\x0eSessionContent\x12\x1e\n" +
 	"\x05turns\x18\x01 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05turns\x122\n" +
@@ -4990,11 +5011,14 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"oslLengths\x12\"\n" +
 	"\x06system\x18\a \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x06system\x12)\n" +
-	"\x04play\x18\b \x01(\v2\x15.spate.v1.SessionPlayR\x04play\"v\n" +
+	"\x04play\x18\b \x01(\v2\x15.spate.v1.SessionPlayR\x04play\"\xcd\x01\n" +
 	"\vSessionPlay\x122\n" +
 	"\n" +
-	"think_time\x18\x01 \x01(\v2\x13.spate.v1.ThinkTimeR\tthinkTime\x123\n" +
-	"\ahistory\x18\x02 \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\x06serverR\aplannedR\ahistory\"\x92\x01\n" +
+	"think_time\x18\x01 \x01(\v2\x13.spate.v1.ThinkTimeR\tthinkTime\x129\n" +
+	"\ahistory\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\x06serverR\aplannedR\x04noneR\ahistory\x12?\n" +
+	"\vdelay_scale\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
+	"delayScale\x88\x01\x01B\x0e\n" +
+	"\f_delay_scale\"\x92\x01\n" +
 	"\tThinkTime\x12@\n" +
 	"\x04mean\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x04mean\x12C\n" +
 	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\x8e\v\n" +
@@ -5284,64 +5308,65 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	18,  // 51: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
 	25,  // 52: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
 	22,  // 53: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	15,  // 54: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	15,  // 55: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	15,  // 56: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	25,  // 57: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	26,  // 58: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	50,  // 59: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	50,  // 60: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	28,  // 61: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	29,  // 62: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	29,  // 63: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	26,  // 64: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	30,  // 65: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	30,  // 66: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	31,  // 67: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	32,  // 68: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	33,  // 69: spate.v1.Load.search:type_name -> spate.v1.Search
-	50,  // 70: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	37,  // 71: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	38,  // 72: spate.v1.Load.until:type_name -> spate.v1.Precision
-	50,  // 73: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	50,  // 74: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	50,  // 75: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	50,  // 76: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	34,  // 77: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	34,  // 78: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	35,  // 79: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	36,  // 80: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	50,  // 81: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	50,  // 82: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 83: spate.v1.Stage.target:type_name -> spate.v1.Target
-	12,  // 84: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	43,  // 85: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	50,  // 86: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 87: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	50,  // 88: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	40,  // 89: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	41,  // 90: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	42,  // 91: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	49,  // 92: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 93: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 94: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	50,  // 95: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	50,  // 96: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	50,  // 97: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	26,  // 98: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	30,  // 99: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	50,  // 100: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	50,  // 101: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	37,  // 102: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	38,  // 103: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	33,  // 104: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	32,  // 105: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	50,  // 106: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	107, // [107:107] is the sub-list for method output_type
-	107, // [107:107] is the sub-list for method input_type
-	107, // [107:107] is the sub-list for extension type_name
-	107, // [107:107] is the sub-list for extension extendee
-	0,   // [0:107] is the sub-list for field type_name
+	25,  // 54: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	15,  // 55: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	15,  // 56: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	15,  // 57: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	25,  // 58: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	26,  // 59: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	50,  // 60: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	50,  // 61: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	28,  // 62: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	29,  // 63: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	29,  // 64: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	26,  // 65: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	30,  // 66: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	30,  // 67: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	31,  // 68: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	32,  // 69: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	33,  // 70: spate.v1.Load.search:type_name -> spate.v1.Search
+	50,  // 71: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	37,  // 72: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	38,  // 73: spate.v1.Load.until:type_name -> spate.v1.Precision
+	50,  // 74: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	50,  // 75: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	50,  // 76: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	50,  // 77: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	34,  // 78: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	34,  // 79: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	35,  // 80: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	36,  // 81: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	50,  // 82: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	50,  // 83: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 84: spate.v1.Stage.target:type_name -> spate.v1.Target
+	12,  // 85: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	43,  // 86: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	50,  // 87: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 88: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	50,  // 89: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	40,  // 90: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	41,  // 91: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	42,  // 92: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	49,  // 93: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 94: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 95: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	50,  // 96: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	50,  // 97: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	50,  // 98: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	26,  // 99: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	30,  // 100: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	50,  // 101: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	50,  // 102: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	37,  // 103: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	38,  // 104: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	33,  // 105: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	32,  // 106: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	50,  // 107: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	108, // [108:108] is the sub-list for method output_type
+	108, // [108:108] is the sub-list for method input_type
+	108, // [108:108] is the sub-list for extension type_name
+	108, // [108:108] is the sub-list for extension extendee
+	0,   // [0:108] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -5371,6 +5396,7 @@ func file_spate_v1_plan_proto_init() {
 	}
 	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[23].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[35].OneofWrappers = []any{}
