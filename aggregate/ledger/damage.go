@@ -1,11 +1,13 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
 
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
 // DamageError says what a damaged ledger has lost. It wraps ErrDamaged.
@@ -41,7 +43,11 @@ func guarded(fn func() error) (err error) {
 	return fn()
 }
 
-// view runs fn in a read transaction on a file that may be damaged.
+// view runs fn in a read transaction on a file that may be damaged. The error is ErrClosed if the ledger is closed.
 func (l *Ledger) view(fn func(*bbolt.Tx) error) error {
-	return guarded(func() error { return l.db.View(fn) })
+	err := guarded(func() error { return l.db.View(fn) })
+	if errors.Is(err, bbolterrors.ErrDatabaseNotOpen) {
+		return ErrClosed
+	}
+	return err
 }

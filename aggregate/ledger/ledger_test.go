@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -409,6 +410,9 @@ func TestCopyIsALedgerOfItsMoment(t *testing.T) {
 	defer func() { _ = copied.Close() }()
 	if got := fmt.Sprint(held(t, copied, 0)); got != "[a/1/1]" {
 		t.Errorf("the copy holds %s", got)
+	}
+	if err := errors.Join(l.Close(), l.Copy(io.Discard)); !errors.Is(err, ErrClosed) {
+		t.Errorf("copying a closed ledger: %v", err)
 	}
 }
 

@@ -39,6 +39,7 @@ const (
 	Cordon   Action = "cordon"
 	Drain    Action = "drain"
 	Uncordon Action = "uncordon"
+	Backup   Action = "backup"
 )
 
 // Entry is one line.
@@ -179,6 +180,23 @@ func (l *Log) write(line []byte) error {
 	}
 	_, err = f.Write(line)
 	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// Files opens the files, the newest first, as they are at one moment. The caller closes them. Entries are only appended
+// to them.
+func (l *Log) Files() (files []*os.File, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for number := range maxFiles {
+		f, err := os.Open(l.path(number))
+		switch {
+		case err == nil:
+			files = append(files, f)
+		case !errors.Is(err, os.ErrNotExist):
+			return files, err
+		}
+	}
+	return files, nil
 }
 
 // path returns the path of a file: 0 is the newest.

@@ -17,8 +17,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// cordonsFile is the file in the data directory.
-const cordonsFile = "cordons.json"
+// CordonsFile is the file in the data directory.
+const CordonsFile = "cordons.json"
 
 // Cordons are the agents that take no new runs, by name. Its methods may be called concurrently.
 type Cordons struct {
@@ -32,7 +32,7 @@ type Cordons struct {
 func (c *Cordons) Load(dir string) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	c.path = filepath.Join(dir, cordonsFile)
+	c.path = filepath.Join(dir, CordonsFile)
 	text, err := os.ReadFile(c.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -463,6 +463,89 @@ func (x *SubmitRunRequest) GetVersion() string {
 	return ""
 }
 
+// BackupRequest asks for a backup.
+type BackupRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupRequest) Reset() {
+	*x = BackupRequest{}
+	mi := &file_spate_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupRequest) ProtoMessage() {}
+
+func (x *BackupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
+func (*BackupRequest) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+// BackupResponse is a piece of a backup.
+type BackupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Next bytes of the archive.
+	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupResponse) Reset() {
+	*x = BackupResponse{}
+	mi := &file_spate_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupResponse) ProtoMessage() {}
+
+func (x *BackupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
+func (*BackupResponse) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *BackupResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 // FindDatasetRequest names a dataset.
 type FindDatasetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -474,7 +557,7 @@ type FindDatasetRequest struct {
 
 func (x *FindDatasetRequest) Reset() {
 	*x = FindDatasetRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[1]
+	mi := &file_spate_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -486,7 +569,7 @@ func (x *FindDatasetRequest) String() string {
 func (*FindDatasetRequest) ProtoMessage() {}
 
 func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[1]
+	mi := &file_spate_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -499,7 +582,7 @@ func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDatasetRequest.ProtoReflect.Descriptor instead.
 func (*FindDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *FindDatasetRequest) GetSha256() string {
@@ -520,7 +603,7 @@ type FindDatasetResponse struct {
 
 func (x *FindDatasetResponse) Reset() {
 	*x = FindDatasetResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[2]
+	mi := &file_spate_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +615,7 @@ func (x *FindDatasetResponse) String() string {
 func (*FindDatasetResponse) ProtoMessage() {}
 
 func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[2]
+	mi := &file_spate_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +628,7 @@ func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDatasetResponse.ProtoReflect.Descriptor instead.
 func (*FindDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FindDatasetResponse) GetComplete() bool {
@@ -570,7 +653,7 @@ type PutDatasetRequest struct {
 
 func (x *PutDatasetRequest) Reset() {
 	*x = PutDatasetRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[3]
+	mi := &file_spate_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +665,7 @@ func (x *PutDatasetRequest) String() string {
 func (*PutDatasetRequest) ProtoMessage() {}
 
 func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[3]
+	mi := &file_spate_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +678,7 @@ func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDatasetRequest.ProtoReflect.Descriptor instead.
 func (*PutDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PutDatasetRequest) GetSha256() string {
@@ -628,7 +711,7 @@ type PutDatasetResponse struct {
 
 func (x *PutDatasetResponse) Reset() {
 	*x = PutDatasetResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[4]
+	mi := &file_spate_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +723,7 @@ func (x *PutDatasetResponse) String() string {
 func (*PutDatasetResponse) ProtoMessage() {}
 
 func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[4]
+	mi := &file_spate_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +736,7 @@ func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDatasetResponse.ProtoReflect.Descriptor instead.
 func (*PutDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 // Endpoints is a list of base URLs.
@@ -667,7 +750,7 @@ type Endpoints struct {
 
 func (x *Endpoints) Reset() {
 	*x = Endpoints{}
-	mi := &file_spate_v1_run_proto_msgTypes[5]
+	mi := &file_spate_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +762,7 @@ func (x *Endpoints) String() string {
 func (*Endpoints) ProtoMessage() {}
 
 func (x *Endpoints) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[5]
+	mi := &file_spate_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +775,7 @@ func (x *Endpoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoints.ProtoReflect.Descriptor instead.
 func (*Endpoints) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Endpoints) GetUrls() []string {
@@ -715,7 +798,7 @@ type SubmitRunResponse struct {
 
 func (x *SubmitRunResponse) Reset() {
 	*x = SubmitRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[6]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +810,7 @@ func (x *SubmitRunResponse) String() string {
 func (*SubmitRunResponse) ProtoMessage() {}
 
 func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[6]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +823,7 @@ func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitRunResponse.ProtoReflect.Descriptor instead.
 func (*SubmitRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SubmitRunResponse) GetRunId() string {
@@ -772,7 +855,7 @@ type FollowRunRequest struct {
 
 func (x *FollowRunRequest) Reset() {
 	*x = FollowRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[7]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -784,7 +867,7 @@ func (x *FollowRunRequest) String() string {
 func (*FollowRunRequest) ProtoMessage() {}
 
 func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[7]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -797,7 +880,7 @@ func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunRequest.ProtoReflect.Descriptor instead.
 func (*FollowRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FollowRunRequest) GetRunId() string {
@@ -834,7 +917,7 @@ type FollowRunResponse struct {
 
 func (x *FollowRunResponse) Reset() {
 	*x = FollowRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[8]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +929,7 @@ func (x *FollowRunResponse) String() string {
 func (*FollowRunResponse) ProtoMessage() {}
 
 func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[8]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +942,7 @@ func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunResponse.ProtoReflect.Descriptor instead.
 func (*FollowRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FollowRunResponse) GetEvent() *RunEvent {
@@ -900,7 +983,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_spate_v1_run_proto_msgTypes[9]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +995,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[9]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1008,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RunEvent) GetTime() *timestamppb.Timestamp {
@@ -1090,7 +1173,7 @@ type RunStarted struct {
 
 func (x *RunStarted) Reset() {
 	*x = RunStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1185,7 @@ func (x *RunStarted) String() string {
 func (*RunStarted) ProtoMessage() {}
 
 func (x *RunStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1198,7 @@ func (x *RunStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStarted.ProtoReflect.Descriptor instead.
 func (*RunStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunStarted) GetAgents() []*AgentInfo {
@@ -1168,7 +1251,7 @@ type PlannedStage struct {
 
 func (x *PlannedStage) Reset() {
 	*x = PlannedStage{}
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1263,7 @@ func (x *PlannedStage) String() string {
 func (*PlannedStage) ProtoMessage() {}
 
 func (x *PlannedStage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1276,7 @@ func (x *PlannedStage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedStage.ProtoReflect.Descriptor instead.
 func (*PlannedStage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PlannedStage) GetTarget() string {
@@ -1285,7 +1368,7 @@ type AgentChanged struct {
 
 func (x *AgentChanged) Reset() {
 	*x = AgentChanged{}
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1380,7 @@ func (x *AgentChanged) String() string {
 func (*AgentChanged) ProtoMessage() {}
 
 func (x *AgentChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1393,7 @@ func (x *AgentChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentChanged.ProtoReflect.Descriptor instead.
 func (*AgentChanged) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AgentChanged) GetStageIndex() uint32 {
@@ -1369,7 +1452,7 @@ type StageStarted struct {
 
 func (x *StageStarted) Reset() {
 	*x = StageStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1464,7 @@ func (x *StageStarted) String() string {
 func (*StageStarted) ProtoMessage() {}
 
 func (x *StageStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1477,7 @@ func (x *StageStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageStarted.ProtoReflect.Descriptor instead.
 func (*StageStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StageStarted) GetStageIndex() uint32 {
@@ -1467,7 +1550,7 @@ type StageProgress struct {
 
 func (x *StageProgress) Reset() {
 	*x = StageProgress{}
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1562,7 @@ func (x *StageProgress) String() string {
 func (*StageProgress) ProtoMessage() {}
 
 func (x *StageProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1575,7 @@ func (x *StageProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageProgress.ProtoReflect.Descriptor instead.
 func (*StageProgress) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StageProgress) GetStageIndex() uint32 {
@@ -1587,7 +1670,7 @@ type StageWindow struct {
 
 func (x *StageWindow) Reset() {
 	*x = StageWindow{}
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1682,7 @@ func (x *StageWindow) String() string {
 func (*StageWindow) ProtoMessage() {}
 
 func (x *StageWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1695,7 @@ func (x *StageWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageWindow.ProtoReflect.Descriptor instead.
 func (*StageWindow) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StageWindow) GetStageIndex() uint32 {
@@ -1693,7 +1776,7 @@ type Doubt struct {
 
 func (x *Doubt) Reset() {
 	*x = Doubt{}
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1788,7 @@ func (x *Doubt) String() string {
 func (*Doubt) ProtoMessage() {}
 
 func (x *Doubt) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1801,7 @@ func (x *Doubt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
 func (*Doubt) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Doubt) GetCheck() string {
@@ -1770,7 +1853,7 @@ type WindowPart struct {
 
 func (x *WindowPart) Reset() {
 	*x = WindowPart{}
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1782,7 +1865,7 @@ func (x *WindowPart) String() string {
 func (*WindowPart) ProtoMessage() {}
 
 func (x *WindowPart) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1795,7 +1878,7 @@ func (x *WindowPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowPart.ProtoReflect.Descriptor instead.
 func (*WindowPart) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WindowPart) GetName() string {
@@ -1884,7 +1967,7 @@ type WindowDistribution struct {
 
 func (x *WindowDistribution) Reset() {
 	*x = WindowDistribution{}
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +1979,7 @@ func (x *WindowDistribution) String() string {
 func (*WindowDistribution) ProtoMessage() {}
 
 func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +1992,7 @@ func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowDistribution.ProtoReflect.Descriptor instead.
 func (*WindowDistribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WindowDistribution) GetMetric() string {
@@ -1974,7 +2057,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2069,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2082,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Quantiles) GetP50Ms() float64 {
@@ -2033,7 +2116,7 @@ type StageEnded struct {
 
 func (x *StageEnded) Reset() {
 	*x = StageEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2128,7 @@ func (x *StageEnded) String() string {
 func (*StageEnded) ProtoMessage() {}
 
 func (x *StageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2141,7 @@ func (x *StageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageEnded.ProtoReflect.Descriptor instead.
 func (*StageEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StageEnded) GetStageIndex() uint32 {
@@ -2102,7 +2185,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2197,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2210,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Notice) GetSeverity() Severity {
@@ -2161,7 +2244,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2256,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2269,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RunEnded) GetOutcome() Outcome {
@@ -2230,7 +2313,7 @@ type StopRunRequest struct {
 
 func (x *StopRunRequest) Reset() {
 	*x = StopRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2325,7 @@ func (x *StopRunRequest) String() string {
 func (*StopRunRequest) ProtoMessage() {}
 
 func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2338,7 @@ func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
 func (*StopRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StopRunRequest) GetRunId() string {
@@ -2281,7 +2364,7 @@ type StopRunResponse struct {
 
 func (x *StopRunResponse) Reset() {
 	*x = StopRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2376,7 @@ func (x *StopRunResponse) String() string {
 func (*StopRunResponse) ProtoMessage() {}
 
 func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2389,7 @@ func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
 func (*StopRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 // FetchLedgerRequest names the run.
@@ -2320,7 +2403,7 @@ type FetchLedgerRequest struct {
 
 func (x *FetchLedgerRequest) Reset() {
 	*x = FetchLedgerRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2415,7 @@ func (x *FetchLedgerRequest) String() string {
 func (*FetchLedgerRequest) ProtoMessage() {}
 
 func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2428,7 @@ func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerRequest.ProtoReflect.Descriptor instead.
 func (*FetchLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FetchLedgerRequest) GetRunId() string {
@@ -2366,7 +2449,7 @@ type FetchLedgerResponse struct {
 
 func (x *FetchLedgerResponse) Reset() {
 	*x = FetchLedgerResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2461,7 @@ func (x *FetchLedgerResponse) String() string {
 func (*FetchLedgerResponse) ProtoMessage() {}
 
 func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2474,7 @@ func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerResponse.ProtoReflect.Descriptor instead.
 func (*FetchLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FetchLedgerResponse) GetData() []byte {
@@ -2414,7 +2497,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2426,7 +2509,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2439,7 +2522,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -2467,7 +2550,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2562,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2575,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListRunsResponse) GetRuns() []*RunSummary {
@@ -2541,7 +2624,7 @@ type RunSummary struct {
 
 func (x *RunSummary) Reset() {
 	*x = RunSummary{}
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2553,7 +2636,7 @@ func (x *RunSummary) String() string {
 func (*RunSummary) ProtoMessage() {}
 
 func (x *RunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2566,7 +2649,7 @@ func (x *RunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
 func (*RunSummary) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RunSummary) GetRunId() string {
@@ -2676,7 +2759,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2688,7 +2771,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2701,7 +2784,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 // ListAgentsResponse lists the agents.
@@ -2715,7 +2798,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2727,7 +2810,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2740,7 +2823,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -2771,7 +2854,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2783,7 +2866,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2796,7 +2879,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AgentStatus) GetAgent() *AgentInfo {
@@ -2855,7 +2938,7 @@ type CordonAgentsRequest struct {
 
 func (x *CordonAgentsRequest) Reset() {
 	*x = CordonAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2867,7 +2950,7 @@ func (x *CordonAgentsRequest) String() string {
 func (*CordonAgentsRequest) ProtoMessage() {}
 
 func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2880,7 +2963,7 @@ func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonAgentsRequest.ProtoReflect.Descriptor instead.
 func (*CordonAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CordonAgentsRequest) GetAgents() []string {
@@ -2906,7 +2989,7 @@ type CordonAgentsResponse struct {
 
 func (x *CordonAgentsResponse) Reset() {
 	*x = CordonAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +3001,7 @@ func (x *CordonAgentsResponse) String() string {
 func (*CordonAgentsResponse) ProtoMessage() {}
 
 func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3014,7 @@ func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonAgentsResponse.ProtoReflect.Descriptor instead.
 func (*CordonAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 // RemoveRunRequest names a run.
@@ -2945,7 +3028,7 @@ type RemoveRunRequest struct {
 
 func (x *RemoveRunRequest) Reset() {
 	*x = RemoveRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[35]
+	mi := &file_spate_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3040,7 @@ func (x *RemoveRunRequest) String() string {
 func (*RemoveRunRequest) ProtoMessage() {}
 
 func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[35]
+	mi := &file_spate_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3053,7 @@ func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RemoveRunRequest) GetRunId() string {
@@ -2989,7 +3072,7 @@ type RemoveRunResponse struct {
 
 func (x *RemoveRunResponse) Reset() {
 	*x = RemoveRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[36]
+	mi := &file_spate_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3001,7 +3084,7 @@ func (x *RemoveRunResponse) String() string {
 func (*RemoveRunResponse) ProtoMessage() {}
 
 func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[36]
+	mi := &file_spate_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3014,7 +3097,7 @@ func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 var File_spate_v1_run_proto protoreflect.FileDescriptor
@@ -3047,7 +3130,10 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.DatasetR\x05value:\x028\x01\x1aN\n" +
 	"\rLexiconsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
-	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\",\n" +
+	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\"\x0f\n" +
+	"\rBackupRequest\"$\n" +
+	"\x0eBackupResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\",\n" +
 	"\x12FindDatasetRequest\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\"1\n" +
 	"\x13FindDatasetResponse\x12\x1a\n" +
@@ -3260,7 +3346,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x13AGENT_HEALTH_SILENT\x10\x03\x12\x16\n" +
 	"\x12AGENT_HEALTH_FOUND\x10\x04\x12\x18\n" +
 	"\x14AGENT_HEALTH_LEAVING\x10\x05\x12\x18\n" +
-	"\x14AGENT_HEALTH_MISSING\x10\x062\xe0\x05\n" +
+	"\x14AGENT_HEALTH_MISSING\x10\x062\x9f\x06\n" +
 	"\n" +
 	"RunService\x12D\n" +
 	"\tSubmitRun\x12\x1a.spate.v1.SubmitRunRequest\x1a\x1b.spate.v1.SubmitRunResponse\x12F\n" +
@@ -3274,7 +3360,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\tRemoveRun\x12\x1a.spate.v1.RemoveRunRequest\x1a\x1b.spate.v1.RemoveRunResponse\x12G\n" +
 	"\n" +
 	"ListAgents\x12\x1b.spate.v1.ListAgentsRequest\x1a\x1c.spate.v1.ListAgentsResponse\x12M\n" +
-	"\fCordonAgents\x12\x1d.spate.v1.CordonAgentsRequest\x1a\x1e.spate.v1.CordonAgentsResponseB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
+	"\fCordonAgents\x12\x1d.spate.v1.CordonAgentsRequest\x1a\x1e.spate.v1.CordonAgentsResponse\x12=\n" +
+	"\x06Backup\x12\x17.spate.v1.BackupRequest\x1a\x18.spate.v1.BackupResponse0\x01B4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
 	file_spate_v1_run_proto_rawDescOnce sync.Once
@@ -3289,7 +3376,7 @@ func file_spate_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_spate_v1_run_proto_goTypes = []any{
 	(Severity)(0),                 // 0: spate.v1.Severity
 	(Outcome)(0),                  // 1: spate.v1.Outcome
@@ -3297,125 +3384,129 @@ var file_spate_v1_run_proto_goTypes = []any{
 	(Cordon)(0),                   // 3: spate.v1.Cordon
 	(AgentHealth)(0),              // 4: spate.v1.AgentHealth
 	(*SubmitRunRequest)(nil),      // 5: spate.v1.SubmitRunRequest
-	(*FindDatasetRequest)(nil),    // 6: spate.v1.FindDatasetRequest
-	(*FindDatasetResponse)(nil),   // 7: spate.v1.FindDatasetResponse
-	(*PutDatasetRequest)(nil),     // 8: spate.v1.PutDatasetRequest
-	(*PutDatasetResponse)(nil),    // 9: spate.v1.PutDatasetResponse
-	(*Endpoints)(nil),             // 10: spate.v1.Endpoints
-	(*SubmitRunResponse)(nil),     // 11: spate.v1.SubmitRunResponse
-	(*FollowRunRequest)(nil),      // 12: spate.v1.FollowRunRequest
-	(*FollowRunResponse)(nil),     // 13: spate.v1.FollowRunResponse
-	(*RunEvent)(nil),              // 14: spate.v1.RunEvent
-	(*RunStarted)(nil),            // 15: spate.v1.RunStarted
-	(*PlannedStage)(nil),          // 16: spate.v1.PlannedStage
-	(*AgentChanged)(nil),          // 17: spate.v1.AgentChanged
-	(*StageStarted)(nil),          // 18: spate.v1.StageStarted
-	(*StageProgress)(nil),         // 19: spate.v1.StageProgress
-	(*StageWindow)(nil),           // 20: spate.v1.StageWindow
-	(*Doubt)(nil),                 // 21: spate.v1.Doubt
-	(*WindowPart)(nil),            // 22: spate.v1.WindowPart
-	(*WindowDistribution)(nil),    // 23: spate.v1.WindowDistribution
-	(*Quantiles)(nil),             // 24: spate.v1.Quantiles
-	(*StageEnded)(nil),            // 25: spate.v1.StageEnded
-	(*Notice)(nil),                // 26: spate.v1.Notice
-	(*RunEnded)(nil),              // 27: spate.v1.RunEnded
-	(*StopRunRequest)(nil),        // 28: spate.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 29: spate.v1.StopRunResponse
-	(*FetchLedgerRequest)(nil),    // 30: spate.v1.FetchLedgerRequest
-	(*FetchLedgerResponse)(nil),   // 31: spate.v1.FetchLedgerResponse
-	(*ListRunsRequest)(nil),       // 32: spate.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 33: spate.v1.ListRunsResponse
-	(*RunSummary)(nil),            // 34: spate.v1.RunSummary
-	(*ListAgentsRequest)(nil),     // 35: spate.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 36: spate.v1.ListAgentsResponse
-	(*AgentStatus)(nil),           // 37: spate.v1.AgentStatus
-	(*CordonAgentsRequest)(nil),   // 38: spate.v1.CordonAgentsRequest
-	(*CordonAgentsResponse)(nil),  // 39: spate.v1.CordonAgentsResponse
-	(*RemoveRunRequest)(nil),      // 40: spate.v1.RemoveRunRequest
-	(*RemoveRunResponse)(nil),     // 41: spate.v1.RemoveRunResponse
-	nil,                           // 42: spate.v1.SubmitRunRequest.SecretsEntry
-	nil,                           // 43: spate.v1.SubmitRunRequest.SimulatedEntry
-	nil,                           // 44: spate.v1.SubmitRunRequest.DatasetsEntry
-	nil,                           // 45: spate.v1.SubmitRunRequest.LexiconsEntry
-	nil,                           // 46: spate.v1.StageWindow.ErrorsEntry
-	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
-	(*AgentInfo)(nil),             // 49: spate.v1.AgentInfo
-	(*Heartbeat)(nil),             // 50: spate.v1.Heartbeat
-	(*Dataset)(nil),               // 51: spate.v1.Dataset
-	(*Lexicon)(nil),               // 52: spate.v1.Lexicon
+	(*BackupRequest)(nil),         // 6: spate.v1.BackupRequest
+	(*BackupResponse)(nil),        // 7: spate.v1.BackupResponse
+	(*FindDatasetRequest)(nil),    // 8: spate.v1.FindDatasetRequest
+	(*FindDatasetResponse)(nil),   // 9: spate.v1.FindDatasetResponse
+	(*PutDatasetRequest)(nil),     // 10: spate.v1.PutDatasetRequest
+	(*PutDatasetResponse)(nil),    // 11: spate.v1.PutDatasetResponse
+	(*Endpoints)(nil),             // 12: spate.v1.Endpoints
+	(*SubmitRunResponse)(nil),     // 13: spate.v1.SubmitRunResponse
+	(*FollowRunRequest)(nil),      // 14: spate.v1.FollowRunRequest
+	(*FollowRunResponse)(nil),     // 15: spate.v1.FollowRunResponse
+	(*RunEvent)(nil),              // 16: spate.v1.RunEvent
+	(*RunStarted)(nil),            // 17: spate.v1.RunStarted
+	(*PlannedStage)(nil),          // 18: spate.v1.PlannedStage
+	(*AgentChanged)(nil),          // 19: spate.v1.AgentChanged
+	(*StageStarted)(nil),          // 20: spate.v1.StageStarted
+	(*StageProgress)(nil),         // 21: spate.v1.StageProgress
+	(*StageWindow)(nil),           // 22: spate.v1.StageWindow
+	(*Doubt)(nil),                 // 23: spate.v1.Doubt
+	(*WindowPart)(nil),            // 24: spate.v1.WindowPart
+	(*WindowDistribution)(nil),    // 25: spate.v1.WindowDistribution
+	(*Quantiles)(nil),             // 26: spate.v1.Quantiles
+	(*StageEnded)(nil),            // 27: spate.v1.StageEnded
+	(*Notice)(nil),                // 28: spate.v1.Notice
+	(*RunEnded)(nil),              // 29: spate.v1.RunEnded
+	(*StopRunRequest)(nil),        // 30: spate.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 31: spate.v1.StopRunResponse
+	(*FetchLedgerRequest)(nil),    // 32: spate.v1.FetchLedgerRequest
+	(*FetchLedgerResponse)(nil),   // 33: spate.v1.FetchLedgerResponse
+	(*ListRunsRequest)(nil),       // 34: spate.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 35: spate.v1.ListRunsResponse
+	(*RunSummary)(nil),            // 36: spate.v1.RunSummary
+	(*ListAgentsRequest)(nil),     // 37: spate.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 38: spate.v1.ListAgentsResponse
+	(*AgentStatus)(nil),           // 39: spate.v1.AgentStatus
+	(*CordonAgentsRequest)(nil),   // 40: spate.v1.CordonAgentsRequest
+	(*CordonAgentsResponse)(nil),  // 41: spate.v1.CordonAgentsResponse
+	(*RemoveRunRequest)(nil),      // 42: spate.v1.RemoveRunRequest
+	(*RemoveRunResponse)(nil),     // 43: spate.v1.RemoveRunResponse
+	nil,                           // 44: spate.v1.SubmitRunRequest.SecretsEntry
+	nil,                           // 45: spate.v1.SubmitRunRequest.SimulatedEntry
+	nil,                           // 46: spate.v1.SubmitRunRequest.DatasetsEntry
+	nil,                           // 47: spate.v1.SubmitRunRequest.LexiconsEntry
+	nil,                           // 48: spate.v1.StageWindow.ErrorsEntry
+	(*durationpb.Duration)(nil),   // 49: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
+	(*AgentInfo)(nil),             // 51: spate.v1.AgentInfo
+	(*Heartbeat)(nil),             // 52: spate.v1.Heartbeat
+	(*Dataset)(nil),               // 53: spate.v1.Dataset
+	(*Lexicon)(nil),               // 54: spate.v1.Lexicon
 }
 var file_spate_v1_run_proto_depIdxs = []int32{
-	42, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
-	43, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
-	47, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
-	44, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
-	45, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
-	14, // 5: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	48, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	15, // 7: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
-	18, // 8: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
-	19, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
-	25, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
-	26, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
-	27, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
-	17, // 13: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
-	20, // 14: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
-	49, // 15: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
-	16, // 16: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
-	47, // 17: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
-	47, // 18: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
-	49, // 19: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
-	47, // 20: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
-	47, // 21: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
-	24, // 22: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
-	24, // 23: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	22, // 24: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
-	22, // 25: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
-	22, // 26: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
-	46, // 27: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
-	21, // 28: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
-	23, // 29: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
+	44, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
+	45, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
+	49, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
+	46, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
+	47, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
+	16, // 5: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
+	50, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	17, // 7: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
+	20, // 8: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
+	21, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
+	27, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
+	28, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
+	29, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
+	19, // 13: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
+	22, // 14: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
+	51, // 15: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
+	18, // 16: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
+	49, // 17: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
+	49, // 18: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
+	51, // 19: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
+	49, // 20: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
+	49, // 21: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	26, // 22: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
+	26, // 23: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
+	24, // 24: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
+	24, // 25: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
+	24, // 26: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
+	48, // 27: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
+	23, // 28: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
+	25, // 29: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
 	0,  // 30: spate.v1.Notice.severity:type_name -> spate.v1.Severity
 	1,  // 31: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	34, // 32: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
+	36, // 32: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
 	2,  // 33: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
-	48, // 34: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
-	48, // 35: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
-	48, // 36: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	50, // 34: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	50, // 35: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	50, // 36: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
 	1,  // 37: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
-	37, // 38: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	49, // 39: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	39, // 38: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	51, // 39: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
 	4,  // 40: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	50, // 41: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	47, // 42: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	52, // 41: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	49, // 42: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
 	3,  // 43: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
 	3,  // 44: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
-	10, // 45: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	51, // 46: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	52, // 47: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	12, // 45: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	53, // 46: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	54, // 47: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
 	5,  // 48: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	12, // 49: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	28, // 50: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	30, // 51: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	6,  // 52: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	8,  // 53: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	32, // 54: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	40, // 55: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
-	35, // 56: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	38, // 57: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
-	11, // 58: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	13, // 59: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	29, // 60: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	31, // 61: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	7,  // 62: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	9,  // 63: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	33, // 64: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	41, // 65: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
-	36, // 66: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	39, // 67: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
-	58, // [58:68] is the sub-list for method output_type
-	48, // [48:58] is the sub-list for method input_type
+	14, // 49: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	30, // 50: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	32, // 51: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	8,  // 52: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	10, // 53: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	34, // 54: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	42, // 55: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	37, // 56: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	40, // 57: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
+	6,  // 58: spate.v1.RunService.Backup:input_type -> spate.v1.BackupRequest
+	13, // 59: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	15, // 60: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	31, // 61: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	33, // 62: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	9,  // 63: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	11, // 64: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	35, // 65: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	43, // 66: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	38, // 67: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	41, // 68: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
+	7,  // 69: spate.v1.RunService.Backup:output_type -> spate.v1.BackupResponse
+	59, // [59:70] is the sub-list for method output_type
+	48, // [48:59] is the sub-list for method input_type
 	48, // [48:48] is the sub-list for extension type_name
 	48, // [48:48] is the sub-list for extension extendee
 	0,  // [0:48] is the sub-list for field type_name
@@ -3428,7 +3519,7 @@ func file_spate_v1_run_proto_init() {
 	}
 	file_spate_v1_control_proto_init()
 	file_spate_v1_plan_proto_init()
-	file_spate_v1_run_proto_msgTypes[9].OneofWrappers = []any{
+	file_spate_v1_run_proto_msgTypes[11].OneofWrappers = []any{
 		(*RunEvent_RunStarted)(nil),
 		(*RunEvent_StageStarted)(nil),
 		(*RunEvent_StageProgress)(nil),
@@ -3438,15 +3529,15 @@ func file_spate_v1_run_proto_init() {
 		(*RunEvent_AgentChanged)(nil),
 		(*RunEvent_StageWindow)(nil),
 	}
-	file_spate_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
-	file_spate_v1_run_proto_msgTypes[17].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[16].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_run_proto_rawDesc), len(file_spate_v1_run_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   42,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

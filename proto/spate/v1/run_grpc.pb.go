@@ -31,6 +31,7 @@ const (
 	RunService_RemoveRun_FullMethodName    = "/spate.v1.RunService/RemoveRun"
 	RunService_ListAgents_FullMethodName   = "/spate.v1.RunService/ListAgents"
 	RunService_CordonAgents_FullMethodName = "/spate.v1.RunService/CordonAgents"
+	RunService_Backup_FullMethodName       = "/spate.v1.RunService/Backup"
 )
 
 // RunServiceClient is the client API for RunService service.
@@ -65,6 +66,8 @@ type RunServiceClient interface {
 	// CordonAgents keeps agents from new runs, drains them, or lets them take runs again. It outlives a restart of the
 	// coordinator. NOT_FOUND: the coordinator does not know an agent of that name; nothing was changed.
 	CordonAgents(ctx context.Context, in *CordonAgentsRequest, opts ...grpc.CallOption) (*CordonAgentsResponse, error)
+	// Backup streams a copy of the coordinator's state while it runs: a tar archive, whose last file lists the others.
+	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error)
 }
 
 type runServiceClient struct {
@@ -196,6 +199,25 @@ func (c *runServiceClient) CordonAgents(ctx context.Context, in *CordonAgentsReq
 	return out, nil
 }
 
+func (c *runServiceClient) Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[3], RunService_Backup_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[BackupRequest, BackupResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_BackupClient = grpc.ServerStreamingClient[BackupResponse]
+
 // RunServiceServer is the server API for RunService service.
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility.
@@ -228,6 +250,8 @@ type RunServiceServer interface {
 	// CordonAgents keeps agents from new runs, drains them, or lets them take runs again. It outlives a restart of the
 	// coordinator. NOT_FOUND: the coordinator does not know an agent of that name; nothing was changed.
 	CordonAgents(context.Context, *CordonAgentsRequest) (*CordonAgentsResponse, error)
+	// Backup streams a copy of the coordinator's state while it runs: a tar archive, whose last file lists the others.
+	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error
 	mustEmbedUnimplementedRunServiceServer()
 }
 
@@ -267,6 +291,9 @@ func (UnimplementedRunServiceServer) ListAgents(context.Context, *ListAgentsRequ
 }
 func (UnimplementedRunServiceServer) CordonAgents(context.Context, *CordonAgentsRequest) (*CordonAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CordonAgents not implemented")
+}
+func (UnimplementedRunServiceServer) Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error {
+	return status.Error(codes.Unimplemented, "method Backup not implemented")
 }
 func (UnimplementedRunServiceServer) mustEmbedUnimplementedRunServiceServer() {}
 func (UnimplementedRunServiceServer) testEmbeddedByValue()                    {}
@@ -444,6 +471,17 @@ func _RunService_CordonAgents_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_Backup_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(BackupRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RunServiceServer).Backup(m, &grpc.GenericServerStream[BackupRequest, BackupResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_BackupServer = grpc.ServerStreamingServer[BackupResponse]
+
 // RunService_ServiceDesc is the grpc.ServiceDesc for RunService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -495,6 +533,11 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "PutDataset",
 			Handler:       _RunService_PutDataset_Handler,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Backup",
+			Handler:       _RunService_Backup_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "spate/v1/run.proto",
