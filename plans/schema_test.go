@@ -60,6 +60,8 @@ loads:
   - {rate: [8], requests: 200, conditioned: false, split: in_turn}
   - {concurrency: [8], requests: 200, stagger: 2s}
   - {rate_phases: [{to: 5, duration: 10s, shape: steps, steps: 3}]}
+  - {rate_spike: {base: 1, peak: 7, at: 1m, length: 9s}}
+  - {concurrency_steps: {values: [1, 3, 7], hold: 40s}}
   - {search: {rate: {from: 1, to: 9}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: 2s}]}}, duration: 30s}
 `
 
@@ -105,6 +107,10 @@ var typicalMistakes = []string{
 	"{latencies: [{metric: ttft, percentile: 99, at_most: 2s}]} -> {}",
 	"search: {rate: {from: 1, to: 9}, -> search: {",
 	"[{to: 5, -> [[], {to: 5, ",
+	", at: 1m -> ",
+	"peak: 7 -> peak: 0",
+	"[1, 3, 7] -> [7]",
+	", hold: 40s -> ",
 }
 
 func TestSchemaRefusesTypicalMistakes(t *testing.T) {

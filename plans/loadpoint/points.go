@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -59,14 +58,14 @@ func WithoutRepeats(l *spatev1.Load) []*spatev1.LoadPoint {
 // singlePoints returns the point of a load that has only one: phases, a replay, a sweep or a search.
 func singlePoints(l *spatev1.Load) []*spatev1.LoadPoint {
 	switch {
-	case len(l.GetConcurrencyPhases()) > 0:
+	case len(ConcurrencyPhases(l)) > 0:
 		point := loadPoint(l)
-		point.Phases = defaults.Phases(l.GetConcurrencyPhases())
+		point.Phases = ConcurrencyPhases(l)
 		point.Concurrency = uint32(math.Ceil(LargestPhase(point.Phases)))
 		return []*spatev1.LoadPoint{point}
-	case len(l.GetRatePhases()) > 0:
+	case len(RatePhases(l)) > 0:
 		point := openPoint(l)
-		point.Phases = defaults.Phases(l.GetRatePhases())
+		point.Phases = RatePhases(l)
 		point.Rate = LargestPhase(point.Phases)
 		return []*spatev1.LoadPoint{point}
 	case l.GetReplay() != nil:
@@ -145,29 +144,6 @@ func Concurrencies(l *spatev1.Load) []uint32 {
 // rates returns the values of an open loop.
 func rates(l *spatev1.Load) []float64 {
 	return append(slices.Clone(l.GetRate()), RangeValues(l.GetRateRange())...)
-}
-
-// LargestPhase returns the largest value of phases.
-func LargestPhase(phases []*spatev1.Phase) float64 {
-	largest := 0.0
-	for _, p := range phases {
-		largest = max(largest, p.GetFrom(), defaults.PhaseEnd(p))
-	}
-	return largest
-}
-
-// PhasesTime returns the total duration of a load's phases.
-func PhasesTime(l *spatev1.Load) time.Duration {
-	return Time(append(slices.Clone(l.GetConcurrencyPhases()), l.GetRatePhases()...))
-}
-
-// Time returns the total duration of phases.
-func Time(phases []*spatev1.Phase) time.Duration {
-	var total time.Duration
-	for _, p := range phases {
-		total += p.GetDuration().AsDuration()
-	}
-	return total
 }
 
 // TemplateStages returns the most stages that a load point can become.

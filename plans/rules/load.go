@@ -20,8 +20,8 @@ const (
 
 // LoadKinds are the fields of which a load gives exactly one.
 var LoadKinds = []string{
-	"concurrency", "concurrency_range", "concurrency_phases",
-	"rate", "rate_range", "rate_phases", "replay", "sweep", "search",
+	"concurrency", "concurrency_range", "concurrency_phases", "concurrency_spike", "concurrency_steps",
+	"rate", "rate_range", "rate_phases", "rate_spike", "rate_steps", "replay", "sweep", "search",
 }
 
 func (c *checker) load(path string, l *spatev1.Load) {
@@ -32,8 +32,13 @@ func (c *checker) load(path string, l *spatev1.Load) {
 	c.aborts(path+".abort", l)
 	c.interval(path+".concurrency_range", l.GetConcurrencyRange(), true)
 	c.interval(path+".rate_range", l.GetRateRange(), false)
-	c.phases(path+".concurrency_phases", l.GetConcurrencyPhases(), true)
-	c.phases(path+".rate_phases", l.GetRatePhases(), false)
+	c.phases(path+".concurrency_phases", l.GetConcurrencyPhases())
+	c.phases(path+".rate_phases", l.GetRatePhases())
+	c.spike(path+".concurrency_spike", l.GetConcurrencySpike())
+	c.spike(path+".rate_spike", l.GetRateSpike())
+	if hasPhases(kind) {
+		c.allPhases(path+"."+kind, append(loadpoint.ConcurrencyPhases(l), loadpoint.RatePhases(l)...), closedLoop(kind))
+	}
 	c.search(path+".search", l.GetSearch())
 }
 
@@ -61,7 +66,11 @@ func (c *checker) loadKind(path string) string {
 
 func closedLoop(kind string) bool { return strings.HasPrefix(kind, "concurrency") }
 
-func hasPhases(kind string) bool { return strings.HasSuffix(kind, "_phases") }
+// hasPhases reports whether a kind of load changes over time.
+func hasPhases(kind string) bool {
+	_, shape, _ := strings.Cut(kind, "_")
+	return slices.Contains([]string{"phases", "spike", "steps"}, shape)
+}
 
 // companions checks the fields that go only with some kinds of load.
 func (c *checker) companions(path, kind string, l *spatev1.Load) {

@@ -124,6 +124,8 @@ var words = map[string]string{
 	"targets.server_metrics.urls":     "must be a URL like http://localhost:8000/metrics",
 	"targets.server_metrics.gpu_urls": "must be a URL like http://localhost:9400/metrics",
 	"targets.server_metrics.names":    "must be the name of a metric, or its start and *",
+	"loads.rate_steps.values":         "must list 2 to 1024 values",
+	"loads.concurrency_steps.values":  "must list 2 to 1024 values",
 	"targets.template.path":           "must start with /, for example /api/generate",
 	"targets.template.body":           "must be a Go template that makes JSON",
 	"targets.tokenizer":               "must be auto, words, server, usage or file:PATH",
@@ -169,6 +171,9 @@ var requiredWords = map[string]string{
 	"mean":         "must be a duration like 2s",
 	"duration":     "must be a duration like 30s",
 	"at_most":      "must be a duration like 2s",
+	"at":           "must be a duration like 2m",
+	"length":       "must be a duration like 30s",
+	"hold":         "must be a duration like 1m",
 }
 
 // listed matches how the schema's rules list the values that a field may have.

@@ -60,16 +60,25 @@ func (c *checker) ordered(path string, from, to float64, whole, inOrder bool, wa
 	}
 }
 
-// phases checks a load that changes over time. whole: the values are concurrencies.
-func (c *checker) phases(path string, phases []*spatev1.Phase, whole bool) {
-	before, largest, total := 0.0, 0.0, 0.0
+// phases checks the single phases of a load.
+func (c *checker) phases(path string, phases []*spatev1.Phase) {
+	before := 0.0
 	for i, p := range phases {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		c.phase(at, p, before)
+		c.phase(fmt.Sprintf("%s[%d]", path, i), p, before)
 		before = defaults.PhaseEnd(p)
-		largest = max(largest, p.GetFrom(), before)
-		total += p.GetDuration().AsDuration().Seconds()
 	}
+}
+
+func (c *checker) spike(path string, s *spatev1.Spike) {
+	if s.GetPeak() > 0 && s.GetPeak() <= s.GetBase() {
+		c.wrong(path+".peak", fmt.Sprintf("must be greater than base (%s), got %s",
+			loadpoint.Number(s.GetBase()), loadpoint.Number(s.GetPeak())))
+	}
+}
+
+// allPhases checks what the phases of a load are together. whole: the values are concurrencies.
+func (c *checker) allPhases(path string, phases []*spatev1.Phase, whole bool) {
+	largest, total := loadpoint.LargestPhase(phases), loadpoint.Time(phases)
 	say := func(message string) { c.keep(document.Finding{Path: path, Message: message, Whole: true}) }
 	switch {
 	case len(phases) == 0:
@@ -78,7 +87,7 @@ func (c *checker) phases(path string, phases []*spatev1.Phase, whole bool) {
 	case whole && largest < 1:
 		say("must reach a concurrency of at least 1, got at most " + loadpoint.Number(largest))
 	}
-	if total > maxDuration.Seconds() {
+	if total > maxDuration {
 		say(fmt.Sprintf("must last at most %s together", maxDuration))
 	}
 }

@@ -34,7 +34,7 @@ const maxSpeed = 10_000
 
 func largestRate(l *spatev1.Load) float64 {
 	rates := append([]float64{0, l.GetRateRange().GetTo(), l.GetSearch().GetRate().GetTo()}, l.GetRate()...)
-	for _, p := range l.GetRatePhases() {
+	for _, p := range loadpoint.RatePhases(l) {
 		rates = append(rates, p.GetFrom(), p.GetTo())
 	}
 	return slices.Max(rates)

@@ -6,8 +6,8 @@ import "google.golang.org/protobuf/reflect/protoreflect"
 // The plans package checks the same, with its own messages.
 var (
 	exactly = map[protoreflect.Name][][]string{
-		"Load": {{"concurrency", "concurrency_range", "concurrency_phases", "rate", "rate_range", "rate_phases",
-			"replay", "sweep", "search"}},
+		"Load": {{"concurrency", "concurrency_range", "concurrency_phases", "concurrency_spike", "concurrency_steps",
+			"rate", "rate_range", "rate_phases", "rate_spike", "rate_steps", "replay", "sweep", "search"}},
 		"Range":          {{"step", "factor", "points"}},
 		"Search":         {{"rate", "concurrency"}},
 		"RandomContent":  {{"isl", "isl_lengths"}, {"osl", "osl_lengths"}},

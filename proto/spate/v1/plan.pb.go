@@ -3099,9 +3099,17 @@ type Load struct {
 	// Open loop: most requests in flight. An arrival that is due beyond that waits until one ends. Default: no limit.
 	MaxInFlight uint32 `protobuf:"varint,26,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	// Names of the targets that this load is for. Default: all.
-	Targets       []string `protobuf:"bytes,27,rep,name=targets,proto3" json:"targets,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Targets []string `protobuf:"bytes,27,rep,name=targets,proto3" json:"targets,omitempty"`
+	// Open loop: a rate that jumps up once, and back. One load point, the same as its phases.
+	RateSpike *Spike `protobuf:"bytes,28,opt,name=rate_spike,json=rateSpike,proto3" json:"rate_spike,omitempty"`
+	// Closed loop: a concurrency that jumps up once, and back. One load point, the same as its phases.
+	ConcurrencySpike *Spike `protobuf:"bytes,29,opt,name=concurrency_spike,json=concurrencySpike,proto3" json:"concurrency_spike,omitempty"`
+	// Open loop: rates one after the other within one stage. One load point, the same as its phases.
+	RateSteps *Steps `protobuf:"bytes,30,opt,name=rate_steps,json=rateSteps,proto3" json:"rate_steps,omitempty"`
+	// Closed loop: concurrencies one after the other within one stage. One load point, the same as its phases.
+	ConcurrencySteps *Steps `protobuf:"bytes,31,opt,name=concurrency_steps,json=concurrencySteps,proto3" json:"concurrency_steps,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Load) Reset() {
@@ -3319,6 +3327,34 @@ func (x *Load) GetMaxInFlight() uint32 {
 func (x *Load) GetTargets() []string {
 	if x != nil {
 		return x.Targets
+	}
+	return nil
+}
+
+func (x *Load) GetRateSpike() *Spike {
+	if x != nil {
+		return x.RateSpike
+	}
+	return nil
+}
+
+func (x *Load) GetConcurrencySpike() *Spike {
+	if x != nil {
+		return x.ConcurrencySpike
+	}
+	return nil
+}
+
+func (x *Load) GetRateSteps() *Steps {
+	if x != nil {
+		return x.RateSteps
+	}
+	return nil
+}
+
+func (x *Load) GetConcurrencySteps() *Steps {
+	if x != nil {
+		return x.ConcurrencySteps
 	}
 	return nil
 }
@@ -3552,6 +3588,143 @@ func (x *Phase) GetSteps() uint32 {
 	return 0
 }
 
+// Spike is a value that jumps to a peak once, and back.
+type Spike struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Value before and after the spike: requests per second, or requests in flight.
+	Base float64 `protobuf:"fixed64,1,opt,name=base,proto3" json:"base,omitempty"`
+	// Value during the spike. Greater than base.
+	Peak float64 `protobuf:"fixed64,2,opt,name=peak,proto3" json:"peak,omitempty"`
+	// When the spike starts, from the start of the stage.
+	At *durationpb.Duration `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	// Length of the spike.
+	Length *durationpb.Duration `protobuf:"bytes,4,opt,name=length,proto3" json:"length,omitempty"`
+	// How long the stage continues after the spike. Default: as long as before it.
+	After         *durationpb.Duration `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Spike) Reset() {
+	*x = Spike{}
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Spike) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Spike) ProtoMessage() {}
+
+func (x *Spike) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Spike.ProtoReflect.Descriptor instead.
+func (*Spike) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Spike) GetBase() float64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *Spike) GetPeak() float64 {
+	if x != nil {
+		return x.Peak
+	}
+	return 0
+}
+
+func (x *Spike) GetAt() *durationpb.Duration {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Spike) GetLength() *durationpb.Duration {
+	if x != nil {
+		return x.Length
+	}
+	return nil
+}
+
+func (x *Spike) GetAfter() *durationpb.Duration {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+// Steps are values that are held one after the other, each for the same time.
+type Steps struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The values: requests per second, or requests in flight.
+	Values []float64 `protobuf:"fixed64,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	// How long each value is held.
+	Hold          *durationpb.Duration `protobuf:"bytes,2,opt,name=hold,proto3" json:"hold,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Steps) Reset() {
+	*x = Steps{}
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Steps) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Steps) ProtoMessage() {}
+
+func (x *Steps) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Steps.ProtoReflect.Descriptor instead.
+func (*Steps) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Steps) GetValues() []float64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *Steps) GetHold() *durationpb.Duration {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
 // Replay starts requests at the times of the workload's trace.
 type Replay struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3563,7 +3736,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3575,7 +3748,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3588,7 +3761,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -3611,7 +3784,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3796,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3809,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -3677,7 +3850,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3689,7 +3862,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3702,7 +3875,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -3760,7 +3933,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3772,7 +3945,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3785,7 +3958,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -3818,7 +3991,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3830,7 +4003,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3843,7 +4016,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -3882,7 +4055,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3894,7 +4067,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3907,7 +4080,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Limit) GetMetric() string {
@@ -3946,7 +4119,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3958,7 +4131,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3971,7 +4144,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4012,7 +4185,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4024,7 +4197,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4037,7 +4210,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Precision) GetMetric() string {
@@ -4111,7 +4284,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4123,7 +4296,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4136,7 +4309,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -4272,7 +4445,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4284,7 +4457,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4297,7 +4470,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -4355,7 +4528,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4367,7 +4540,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4380,7 +4553,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -4413,7 +4586,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4425,7 +4598,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4438,7 +4611,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -4522,7 +4695,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4534,7 +4707,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4547,7 +4720,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5021,7 +5194,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\f_delay_scale\"\x92\x01\n" +
 	"\tThinkTime\x12@\n" +
 	"\x04mean\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x04mean\x12C\n" +
-	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\x8e\v\n" +
+	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\xea\f\n" +
 	"\x04Load\x128\n" +
 	"\vconcurrency\x18\x01 \x03(\rB\x16\xbaH\x13\x92\x01\x10\x10\x80\b\x18\x01\"\t*\a\x18\x80\xad\xe2\x04(\x01R\vconcurrency\x127\n" +
 	"\x04rate\x18\x02 \x03(\x01B#\xbaH \x92\x01\x1d\x10\x80\b\x18\x01\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12<\n" +
@@ -5056,7 +5229,13 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\astagger\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\astagger\x121\n" +
 	"\rmax_in_flight\x18\x1a \x01(\rB\r\xbaH\n" +
 	"\xd8\x01\x01*\x05\x18\x80\xad\xe2\x04R\vmaxInFlight\x12%\n" +
-	"\atargets\x18\x1b \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\atargetsB\x0e\n" +
+	"\atargets\x18\x1b \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\atargets\x12.\n" +
+	"\n" +
+	"rate_spike\x18\x1c \x01(\v2\x0f.spate.v1.SpikeR\trateSpike\x12<\n" +
+	"\x11concurrency_spike\x18\x1d \x01(\v2\x0f.spate.v1.SpikeR\x10concurrencySpike\x12.\n" +
+	"\n" +
+	"rate_steps\x18\x1e \x01(\v2\x0f.spate.v1.StepsR\trateSteps\x12<\n" +
+	"\x11concurrency_steps\x18\x1f \x01(\v2\x0f.spate.v1.StepsR\x10concurrencyStepsB\x0e\n" +
 	"\f_conditioned\"\xc6\x01\n" +
 	"\x06Warmup\x12'\n" +
 	"\brequests\x18\x01 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\brequests\x12E\n" +
@@ -5074,7 +5253,16 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\bduration\x12:\n" +
 	"\x05shape\x18\x04 \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\x06linearR\vexponentialR\x05stepsR\x05shape\x12\x1e\n" +
 	"\x05steps\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05stepsB\x05\n" +
-	"\x03_to\"9\n" +
+	"\x03_to\"\xaa\x02\n" +
+	"\x05Spike\x12-\n" +
+	"\x04base\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00R\x04base\x12-\n" +
+	"\x04peak\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04peak\x12<\n" +
+	"\x02at\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\x02at\x12D\n" +
+	"\x06length\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\x06length\x12?\n" +
+	"\x05after\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\x05after\"\x86\x01\n" +
+	"\x05Steps\x12;\n" +
+	"\x06values\x18\x01 \x03(\x01B#\xbaH \x92\x01\x1d\b\x02\x10\x80\b\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00R\x06values\x12@\n" +
+	"\x04hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\x04hold\"9\n" +
 	"\x06Replay\x12/\n" +
 	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"U\n" +
 	"\x05Sweep\x12 \n" +
@@ -5198,7 +5386,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
@@ -5231,63 +5419,65 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*Warmup)(nil),              // 28: spate.v1.Warmup
 	(*Range)(nil),               // 29: spate.v1.Range
 	(*Phase)(nil),               // 30: spate.v1.Phase
-	(*Replay)(nil),              // 31: spate.v1.Replay
-	(*Sweep)(nil),               // 32: spate.v1.Sweep
-	(*Search)(nil),              // 33: spate.v1.Search
-	(*Bounds)(nil),              // 34: spate.v1.Bounds
-	(*Objectives)(nil),          // 35: spate.v1.Objectives
-	(*Limit)(nil),               // 36: spate.v1.Limit
-	(*Abort)(nil),               // 37: spate.v1.Abort
-	(*Precision)(nil),           // 38: spate.v1.Precision
-	(*Stage)(nil),               // 39: spate.v1.Stage
-	(*Dataset)(nil),             // 40: spate.v1.Dataset
-	(*Lexicon)(nil),             // 41: spate.v1.Lexicon
-	(*Probe)(nil),               // 42: spate.v1.Probe
-	(*LoadPoint)(nil),           // 43: spate.v1.LoadPoint
-	nil,                         // 44: spate.v1.Plan.RegionsEntry
-	nil,                         // 45: spate.v1.AgentSelector.LabelsEntry
-	nil,                         // 46: spate.v1.Target.HeadersEntry
-	nil,                         // 47: spate.v1.Target.LabelsEntry
-	nil,                         // 48: spate.v1.ServerMetrics.RolesEntry
-	nil,                         // 49: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 50: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 51: google.protobuf.Struct
+	(*Spike)(nil),               // 31: spate.v1.Spike
+	(*Steps)(nil),               // 32: spate.v1.Steps
+	(*Replay)(nil),              // 33: spate.v1.Replay
+	(*Sweep)(nil),               // 34: spate.v1.Sweep
+	(*Search)(nil),              // 35: spate.v1.Search
+	(*Bounds)(nil),              // 36: spate.v1.Bounds
+	(*Objectives)(nil),          // 37: spate.v1.Objectives
+	(*Limit)(nil),               // 38: spate.v1.Limit
+	(*Abort)(nil),               // 39: spate.v1.Abort
+	(*Precision)(nil),           // 40: spate.v1.Precision
+	(*Stage)(nil),               // 41: spate.v1.Stage
+	(*Dataset)(nil),             // 42: spate.v1.Dataset
+	(*Lexicon)(nil),             // 43: spate.v1.Lexicon
+	(*Probe)(nil),               // 44: spate.v1.Probe
+	(*LoadPoint)(nil),           // 45: spate.v1.LoadPoint
+	nil,                         // 46: spate.v1.Plan.RegionsEntry
+	nil,                         // 47: spate.v1.AgentSelector.LabelsEntry
+	nil,                         // 48: spate.v1.Target.HeadersEntry
+	nil,                         // 49: spate.v1.Target.LabelsEntry
+	nil,                         // 50: spate.v1.ServerMetrics.RolesEntry
+	nil,                         // 51: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 52: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 53: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
 	12,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
 	27,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	50,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	52,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	50,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	52,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	44,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	46,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	3,   // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
 	2,   // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	1,   // 10: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	45,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	50,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	50,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	50,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	47,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	52,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	52,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	52,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
 	11,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	46,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	51,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	50,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	50,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	50,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	50,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	48,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	53,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	52,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	52,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	52,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	52,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
 	9,   // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
 	10,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	47,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	49,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
 	8,   // 25: spate.v1.Target.template:type_name -> spate.v1.Template
 	7,   // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	48,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	50,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	50,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	50,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	50,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	50,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	50,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	50,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	52,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	52,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	52,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	52,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	52,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	52,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
 	13,  // 34: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
 	20,  // 35: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
 	21,  // 36: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
@@ -5314,59 +5504,67 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	15,  // 57: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
 	25,  // 58: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
 	26,  // 59: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	50,  // 60: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	50,  // 61: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	52,  // 60: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	52,  // 61: spate.v1.Load.duration:type_name -> google.protobuf.Duration
 	28,  // 62: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
 	29,  // 63: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
 	29,  // 64: spate.v1.Load.rate_range:type_name -> spate.v1.Range
 	26,  // 65: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
 	30,  // 66: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
 	30,  // 67: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	31,  // 68: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	32,  // 69: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	33,  // 70: spate.v1.Load.search:type_name -> spate.v1.Search
-	50,  // 71: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	37,  // 72: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	38,  // 73: spate.v1.Load.until:type_name -> spate.v1.Precision
-	50,  // 74: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	50,  // 75: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	50,  // 76: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	50,  // 77: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	34,  // 78: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	34,  // 79: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	35,  // 80: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	36,  // 81: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	50,  // 82: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	50,  // 83: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 84: spate.v1.Stage.target:type_name -> spate.v1.Target
-	12,  // 85: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	43,  // 86: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	50,  // 87: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 88: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	50,  // 89: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	40,  // 90: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	41,  // 91: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	42,  // 92: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	49,  // 93: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 94: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 95: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	50,  // 96: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	50,  // 97: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	50,  // 98: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	26,  // 99: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	30,  // 100: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	50,  // 101: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	50,  // 102: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	37,  // 103: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	38,  // 104: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	33,  // 105: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	32,  // 106: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	50,  // 107: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	108, // [108:108] is the sub-list for method output_type
-	108, // [108:108] is the sub-list for method input_type
-	108, // [108:108] is the sub-list for extension type_name
-	108, // [108:108] is the sub-list for extension extendee
-	0,   // [0:108] is the sub-list for field type_name
+	33,  // 68: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	34,  // 69: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	35,  // 70: spate.v1.Load.search:type_name -> spate.v1.Search
+	52,  // 71: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	39,  // 72: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	40,  // 73: spate.v1.Load.until:type_name -> spate.v1.Precision
+	52,  // 74: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	31,  // 75: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
+	31,  // 76: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
+	32,  // 77: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
+	32,  // 78: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
+	52,  // 79: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	52,  // 80: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	52,  // 81: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	52,  // 82: spate.v1.Spike.at:type_name -> google.protobuf.Duration
+	52,  // 83: spate.v1.Spike.length:type_name -> google.protobuf.Duration
+	52,  // 84: spate.v1.Spike.after:type_name -> google.protobuf.Duration
+	52,  // 85: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
+	36,  // 86: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	36,  // 87: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	37,  // 88: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	38,  // 89: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	52,  // 90: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	52,  // 91: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 92: spate.v1.Stage.target:type_name -> spate.v1.Target
+	12,  // 93: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	45,  // 94: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	52,  // 95: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 96: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	52,  // 97: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	42,  // 98: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	43,  // 99: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	44,  // 100: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	51,  // 101: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 102: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 103: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	52,  // 104: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	52,  // 105: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	52,  // 106: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	26,  // 107: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	30,  // 108: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	52,  // 109: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	52,  // 110: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	39,  // 111: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	40,  // 112: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	35,  // 113: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	34,  // 114: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	52,  // 115: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	116, // [116:116] is the sub-list for method output_type
+	116, // [116:116] is the sub-list for method input_type
+	116, // [116:116] is the sub-list for extension type_name
+	116, // [116:116] is the sub-list for extension extendee
+	0,   // [0:116] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -5399,15 +5597,15 @@ func file_spate_v1_plan_proto_init() {
 	file_spate_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[35].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[37].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
