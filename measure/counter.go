@@ -56,6 +56,8 @@ const (
 	ValidToolCalls
 	CheckedAnswers
 	ValidAnswers
+	CompletedSessions
+	BrokenSessions
 
 	// CounterCount is one more than the highest counter, so that a counter is an index of Counts.
 	CounterCount
@@ -166,6 +168,10 @@ var counterTable = [CounterCount - 1]counter{
 		doc: "Completed requests that demanded a form of the answer which can be checked, and got no tool call"},
 	{id: ValidAnswers, name: "valid_answers", unit: "requests", ofCompleted: true,
 		doc: "Those of `checked_answers` whose answer has the form"},
+	{id: CompletedSessions, name: "completed_sessions", unit: "sessions",
+		doc: "Measured sessions all of whose requests completed"},
+	{id: BrokenSessions, name: "broken_sessions", unit: "sessions",
+		doc: "Measured sessions with a request that failed, was cancelled or was not sent because others were"},
 }
 
 func allHaveUsage(c *Counts) bool { return c[WithoutUsage] == 0 }

@@ -61,18 +61,20 @@ const (
 	RegionWindows
 	// Paths are the connections from a region to an endpoint.
 	Paths
+	// Turns are the turns of sessions.
+	Turns
 )
 
 // Count is one more than the highest metric, so that a metric is an index of an array.
-const Count = int(spatev1.Metric_METRIC_HELD) + 1
+const Count = int(spatev1.Metric_METRIC_TASK_DELAYS) + 1
 
 // metrics is the catalogue of metrics, in the order of the protocol.
 var metrics = [...]Metric{
-	{ID: spatev1.Metric_METRIC_TTFT, Name: "ttft_ms", Parts: Breakdowns | RegionWindows,
+	{ID: spatev1.Metric_METRIC_TTFT, Name: "ttft_ms", Parts: Breakdowns | RegionWindows | Turns,
 		Doc: "First token - start"},
 	{ID: spatev1.Metric_METRIC_TTFT_SCHEDULED, Name: "ttft_scheduled_ms",
 		Doc: "First token - scheduled"},
-	{ID: spatev1.Metric_METRIC_E2E, Name: "e2e_ms", Parts: Breakdowns | RegionWindows,
+	{ID: spatev1.Metric_METRIC_E2E, Name: "e2e_ms", Parts: Breakdowns | RegionWindows | Turns,
 		Doc: "Last token - start"},
 	{ID: spatev1.Metric_METRIC_E2E_SCHEDULED, Name: "e2e_scheduled_ms",
 		Doc: "Last token - scheduled"},
@@ -132,6 +134,12 @@ var metrics = [...]Metric{
 		Doc: "Total time of the request, as the server reported it within the stream"},
 	{ID: spatev1.Metric_METRIC_HELD, Name: "held_ms",
 		Doc: "Time for which max_in_flight held a request back: from scheduled until a place was free"},
+	{ID: spatev1.Metric_METRIC_TASK, Name: "task_ms",
+		Doc: "End of a session's last request - start of its first"},
+	{ID: spatev1.Metric_METRIC_TASK_REQUESTS, Name: "task_requests_ms",
+		Doc: "Time in requests on the critical path of such a session, from start to end"},
+	{ID: spatev1.Metric_METRIC_TASK_DELAYS, Name: "task_delays_ms",
+		Doc: "Rest of the time of such a session: delays of tools and users on the critical path"},
 }
 
 // Metrics returns the catalogue, in the order of the protocol. Do not change it.

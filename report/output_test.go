@@ -15,6 +15,8 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 	ratesSection([]results.StageResult{plain}).Markdown(&b)
 	reasoningSection([]results.StageResult{plain}).Markdown(&b)
 	answersSection([]results.StageResult{plain}).Markdown(&b)
+	sessionsSection([]results.StageResult{plain}).Markdown(&b)
+	turnsSection([]results.StageResult{plain}).Markdown(&b)
 	if b.Len() > 0 {
 		t.Errorf("nothing is to be told:\n%s", b.String())
 	}

@@ -111,7 +111,7 @@ func New(s *ready.Stage, c Config) *Load {
 	l.recorder = recorder.New(recorder.Config{
 		Start: c.Start, Endpoints: len(s.Target().GetEndpoints()), Shards: runtime.GOMAXPROCS(0),
 		SLO: recorder.SLOOf(s.Assigned.GetSlo()), Records: s.Records, Emit: l.emitter(c.Emit), Yield: l.yield,
-		Now: clock.Now, Joined: l.joinedIn(clock.Now()),
+		Now: clock.Now, Joined: l.joinedIn(clock.Now()), Sessions: s.Sessions,
 	})
 	return l
 }

@@ -3,6 +3,7 @@ package executor
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/spate-load/spate/agent/recorder"
 	"github.com/spate-load/spate/agent/stream"
@@ -15,25 +16,35 @@ import (
 func (w *worker) play(scheduled clock.Instant) {
 	turns := w.ask.Turns
 	w.load.arrivalStarted(&w.request)
+	var went recorder.Session
 	if w.ask.Branches {
-		w.playBranches(scheduled)
+		went = w.playBranches(scheduled)
 	} else {
-		w.playTurns(scheduled, turns)
+		went = w.playTurns(scheduled, turns)
+	}
+	if w.load.Sessions && !w.request.Unmeasured {
+		w.shard.RecordSession(went)
 	}
 	w.load.arrivalEnded(&w.request, w.observation.End)
 }
 
-// playTurns sends the turns of a session one after another.
-func (w *worker) playTurns(start clock.Instant, turns int) {
+// playTurns sends the turns of a session one after another, and returns how it went.
+func (w *worker) playTurns(start clock.Instant, turns int) recorder.Session {
 	w.send(start)
-	for turn := 1; turn < turns; turn++ {
+	o := &w.observation
+	went := recorder.Session{Endpoint: w.request.Endpoint, Start: o.Start, Critical: o.End.Sub(o.Start)}
+	turn := 1
+	for ; turn < turns; turn++ {
 		next, ok := w.nextTurn(turn, start)
 		if !ok {
 			w.countUnsentTurns(turns - turn)
 			break
 		}
 		w.send(next)
+		went.Critical += o.End.Sub(o.Start)
 	}
+	went.End, went.Completed = o.End, turn == turns && o.Err == nil && !o.Cancelled
+	return went
 }
 
 // nextTurn prepares a turn and waits for its time, the pause after the previous turn. It reports whether the turn must
@@ -94,26 +105,30 @@ type branching struct {
 	answers [][]byte        // by turn, if the history has them
 	left    []int           // by turn: how many that it waits for have not ended
 	ready   []clock.Instant // by turn: the last end of those that it waits for
-	sent    []bool
-	failed  []bool
-	end     clock.Instant // last end of a request
-	err     *stream.Error // of the first request that failed; nil: none has
+	// critical is, by turn, the time in requests on the critical path up to the turn's start: through the request that
+	// ended last of those that it waits for, and so on.
+	critical []time.Duration
+	sent     []bool
+	failed   []bool
+	whole    recorder.Session // so far
+	err      *stream.Error    // of the first request that failed; nil: none has
 }
 
 // playBranches sends the prepared request and the later ones of its session, each when those that it waits for have
-// ended. What waits for a request that failed is not sent; other branches continue.
-func (w *worker) playBranches(start clock.Instant) {
+// ended. What waits for a request that failed is not sent; other branches continue. It returns how the session went.
+func (w *worker) playBranches(start clock.Instant) recorder.Session {
 	brancher, _ := w.load.Content.(workload.Brancher)
 	waits, err := brancher.Waits(w.request.Index)
 	if err != nil {
 		w.failLoad(err)
 		w.countUnsentTurns(w.ask.Turns)
 		w.observation.End = clock.Now()
-		return
+		return recorder.Session{Endpoint: w.request.Endpoint, End: w.observation.End}
 	}
 	n := len(waits)
 	b := &branching{owner: w, waits: waits, next: make([][]int, n), start: start, answers: make([][]byte, n),
 		left: make([]int, n), ready: make([]clock.Instant, n), sent: make([]bool, n), failed: make([]bool, n),
+		critical: make([]time.Duration, n), whole: recorder.Session{Endpoint: w.request.Endpoint, Completed: true},
 		request: recorder.Request{Index: w.request.Index, Unmeasured: w.request.Unmeasured,
 			Endpoint: w.request.Endpoint}}
 	w.answers = b.answers
@@ -132,7 +147,9 @@ func (w *worker) playBranches(start clock.Instant) {
 	b.running.Wait()
 	w.answers = nil
 	b.countUnsent()
-	w.observation.End, w.observation.Err = b.end, b.err
+	w.observation.End, w.observation.Err = b.whole.End, b.err
+	b.whole.Completed = b.whole.Completed && !slices.Contains(b.sent, false)
+	return b.whole
 }
 
 // fork runs a turn that is ready on a goroutine of its own.
@@ -168,8 +185,16 @@ func (b *branching) ended(w *worker, turn int) (ready []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o := &w.observation
-	b.sent[turn], b.end = true, max(b.end, o.End)
+	b.sent[turn] = true
+	critical := b.critical[turn] + o.End.Sub(o.Start)
+	if b.whole.Start == 0 || o.Start < b.whole.Start {
+		b.whole.Start = o.Start
+	}
+	if o.End > b.whole.End {
+		b.whole.End, b.whole.Critical = o.End, critical
+	}
 	if o.Err != nil || o.Cancelled {
+		b.whole.Completed = false
 		b.failed[turn] = o.Err != nil
 		if b.err == nil {
 			b.err = o.Err
@@ -180,7 +205,9 @@ func (b *branching) ended(w *worker, turn int) (ready []int) {
 		b.answers[turn] = slices.Clone(o.Answer)
 	}
 	for _, child := range b.next[turn] {
-		b.ready[child] = max(b.ready[child], o.End)
+		if o.End > b.ready[child] {
+			b.ready[child], b.critical[child] = o.End, critical
+		}
 		if b.left[child]--; b.left[child] == 0 {
 			ready = append(ready, child)
 		}

@@ -25,12 +25,13 @@ const MaxBytes = 16<<20 - 64<<10
 // The caller must check the size in bytes, because rows add up. The sum has no key.
 func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool) {
 	series, fits := allSeries(older.GetSeries(), newer.GetSeries())
-	if !fits {
+	turns, turnsFit := allSeries(older.GetTurns(), newer.GetTurns())
+	if !fits || !turnsFit {
 		return nil, false
 	}
 	sum = &spatev1.Snapshot{
 		StageIndex: newer.GetStageIndex(), Revision: newer.GetRevision(), Window: newer.GetWindow(),
-		Series: series, Records: slices.Concat(older.GetRecords(), newer.GetRecords()),
+		Series: series, Turns: turns, Records: slices.Concat(older.GetRecords(), newer.GetRecords()),
 		PeakInFlight: max(older.GetPeakInFlight(), newer.GetPeakInFlight()),
 		Totals:       newer.GetTotals(), StartedItems: newer.GetStartedItems(), Left: newer.GetLeft(),
 		DroppedRecords: older.GetDroppedRecords() + newer.GetDroppedRecords(),
@@ -54,7 +55,7 @@ func DropRecords(s *spatev1.Snapshot) int {
 	return n
 }
 
-// allSeries merges the series of all endpoints, ordered by endpoint.
+// allSeries merges the series of all endpoints, or of all classes of turns, in their order.
 func allSeries(older, newer []*spatev1.Series) ([]*spatev1.Series, bool) {
 	all := make([]*spatev1.Series, 0, max(len(older), len(newer)))
 	for len(older) > 0 && len(newer) > 0 {

@@ -40,6 +40,7 @@ func drawWindow(t *rapid.T, window uint32) (observed, *spatev1.Snapshot) {
 			continue
 		}
 		s.Series = append(s.Series, drawSeries(t, e, &o))
+		s.Turns = append(s.Turns, proto.CloneOf(s.Series[len(s.Series)-1])) // turns merge as endpoints do
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "rows") {
 		index := rapid.Uint64().Draw(t, "index")
@@ -148,6 +149,10 @@ func check(t *rapid.T, sum *spatev1.Snapshot, all []observed) {
 	for _, s := range sum.GetSeries() {
 		series[int(s.GetEndpoint())] = s
 	}
+	same := func(a, b *spatev1.Series) bool { return proto.Equal(a, b) }
+	if !slices.EqualFunc(sum.GetSeries(), sum.GetTurns(), same) {
+		t.Fatalf("turns %v, not %v", sum.GetTurns(), sum.GetSeries())
+	}
 	var rows []uint64
 	for e := range endpoints {
 		counters := map[int]uint64{}
@@ -254,6 +259,7 @@ func TestSplit(t *testing.T) {
 		whole.Series = append(whole.Series,
 			&spatev1.Series{Endpoint: e, Errors: []*spatev1.ErrorCount{{Example: string(make([]byte, 1<<20))}}})
 	}
+	whole.Turns = slices.Clone(whole.Series[:20])
 	for i := range uint64(10) {
 		whole.Records = append(whole.Records, &spatev1.RequestRecord{Index: i, Error: string(make([]byte, 3<<20))})
 	}
@@ -271,11 +277,13 @@ func TestSplit(t *testing.T) {
 				p.GetStartedItems(), p.GetTotals())
 		}
 		together.Series = append(together.Series, p.GetSeries()...)
+		together.Turns = append(together.Turns, p.GetTurns()...)
 		together.Records = append(together.Records, p.GetRecords()...)
 		together.DroppedRecords += p.GetDroppedRecords()
 		together.PeakInFlight += p.GetPeakInFlight()
 	}
-	if len(together.GetSeries()) != 40 || len(together.GetRecords()) != 10 || together.GetDroppedRecords() != 3 ||
+	if len(together.GetSeries()) != 40 || len(together.GetTurns()) != 20 || len(together.GetRecords()) != 10 ||
+		together.GetDroppedRecords() != 3 ||
 		together.GetPeakInFlight() != 5 {
 		t.Errorf("%d series, %d rows, %d dropped, peak %d", len(together.GetSeries()), len(together.GetRecords()),
 			together.GetDroppedRecords(), together.GetPeakInFlight())

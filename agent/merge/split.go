@@ -21,6 +21,10 @@ func Split(s *spatev1.Snapshot) []*spatev1.Snapshot {
 		c.room(proto.Size(series))
 		c.last().Series = append(c.last().Series, series)
 	}
+	for _, turn := range s.GetTurns() {
+		c.room(proto.Size(turn))
+		c.last().Turns = append(c.last().Turns, turn)
+	}
 	for _, row := range s.GetRecords() {
 		if !c.room(proto.Size(row)) {
 			c.pieces[0].DroppedRecords++

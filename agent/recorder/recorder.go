@@ -24,6 +24,8 @@ type Config struct {
 	Shards int
 	// SLO says which completed requests are good. With the zero value none is counted as good.
 	SLO SLO
+	// Sessions decides whether requests are also measured by their turn: the workload plays sessions.
+	Sessions bool
 	// Records decides whether one row is kept for each request.
 	Records bool
 	// Emit takes each snapshot, window by window, and keeps it. It is called by the goroutine that seals. The

@@ -928,3 +928,44 @@ func TestOutcomesAreCountedAndInRows(t *testing.T) {
 		t.Errorf("rows %v", rows)
 	}
 }
+
+// TestSessionsAndTurns: completed requests are also measured by their turn, and sessions as a whole, if the workload
+// plays sessions.
+func TestSessionsAndTurns(t *testing.T) {
+	tape := newTape(2, 1, false)
+	tape.config.Sessions = true
+	for _, turn := range []int{0, 2, 2, 17, 31} {
+		q, o := fullRequest()
+		q.Turn = turn
+		tape.Shard(0).RecordStart(q, o.Start)
+		tape.Shard(0).RecordEnd(q, o)
+	}
+	q, o := fullRequest()
+	o.Cancelled = true
+	tape.Shard(0).RecordStart(q, o.Start)
+	tape.Shard(0).RecordEnd(q, o)
+	tape.Shard(0).RecordSession(Session{Start: at(1000), End: at(9000), Critical: 5000, Completed: true})
+	tape.Shard(0).RecordSession(Session{Endpoint: 1, Start: at(1000), End: at(9000)})
+	totals := &spatev1.Totals{}
+	tape.Finish(totals)
+	s := tape.snapshots[0]
+	sums := sumsOf(s.GetSeries()[0])
+	if sums[spatev1.Metric_METRIC_TASK] != 8000 || sums[spatev1.Metric_METRIC_TASK_REQUESTS] != 5000 ||
+		sums[spatev1.Metric_METRIC_TASK_DELAYS] != 3000 || totals.GetCounters().GetCompletedSessions() != 1 ||
+		totals.GetCounters().GetBrokenSessions() != 1 {
+		t.Errorf("%v, totals %v", sums, totals)
+	}
+	completed := map[uint32]uint64{0: 1, 2: 2, 16: 2} // 16 is the class of turns 16 to 31
+	if len(s.GetTurns()) != len(completed) {
+		t.Errorf("turns %v", s.GetTurns())
+	}
+	for _, turn := range s.GetTurns() {
+		c, n := turn.GetCounters(), completed[turn.GetEndpoint()]
+		sums := sumsOf(turn)
+		if c.GetCompleted() != n || c.GetInputTokens() != 10*n || c.GetCachedTokens() != 6*n ||
+			c.GetWithCachedTokens() != n || c.GetSharedTokens() != 8*n || c.GetWithoutUsage() != 0 ||
+			sums[spatev1.Metric_METRIC_TTFT] != 3000*n || sums[spatev1.Metric_METRIC_E2E] != 9000*n {
+			t.Errorf("turn %d: %v %v", turn.GetEndpoint(), c, sums)
+		}
+	}
+}

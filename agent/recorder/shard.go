@@ -30,6 +30,7 @@ type Shard struct {
 // page is a shard's data of one window.
 type page struct {
 	cells  []cell
+	turns  []cell // by class, as far as there are any
 	rows   []*spatev1.RequestRecord
 	shares []windowShare // of the requests that ended in the window, by how many windows earlier
 }
@@ -116,7 +117,38 @@ func (s *Shard) RecordEnd(q *Request, o *stream.Observation) {
 	s.measure(c, q, o)
 	if o.Err == nil && !o.Cancelled {
 		p.addShares(s.windows, window, o)
+		if s.config.Sessions {
+			p.turn(q).addTurn(q, o)
+		}
 	}
+}
+
+// Session is how a measured session went.
+type Session struct {
+	// Endpoint is the endpoint of its first request.
+	Endpoint int
+	// Start is the start of its first request, End the end of the one that ended last.
+	Start, End clock.Instant
+	// Critical is the time in requests on its critical path.
+	Critical time.Duration
+	// Completed reports whether all its requests completed.
+	Completed bool
+}
+
+// RecordSession records a measured session that has ended. It may be called only with Config.Sessions.
+func (s *Shard) RecordSession(x Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.cell(x.End, x.Endpoint)
+	if !x.Completed {
+		s.count(c, measure.BrokenSessions, 1)
+		return
+	}
+	s.count(c, measure.CompletedSessions, 1)
+	whole := x.End.Sub(x.Start)
+	s.value(c, spatev1.Metric_METRIC_TASK, whole.Nanoseconds())
+	s.value(c, spatev1.Metric_METRIC_TASK_REQUESTS, x.Critical.Nanoseconds())
+	s.value(c, spatev1.Metric_METRIC_TASK_DELAYS, (whole - x.Critical).Nanoseconds())
 }
 
 // span extends the time from the first start to the last end.
@@ -182,8 +214,10 @@ func (s *Shard) seal() *page {
 
 // reuse takes back a page that seal returned.
 func (s *Shard) reuse(p *page) {
-	for i := range p.cells {
-		p.cells[i].reset()
+	for _, cells := range [][]cell{p.cells, p.turns} {
+		for i := range cells {
+			cells[i].reset()
+		}
 	}
 	clear(p.rows)
 	p.rows, p.shares = p.rows[:0], p.shares[:0]

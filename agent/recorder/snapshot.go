@@ -19,9 +19,12 @@ const rowBytes = 2 << 20
 func (r *Recorder) snapshots(window uint32, pages []*page) []*spatev1.Snapshot {
 	main := &spatev1.Snapshot{Window: window, Shares: sharesOf(pages, window)}
 	for endpoint := range r.config.Endpoints {
-		if s := r.series(endpoint, pages); s != nil {
+		if s := r.series(endpoint, pages, func(p *page) *cell { return &p.cells[endpoint] }); s != nil {
 			main.Series = append(main.Series, s)
 		}
+	}
+	if r.config.Sessions {
+		main.Turns = r.turns(pages)
 	}
 	all := []*spatev1.Snapshot{main}
 	for i, rows := range r.split(r.rowsOf(pages)) {
@@ -33,14 +36,29 @@ func (r *Recorder) snapshots(window uint32, pages []*page) []*spatev1.Snapshot {
 	return all
 }
 
-// series merges the cells of an endpoint. It returns nil if they are empty.
-func (r *Recorder) series(endpoint int, pages []*page) *spatev1.Series {
+// turns returns the series of each class of turns that was measured.
+func (r *Recorder) turns(pages []*page) (all []*spatev1.Series) {
+	for class := range measure.TurnClasses {
+		if s := r.series(class, pages, func(p *page) *cell {
+			if class >= len(p.turns) {
+				return &cell{}
+			}
+			return &p.turns[class]
+		}); s != nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// series merges the cells of an endpoint or a class of turns. It returns nil if they are empty.
+func (r *Recorder) series(number int, pages []*page, cellOf func(*page) *cell) *spatev1.Series {
 	var merged cell
 	for _, p := range pages {
 		if p == nil {
 			continue
 		}
-		c := &p.cells[endpoint]
+		c := cellOf(p)
 		merged.counts.Add(&c.counts)
 		for _, e := range c.errors {
 			merged.fail(e.class, e.status, e.count, e.example)
@@ -50,15 +68,15 @@ func (r *Recorder) series(endpoint int, pages []*page) *spatev1.Series {
 		return nil // everything recorded is also counted
 	}
 	return &spatev1.Series{
-		Endpoint:      uint32(endpoint),
+		Endpoint:      uint32(number),
 		Counters:      merged.counts.Proto(),
-		Distributions: r.distributions(endpoint, pages),
+		Distributions: r.distributions(pages, cellOf),
 		Errors:        merged.errorProtos(),
 	}
 }
 
-// distributions makes histograms of an endpoint's values, by metric.
-func (r *Recorder) distributions(endpoint int, pages []*page) []*spatev1.Distribution {
+// distributions makes histograms of the values of cells, by metric.
+func (r *Recorder) distributions(pages []*page, cellOf func(*page) *cell) []*spatev1.Distribution {
 	var all []*spatev1.Distribution
 	for m := range spatev1.Metric(measure.Count) {
 		h := r.scratch(m)
@@ -66,7 +84,7 @@ func (r *Recorder) distributions(endpoint int, pages []*page) []*spatev1.Distrib
 			if p == nil {
 				continue
 			}
-			for some := range slices.Chunk(p.cells[endpoint].values[m], breakAfter) {
+			for some := range slices.Chunk(cellOf(p).values[m], breakAfter) {
 				for _, v := range some {
 					h.Record(v)
 				}

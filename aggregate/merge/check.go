@@ -23,7 +23,7 @@ const (
 // them, so that the merge does not decode them again. The snapshot must not be changed any more.
 type Checked struct {
 	snapshot *spatev1.Snapshot
-	decoded  [][]part // by series
+	decoded  [][]part // by series, and behind them by turn
 }
 
 // Check returns a snapshot for Stage.AddChecked to merge, or an error that says why it may not enter the ledger of a
@@ -44,6 +44,11 @@ func Check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageReco
 	if err != nil {
 		return Checked{}, err
 	}
+	turns, err := checkAllSeries(s.GetTurns(), measure.TurnClasses)
+	if err != nil {
+		return Checked{}, fmt.Errorf("turns: %w", err)
+	}
+	decoded = append(decoded, turns...)
 	if err := checkRecords(s.GetRecords(), run.GetRecords() != "", endpoints); err != nil {
 		return Checked{}, err
 	}

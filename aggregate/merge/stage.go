@@ -49,6 +49,8 @@ type Sums struct {
 	Total     *Tally
 	Regions   map[string]*Region
 	Endpoints []*Tally
+	// Turns are what they measured by class of turns (measure.TurnClass), as far as there is any.
+	Turns []*Tally
 	// Agents are the agents of the load, Windows the windows that they delivered.
 	Agents  map[AgentKey]*Agent
 	Windows map[uint32]*Window
@@ -197,8 +199,12 @@ func (s *Stage) AddChecked(c Checked) error {
 	return nil
 }
 
-// decode checks the distributions of all series of a snapshot.
+// decode checks the distributions of all series of a snapshot, and of its turns.
 func (s *Stage) decode(snapshot *spatev1.Snapshot) (decoded [][]part, err error) {
+	turns, err := checkAllSeries(snapshot.GetTurns(), measure.TurnClasses)
+	if err != nil {
+		return decoded, fmt.Errorf("turns: %w", err)
+	}
 	for _, series := range snapshot.GetSeries() {
 		if int64(series.GetEndpoint()) >= int64(len(s.sums.Endpoints)) {
 			return decoded, fmt.Errorf("endpoint %d: the target has %d", series.GetEndpoint(), len(s.sums.Endpoints))
@@ -209,7 +215,7 @@ func (s *Stage) decode(snapshot *spatev1.Snapshot) (decoded [][]part, err error)
 			return decoded, fmt.Errorf("endpoint %d: %w", series.GetEndpoint(), err)
 		}
 	}
-	return decoded, nil
+	return append(decoded, turns...), nil
 }
 
 // merge merges a decoded snapshot.
@@ -251,12 +257,23 @@ func (s *Stage) merge(key AgentKey, snapshot *spatev1.Snapshot, decoded [][]part
 		}
 	}
 	if !observes {
+		s.sums.addTurns(snapshot, decoded[len(snapshot.GetSeries()):])
 		s.window(snapshot.GetWindow()) // a window without measurements counts as delivered, too
 		for _, share := range snapshot.GetShares() {
 			s.window(share.GetWindow()).WindowShare.add(share)
 		}
 	}
 	return nil
+}
+
+// addTurns adds the measurements by turn of a snapshot.
+func (s *Sums) addTurns(snapshot *spatev1.Snapshot, decoded [][]part) {
+	for i, series := range snapshot.GetTurns() {
+		for len(s.Turns) <= int(series.GetEndpoint()) {
+			s.Turns = append(s.Turns, newTally(turnMetrics))
+		}
+		s.Turns[series.GetEndpoint()].add(series, decoded[i], place{window: snapshot.GetWindow()})
+	}
 }
 
 // window returns a window's tally. It is live unless the window has been forgotten or windows are hidden.

@@ -16,6 +16,7 @@ var (
 	keyMetrics    = measure.KeptBy(measure.Breakdowns)
 	pathMetrics   = measure.KeptBy(measure.Paths)
 	regionMetrics = measure.KeptBy(measure.RegionWindows)
+	turnMetrics   = measure.KeptBy(measure.Turns)
 )
 
 // Tally is the exact sum of measurements of a stage, or of one of its endpoints, agents, regions or windows.

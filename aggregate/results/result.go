@@ -251,6 +251,8 @@ type StageResult struct {
 	Tools *ToolCalls `json:"tools"`
 	// Answers that had to have a form. Null: none of the requests demanded one that can be checked.
 	Answers *CheckedAnswers `json:"answers"`
+	// Sessions as tasks, and their requests by turn. Null: the workload does not play sessions.
+	Sessions *Sessions `json:"sessions"`
 	// Numbers of the same requests by the definitions of vLLM's benchmark.
 	VLLM VLLM `json:"vllm"`
 	// Failed requests by class. For an HTTP status other than 200, the class is "http_" and the status.
@@ -459,6 +461,42 @@ type PrefixCache struct {
 	SharedShare *float64 `json:"shared_share"`
 	// Share of the input tokens that the server took from its cache. Null: its usage does not report it.
 	CachedShare *float64 `json:"cached_share"`
+}
+
+// Sessions counts and times the measured sessions of a stage, each of which is a task for the server.
+type Sessions struct {
+	// Sessions all of whose requests completed.
+	Completed uint64 `json:"completed"`
+	// Sessions with a request that failed, was cancelled or was not sent because others were.
+	Broken uint64 `json:"broken"`
+	// Time to the completed task: from the start of a session's first request to the end of its last one, of completed
+	// sessions. Null: there are none.
+	Task *histogram.Summary `json:"task_ms"`
+	// Time in requests on the critical path of such a session, the chain of requests that ended last: each request of
+	// it waited for the one before. Null: there are none.
+	TaskRequests *histogram.Summary `json:"task_requests_ms"`
+	// Rest of the time of such a session: delays of tools and users on the critical path. Null: there are none.
+	TaskDelays *histogram.Summary `json:"task_delays_ms"`
+	// Completed requests by turn. From turn 16 on, as many turns as all before them are together.
+	Turns []TurnResult `json:"turns"`
+}
+
+// TurnResult is what was measured of some turns of sessions, over completed requests.
+type TurnResult struct {
+	// First of the turns, from 0.
+	From uint32 `json:"from"`
+	// Last of the turns.
+	To uint32 `json:"to"`
+	// Number of requests.
+	Completed uint64 `json:"completed"`
+	// Time of the first token minus the request's start. Null: answers had none.
+	TTFT *histogram.Summary `json:"ttft_ms"`
+	// Time of the last token minus the request's start. Null: answers had none.
+	E2E *histogram.Summary `json:"e2e_ms"`
+	// Prompt tokens by the server's usage. Null: some requests had no usage.
+	InputTokens *uint64 `json:"input_tokens"`
+	// Prompt tokens that came from a prefix cache, and those that the workload's prompts share.
+	PrefixCache PrefixCache `json:"prefix_cache"`
 }
 
 // ToolCalls counts the tool calls of completed requests.

@@ -72,6 +72,7 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 		PrefixCache:  prefixCacheOf(s.Total.Counters),
 		Tools:        toolsOf(s.Total.Counters),
 		Answers:      answersOf(s.Total.Counters),
+		Sessions:     s.sessions(stage.GetWorkload()),
 		Dataset:      datasetOf(stage.GetDataset()),
 		Preparations: preparationsOf(rec.GetAgents()),
 

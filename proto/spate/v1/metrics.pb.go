@@ -94,6 +94,13 @@ const (
 	Metric_METRIC_SERVER_TOTAL Metric = 31
 	// Time for which max_in_flight held a request back: from scheduled until a place was free. Only of requests held back.
 	Metric_METRIC_HELD Metric = 32
+	// End of a session's last request - start of its first. Only of sessions all of whose requests completed.
+	Metric_METRIC_TASK Metric = 33
+	// Time in requests on the critical path of such a session, from start to end. Its last request is the one that ended
+	// last, and before each comes, of those that it waited for, the one that ended last.
+	Metric_METRIC_TASK_REQUESTS Metric = 34
+	// Rest of the time of such a session: delays of tools and users on the critical path.
+	Metric_METRIC_TASK_DELAYS Metric = 35
 )
 
 // Enum value maps for Metric.
@@ -132,6 +139,9 @@ var (
 		30: "METRIC_SERVER_PREFILL",
 		31: "METRIC_SERVER_TOTAL",
 		32: "METRIC_HELD",
+		33: "METRIC_TASK",
+		34: "METRIC_TASK_REQUESTS",
+		35: "METRIC_TASK_DELAYS",
 	}
 	Metric_value = map[string]int32{
 		"METRIC_UNSPECIFIED":           0,
@@ -167,6 +177,9 @@ var (
 		"METRIC_SERVER_PREFILL":        30,
 		"METRIC_SERVER_TOTAL":          31,
 		"METRIC_HELD":                  32,
+		"METRIC_TASK":                  33,
+		"METRIC_TASK_REQUESTS":         34,
+		"METRIC_TASK_DELAYS":           35,
 	}
 )
 
@@ -548,7 +561,10 @@ type Snapshot struct {
 	ServerAccounts []*ServerAccount `protobuf:"bytes,14,rep,name=server_accounts,json=serverAccounts,proto3" json:"server_accounts,omitempty"`
 	// The agent has left a closed loop (Stop.leave), and there was more to start: started_items does not grow any more, so
 	// others can take over the rest.
-	Left          bool `protobuf:"varint,15,opt,name=left,proto3" json:"left,omitempty"`
+	Left bool `protobuf:"varint,15,opt,name=left,proto3" json:"left,omitempty"`
+	// Measurements of completed requests by their turn in a session, if the workload plays sessions. The endpoint of each
+	// is the number of a class of turns (measure.TurnClass). Turns without measurements are left out.
+	Turns         []*Series `protobuf:"bytes,18,rep,name=turns,proto3" json:"turns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -686,6 +702,13 @@ func (x *Snapshot) GetLeft() bool {
 		return x.Left
 	}
 	return false
+}
+
+func (x *Snapshot) GetTurns() []*Series {
+	if x != nil {
+		return x.Turns
+	}
+	return nil
 }
 
 // WindowShare is the part of completed requests that falls into one earlier or equal window. Only at the end of a
@@ -1275,9 +1298,13 @@ type Counters struct {
 	// Completed requests that demanded a form of the answer which can be checked, and got no tool call.
 	CheckedAnswers uint64 `protobuf:"varint,42,opt,name=checked_answers,json=checkedAnswers,proto3" json:"checked_answers,omitempty"`
 	// Those of `checked_answers` whose answer has the form.
-	ValidAnswers  uint64 `protobuf:"varint,43,opt,name=valid_answers,json=validAnswers,proto3" json:"valid_answers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ValidAnswers uint64 `protobuf:"varint,43,opt,name=valid_answers,json=validAnswers,proto3" json:"valid_answers,omitempty"`
+	// Measured sessions all of whose requests completed.
+	CompletedSessions uint64 `protobuf:"varint,44,opt,name=completed_sessions,json=completedSessions,proto3" json:"completed_sessions,omitempty"`
+	// Measured sessions with a request that failed, was cancelled or was not sent because others were.
+	BrokenSessions uint64 `protobuf:"varint,45,opt,name=broken_sessions,json=brokenSessions,proto3" json:"broken_sessions,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Counters) Reset() {
@@ -1607,6 +1634,20 @@ func (x *Counters) GetCheckedAnswers() uint64 {
 func (x *Counters) GetValidAnswers() uint64 {
 	if x != nil {
 		return x.ValidAnswers
+	}
+	return 0
+}
+
+func (x *Counters) GetCompletedSessions() uint64 {
+	if x != nil {
+		return x.CompletedSessions
+	}
+	return 0
+}
+
+func (x *Counters) GetBrokenSessions() uint64 {
+	if x != nil {
+		return x.BrokenSessions
 	}
 	return 0
 }
@@ -2485,7 +2526,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\x80\x05\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xa8\x05\n" +
 	"\bSnapshot\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -2503,7 +2544,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0eserver_samples\x18\f \x03(\v2\x16.spate.v1.ServerSampleR\rserverSamples\x12-\n" +
 	"\x06shares\x18\r \x03(\v2\x15.spate.v1.WindowShareR\x06shares\x12@\n" +
 	"\x0fserver_accounts\x18\x0e \x03(\v2\x17.spate.v1.ServerAccountR\x0eserverAccounts\x12\x12\n" +
-	"\x04left\x18\x0f \x01(\bR\x04leftB\x0f\n" +
+	"\x04left\x18\x0f \x01(\bR\x04left\x12&\n" +
+	"\x05turns\x18\x12 \x03(\v2\x10.spate.v1.SeriesR\x05turnsB\x0f\n" +
 	"\r_first_window\"\x89\x01\n" +
 	"\vWindowShare\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12#\n" +
@@ -2542,7 +2584,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
-	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\x95\f\n" +
+	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\xed\f\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2594,7 +2636,9 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"tool_calls\x18( \x01(\x04R\ttoolCalls\x12(\n" +
 	"\x10valid_tool_calls\x18) \x01(\x04R\x0evalidToolCalls\x12'\n" +
 	"\x0fchecked_answers\x18* \x01(\x04R\x0echeckedAnswers\x12#\n" +
-	"\rvalid_answers\x18+ \x01(\x04R\fvalidAnswers\"\xd8\x01\n" +
+	"\rvalid_answers\x18+ \x01(\x04R\fvalidAnswers\x12-\n" +
+	"\x12completed_sessions\x18, \x01(\x04R\x11completedSessions\x12'\n" +
+	"\x0fbroken_sessions\x18- \x01(\x04R\x0ebrokenSessions\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +
@@ -2712,7 +2756,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\b_held_nsB\r\n" +
 	"\v_tool_callsB\x13\n" +
 	"\x11_valid_tool_callsB\x0f\n" +
-	"\r_valid_answer*\xdc\x05\n" +
+	"\r_valid_answer*\x9f\x06\n" +
 	"\x06Metric\x12\x16\n" +
 	"\x12METRIC_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vMETRIC_TTFT\x10\x01\x12\x19\n" +
@@ -2755,7 +2799,10 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x13METRIC_SERVER_QUEUE\x10\x1d\x12\x19\n" +
 	"\x15METRIC_SERVER_PREFILL\x10\x1e\x12\x17\n" +
 	"\x13METRIC_SERVER_TOTAL\x10\x1f\x12\x0f\n" +
-	"\vMETRIC_HELD\x10 *\xb7\x02\n" +
+	"\vMETRIC_HELD\x10 \x12\x0f\n" +
+	"\vMETRIC_TASK\x10!\x12\x18\n" +
+	"\x14METRIC_TASK_REQUESTS\x10\"\x12\x16\n" +
+	"\x12METRIC_TASK_DELAYS\x10#*\xb7\x02\n" +
 	"\n" +
 	"ErrorClass\x12\x1b\n" +
 	"\x17ERROR_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -2823,27 +2870,28 @@ var file_spate_v1_metrics_proto_depIdxs = []int32{
 	8,  // 6: spate.v1.Snapshot.server_samples:type_name -> spate.v1.ServerSample
 	7,  // 7: spate.v1.Snapshot.shares:type_name -> spate.v1.WindowShare
 	9,  // 8: spate.v1.Snapshot.server_accounts:type_name -> spate.v1.ServerAccount
-	10, // 9: spate.v1.ServerAccount.counters:type_name -> spate.v1.ServerCounter
-	11, // 10: spate.v1.ServerAccount.histograms:type_name -> spate.v1.ServerHistogram
-	13, // 11: spate.v1.Series.counters:type_name -> spate.v1.Counters
-	14, // 12: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
-	16, // 13: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
-	0,  // 14: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
-	15, // 15: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
-	15, // 16: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
-	1,  // 17: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
-	13, // 18: spate.v1.Totals.counters:type_name -> spate.v1.Counters
-	18, // 19: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
-	2,  // 20: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
-	0,  // 21: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
-	1,  // 22: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
-	3,  // 23: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
-	4,  // 24: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
-	24, // [24:25] is the sub-list for method output_type
-	23, // [23:24] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	12, // 9: spate.v1.Snapshot.turns:type_name -> spate.v1.Series
+	10, // 10: spate.v1.ServerAccount.counters:type_name -> spate.v1.ServerCounter
+	11, // 11: spate.v1.ServerAccount.histograms:type_name -> spate.v1.ServerHistogram
+	13, // 12: spate.v1.Series.counters:type_name -> spate.v1.Counters
+	14, // 13: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
+	16, // 14: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
+	0,  // 15: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
+	15, // 16: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
+	15, // 17: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
+	1,  // 18: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
+	13, // 19: spate.v1.Totals.counters:type_name -> spate.v1.Counters
+	18, // 20: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
+	2,  // 21: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
+	0,  // 22: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
+	1,  // 23: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
+	3,  // 24: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
+	4,  // 25: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
+	25, // [25:26] is the sub-list for method output_type
+	24, // [24:25] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_metrics_proto_init() }
