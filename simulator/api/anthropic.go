@@ -22,6 +22,7 @@ type anthropicBody struct {
 	// Engines behind Anthropic's API take these fields to make outputs of exact length. Anthropic does not have them.
 	MinTokens int  `json:"min_tokens"`
 	IgnoreEOS bool `json:"ignore_eos"`
+	asked
 }
 
 func (a anthropic) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
@@ -45,6 +46,9 @@ func (a anthropic) Parse(_ *http.Request, body []byte, c *config.Config) (*Reque
 	}
 	q := newRequest(a, model, &prompt)
 	q.Stream, q.minTokens, q.IgnoreEOS = w.Stream, w.MinTokens, w.IgnoreEOS
+	if problem := w.script(q, c); problem != nil {
+		return nil, problem
+	}
 	return q, q.limit(c, "max_tokens", w.MaxTokens)
 }
 
@@ -116,9 +120,13 @@ func (e *anthropicEncoder) start(b []byte) []byte {
 	b = e.event(b, "content_block_start")
 	b = append(b, `{"type":"content_block_start"`...)
 	b = number(b, "index", e.block)
-	if e.inReasoning() {
+	switch {
+	case e.inReasoning():
 		b = append(b, `,"content_block":{"type":"thinking","thinking":"","signature":""}`...)
-	} else {
+	case e.call != "":
+		b = append(b, `,"content_block":{"type":"tool_use","id":"toolu_0","input":{},"name":`...)
+		b = append(append(b, JSON(e.call)...), '}')
+	default:
 		b = append(b, `,"content_block":{"type":"text","text":""}`...)
 	}
 	return e.close(b)
@@ -144,6 +152,9 @@ func (e *anthropicEncoder) Tokens(b []byte, from, until int, _ string) []byte {
 	if e.inReasoning() && e.script.hasText(from, until) {
 		b = e.stop(b)
 		e.answering = true
+	}
+	if e.call != "" {
+		return e.delta(b, `,"delta":{"type":"input_json_delta","partial_json":`, from, until)
 	}
 	return e.delta(b, `,"delta":{"type":"text_delta","text":`, from, until)
 }
@@ -171,7 +182,7 @@ func (e *anthropicEncoder) Closing(b []byte, part, output int, finish string) ([
 	case 1:
 		b = e.event(b, "message_delta")
 		b = append(b, `{"type":"message_delta","delta":{`...)
-		b = appendStop(b, finish)
+		b = e.appendStop(b, finish)
 		b = append(b, '}')
 		b = e.appendUsage(b, output)
 		b = e.close(b)
@@ -186,9 +197,12 @@ func (e *anthropicEncoder) Closing(b []byte, part, output int, finish string) ([
 }
 
 // appendStop appends the stop reason in the API's words.
-func appendStop(b []byte, finish string) []byte {
-	if finish == FinishLength {
+func (e *anthropicEncoder) appendStop(b []byte, finish string) []byte {
+	switch {
+	case finish == FinishLength:
 		return append(b, `"stop_reason":"max_tokens","stop_sequence":null`...)
+	case e.call != "":
+		return append(b, `"stop_reason":"tool_use","stop_sequence":null`...)
 	}
 	return append(b, `"stop_reason":"end_turn","stop_sequence":null`...)
 }
@@ -215,12 +229,28 @@ func (e *anthropicEncoder) Whole(b []byte, output int, finish string) []byte {
 		b = e.text(b, 0, split)
 		b = append(b, `},`...)
 	}
-	b = append(b, `{"type":"text","text":`...)
-	b = e.text(b, split, output)
+	if e.call != "" {
+		b = e.appendCall(b, split, output)
+	} else {
+		b = append(b, `{"type":"text","text":`...)
+		b = e.text(b, split, output)
+	}
 	b = append(b, `}],`...)
-	b = appendStop(b, finish)
+	b = e.appendStop(b, finish)
 	b = e.appendUsage(b, output)
 	return e.close(b)
+}
+
+// appendCall appends a whole tool call, up to its last brace. Its input is an object: empty if it was cut.
+func (e *anthropicEncoder) appendCall(b []byte, from, until int) []byte {
+	b = append(b, `{"type":"tool_use","id":"toolu_0","name":`...)
+	b = append(append(b, JSON(e.call)...), `,"input":`...)
+	var input string
+	_ = json.Unmarshal(e.text(nil, from, until), &input) // it is a string
+	if !json.Valid([]byte(input)) {
+		input = "{}"
+	}
+	return append(b, input...)
 }
 
 func (e *anthropicEncoder) Failure(b []byte, problem *Error) []byte {

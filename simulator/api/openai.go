@@ -38,6 +38,7 @@ type openAIBody struct {
 	NVExt               struct {
 		ExtraFields []string `json:"extra_fields"`
 	} `json:"nvext"`
+	asked
 }
 
 type message struct {
@@ -69,6 +70,9 @@ func (a openAI) Parse(_ *http.Request, body []byte, c *config.Config) (*Request,
 	q.minTokens, q.IgnoreEOS, q.Stream = w.MinTokens, w.IgnoreEOS, w.Stream
 	q.nvext = nvextOf(&c.Dialect, w.NVExt.ExtraFields)
 	if problem := q.streamOptions(&c.Dialect, w.StreamOptions); problem != nil {
+		return nil, problem
+	}
+	if problem := w.script(q, c); problem != nil {
 		return nil, problem
 	}
 	if q.tokenIDs, problem = apply(c.Dialect.TokenIDs, "return_token_ids", w.ReturnTokenIDs); problem != nil {
@@ -108,6 +112,7 @@ type openAIEncoder struct {
 	nvext   nvext  // the fields of the extension that frames carry
 	field   string // the field for reasoning: its name and a colon
 	head    []byte // from { to the choices
+	begun   bool   // the tool call
 }
 
 // kind returns the prefix of the answer's id and the name of its objects.
@@ -152,7 +157,7 @@ func (e *openAIEncoder) Tokens(b []byte, from, until int, finish string) []byte 
 		b = e.text(b, from, until)
 	}
 	finish = e.inFrame(finish)
-	b = appendFinish(b, finish)
+	b = e.appendFinish(b, finish)
 	if e.ids {
 		b = append(b, `,"token_ids":`...)
 		b = e.FrameWriter.ids(b, from, until)
@@ -193,7 +198,7 @@ func (e *openAIEncoder) finish(b []byte, reason string) []byte {
 	} else {
 		b = append(b, `,"choices":[{"index":0,"text":""`...)
 	}
-	b = appendFinish(b, reason)
+	b = e.appendFinish(b, reason)
 	b = append(b, `}]`...)
 	b = e.appendNVExt(b, e.nvext, true)
 	return e.close(b)
@@ -212,7 +217,7 @@ func (e *openAIEncoder) Whole(b []byte, output int, finish string) []byte {
 		b = append(b, `"text":`...)
 		b = e.text(b, 0, output)
 	}
-	b = appendFinish(b, finish)
+	b = e.appendFinish(b, finish)
 	b = append(b, `}]`...)
 	b = e.appendUsage(b, output)
 	b = e.appendNVExt(b, e.nvext, true)
@@ -237,8 +242,28 @@ func (e *openAIEncoder) appendContent(b []byte, from, until int) []byte {
 		}
 		b = append(b, ',')
 	}
+	if e.call != "" {
+		return e.appendCall(b, from, until)
+	}
 	b = append(b, `"content":`...)
 	return e.text(b, from, until)
+}
+
+// appendCall appends a piece of a tool call, with the tool's name if it is the first one.
+func (e *openAIEncoder) appendCall(b []byte, from, until int) []byte {
+	b = append(b, `"tool_calls":[{`...)
+	if e.stream {
+		b = append(b, `"index":0,`...)
+	}
+	if !e.begun {
+		e.begun = true
+		b = append(b, `"id":"call_0","type":"function","function":{"name":`...)
+		b = append(b, JSON(e.call)...)
+		b = append(b, `,"arguments":`...)
+	} else {
+		b = append(b, `"function":{"arguments":`...)
+	}
+	return append(e.text(b, from, until), `}}]`...)
 }
 
 func (e *openAIEncoder) appendUsage(b []byte, output int) []byte {
@@ -259,7 +284,10 @@ func (e *openAIEncoder) appendUsage(b []byte, output int) []byte {
 	return append(b, '}')
 }
 
-func appendFinish(b []byte, reason string) []byte {
+func (e *openAIEncoder) appendFinish(b []byte, reason string) []byte {
+	if reason == FinishStop && e.call != "" {
+		reason = "tool_calls"
+	}
 	if reason == "" {
 		return append(b, `,"logprobs":null,"finish_reason":null`...)
 	}

@@ -29,7 +29,10 @@ type Request struct {
 	inputs          int    // texts of a pooling model's request
 	events          bool   // Gemini: the stream is one of server-sent events
 	hideReasoning   bool   // the request asks for no reasoning in the answer
-	Script          Script // of the answer, drawn after the request is read
+	call            string // name of the tool that the answer calls; empty: none
+	// said is the answer or the arguments of its call, as the texts of tokens. Nil: words.
+	said   []string
+	Script Script // of the answer, drawn after the request is read
 }
 
 // newRequest returns a request with a prompt that has been counted.

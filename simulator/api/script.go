@@ -81,6 +81,8 @@ func naturalLength(c *config.Config, q *Request, uniform, exponential, normal fl
 	least := max(1, q.minTokens)
 	var n float64
 	switch l := &c.OutputLength; {
+	case q.said != nil:
+		n = float64(c.Frames.ReasoningTokens + len(q.said) + 1)
 	case c.EarlyEOS:
 		return min(q.MaxTokens, least+int(uniform*(most-float64(least)+1)))
 	case l.MeanShare > 0:

@@ -54,6 +54,8 @@ func (f framing) contentType() string {
 // FrameWriter writes what the frames of all APIs share: the lines of the event stream, the send time, and the text.
 type FrameWriter struct {
 	script         Script
+	call           string   // name of the tool that the answer calls; empty: none
+	said           []string // the answer, after the reasoning, or the arguments of the call; nil: words
 	stream         bool
 	framing        framing
 	stamp          bool
@@ -80,6 +82,8 @@ type FrameWriter struct {
 func newFrameWriter(q *Request, c *config.Config) FrameWriter {
 	p := FrameWriter{
 		script:         q.Script,
+		call:           q.call,
+		said:           q.said,
 		stream:         q.Stream,
 		stamp:          c.Truth.Stamp,
 		comments:       c.Frames.Comments,
@@ -263,12 +267,23 @@ func number(b []byte, name string, n int) []byte {
 	return strconv.AppendInt(b, int64(n), 10)
 }
 
+// word returns the text of token i. White space fills an answer that is over before its length.
+func (p *FrameWriter) word(i int) string {
+	switch said := i - p.thinking; {
+	case p.said == nil || said < 0:
+		return word(i)
+	case said < len(p.said):
+		return p.said[said]
+	}
+	return " "
+}
+
 // text appends a JSON string of the words of tokens from to until-1.
 func (p *FrameWriter) text(b []byte, from, until int) []byte {
 	b = append(b, '"')
 	for i := from; i < until; i++ {
 		if !p.script.Textless(i) {
-			b = append(b, word(i)...)
+			b = append(b, p.word(i)...)
 		}
 	}
 	return append(b, '"')

@@ -88,7 +88,7 @@ func TestValidate(t *testing.T) {
 // Each field of a plan's simulated target changes something.
 func TestFromPlanUsesEveryField(t *testing.T) {
 	words := map[string]string{"reasoning_field": "hidden", "deliver": "one-frame", "owned_by": "vllm",
-		"exact_output": "ignored", "continuous_usage": "refused"}
+		"exact_output": "ignored", "continuous_usage": "refused", "tools": "ignored"}
 	fields := (&spatev1.SimulatedTarget{}).ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)

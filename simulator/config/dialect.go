@@ -35,6 +35,10 @@ type Dialect struct {
 	// TokenIDs is the handling of return_token_ids in chat and completions. Honoured: each choice has token_ids.
 	// Default Ignored.
 	TokenIDs FieldHandling
+	// Tools is the handling of tools, response_format and the like in chat, completions and Anthropic's messages.
+	// Honoured, the default: a tool that tool_choice forces is called, and answers have the form. Ignored: answers are
+	// words.
+	Tools FieldHandling
 	// NVExt answers nvext.extra_fields "timing" and "worker_id" of a chat or completions request, as Dynamo does.
 	// Default off.
 	NVExt bool
@@ -45,7 +49,8 @@ func (d *Dialect) validate() error {
 	for _, f := range []struct {
 		name  string
 		value FieldHandling
-	}{{"ExactOutput", d.ExactOutput}, {"ContinuousUsage", d.ContinuousUsage}, {"TokenIDs", d.TokenIDs}} {
+	}{{"ExactOutput", d.ExactOutput}, {"ContinuousUsage", d.ContinuousUsage}, {"TokenIDs", d.TokenIDs},
+		{"Tools", d.Tools}} {
 		if !slices.Contains(append(fieldHandlings, ""), f.value) {
 			errs = append(errs, fmt.Errorf("simulator: Dialect.%s is %q: give one of %q",
 				f.name, f.value, fieldHandlings))

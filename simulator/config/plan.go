@@ -65,4 +65,5 @@ func (c *Config) dialectFromPlan(t *spatev1.SimulatedTarget) {
 	c.Dialect.NoTokenize = t.GetNoTokenize()
 	c.Dialect.ExactOutput = FieldHandling(t.GetExactOutput())
 	c.Dialect.ContinuousUsage = FieldHandling(t.GetContinuousUsage())
+	c.Dialect.Tools = FieldHandling(t.GetTools())
 }

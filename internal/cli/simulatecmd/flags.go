@@ -78,6 +78,8 @@ func (f *simulateFlags) manners() command.FlagGroup {
 		"ignore_eos and min_tokens: `treatment`")
 	g.Flags.StringVar((*string)(&m.ContinuousUsage), "continuous-usage", string(config.Honoured),
 		"stream_options.continuous_usage_stats: `treatment`; if refused, all stream options that OpenAI lacks are")
+	g.Flags.StringVar((*string)(&m.Tools), "tools", string(config.Honoured),
+		"tools, response_format and the like: `treatment`; a tool that tool_choice forces is called")
 	g.Flags.StringVar((*string)(&m.TokenIDs), "token-ids", string(m.TokenIDs), "return_token_ids: `treatment`")
 	g.Flags.BoolVar(&m.NVExt, "nvext", false, "answer Dynamo's nvext.extra_fields: timing and worker_id")
 	return g
@@ -334,7 +336,7 @@ var fieldFlags = strings.NewReplacer(
 	"simulator: Textless.Share", "--textless-share", "simulator: Textless.First", "--textless-first",
 	"simulator: Textless.Last", "--textless-last",
 	"simulator: Dialect.ExactOutput", "--exact-output", "simulator: Dialect.ContinuousUsage", "--continuous-usage",
-	"simulator: Dialect.TokenIDs", "--token-ids",
+	"simulator: Dialect.TokenIDs", "--token-ids", "simulator: Dialect.Tools", "--tools",
 )
 
 // inFlags rewrites an error of the configuration in terms of flags.

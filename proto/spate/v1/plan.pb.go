@@ -1338,7 +1338,10 @@ type SimulatedTarget struct {
 	TransferInterference float64 `protobuf:"fixed64,37,opt,name=transfer_interference,json=transferInterference,proto3" json:"transfer_interference,omitempty"`
 	// Disaggregated serving: a prefill engine first processes the waiting prompts, and then hands over the KV caches of
 	// all finished prompts together. Decode engines lose transfer_interference from the end of the first prefill on.
-	PrefillFirst  bool `protobuf:"varint,38,opt,name=prefill_first,json=prefillFirst,proto3" json:"prefill_first,omitempty"`
+	PrefillFirst bool `protobuf:"varint,38,opt,name=prefill_first,json=prefillFirst,proto3" json:"prefill_first,omitempty"`
+	// How tools, response_format and the like are treated: "honoured" (default: a tool that tool_choice forces is called,
+	// and answers have the form), "ignored", or "refused" with status 400.
+	Tools         string `protobuf:"bytes,39,opt,name=tools,proto3" json:"tools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1637,6 +1640,13 @@ func (x *SimulatedTarget) GetPrefillFirst() bool {
 		return x.PrefillFirst
 	}
 	return false
+}
+
+func (x *SimulatedTarget) GetTools() string {
+	if x != nil {
+		return x.Tools
+	}
+	return ""
 }
 
 // Workload is what requests contain.
@@ -5025,7 +5035,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"RolesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb8\x12\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf4\x12\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -5076,7 +5086,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"stallShare\x12=\n" +
 	"\x05stall\x18$ \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x05stall\x12N\n" +
 	"\x15transfer_interference\x18% \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x14transferInterference\x12#\n" +
-	"\rprefill_first\x18& \x01(\bR\fprefillFirst\"\x9c\x05\n" +
+	"\rprefill_first\x18& \x01(\bR\fprefillFirst\x12:\n" +
+	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\"\x9c\x05\n" +
 	"\bWorkload\x12A\n" +
 	"\x04name\x18\x01 \x01(\tB-\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$R\x04name\x121\n" +
 	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +

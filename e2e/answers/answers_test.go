@@ -1,0 +1,99 @@
+package answers
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
+)
+
+// What the requests ask for, with OpenAI's chat API.
+const (
+	askTools = `{tool_choice: required, tools: [{type: function, function: {name: weather,
+      parameters: {type: object, properties: {city: {type: string}, days: {type: integer, minimum: 2}}}}}]}`
+	askForm = `{response_format: {type: json_schema, json_schema: {name: x, schema: {type: object, required: [city],
+      properties: {city: {type: string}, tags: {type: array, items: {enum: [a]}}}}}}}`
+)
+
+const answersPlan = `
+name: answers
+seed: 3
+targets:
+  - {name: chat, simulator: {decode_step: 1ms}, body: TOOLS}
+  - {name: whole, simulator: {decode_step: 1ms}, stream: false, body: TOOLS}
+  - {name: thinks, simulator: {decode_step: 1ms, reasoning_tokens: 5}, body: TOOLS}
+  - {name: deaf, simulator: {decode_step: 1ms, tools: ignored}, body: TOOLS}
+  - {name: anthropic, api: anthropic, simulator: {decode_step: 1ms}, body: {tool_choice: {type: tool, name: weather},
+      tools: [{name: weather, input_schema: {type: object, properties: {city: {type: string}}}}]}}
+  - {name: schema, simulator: {decode_step: 1ms}, body: FORM}
+  - {name: words, simulator: {decode_step: 1ms, tools: ignored}, body: FORM}
+  - {name: guided, api: completions, prompts: text, simulator: {decode_step: 1ms}, body: {structured_outputs: {json: {type: integer}}}}
+  - {name: plain, simulator: {decode_step: 1ms}}
+workloads:
+  - {name: long, random: {isl: 20, osl: 24}}
+  - {name: cut, random: {isl: 20, osl: 6}}
+loads: [{concurrency: [2], requests: 10}]
+`
+
+// Calls and answers in a form are counted and checked for each API, streamed or not; an output that its length cuts is
+// not valid.
+func TestToolCallsAndAnswersInAForm(t *testing.T) {
+	t.Parallel()
+	r := programs.RunPlan(t, strings.NewReplacer("TOOLS", askTools, "FORM", askForm).Replace(answersPlan))
+	r.MustExit(0)
+	share := func(v float64) *float64 { return &v }
+	calls := func(n, valid uint64) *results.ToolCalls {
+		c := &results.ToolCalls{Requests: 10, WithCalls: n, Calls: n, ValidCalls: valid}
+		if n > 0 {
+			c.ValidShare = share(float64(valid) / float64(n))
+		}
+		return c
+	}
+	answers := func(valid uint64) *results.CheckedAnswers {
+		return &results.CheckedAnswers{Checked: 10, Valid: valid, ValidShare: share(float64(valid) / 10)}
+	}
+	type outcome struct {
+		Tools   *results.ToolCalls
+		Answers *results.CheckedAnswers
+	}
+	want := map[string]outcome{
+		"chat, long": {Tools: calls(10, 10)}, "chat, cut": {Tools: calls(10, 0)},
+		"whole, long": {Tools: calls(10, 10)}, "whole, cut": {Tools: calls(10, 0)},
+		"thinks, long": {Tools: calls(10, 10)}, "thinks, cut": {Tools: calls(10, 0)},
+		"deaf, long": {Tools: calls(0, 0)}, "deaf, cut": {Tools: calls(0, 0)},
+		"anthropic, long": {Tools: calls(10, 10)}, "anthropic, cut": {Tools: calls(10, 10)},
+		"schema, long": {Answers: answers(10)}, "schema, cut": {Answers: answers(0)},
+		"words, long": {Answers: answers(0)}, "words, cut": {Answers: answers(0)},
+		"guided, long": {Answers: answers(10)}, "guided, cut": {Answers: answers(10)},
+		"plain, long": {}, "plain, cut": {},
+	}
+	rows := r.Rows()
+	for _, s := range r.Results().Stages {
+		name := s.Target + ", " + s.Workload
+		if diff := cmp.Diff(want[name], outcome{s.Tools, s.Answers}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		var calls, valid, validAnswers uint64
+		for _, q := range rows[s.Index] {
+			if q.ToolCalls != nil {
+				calls, valid = calls+*q.ToolCalls, valid+*q.ValidCalls
+			}
+			if q.ValidAnswer != nil && *q.ValidAnswer {
+				validAnswers++
+			}
+		}
+		if o := want[name]; o.Tools != nil && (calls != o.Tools.Calls || valid != o.Tools.ValidCalls) ||
+			o.Answers != nil && validAnswers != o.Answers.Valid {
+			t.Errorf("%s: the rows have %d calls, %d valid, and %d valid answers", name, calls, valid, validAnswers)
+		}
+		if s.Stream && s.TTFT == nil {
+			t.Errorf("%s: no TTFT", name)
+		}
+	}
+	if report := r.Text("report.md"); !strings.Contains(report, "Tool calls and answers in a form") {
+		t.Error("the report does not have the calls")
+	}
+}
