@@ -92,6 +92,8 @@ type API struct {
 	Tools *Tools
 	// Forms is where a request says which form its answer must have. What is not listed cannot be checked.
 	Forms []Form
+	// Demand returns the fields of a body that demand an answer which satisfies a JSON Schema. Nil: the API has none.
+	Demand func(schema any) map[string]any
 
 	// Framing is how streams are divided into events.
 	Framing Framing

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/tidwall/gjson"
+import (
+	"maps"
+
+	"github.com/tidwall/gjson"
+)
 
 // Tools says how an API calls tools.
 type Tools struct {
@@ -8,8 +12,52 @@ type Tools struct {
 	Names string
 	// Calls reads the value of Frame.Calls, and calls add for each piece of a tool call in it.
 	Calls func(value []byte, add func(CallPiece))
+	// Define returns the fields of a body that define tools, and say which must be called: ChoiceAuto, ChoiceNone,
+	// ChoiceRequired, or a tool by its name. Empty: the server decides as it does by default.
+	Define func(tools []Tool, choice string) map[string]any
+	// NoNone: requests cannot say ChoiceNone.
+	NoNone bool
 	// NoArguments: a call without arguments has no piece with arguments. Otherwise its arguments are "{}".
 	NoArguments bool
+}
+
+// What a request can say about the tools that it defines, besides the name of the one that must be called.
+const (
+	ChoiceAuto     = "auto"     // the model decides
+	ChoiceNone     = "none"     // no tool may be called
+	ChoiceRequired = "required" // any of them must be called
+)
+
+// Tool is the definition of a tool.
+type Tool struct {
+	Name, Description string
+	// Parameters is the JSON Schema of the arguments. Nil: none.
+	Parameters any
+}
+
+// As returns the members of the definition by the names that an API has for them. Members that are empty are left out.
+func (t *Tool) As(name, description, parameters string) map[string]any {
+	all := map[string]any{name: t.Name}
+	if t.Description != "" {
+		all[description] = t.Description
+	}
+	if t.Parameters != nil {
+		all[parameters] = t.Parameters
+	}
+	return all
+}
+
+// Merge adds fields to a body. Objects that both have are merged.
+func Merge(body, fields map[string]any) {
+	for name, value := range fields {
+		own, isOwn := body[name].(map[string]any)
+		if more, is := value.(map[string]any); is && isOwn {
+			merged := maps.Clone(own)
+			Merge(merged, more)
+			value = merged
+		}
+		body[name] = value
+	}
 }
 
 // CallPiece is a piece of a tool call.

@@ -91,7 +91,7 @@ func (e *expansion) stages() []*spatev1.Stage {
 				}
 				stages = append(stages, &spatev1.Stage{
 					Index:        uint32(len(stages)),
-					Target:       target,
+					Target:       defaults.Asked(target, workload),
 					Workload:     workload,
 					Load:         proto.CloneOf(loads[w][i]),
 					Seed:         stageSeed(e.plan.GetSeed(), workload.GetName(), point.key),
@@ -252,7 +252,7 @@ func (p *Plan) Simulated() []*spatev1.Target {
 // default filled in. A sweep or a search is one stage, the template of its stages. In a simulation all times and rates
 // are those of the simulation. The seeds are those of the plan without the simulation, so that the same requests are
 // sent. The error is Mistakes: a missing resource, or a trace that is too short for a replay's end. Stages of one
-// target share its message, and stages of one workload share the workload's; the caller must not change them.
+// target may share its message, and stages of one workload share the workload's; the caller must not change them.
 func (p *Plan) Stages(r Resources) ([]*spatev1.Stage, error) {
 	e := &expansion{plan: p.msg, resources: r}
 	stages := e.stages()

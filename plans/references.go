@@ -96,6 +96,21 @@ func (p *Plan) Files() []File {
 	return files
 }
 
+// AskFiles returns the files with tools and schemas that must be read before the plan is expanded, because the plan
+// does not have their content. The field is the one that the content belongs to, such as "workloads[0].tools.definitions".
+func (p *Plan) AskFiles() []File {
+	var files []File
+	for i, w := range p.msg.GetWorkloads() {
+		if t := w.GetTools(); t.GetPath() != "" && len(t.GetDefinitions()) == 0 {
+			files = append(files, File{Field: fmt.Sprintf("workloads[%d].tools.definitions", i), Path: p.beside(t.GetPath())})
+		}
+		if a := w.GetAnswer(); a.GetPath() != "" && a.GetSchema() == nil {
+			files = append(files, File{Field: fmt.Sprintf("workloads[%d].answer.schema", i), Path: p.beside(a.GetPath())})
+		}
+	}
+	return files
+}
+
 // shippedPrefix starts the path of a file that ships with the program.
 const shippedPrefix = "shipped:"
 

@@ -1,7 +1,6 @@
 package answers
 
 import (
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/schema"
 )
 
 // form reports whether an answer has a form.
@@ -59,36 +59,12 @@ func schemaForm(value gjson.Result) form {
 	if value.Type == gjson.String {
 		text = value.String()
 	}
-	schema, err := compile(text)
+	compiled, err := schema.Compile(text)
 	if err != nil {
 		return nil
 	}
 	return func(answer string) bool {
 		instance, err := jsonschema.UnmarshalJSON(strings.NewReader(answer))
-		return err == nil && schema.Validate(instance) == nil
+		return err == nil && compiled.Validate(instance) == nil
 	}
-}
-
-// errOtherDocument is the error of a schema that refers to another document.
-var errOtherDocument = errors.New("refers to another document")
-
-// loader loads no document: a schema of a plan must not make an agent read files.
-type loader struct{}
-
-func (loader) Load(string) (any, error) { return nil, errOtherDocument }
-
-// schemaName is the name that a schema has for itself.
-const schemaName = "spate:schema"
-
-func compile(text string) (*jsonschema.Schema, error) {
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(loader{})
-	if err := c.AddResource(schemaName, document); err != nil {
-		return nil, err
-	}
-	return c.Compile(schemaName)
 }

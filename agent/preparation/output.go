@@ -153,6 +153,8 @@ func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
 		}
 		return
 	}
+	f.accepted = true
+	f.noteCalls(trial)
 	f.setSoftware(trial.Software)
 	f.noteForm(trial.Events)
 	if w.running {
@@ -192,12 +194,14 @@ func (f *finder) firstAccepted(
 	ctx context.Context, exact, running bool,
 ) (stream.TrialRequest, stream.TrialResult, error) {
 	var refused error
-	var before []stream.TrialRequest
-	for _, a := range []stream.TrialRequest{{Exact: exact, Running: running}, {Exact: exact}, {Running: running}, {}} {
-		if slices.Contains(before, a) {
+	type fields struct{ exact, running bool }
+	var before []fields
+	for _, try := range []fields{{exact, running}, {exact, false}, {false, running}, {}} {
+		if slices.Contains(before, try) {
 			continue
 		}
-		before = append(before, a)
+		before = append(before, try)
+		a := stream.TrialRequest{Exact: try.exact, Running: try.running}
 		trial, err := f.attempt(ctx, a)
 		if err == nil || !stream.Refused(err) {
 			return a, trial, err

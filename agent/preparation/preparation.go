@@ -87,6 +87,9 @@ func Find(
 	}
 	if a := f.api(); !a.NoOutput && a.Template == "" {
 		f.output(ctx)
+		if err := f.asks(ctx); err != nil {
+			return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
+		}
 	}
 	if err := f.lengths(ctx); err != nil {
 		return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
@@ -103,6 +106,7 @@ type finder struct {
 	owner        string // of the model, according to the server
 	unreachable  bool   // the endpoint cannot be reached
 	requestsFail bool   // a plain request fails
+	accepted     bool   // a request with the fields of the plan's body was accepted
 	found        Found
 
 	mu       sync.Mutex // guards the fields below, and found.Preparation.MaxModelTokens

@@ -80,6 +80,9 @@ type asked struct {
 	MaxTok   int             `json:"max_tokens"`
 	EOS      json.RawMessage `json:"ignore_eos"`
 	Least    json.RawMessage `json:"min_tokens"`
+	Tools    json.RawMessage
+	Format   json.RawMessage `json:"response_format"`
+	Colour   json.RawMessage
 	Options  struct {
 		Running bool `json:"continuous_usage_stats"`
 	} `json:"stream_options"`
@@ -87,7 +90,8 @@ type asked struct {
 
 // refusal says why the server rejects a request, or returns "".
 func (s *fakeServer) refusal(q asked) string {
-	for name, value := range map[string]json.RawMessage{"ignore_eos": q.EOS, "min_tokens": q.Least} {
+	for name, value := range map[string]json.RawMessage{"ignore_eos": q.EOS, "min_tokens": q.Least, "tools": q.Tools,
+		"response_format": q.Format, "colour": q.Colour} {
 		switch {
 		case value == nil:
 		case slices.Contains(s.refuses, name):
@@ -193,7 +197,7 @@ func found(t testing.TB, s *fakeServer, stage *spatev1.Stage) (Found, error) {
 	t.Cleanup(server.Close)
 	client, err := stream.New(stream.Config{
 		Endpoints: []string{server.URL}, API: stage.GetTarget().GetApi(), Prompts: stage.GetTarget().GetPrompts(),
-		Model: stage.GetTarget().GetModel(),
+		Model: stage.GetTarget().GetModel(), Body: stage.GetTarget().GetBody().AsMap(),
 	})
 	if err != nil {
 		t.Fatal(err)

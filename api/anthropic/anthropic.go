@@ -22,6 +22,10 @@ var API = api.API{
 	MaxFields: []string{"max_tokens"}, IgnoreEOS: "ignore_eos", MinFields: []string{"min_tokens"}, Trials: true,
 	Parse: parse, Count: count, Tools: tools, Forms: []api.Form{
 		{Kind: api.FormSchema, Path: "output_config.format.schema"}, {Kind: api.FormSchema, Path: "output_format.schema"},
+	}, Demand: func(schema any) map[string]any {
+		return map[string]any{"output_config": map[string]any{"format": map[string]any{
+			"type": "json_schema", "schema": schema,
+		}}}
 	},
 }
 
@@ -38,6 +42,26 @@ var tools = &api.Tools{Names: "tools.#.name", NoArguments: true, Calls: func(val
 		add(api.CallPiece{Index: -1, Name: block.Get("name").String(), Arguments: block.Get("input").Raw})
 		return true
 	})
+}, Define: func(all []api.Tool, choice string) map[string]any {
+	var list []any
+	for _, t := range all {
+		tool := t.As("name", "description", "input_schema")
+		if t.Parameters == nil {
+			tool["input_schema"] = map[string]any{"type": "object"} // the API requires one
+		}
+		list = append(list, tool)
+	}
+	fields := map[string]any{"tools": list}
+	switch choice {
+	case "":
+	case api.ChoiceAuto, api.ChoiceNone:
+		fields["tool_choice"] = map[string]any{"type": choice}
+	case api.ChoiceRequired:
+		fields["tool_choice"] = map[string]any{"type": "any"}
+	default:
+		fields["tool_choice"] = map[string]any{"type": "tool", "name": choice}
+	}
+	return fields
 }}
 
 // Members of an event or a whole message, of a block or its delta, and of a usage.

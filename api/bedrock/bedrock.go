@@ -38,6 +38,28 @@ var tools = &api.Tools{
 			add(api.CallPiece{Index: -1, Name: call.Get("name").String(), Arguments: call.Get("input").Raw})
 			return true
 		})
+	}, NoNone: true, Define: func(all []api.Tool, choice string) map[string]any {
+		var list []any
+		for _, t := range all {
+			tool := t.As("name", "description", "inputSchema")
+			schema := t.Parameters
+			if schema == nil {
+				schema = map[string]any{"type": "object"} // the API requires one
+			}
+			tool["inputSchema"] = map[string]any{"json": schema}
+			list = append(list, map[string]any{"toolSpec": tool})
+		}
+		config := map[string]any{"tools": list}
+		switch choice {
+		case "":
+		case api.ChoiceAuto:
+			config["toolChoice"] = map[string]any{"auto": map[string]any{}}
+		case api.ChoiceRequired:
+			config["toolChoice"] = map[string]any{"any": map[string]any{}}
+		default:
+			config["toolChoice"] = map[string]any{"tool": map[string]any{"name": choice}}
+		}
+		return map[string]any{"toolConfig": config}
 	},
 }
 

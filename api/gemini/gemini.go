@@ -3,6 +3,7 @@ package gemini
 
 import (
 	"context"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -24,6 +25,10 @@ var API = api.API{
 	Parse: parse, Describe: describe, Count: count, Tools: tools, Forms: []api.Form{
 		{Kind: api.FormSchema, Path: "generationConfig.responseJsonSchema"},
 		{Kind: api.FormJSON, Path: "generationConfig.responseMimeType"},
+	}, Demand: func(schema any) map[string]any {
+		return map[string]any{"generationConfig": map[string]any{
+			"responseMimeType": "application/json", "responseJsonSchema": schema,
+		}}
 	},
 }
 
@@ -35,6 +40,26 @@ var tools = &api.Tools{
 			add(api.CallPiece{Index: -1, Name: call.Get("name").String(), Arguments: call.Get("args").Raw})
 			return true
 		})
+	},
+	Define: func(all []api.Tool, choice string) map[string]any {
+		var list []any
+		for _, t := range all {
+			list = append(list, t.As("name", "description", "parametersJsonSchema"))
+		}
+		fields := map[string]any{"tools": []any{map[string]any{"functionDeclarations": list}}}
+		config := make(map[string]any)
+		switch choice {
+		case "":
+			return fields
+		case api.ChoiceAuto, api.ChoiceNone:
+			config["mode"] = strings.ToUpper(choice)
+		case api.ChoiceRequired:
+			config["mode"] = "ANY"
+		default:
+			config["mode"], config["allowedFunctionNames"] = "ANY", []any{choice}
+		}
+		fields["toolConfig"] = map[string]any{"functionCallingConfig": config}
+		return fields
 	},
 }
 

@@ -15,6 +15,21 @@ var tools = &api.Tools{Names: "tools.#.function.name", Calls: func(value []byte,
 		})
 		return true
 	})
+}, Define: func(all []api.Tool, choice string) map[string]any {
+	fields := make(map[string]any)
+	var list []any
+	for _, t := range all {
+		list = append(list, map[string]any{"type": "function", "function": t.As("name", "description", "parameters")})
+	}
+	fields["tools"] = list
+	switch choice {
+	case "":
+	case api.ChoiceAuto, api.ChoiceNone, api.ChoiceRequired:
+		fields["tool_choice"] = choice
+	default:
+		fields["tool_choice"] = map[string]any{"type": "function", "function": map[string]any{"name": choice}}
+	}
+	return fields
 }}
 
 // forms are OpenAI's fields for the form of an answer, and those of vLLM, today's and earlier ones.
@@ -44,9 +59,39 @@ var responsesTools = &api.Tools{Names: "tools.#.name", Calls: func(value []byte,
 		add(api.CallPiece{Index: -1, Name: item.Get("name").String(), Arguments: item.Get("arguments").String()})
 		return true
 	})
+}, Define: func(all []api.Tool, choice string) map[string]any {
+	fields := tools.Define(nil, choice)
+	var list []any
+	for _, t := range all {
+		tool := t.As("name", "description", "parameters")
+		tool["type"] = "function"
+		list = append(list, tool)
+	}
+	fields["tools"] = list
+	if _, named := fields["tool_choice"].(map[string]any); named {
+		fields["tool_choice"] = map[string]any{"type": "function", "name": choice}
+	}
+	return fields
 }}
 
 // responsesForms are the fields of the responses API for the form of an answer.
 var responsesForms = []api.Form{
 	{Kind: api.FormSchema, Path: "text.format.schema"}, {Kind: api.FormJSON, Path: "text.format.type"},
+}
+
+// answerName is the name that schemas of answers have. OpenAI wants one.
+const answerName = "answer"
+
+// demand demands an answer of chat and completions.
+func demand(schema any) map[string]any {
+	return map[string]any{"response_format": map[string]any{
+		"type": "json_schema", "json_schema": map[string]any{"name": answerName, "schema": schema},
+	}}
+}
+
+// responsesDemand demands an answer of the responses API.
+func responsesDemand(schema any) map[string]any {
+	return map[string]any{"text": map[string]any{"format": map[string]any{
+		"type": "json_schema", "name": answerName, "schema": schema,
+	}}}
 }

@@ -15,6 +15,7 @@ var Chat = api.API{
 	Prompts: []api.Prompt{{Form: workload.Messages, Field: "messages"}}, Defaults: usageInStream,
 	MaxFields: []string{"max_tokens", "max_completion_tokens"}, IgnoreEOS: "ignore_eos",
 	MinFields: []string{"min_tokens"}, ExactServers: engines, Trials: true, Parse: parse, Tools: tools, Forms: forms,
+	Demand: demand,
 }
 
 // Completions is POST /v1/completions.
@@ -24,6 +25,7 @@ var Completions = api.API{
 	Defaults:  usageInStream,
 	MaxFields: []string{"max_tokens", "max_completion_tokens"}, IgnoreEOS: "ignore_eos",
 	MinFields: []string{"min_tokens"}, ExactServers: engines, Trials: true, Parse: parse, Forms: forms,
+	Demand: demand,
 }
 
 // engines are the serving engines that accept ignore_eos and min_tokens in chat and completions.

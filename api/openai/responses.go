@@ -14,7 +14,7 @@ var Responses = api.API{
 	Prompts:   []api.Prompt{{Form: workload.Messages, Field: "input"}},
 	Defaults:  map[string]any{"stream": true, "store": false},
 	MaxFields: []string{"max_output_tokens"}, IgnoreEOS: "ignore_eos", ExactServers: []string{"vllm"}, Trials: true,
-	Parse: parseResponses, Tools: responsesTools, Forms: responsesForms,
+	Parse: parseResponses, Tools: responsesTools, Forms: responsesForms, Demand: responsesDemand,
 }
 
 // Members of an event, of a response, of its usage and of an output item.

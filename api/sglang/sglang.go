@@ -3,6 +3,7 @@ package sglang
 
 import (
 	"bytes"
+	"encoding/json"
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
@@ -20,6 +21,12 @@ var API = api.API{
 	MaxFields: []string{"max_new_tokens"}, IgnoreEOS: "ignore_eos", MinFields: []string{"min_new_tokens"},
 	AlwaysExact: true, Parse: parse, Forms: []api.Form{
 		{Kind: api.FormSchema, Path: "sampling_params.json_schema"}, {Kind: api.FormRegex, Path: "sampling_params.regex"},
+	}, Demand: func(schema any) map[string]any {
+		text, err := json.Marshal(schema)
+		if err != nil {
+			panic(err) // it came from JSON
+		}
+		return map[string]any{"sampling_params": map[string]any{"json_schema": string(text)}}
 	},
 }
 

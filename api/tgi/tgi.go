@@ -17,7 +17,11 @@ var API = api.API{
 	Defaults: map[string]any{"parameters": map[string]any{"details": true}}, Options: "parameters",
 	Reserved:  map[string]string{"details": "Spate asks for the usage by it"},
 	MaxFields: []string{"max_new_tokens"}, IgnoreEOS: "ignore_eos_token",
-	Parse: parse, Describe: describe, Count: count, Forms: []api.Form{{Kind: api.FormSchema, Path: "parameters.grammar.value"}},
+	Parse: parse, Describe: describe, Count: count,
+	Forms: []api.Form{{Kind: api.FormSchema, Path: "parameters.grammar.value"}},
+	Demand: func(schema any) map[string]any {
+		return map[string]any{"parameters": map[string]any{"grammar": map[string]any{"type": "json", "value": schema}}}
+	},
 }
 
 // Members of a frame, of its token, and of the details.

@@ -1,6 +1,8 @@
 package answers
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -95,5 +97,87 @@ func TestToolCallsAndAnswersInAForm(t *testing.T) {
 	}
 	if report := r.Text("report.md"); !strings.Contains(report, "Tool calls and answers in a form") {
 		t.Error("the report does not have the calls")
+	}
+}
+
+const asksPlan = `
+name: asks
+targets:
+  - {name: chat, simulator: {decode_step: 1ms}}
+  - {name: anthropic, api: anthropic, simulator: {decode_step: 1ms}}
+  - {name: completions, api: completions, simulator: {decode_step: 1ms}}
+workloads:
+  - {name: tools, random: {isl: 20, osl: 24}, tools: {path: tools.json, choice: weather}}
+  - {name: form, random: {isl: 20, osl: 24}, answer: {path: schema.json}}
+loads:
+  - {concurrency: [2], requests: 10, targets: [chat, anthropic], workloads: [tools]}
+  - {concurrency: [2], requests: 10, targets: [chat, completions], workloads: [form]}
+`
+
+const (
+	toolsFile  = `[{"name": "time"}, {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]`
+	schemaFile = `{"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "minimum": 3}}}`
+)
+
+// planIn writes files and a plan into a folder, and returns the plan's path.
+func planIn(t *testing.T, plan string, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files["plan.yaml"] = plan
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "plan.yaml")
+}
+
+// One workload with tools or a schema from a file does for targets of several APIs.
+func TestToolsAndSchemasFromFiles(t *testing.T) {
+	t.Parallel()
+	r := programs.Run(t, planIn(t, asksPlan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
+	r.MustExit(0)
+	for _, s := range r.Results().Stages {
+		switch tools := s.Workload == "tools"; {
+		case tools && (s.Tools == nil || s.Tools.ValidCalls != 10 || s.Answers != nil):
+			t.Errorf("%s: %+v, %+v", s.Target, s.Tools, s.Answers)
+		case !tools && (s.Answers == nil || s.Answers.Valid != 10 || s.Tools != nil):
+			t.Errorf("%s: %+v, %+v", s.Target, s.Tools, s.Answers)
+		}
+	}
+}
+
+// Nothing is sent to a server that refuses what the plan asks for, and the message names the field.
+func TestServersWithoutToolsAreNamed(t *testing.T) {
+	t.Parallel()
+	plan := strings.ReplaceAll(asksPlan, "decode_step: 1ms", "tools: refused, owned_by: other")
+	r := programs.Run(t, planIn(t, plan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
+	if r.Exit() == 0 {
+		t.Fatal("the run succeeded")
+	}
+	for _, s := range r.Results().Stages {
+		if s.Requests.Started != 0 {
+			t.Errorf("%s, %s: %d requests", s.Target, s.Workload, s.Requests.Started)
+		}
+	}
+	if said := r.Stderr.String(); !strings.Contains(said, "the server refuses requests with tools and tool_choice") {
+		t.Error(said)
+	}
+}
+
+// A file that cannot be used is named, with the position of its path.
+func TestFilesOfToolsThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	for says, files := range map[string]map[string]string{
+		"plan.yaml:8:61: workloads[0].tools.path: ": {"schema.json": schemaFile},
+		"tools.json is not a list of tools":         {"tools.json": "{}", "schema.json": schemaFile},
+		"schema.json is not JSON":                   {"tools.json": toolsFile, "schema.json": "{"},
+		"is not a JSON Schema that answers can be":  {"tools.json": toolsFile, "schema.json": `{"type": "thing"}`},
+		"definitions[0]: has no name":               {"tools.json": `[{}]`, "schema.json": schemaFile},
+	} {
+		r := programs.Run(t, planIn(t, asksPlan, files))
+		if code := r.Exit(); code != 2 || !strings.Contains(r.Stderr.String(), says) {
+			t.Errorf("exit %d, want 2 and %s: %s", code, says, r.Stderr.String())
+		}
 	}
 }

@@ -30,6 +30,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 			c.unique(workloads, "workload", path, i, content.Name(w))
 		}
 		c.workload(path, w)
+		c.asks(path, w, opts.Discover)
 	}
 	points := make(map[string][]place)
 	for i, l := range p.GetLoads() {
@@ -41,6 +42,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	}
 	c.unused(p)
 	c.forms(p)
+	c.askForms(p)
 	c.outputs(p)
 	c.goals(p)
 	c.wholeAnswers(p)

@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/dataset"
@@ -226,7 +227,7 @@ func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
 		if err := workload.Writable(opened, formOf(t)); err != nil {
 			g.wrong(f, fmt.Errorf("does not fit target %s: %s", t.GetName(),
 				strings.TrimPrefix(err.Error(), "workload: ")))
-		} else if problem := fieldProblem(opened, t); problem != "" {
+		} else if problem := fieldProblem(opened, defaults.Asked(t, f.Workload)); problem != "" {
 			g.wrong(f, fmt.Errorf("does not fit target %s: %s", t.GetName(), problem))
 		}
 	}

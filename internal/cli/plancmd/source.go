@@ -117,7 +117,11 @@ func (s *SourceFlags) Load(name string, data []byte) (*plans.Plan, error) {
 			return nil, err
 		}
 	}
-	return plans.Load(name, data, plans.Options{Lookup: secret.System, Discover: true, Changes: changes})
+	plan, err := plans.Load(name, data, plans.Options{Lookup: secret.System, Discover: true, Changes: changes})
+	if err != nil {
+		return nil, err
+	}
+	return withAskFiles(plan)
 }
 
 // CheckThresholds checks the conditions of --threshold.

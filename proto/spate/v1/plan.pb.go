@@ -1671,7 +1671,11 @@ type Workload struct {
 	Content isWorkload_Content `protobuf_oneof:"content"`
 	// "none" (default) or "request": each request begins with unique words, different in each run, so that no prefix
 	// cache contains it.
-	CacheBusting  string `protobuf:"bytes,10,opt,name=cache_busting,json=cacheBusting,proto3" json:"cache_busting,omitempty"`
+	CacheBusting string `protobuf:"bytes,10,opt,name=cache_busting,json=cacheBusting,proto3" json:"cache_busting,omitempty"`
+	// Tools that the model may call, or must. Each API of chats has them in a form of its own.
+	Tools *Tools `protobuf:"bytes,20,opt,name=tools,proto3" json:"tools,omitempty"`
+	// The form that answers must have.
+	Answer        *Answer `protobuf:"bytes,21,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1817,6 +1821,20 @@ func (x *Workload) GetCacheBusting() string {
 	return ""
 }
 
+func (x *Workload) GetTools() *Tools {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *Workload) GetAnswer() *Answer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
 type isWorkload_Content interface {
 	isWorkload_Content()
 }
@@ -1892,6 +1910,127 @@ func (*Workload_Bailian) isWorkload_Content() {}
 
 func (*Workload_File) isWorkload_Content() {}
 
+// Tools defines tools, as all requests of a workload do. Results count calls, and those that are valid.
+type Tools struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The definitions: objects with name, description and parameters (a JSON Schema), as in OpenAI's chat API, with or
+	// without {type: function, function: ...} around them. Either these or path.
+	Definitions []*structpb.Struct `protobuf:"bytes,1,rep,name=definitions,proto3" json:"definitions,omitempty"`
+	// A JSON file with the list of the definitions. `spate run` reads it, and writes the definitions into the run's plan.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// What must be called: "auto" (the model decides), "none", "required" (any tool), or the name of a tool. Default: the
+	// server's.
+	Choice        string `protobuf:"bytes,3,opt,name=choice,proto3" json:"choice,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tools) Reset() {
+	*x = Tools{}
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tools) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tools) ProtoMessage() {}
+
+func (x *Tools) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tools.ProtoReflect.Descriptor instead.
+func (*Tools) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Tools) GetDefinitions() []*structpb.Struct {
+	if x != nil {
+		return x.Definitions
+	}
+	return nil
+}
+
+func (x *Tools) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Tools) GetChoice() string {
+	if x != nil {
+		return x.Choice
+	}
+	return ""
+}
+
+// Answer is the form that all answers of a workload must have. Results count the answers that have it.
+type Answer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A JSON Schema. Either this or path.
+	Schema *structpb.Struct `protobuf:"bytes,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	// A JSON file with the schema. `spate run` reads it, and writes the schema into the run's plan.
+	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Answer) Reset() {
+	*x = Answer{}
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Answer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Answer) ProtoMessage() {}
+
+func (x *Answer) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
+func (*Answer) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Answer) GetSchema() *structpb.Struct {
+	if x != nil {
+		return x.Schema
+	}
+	return nil
+}
+
+func (x *Answer) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
 // RandomContent makes prompts of random tokens: token ids if the API accepts them, otherwise one-token words.
 type RandomContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1920,7 +2059,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2071,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +2084,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -2032,7 +2171,7 @@ type Images struct {
 
 func (x *Images) Reset() {
 	*x = Images{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2183,7 @@ func (x *Images) String() string {
 func (*Images) ProtoMessage() {}
 
 func (x *Images) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2196,7 @@ func (x *Images) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Images.ProtoReflect.Descriptor instead.
 func (*Images) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Images) GetCount() uint32 {
@@ -2120,7 +2259,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2271,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2284,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -2236,7 +2375,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2248,7 +2387,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2261,7 +2400,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -2296,7 +2435,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2308,7 +2447,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2321,7 +2460,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -2365,7 +2504,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +2516,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +2529,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -2422,7 +2561,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2573,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2586,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -2489,7 +2628,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2501,7 +2640,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2514,7 +2653,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -2575,7 +2714,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2587,7 +2726,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2600,7 +2739,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FileContent) GetPath() string {
@@ -2684,7 +2823,7 @@ type Columns struct {
 
 func (x *Columns) Reset() {
 	*x = Columns{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2696,7 +2835,7 @@ func (x *Columns) String() string {
 func (*Columns) ProtoMessage() {}
 
 func (x *Columns) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2709,7 +2848,7 @@ func (x *Columns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Columns.ProtoReflect.Descriptor instead.
 func (*Columns) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Columns) GetPrompt() string {
@@ -2759,7 +2898,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +2910,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +2923,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -2841,7 +2980,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +2992,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +3005,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -2942,7 +3081,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +3093,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3106,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -3004,7 +3143,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3016,7 +3155,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3029,7 +3168,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -3124,7 +3263,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3136,7 +3275,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3149,7 +3288,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -3385,7 +3524,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3397,7 +3536,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3410,7 +3549,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -3453,7 +3592,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3465,7 +3604,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3478,7 +3617,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -3535,7 +3674,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3547,7 +3686,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3560,7 +3699,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -3617,7 +3756,7 @@ type Spike struct {
 
 func (x *Spike) Reset() {
 	*x = Spike{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3629,7 +3768,7 @@ func (x *Spike) String() string {
 func (*Spike) ProtoMessage() {}
 
 func (x *Spike) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3642,7 +3781,7 @@ func (x *Spike) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spike.ProtoReflect.Descriptor instead.
 func (*Spike) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Spike) GetBase() float64 {
@@ -3693,7 +3832,7 @@ type Steps struct {
 
 func (x *Steps) Reset() {
 	*x = Steps{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3705,7 +3844,7 @@ func (x *Steps) String() string {
 func (*Steps) ProtoMessage() {}
 
 func (x *Steps) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3718,7 +3857,7 @@ func (x *Steps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steps.ProtoReflect.Descriptor instead.
 func (*Steps) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Steps) GetValues() []float64 {
@@ -3746,7 +3885,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3758,7 +3897,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3771,7 +3910,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -3794,7 +3933,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3806,7 +3945,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3819,7 +3958,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -3860,7 +3999,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3872,7 +4011,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3885,7 +4024,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -3943,7 +4082,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3955,7 +4094,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3968,7 +4107,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -4001,7 +4140,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +4152,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +4165,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -4065,7 +4204,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4077,7 +4216,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4090,7 +4229,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Limit) GetMetric() string {
@@ -4129,7 +4268,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4141,7 +4280,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4154,7 +4293,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4195,7 +4334,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4207,7 +4346,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4220,7 +4359,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Precision) GetMetric() string {
@@ -4294,7 +4433,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4306,7 +4445,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4319,7 +4458,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -4455,7 +4594,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4467,7 +4606,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4480,7 +4619,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -4538,7 +4677,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4550,7 +4689,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4563,7 +4702,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -4596,7 +4735,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4608,7 +4747,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4621,7 +4760,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -4705,7 +4844,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4717,7 +4856,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4730,7 +4869,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5087,7 +5226,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05stall\x18$ \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x05stall\x12N\n" +
 	"\x15transfer_interference\x18% \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x14transferInterference\x12#\n" +
 	"\rprefill_first\x18& \x01(\bR\fprefillFirst\x12:\n" +
-	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\"\x9c\x05\n" +
+	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\"\xed\x05\n" +
 	"\bWorkload\x12A\n" +
 	"\x04name\x18\x01 \x01(\tB-\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$R\x04name\x121\n" +
 	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +
@@ -5101,8 +5240,17 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\abailian\x18\v \x01(\v2\x16.spate.v1.TraceContentH\x00R\abailian\x12+\n" +
 	"\x04file\x18\f \x01(\v2\x15.spate.v1.FileContentH\x00R\x04file\x12<\n" +
 	"\rcache_busting\x18\n" +
-	" \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x04noneR\arequestR\fcacheBustingB\x10\n" +
-	"\acontent\x12\x05\xbaH\x02\b\x01\"\xa5\x03\n" +
+	" \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x04noneR\arequestR\fcacheBusting\x12%\n" +
+	"\x05tools\x18\x14 \x01(\v2\x0f.spate.v1.ToolsR\x05tools\x12(\n" +
+	"\x06answer\x18\x15 \x01(\v2\x10.spate.v1.AnswerR\x06answerB\x10\n" +
+	"\acontent\x12\x05\xbaH\x02\b\x01\"\x83\x01\n" +
+	"\x05Tools\x12D\n" +
+	"\vdefinitions\x18\x01 \x03(\v2\x17.google.protobuf.StructB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\vdefinitions\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12 \n" +
+	"\x06choice\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x06choice\"M\n" +
+	"\x06Answer\x12/\n" +
+	"\x06schema\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x06schema\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\"\xa5\x03\n" +
 	"\rRandomContent\x12\x1c\n" +
 	"\x03isl\x18\x01 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03isl\x12\x1c\n" +
@@ -5397,7 +5545,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
@@ -5412,170 +5560,176 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*ServerMetrics)(nil),       // 10: spate.v1.ServerMetrics
 	(*SimulatedTarget)(nil),     // 11: spate.v1.SimulatedTarget
 	(*Workload)(nil),            // 12: spate.v1.Workload
-	(*RandomContent)(nil),       // 13: spate.v1.RandomContent
-	(*Images)(nil),              // 14: spate.v1.Images
-	(*Lengths)(nil),             // 15: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 16: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 17: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 18: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 19: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 20: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 21: spate.v1.FileContent
-	(*Columns)(nil),             // 22: spate.v1.Columns
-	(*TraceContent)(nil),        // 23: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 24: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 25: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 26: spate.v1.ThinkTime
-	(*Load)(nil),                // 27: spate.v1.Load
-	(*Warmup)(nil),              // 28: spate.v1.Warmup
-	(*Range)(nil),               // 29: spate.v1.Range
-	(*Phase)(nil),               // 30: spate.v1.Phase
-	(*Spike)(nil),               // 31: spate.v1.Spike
-	(*Steps)(nil),               // 32: spate.v1.Steps
-	(*Replay)(nil),              // 33: spate.v1.Replay
-	(*Sweep)(nil),               // 34: spate.v1.Sweep
-	(*Search)(nil),              // 35: spate.v1.Search
-	(*Bounds)(nil),              // 36: spate.v1.Bounds
-	(*Objectives)(nil),          // 37: spate.v1.Objectives
-	(*Limit)(nil),               // 38: spate.v1.Limit
-	(*Abort)(nil),               // 39: spate.v1.Abort
-	(*Precision)(nil),           // 40: spate.v1.Precision
-	(*Stage)(nil),               // 41: spate.v1.Stage
-	(*Dataset)(nil),             // 42: spate.v1.Dataset
-	(*Lexicon)(nil),             // 43: spate.v1.Lexicon
-	(*Probe)(nil),               // 44: spate.v1.Probe
-	(*LoadPoint)(nil),           // 45: spate.v1.LoadPoint
-	nil,                         // 46: spate.v1.Plan.RegionsEntry
-	nil,                         // 47: spate.v1.AgentSelector.LabelsEntry
-	nil,                         // 48: spate.v1.Target.HeadersEntry
-	nil,                         // 49: spate.v1.Target.LabelsEntry
-	nil,                         // 50: spate.v1.ServerMetrics.RolesEntry
-	nil,                         // 51: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 52: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 53: google.protobuf.Struct
+	(*Tools)(nil),               // 13: spate.v1.Tools
+	(*Answer)(nil),              // 14: spate.v1.Answer
+	(*RandomContent)(nil),       // 15: spate.v1.RandomContent
+	(*Images)(nil),              // 16: spate.v1.Images
+	(*Lengths)(nil),             // 17: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 18: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 19: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 20: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 21: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 22: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 23: spate.v1.FileContent
+	(*Columns)(nil),             // 24: spate.v1.Columns
+	(*TraceContent)(nil),        // 25: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 26: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 27: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 28: spate.v1.ThinkTime
+	(*Load)(nil),                // 29: spate.v1.Load
+	(*Warmup)(nil),              // 30: spate.v1.Warmup
+	(*Range)(nil),               // 31: spate.v1.Range
+	(*Phase)(nil),               // 32: spate.v1.Phase
+	(*Spike)(nil),               // 33: spate.v1.Spike
+	(*Steps)(nil),               // 34: spate.v1.Steps
+	(*Replay)(nil),              // 35: spate.v1.Replay
+	(*Sweep)(nil),               // 36: spate.v1.Sweep
+	(*Search)(nil),              // 37: spate.v1.Search
+	(*Bounds)(nil),              // 38: spate.v1.Bounds
+	(*Objectives)(nil),          // 39: spate.v1.Objectives
+	(*Limit)(nil),               // 40: spate.v1.Limit
+	(*Abort)(nil),               // 41: spate.v1.Abort
+	(*Precision)(nil),           // 42: spate.v1.Precision
+	(*Stage)(nil),               // 43: spate.v1.Stage
+	(*Dataset)(nil),             // 44: spate.v1.Dataset
+	(*Lexicon)(nil),             // 45: spate.v1.Lexicon
+	(*Probe)(nil),               // 46: spate.v1.Probe
+	(*LoadPoint)(nil),           // 47: spate.v1.LoadPoint
+	nil,                         // 48: spate.v1.Plan.RegionsEntry
+	nil,                         // 49: spate.v1.AgentSelector.LabelsEntry
+	nil,                         // 50: spate.v1.Target.HeadersEntry
+	nil,                         // 51: spate.v1.Target.LabelsEntry
+	nil,                         // 52: spate.v1.ServerMetrics.RolesEntry
+	nil,                         // 53: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 54: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 55: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
 	12,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	27,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	52,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	29,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	54,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	52,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	54,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	46,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	48,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	3,   // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
 	2,   // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	1,   // 10: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	47,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	52,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	52,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	52,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	49,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	54,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	54,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	54,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
 	11,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	48,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	53,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	52,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	52,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	52,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	52,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	50,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	55,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	54,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	54,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	54,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	54,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
 	9,   // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
 	10,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	49,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	51,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
 	8,   // 25: spate.v1.Target.template:type_name -> spate.v1.Template
 	7,   // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	50,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	52,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	52,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	52,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	52,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	52,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	52,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	13,  // 34: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	20,  // 35: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	21,  // 36: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	21,  // 37: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	23,  // 38: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	23,  // 39: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	23,  // 40: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	24,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	23,  // 42: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
-	21,  // 43: spate.v1.Workload.file:type_name -> spate.v1.FileContent
-	15,  // 44: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	15,  // 45: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	19,  // 46: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	14,  // 47: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	16,  // 48: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	17,  // 49: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	17,  // 50: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	18,  // 51: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	25,  // 52: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	22,  // 53: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	25,  // 54: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	15,  // 55: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	15,  // 56: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	15,  // 57: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	25,  // 58: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	26,  // 59: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	52,  // 60: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	52,  // 61: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	28,  // 62: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	29,  // 63: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	29,  // 64: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	26,  // 65: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	30,  // 66: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	30,  // 67: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	33,  // 68: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	34,  // 69: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	35,  // 70: spate.v1.Load.search:type_name -> spate.v1.Search
-	52,  // 71: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	39,  // 72: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	40,  // 73: spate.v1.Load.until:type_name -> spate.v1.Precision
-	52,  // 74: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	31,  // 75: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
-	31,  // 76: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
-	32,  // 77: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
-	32,  // 78: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
-	52,  // 79: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	52,  // 80: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	52,  // 81: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	52,  // 82: spate.v1.Spike.at:type_name -> google.protobuf.Duration
-	52,  // 83: spate.v1.Spike.length:type_name -> google.protobuf.Duration
-	52,  // 84: spate.v1.Spike.after:type_name -> google.protobuf.Duration
-	52,  // 85: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
-	36,  // 86: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	36,  // 87: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	37,  // 88: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	38,  // 89: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	52,  // 90: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	52,  // 91: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 92: spate.v1.Stage.target:type_name -> spate.v1.Target
-	12,  // 93: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	45,  // 94: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	52,  // 95: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 96: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	52,  // 97: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	42,  // 98: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	43,  // 99: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	44,  // 100: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	51,  // 101: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 102: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 103: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	52,  // 104: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	52,  // 105: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	52,  // 106: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	26,  // 107: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	30,  // 108: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	52,  // 109: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	52,  // 110: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	39,  // 111: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	40,  // 112: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	35,  // 113: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	34,  // 114: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	52,  // 115: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	116, // [116:116] is the sub-list for method output_type
-	116, // [116:116] is the sub-list for method input_type
-	116, // [116:116] is the sub-list for extension type_name
-	116, // [116:116] is the sub-list for extension extendee
-	0,   // [0:116] is the sub-list for field type_name
+	52,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	54,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	54,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	54,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	54,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	54,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	54,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	15,  // 34: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	22,  // 35: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	23,  // 36: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	23,  // 37: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	25,  // 38: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	25,  // 39: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	25,  // 40: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	26,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	25,  // 42: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
+	23,  // 43: spate.v1.Workload.file:type_name -> spate.v1.FileContent
+	13,  // 44: spate.v1.Workload.tools:type_name -> spate.v1.Tools
+	14,  // 45: spate.v1.Workload.answer:type_name -> spate.v1.Answer
+	55,  // 46: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	55,  // 47: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	17,  // 48: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	17,  // 49: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	21,  // 50: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	16,  // 51: spate.v1.RandomContent.images:type_name -> spate.v1.Images
+	18,  // 52: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	19,  // 53: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	19,  // 54: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	20,  // 55: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	27,  // 56: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	24,  // 57: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	27,  // 58: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	17,  // 59: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	17,  // 60: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	17,  // 61: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	27,  // 62: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	28,  // 63: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	54,  // 64: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	54,  // 65: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	30,  // 66: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	31,  // 67: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	31,  // 68: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	28,  // 69: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	32,  // 70: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	32,  // 71: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	35,  // 72: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	36,  // 73: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	37,  // 74: spate.v1.Load.search:type_name -> spate.v1.Search
+	54,  // 75: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	41,  // 76: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	42,  // 77: spate.v1.Load.until:type_name -> spate.v1.Precision
+	54,  // 78: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	33,  // 79: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
+	33,  // 80: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
+	34,  // 81: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
+	34,  // 82: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
+	54,  // 83: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	54,  // 84: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	54,  // 85: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	54,  // 86: spate.v1.Spike.at:type_name -> google.protobuf.Duration
+	54,  // 87: spate.v1.Spike.length:type_name -> google.protobuf.Duration
+	54,  // 88: spate.v1.Spike.after:type_name -> google.protobuf.Duration
+	54,  // 89: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
+	38,  // 90: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	38,  // 91: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	39,  // 92: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	40,  // 93: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	54,  // 94: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	54,  // 95: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 96: spate.v1.Stage.target:type_name -> spate.v1.Target
+	12,  // 97: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	47,  // 98: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	54,  // 99: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 100: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	54,  // 101: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	44,  // 102: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	45,  // 103: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	46,  // 104: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	53,  // 105: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 106: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 107: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	54,  // 108: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	54,  // 109: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	54,  // 110: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	28,  // 111: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	32,  // 112: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	54,  // 113: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	54,  // 114: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	41,  // 115: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	42,  // 116: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	37,  // 117: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	36,  // 118: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	54,  // 119: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	120, // [120:120] is the sub-list for method output_type
+	120, // [120:120] is the sub-list for method input_type
+	120, // [120:120] is the sub-list for extension type_name
+	120, // [120:120] is the sub-list for extension extendee
+	0,   // [0:120] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -5597,26 +5751,26 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_Bailian)(nil),
 		(*Workload_File)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[15].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[17].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[23].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[37].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[39].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   52,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

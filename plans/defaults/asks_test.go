@@ -1,0 +1,107 @@
+package defaults
+
+import (
+	"encoding/json"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/spate-load/spate/api/registry"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// asking is a workload with two tools, one in each form, and the form of an answer.
+const asking = `{"tools": {"definitions": [
+	{"type": "function", "function": {"name": "weather", "description": "now", "parameters": {"type": "object"}}},
+	{"name": "time"}], "choice": "CHOICE"}, "answer": {"schema": {"type": "integer"}}}`
+
+// What a workload asks for stands in the body as each API's documentation has it.
+func TestAsksInEachAPI(t *testing.T) {
+	for _, tt := range []struct{ api, choice, want string }{
+		{"chat", "weather", `{"tools":[{"type":"function","function":{"name":"weather","description":"now","parameters":{"type":"object"}}},
+			{"type":"function","function":{"name":"time"}}],"tool_choice":{"type":"function","function":{"name":"weather"}},
+			"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"integer"}}}}`},
+		{"responses", "weather", `{"tools":[{"type":"function","name":"weather","description":"now","parameters":{"type":"object"}},
+			{"type":"function","name":"time"}],"tool_choice":{"type":"function","name":"weather"},
+			"text":{"format":{"type":"json_schema","name":"answer","schema":{"type":"integer"}}}}`},
+		{"responses", "required", `{"tools":[{"type":"function","name":"weather","description":"now","parameters":{"type":"object"}},
+			{"type":"function","name":"time"}],"tool_choice":"required",
+			"text":{"format":{"type":"json_schema","name":"answer","schema":{"type":"integer"}}}}`},
+		{"anthropic", "weather", `{"tools":[{"name":"weather","description":"now","input_schema":{"type":"object"}},
+			{"name":"time","input_schema":{"type":"object"}}],"tool_choice":{"type":"tool","name":"weather"},
+			"output_config":{"format":{"type":"json_schema","schema":{"type":"integer"}}}}`},
+		{"anthropic", "required", `{"tools":[{"name":"weather","description":"now","input_schema":{"type":"object"}},
+			{"name":"time","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"},
+			"output_config":{"format":{"type":"json_schema","schema":{"type":"integer"}}}}`},
+		{"gemini", "weather", `{"tools":[{"functionDeclarations":[{"name":"weather","description":"now","parametersJsonSchema":{"type":"object"}},
+			{"name":"time"}]}],"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["weather"]}},
+			"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":{"type":"integer"}}}`},
+		{"gemini", "none", `{"tools":[{"functionDeclarations":[{"name":"weather","description":"now","parametersJsonSchema":{"type":"object"}},
+			{"name":"time"}]}],"toolConfig":{"functionCallingConfig":{"mode":"NONE"}},
+			"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":{"type":"integer"}}}`},
+	} {
+		t.Run(tt.api+" "+tt.choice, func(t *testing.T) { checkAsks(t, tt.api, tt.choice, asking, tt.want) })
+	}
+	const tools, answer = `{"tools":{"definitions":[{"name":"a"}],"choice":"CHOICE"}}`, `{"answer":{"schema":{"type":"integer"}}}`
+	checkAsks(t, "chat", "", tools, `{"tools":[{"type":"function","function":{"name":"a"}}]}`)
+	checkAsks(t, "chat", "auto", tools, `{"tools":[{"type":"function","function":{"name":"a"}}],"tool_choice":"auto"}`)
+	checkAsks(t, "gemini", "", tools, `{"tools":[{"functionDeclarations":[{"name":"a"}]}]}`)
+	for choice, said := range map[string]string{"": "", "auto": `,"toolChoice":{"auto":{}}`,
+		"required": `,"toolChoice":{"any":{}}`, "a": `,"toolChoice":{"tool":{"name":"a"}}`} {
+		checkAsks(t, "bedrock", choice, tools,
+			`{"toolConfig":{"tools":[{"toolSpec":{"name":"a","inputSchema":{"json":{"type":"object"}}}}]`+said+`}}`)
+	}
+	checkAsks(t, "sglang", "", answer, `{"sampling_params":{"json_schema":"{\"type\":\"integer\"}"}}`)
+	checkAsks(t, "tgi", "", answer, `{"parameters":{"grammar":{"type":"json","value":{"type":"integer"}}}}`)
+}
+
+// checkAsks compares what a workload asks for with JSON.
+func checkAsks(t *testing.T, api, choice, asks, want string) {
+	t.Helper()
+	a, known := registry.Find(api)
+	if !known {
+		t.Fatalf("no API %s", api)
+	}
+	w := workloadOf(t, asks, choice)
+	var wanted any
+	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(Asks(a, w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, err := json.Marshal(wanted); err != nil || string(got) != string(same) {
+		t.Errorf("%s:\n got %s\nwant %s", api, got, same)
+	}
+}
+
+func workloadOf(t *testing.T, asks, choice string) *spatev1.Workload {
+	t.Helper()
+	w := &spatev1.Workload{}
+	if err := protojson.Unmarshal([]byte(asks), w); err != nil {
+		t.Fatal(err)
+	}
+	if w.GetTools() != nil {
+		w.Tools.Choice = choice
+	}
+	return w
+}
+
+func TestTheBodyKeepsItsOwnFields(t *testing.T) {
+	target := &spatev1.Target{}
+	if err := protojson.Unmarshal([]byte(`{"api":"gemini","body":{"generationConfig":{"topK":1}}}`), target); err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(Asked(target, workloadOf(t, `{"answer":{"schema":{}}}`, "")).GetBody().AsMap())
+	want := `{"generationConfig":{"responseJsonSchema":{},"responseMimeType":"application/json","topK":1}}`
+	if err != nil || string(got) != want {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if len(target.GetBody().AsMap()["generationConfig"].(map[string]any)) != 1 {
+		t.Error("the target itself was changed")
+	}
+	if plain := (&spatev1.Workload{}); Asked(target, plain) != target {
+		t.Error("a workload that asks for nothing has a target of its own")
+	}
+}

@@ -1,0 +1,104 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/schema"
+	"github.com/spate-load/spate/plans/defaults"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// unread says why a file of a plan must have been read.
+const unread = "the file was not read: run the plan with `spate run`, or write its content into the plan"
+
+// asks checks what a workload asks for beside text. discover: files of the plan will be read.
+func (c *checker) asks(path string, w *spatev1.Workload, discover bool) {
+	if tools := w.GetTools(); tools != nil {
+		c.tools(path+".tools", tools, discover)
+	}
+	answer, at := w.GetAnswer(), path+".answer"
+	switch {
+	case answer == nil:
+	case answer.GetSchema() == nil && answer.GetPath() == "":
+		c.absent(at, "has neither schema nor path: give one of them", "schema", "path")
+	case answer.GetSchema() == nil && !discover:
+		c.wrong(at+".path", unread)
+	case answer.GetSchema() != nil:
+		if text, err := protojson.Marshal(answer.GetSchema()); err == nil {
+			if _, err := schema.Compile(string(text)); err != nil {
+				c.wrong(at+".schema", "is not a JSON Schema that answers can be checked by: "+err.Error())
+			}
+		}
+	}
+}
+
+func (c *checker) tools(path string, t *spatev1.Tools, discover bool) {
+	if len(t.GetDefinitions()) == 0 {
+		switch {
+		case t.GetPath() == "":
+			c.absent(path, "has neither definitions nor path: give one of them", "definitions", "path")
+		case !discover:
+			c.wrong(path+".path", unread)
+		}
+		return
+	}
+	var names []string
+	for i, d := range t.GetDefinitions() {
+		name := defaults.Tool(d).Name
+		if at := fmt.Sprintf("%s.definitions[%d]", path, i); name == "" {
+			c.wrong(at, "has no name: give {name: ..., description: ..., parameters: {type: object, ...}}")
+		} else if slices.Contains(names, name) {
+			c.wrong(at, fmt.Sprintf("the name %q is already used by another tool", name))
+		}
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	words := []string{"", api.ChoiceAuto, api.ChoiceNone, api.ChoiceRequired}
+	if choice := t.GetChoice(); !slices.Contains(words, choice) && !slices.Contains(names, choice) {
+		c.wrong(path+".choice", fmt.Sprintf("must be auto, none, required or the name of a tool (%s), got %q",
+			strings.Join(names, ", "), choice))
+	}
+}
+
+// askForms refuses what a workload asks for where a target's API cannot say it, or where the target's body says it.
+func (c *checker) askForms(p *spatev1.Plan) {
+	for i, t := range p.GetTargets() {
+		for j, w := range p.GetWorkloads() {
+			path := fmt.Sprintf("workloads[%d]", j)
+			target := fmt.Sprintf("does not work with the target %q (targets[%d])", t.GetName(), i)
+			if !meet(p, t, w) || c.unsayable(path, target, defaults.API(t), w) {
+				continue
+			}
+			fields := defaults.Asks(defaults.API(t), w)
+			for _, name := range slices.Sorted(maps.Keys(fields)) {
+				_, given := t.GetBody().GetFields()[name]
+				if given && name != defaults.API(t).Options {
+					c.wrong(fmt.Sprintf("targets[%d].body[%s]", i, strconv.Quote(name)), "is also what "+path+
+						" asks for: give it in one of them")
+				}
+			}
+		}
+	}
+}
+
+// unsayable reports whether an API cannot say what a workload asks for, and says so.
+func (c *checker) unsayable(path, target string, a *api.API, w *spatev1.Workload) bool {
+	found := len(c.found)
+	if w.GetTools() != nil && a.Tools == nil {
+		c.wrong(path+".tools", fmt.Sprintf("%s: api: %s has no tools", target, a.Name))
+	} else if w.GetTools().GetChoice() == api.ChoiceNone && a.Tools.NoNone {
+		c.wrong(path+".tools.choice", fmt.Sprintf("%s: api: %s cannot forbid calls: leave the tools out", target, a.Name))
+	}
+	if w.GetAnswer() != nil && a.Demand == nil {
+		c.wrong(path+".answer", fmt.Sprintf("%s: api: %s has no field for the form of an answer", target, a.Name))
+	}
+	return len(c.found) > found
+}
