@@ -13,6 +13,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/streams"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -39,34 +40,50 @@ func (s controlService) FetchDataset(
 // helloTimeout is how long a new connection may take to send its Hello.
 const helloTimeout = 10 * time.Second
 
+// origin is where an agent's messages come from.
+type origin struct {
+	address string
+	who     certs.Identity // identity in the agent's certificate; zero without one
+	relay   string         // name of the relay that carries the messages; empty: none
+}
+
 // Connect holds an agent's control stream until either side ends it.
 func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) error {
-	in, quit := receive(stream.Recv)
+	in, quit := streams.Receive(stream.Recv)
 	defer quit()
+	who, _ := certs.PeerOf(stream.Context())
+	return s.serve(in, stream.Send, origin{address: admission.AddressOf(stream.Context()), who: who})
+}
+
+// serve holds an agent's session, whatever carries its messages, until either side ends it. It returns why, and nil if
+// the agent did.
+func (s controlService) serve(in <-chan fromAgent, send func(*spatev1.ConnectResponse) error, from origin) error {
 	hello, err := s.hello(in)
 	if err != nil {
 		return err
 	}
-	who, _ := certs.PeerOf(stream.Context())
-	session, err := s.c.join(hello, admission.AddressOf(stream.Context()), who)
+	session, err := s.c.join(hello, from)
 	if err != nil {
 		return err
 	}
-	err = s.converse(stream, session, in)
+	err = s.converse(send, session, in)
 	s.c.leave(session, reasonOf(err))
 	return err
 }
 
+// fromAgent is a message from an agent, or the end of its control stream.
+type fromAgent = streams.Received[*spatev1.ConnectRequest]
+
 // hello waits for the first message.
-func (s controlService) hello(in <-chan received[*spatev1.ConnectRequest]) (*spatev1.Hello, error) {
+func (s controlService) hello(in <-chan fromAgent) (*spatev1.Hello, error) {
 	timeout := time.NewTimer(helloTimeout)
 	defer timeout.Stop()
 	select {
 	case m := <-in:
-		if m.err != nil {
-			return nil, m.err
+		if m.Err != nil {
+			return nil, m.Err
 		}
-		return m.message.GetHello(), admission.CheckHello(m.message.GetHello())
+		return m.Message.GetHello(), admission.CheckHello(m.Message.GetHello())
 	case <-timeout.C:
 		return nil, status.Errorf(codes.DeadlineExceeded, "no Hello within %v", helloTimeout)
 	case <-s.c.closing:
@@ -78,36 +95,36 @@ var errClosing = status.Error(codes.Unavailable, "the coordinator is closing")
 
 // converse carries messages both ways until one side ends. A nil error means that the agent closed the stream.
 func (s controlService) converse(
-	stream spatev1.ControlService_ConnectServer, session *session, in <-chan received[*spatev1.ConnectRequest],
+	send func(*spatev1.ConnectResponse) error, session *session, in <-chan fromAgent,
 ) error {
 	for {
 		select {
 		case m := <-in:
-			if errors.Is(m.err, io.EOF) {
+			if errors.Is(m.Err, io.EOF) {
 				return nil
 			}
-			if m.err != nil {
-				return m.err
+			if m.Err != nil {
+				return m.Err
 			}
-			s.c.hear(session, m.message)
+			s.c.hear(session, m.Message)
 		case m := <-session.outbox:
-			if err := stream.Send(m); err != nil {
+			if err := send(m); err != nil {
 				return err
 			}
 		case <-session.gone:
 			return session.reason
 		case <-s.c.closing:
-			return flush(stream, session)
+			return flush(send, session)
 		}
 	}
 }
 
 // flush sends the queued messages, above all stops, before the coordinator closes.
-func flush(stream spatev1.ControlService_ConnectServer, session *session) error {
+func flush(send func(*spatev1.ConnectResponse) error, session *session) error {
 	for {
 		select {
 		case m := <-session.outbox:
-			if err := stream.Send(m); err != nil {
+			if err := send(m); err != nil {
 				return err
 			}
 		default:
@@ -126,33 +143,6 @@ func reasonOf(err error) string {
 	default:
 		return "control stream ended: " + reason.Plain(err.Error())
 	}
-}
-
-// received is one message of a stream, or its end.
-type received[M any] struct {
-	message M
-	err     error
-}
-
-// receive reads a stream in its own goroutine, so that a handler can also wait for other things. The channel's last
-// message is the stream's first error. The handler calls quit when it returns; the stream then ends, and with it the
-// goroutine.
-func receive[M any](recv func() (M, error)) (in <-chan received[M], quit func()) {
-	out, done := make(chan received[M]), make(chan struct{})
-	go func() {
-		for {
-			m, err := recv()
-			select {
-			case out <- received[M]{m, err}:
-			case <-done:
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return out, func() { close(done) }
 }
 
 func durationOf(d time.Duration) *durationpb.Duration { return durationpb.New(d) }

@@ -50,6 +50,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/audit"
@@ -123,7 +124,7 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c.datasets = &transfer.Datasets{Store: datasets, MaxBytes: c.cfg.MaxDataset, Log: c.log,
 		Received: func() { c.tidy(time.Now()) }}
-	admitting, err := c.admission.Options(c.cfg.TLS)
+	admitting, err := c.admission.Options(c.cfg.TLS, certs.Coordinator)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +138,7 @@ func New(cfg Config) (*Coordinator, error) {
 	)...)
 	spatev1.RegisterControlServiceServer(c.server, controlService{c: c})
 	spatev1.RegisterMetricsServiceServer(c.server, metricsService{c: c})
+	spatev1.RegisterRelayServiceServer(c.server, relayService{c: c})
 	spatev1.RegisterRunServiceServer(c.server, runService{c: c})
 	return c, nil
 }

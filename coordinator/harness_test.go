@@ -49,12 +49,13 @@ var leisurely = lifecycle.Config{Silence: time.Hour}
 
 // harness is a coordinator with a client, in one process.
 type harness struct {
-	t       testing.TB
-	c       *Coordinator
-	conn    *grpc.ClientConn
-	runs    spatev1.RunServiceClient
-	dataDir string
-	gate    *gate // nil in benchmarks
+	t        testing.TB
+	c        *Coordinator
+	listener *bufconn.Listener
+	conn     *grpc.ClientConn
+	runs     spatev1.RunServiceClient
+	dataDir  string
+	gate     *gate // nil in benchmarks
 }
 
 func start(t testing.TB, change ...func(*Config)) *harness {
@@ -97,7 +98,9 @@ func serve(t testing.TB, c *Coordinator, dataDir string) *harness {
 			t.Error(err)
 		}
 	})
-	return &harness{t: t, c: c, conn: conn, runs: spatev1.NewRunServiceClient(conn), dataDir: dataDir, gate: g}
+	return &harness{
+		t: t, c: c, listener: l, conn: conn, runs: spatev1.NewRunServiceClient(conn), dataDir: dataDir, gate: g,
+	}
 }
 
 // submit submits a run of plan.

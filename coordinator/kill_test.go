@@ -22,6 +22,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/streams"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -196,25 +197,25 @@ func (a *actor) session(ctx context.Context) error {
 			return err
 		}
 	}
-	told, quitControl := receive(control.Recv)
+	told, quitControl := streams.Receive(control.Recv)
 	defer quitControl()
-	acks, quitPush := receive(push.Recv)
+	acks, quitPush := streams.Receive(push.Recv)
 	defer quitPush()
 	for {
 		select {
 		case m := <-told:
-			if m.err != nil {
-				return m.err
+			if m.Err != nil {
+				return m.Err
 			}
-			if err := a.handle(control, push, m.message); err != nil {
+			if err := a.handle(control, push, m.Message); err != nil {
 				return err
 			}
 		case m := <-acks:
-			if m.err != nil {
-				return m.err
+			if m.Err != nil {
+				return m.Err
 			}
-			a.rig.checkTold(nil, m.message)
-			a.acknowledge(m.message)
+			a.rig.checkTold(nil, m.Message)
+			a.acknowledge(m.Message)
 		case n := <-a.beats:
 			if err := control.Send(heartbeat(n)); err != nil {
 				return err

@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/live"
+	"github.com/spate-load/spate/coordinator/streams"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -38,15 +39,15 @@ type metricsService struct {
 // Snapshots from different agents share the ledger's writes.
 func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 	who, _ := certs.PeerOf(stream.Context())
-	in, quit := receive(stream.Recv)
+	in, quit := streams.Receive(stream.Recv)
 	defer quit()
 	for {
 		select {
 		case m := <-in:
-			if m.err != nil {
-				return s.ended(stream, m.err)
+			if m.Err != nil {
+				return s.c.pushEnded(m.Err, admission.AddressOf(stream.Context()))
 			}
-			answer, err := s.c.receiveSnapshot(m.message.GetSnapshot(), who)
+			answer, err := s.c.receiveSnapshot(m.Message.GetSnapshot(), who)
 			if err != nil {
 				return err
 			}
@@ -59,17 +60,17 @@ func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 	}
 }
 
-// ended returns the error with which a stream ends, nil if the agent closed it. A message that cannot be decoded or is
-// too large counts as a refused snapshot.
-func (s metricsService) ended(stream spatev1.MetricsService_PushServer, err error) error {
+// pushEnded returns the error with which a stream of snapshots ends, nil if the sender closed it. A message that cannot
+// be decoded or is too large counts as a refused snapshot.
+func (c *Coordinator) pushEnded(err error, address string) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	var limit admission.LimitError // was counted already
 	if code := status.Code(err); (code == codes.ResourceExhausted || code == codes.Internal) &&
 		!errors.As(err, &limit) {
-		s.c.intake.refused.Add(1)
-		s.c.log.Warn("unreadable snapshot refused", "address", admission.AddressOf(stream.Context()), "error", err)
+		c.intake.refused.Add(1)
+		c.log.Warn("unreadable snapshot refused", "address", address, "error", err)
 	}
 	return err
 }

@@ -20,12 +20,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// session is the control stream of one agent. Coordinator.mu guards all fields but the channels.
+// session is the control stream of one agent, its own or what a relay carries. Coordinator.mu guards all fields but the
+// channels.
 type session struct {
+	origin
 	info        *spatev1.AgentInfo
 	incarnation uint64
-	address     string
-	who         certs.Identity // identity in its certificate; zero without one
 	heard       clock.Instant
 	heartbeat   *spatev1.Heartbeat
 	outbox      chan *spatev1.ConnectResponse
@@ -56,9 +56,9 @@ func (s *session) send(m *spatev1.ConnectResponse) {
 
 // join registers an agent's session. The same process may reconnect before its old connection is known to be broken.
 // Another process with the same name is refused until the first one is gone.
-func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity) (*session, error) {
+func (c *Coordinator) join(h *spatev1.Hello, from origin) (*session, error) {
 	s := &session{
-		info: h.GetAgent(), incarnation: h.GetIncarnation(), address: address, who: who, heard: clock.Now(),
+		origin: from, info: h.GetAgent(), incarnation: h.GetIncarnation(), heard: clock.Now(),
 		outbox: make(chan *spatev1.ConnectResponse, outboxSize), gone: make(chan struct{}),
 	}
 	name := s.info.GetName()
@@ -67,7 +67,7 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 	if c.closed {
 		return nil, status.Error(codes.Unavailable, "the coordinator is closing")
 	}
-	if err := c.checkOwner(name, owner{incarnation: s.incarnation, who: who}); err != nil {
+	if err := c.checkOwner(name, owner{incarnation: s.incarnation, who: s.who}); err != nil {
 		return nil, err
 	}
 	if old := c.sessions[name]; old != nil {
@@ -76,15 +76,24 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 		}
 	}
 	c.sessions[name] = s
-	c.own(name, owner{incarnation: s.incarnation, who: who})
+	c.own(name, owner{incarnation: s.incarnation, who: s.who})
 	s.send(c.welcome())
 	c.stopStale(s, h.GetResume())
-	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", address)
+	c.log.Info("agent connected", s.attributes()...)
 	c.feed(func(r *run, at clock.Instant) {
 		r.machine.Connected(at, s.info, s.incarnation, h.GetResume(), h.GetArmed())
 		c.tellVersion(r, "agent "+name, s.info.GetVersion(), at)
 	})
 	return s, nil
+}
+
+// attributes returns what the log says of a new session.
+func (s *session) attributes() []any {
+	a := []any{"agent", s.info.GetName(), "region", s.info.GetRegion(), "address", s.address}
+	if s.relay != "" {
+		a = append(a, "relay", s.relay)
+	}
+	return a
 }
 
 // tellVersion tells a run's followers, once per program, that a program has another version. Both versions speak the
@@ -369,7 +378,7 @@ func (c *Coordinator) connected(now clock.Instant) []*spatev1.AgentStatus {
 		silent := now.Sub(s.heard)
 		out = append(out, &spatev1.AgentStatus{
 			Agent: proto.CloneOf(s.info), Health: c.health(name, silent), Heartbeat: proto.CloneOf(s.heartbeat),
-			SilentFor: durationOf(silent), Address: s.address, Cordon: c.cordon(name),
+			SilentFor: durationOf(silent), Address: s.address, Relay: s.relay, Cordon: c.cordon(name),
 		})
 	}
 	return out

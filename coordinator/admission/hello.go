@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"regexp"
 
 	"google.golang.org/grpc/codes"
@@ -14,8 +15,16 @@ import (
 // Protocol is the version of the control stream that this coordinator speaks.
 const Protocol = 2
 
-// agentName is the form of agents' names, which become tags, keys and file names.
+// agentName is the form of names of agents and relays, which become tags, keys and file names.
 var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// CheckName refuses a name that an agent or a relay cannot have. Its error completes "agent name ".
+func CheckName(name string) error {
+	if agentName.MatchString(name) {
+		return nil
+	}
+	return fmt.Errorf("%.80q: want 1 to 64 letters, digits, dots, dashes and underscores, the first a letter or digit", name)
+}
 
 // maxText bounds the texts that an agent or a client sends about itself, in bytes.
 const maxText = 128
@@ -36,10 +45,8 @@ func CheckHello(h *spatev1.Hello) error {
 			"the agent (%.40q) measures by definitions %d, this coordinator by %d, and their numbers "+
 				"cannot be added: use programs of the same version", a.GetVersion(), h.GetDefinitions(),
 			measure.Definitions)
-	case !agentName.MatchString(a.GetName()):
-		return status.Errorf(codes.InvalidArgument,
-			"agent name %.80q: want 1 to 64 letters, digits, dots, dashes and underscores, "+
-				"the first a letter or digit", a.GetName())
+	case CheckName(a.GetName()) != nil:
+		return status.Errorf(codes.InvalidArgument, "agent name %v", CheckName(a.GetName()))
 	case h.GetIncarnation() == 0:
 		return status.Error(codes.InvalidArgument, "the agent's incarnation must not be 0")
 	case rules.CheckRegion(a.GetRegion()) != nil:

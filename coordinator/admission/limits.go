@@ -34,6 +34,10 @@ type Limits struct {
 	// disconnected, all that it kept meanwhile. Defaults 200 and 20,000.
 	PushRate, PushBurst int
 
+	// RelayRate and RelayBurst are the same for the streams of a relay, whose messages are batches of its agents'. A
+	// relay sends at most one each 5 ms, and more only if they are large. Defaults 1,000 and 20,000.
+	RelayRate, RelayBurst int
+
 	reason string // why there may be no more connections, for a sentence
 }
 
@@ -48,6 +52,7 @@ func (l Limits) withDefaults() Limits {
 	l.Streams = cmp.Or(l.Streams, 2*l.Connections)
 	l.ControlRate, l.ControlBurst = cmp.Or(l.ControlRate, 20), cmp.Or(l.ControlBurst, 200)
 	l.PushRate, l.PushBurst = cmp.Or(l.PushRate, 200), cmp.Or(l.PushBurst, 20_000)
+	l.RelayRate, l.RelayBurst = cmp.Or(l.RelayRate, 1_000), cmp.Or(l.RelayBurst, 20_000)
 	return l
 }
 
@@ -121,6 +126,8 @@ func (a *Admission) stream(
 		stream = &pacedStream{stream, a, rate.NewLimiter(rate.Limit(a.limits.ControlRate), a.limits.ControlBurst)}
 	case spatev1.MetricsService_Push_FullMethodName:
 		stream = &pacedStream{stream, a, rate.NewLimiter(rate.Limit(a.limits.PushRate), a.limits.PushBurst)}
+	case spatev1.RelayService_RelayControl_FullMethodName, spatev1.RelayService_RelayPush_FullMethodName:
+		stream = &pacedStream{stream, a, rate.NewLimiter(rate.Limit(a.limits.RelayRate), a.limits.RelayBurst)}
 	}
 	return next(srv, stream)
 }
@@ -139,8 +146,8 @@ func (s *pacedStream) RecvMsg(m any) error {
 	}
 	if !s.pace.Allow() {
 		return s.admission.refuse(s.Context(),
-			"more than %d messages at once and %.0f a second on one stream: an agent of this version sends one a "+
-				"second",
+			"more than %d messages at once and %.0f a second on one stream: programs of this version send "+
+				"fewer",
 			s.pace.Burst(), float64(s.pace.Limit()))
 	}
 	return nil

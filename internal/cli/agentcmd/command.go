@@ -154,7 +154,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
 		DatasetDir: f.datasetDir, KeepDatasets: f.keepDatasets.Limits(), SourceAddresses: f.sources, Capacity: exact,
 		WeightGiven: f.set.Changed("weight"), LeaveOn: daemon.ErrTerminated, LeaveTimeout: f.leaveTimeout,
-		Coordinator: f.inTurn(finder),
+		Coordinator: settings.InTurn(finder, f.checkPlain),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
 		BulkOptions: []grpc.DialOption{grpc.WithTransportCredentials(yielding.Credentials(creds))},
 	})
@@ -254,15 +254,7 @@ func checkDirectory(path string) error {
 }
 
 // checkPlain refuses a plaintext connection to another machine without permission.
-func (f *flags) checkPlain(address string) error {
-	if f.tls.Given() || f.plaintext || settings.Loopback(address) {
-		return nil
-	}
-	return fmt.Errorf(
-		"the connection to the coordinator at %s would be unencrypted: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext if you trust the network",
-		address,
-	)
-}
+func (f *flags) checkPlain(address string) error { return f.tls.CheckPlain(address, f.plaintext) }
 
 // finder finds the coordinator by gossip or in the list of addresses.
 func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
@@ -280,21 +272,6 @@ func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
 	}
 	logger.Info("gossip is ready", "address", cluster.Address())
 	return cluster, func() { _ = cluster.Close() }, nil
-}
-
-// inTurn returns the next of the known coordinators at each call, so that one that does not answer is skipped. Gossip
-// may name any address, so addresses are checked like typed ones.
-func (f *flags) inTurn(finder membership.Finder) func(context.Context) (string, error) {
-	attempt := 0
-	return func(ctx context.Context) (string, error) {
-		addresses, err := finder.Coordinators(ctx)
-		if err != nil {
-			return "", err
-		}
-		address := addresses[attempt%len(addresses)]
-		attempt++
-		return address, f.checkPlain(address)
-	}
 }
 
 // defaultName makes a name that is unique among the agents of a machine.

@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/internal/cli/settings"
 )
 
 // TestFoundCoordinatorsAreChecked: whatever address gossip names, the agent dials no address beyond loopback in
 // plaintext without permission.
 func TestFoundCoordinatorsAreChecked(t *testing.T) {
 	known := membership.Static{"127.0.0.1:1", "10.0.0.1:1", "[::1]:1"}
-	careful, trusting := (&flags{}).inTurn(known), (&flags{plaintext: true}).inTurn(known)
+	careful := settings.InTurn(known, (&flags{}).checkPlain)
+	trusting := settings.InTurn(known, (&flags{plaintext: true}).checkPlain)
 	for i, want := range []bool{true, false, true, true} {
 		address, err := careful(t.Context())
 		if (err == nil) != want || address != known[i%3] {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/aggregate/sink/exposition"
 	"github.com/spate-load/spate/coordinator"
@@ -43,6 +44,8 @@ type flags struct {
 	status              daemon.Status
 	web                 webserver.Flags
 	sinks               settings.Sinks
+	relay               []string
+	set                 *pflag.FlagSet
 }
 
 // New makes the command. program is what people type to run it: spate-coordinator or spate coordinator. The command
@@ -58,14 +61,22 @@ and merges what they measure. Agents find it by gossip (--join the address that 
 
 After SIGTERM, a crash or a power cut, the coordinator that is started next with the same --data-dir
 continues the run in progress; agents continue meanwhile, for --lease. SIGINT (Ctrl-C) ends the run;
-what was measured is kept.`,
+what was measured is kept.
+
+With --relay it is not a coordinator but a relay of one: agents of a far region connect to it as if
+it were the coordinator, and it carries what both say over two connections.`,
 		Example: `  PROGRAM
   PROGRAM --listen 10.0.0.1:7700 --gossip-listen 10.0.0.1:7946 \
     --gossip-key file:gossip.key --tls-ca certs/ca.crt \
-    --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key`,
+    --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key
+  PROGRAM --relay 10.0.0.1:7700 --name eu-relay --listen 10.8.0.1:7700 --no-gossip \
+    --tls-ca ca.crt --tls-cert eu-relay.crt --tls-key eu-relay.key`,
 	}, f.run)
 	host, _ := os.Hostname()
 	fs := cmd.Flags()
+	f.set = fs
+	fs.StringSliceVar(&f.relay, "relay", nil,
+		"`host:port` of a coordinator, or of several to try in turn: serve their agents here as a relay")
 	fs.StringVar(&f.name, "name", host, "name of this coordinator in gossip and logs")
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:7700", "`IP:PORT` of the control, metrics and run services")
 	fs.StringVar(&f.dataDir, "data-dir", "runs", "`directory` that the ledgers of runs are kept in")
@@ -73,7 +84,7 @@ what was measured is kept.`,
 		&f.datasetDir,
 		"dataset-dir",
 		"",
-		"`directory` of datasets, by hash, for agents to fetch (default: datasets in --data-dir)",
+		"`directory` of datasets, by hash, for agents to fetch (default: datasets in --data-dir; of a relay: an agent's)",
 	)
 	fs.DurationVar(&f.lease, "lease", 30*time.Second,
 		"how long agents continue without this coordinator before they drain and end, at least "+
@@ -113,6 +124,9 @@ const leastLease = 5 * time.Second
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
 	spareProcessor()
+	if len(f.relay) > 0 {
+		return f.runRelay(ctx, logger)
+	}
 	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check(),
 		f.web.Check(f.tls.Files, f.plaintext)); err != nil {
 		return command.BadInput(err)
@@ -155,21 +169,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 
 // check finds mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
-	errs := []error{f.checkExpected()}
-	if _, _, err := net.SplitHostPort(f.listen); err == nil && !f.tls.Given() && !f.plaintext &&
-		!settings.Loopback(f.listen) {
-		errs = append(
-			errs,
-			fmt.Errorf(
-				"--listen %s can be reached from other machines and would be unencrypted: give --tls-ca, --tls-cert and "+
-					"--tls-key (`spate certs --help` says how to make them), listen on 127.0.0.1, or give --insecure-plaintext if you trust the network",
-				f.listen,
-			),
-		)
-	}
-	if f.noGossip && len(f.gossip.Join) > 0 {
-		errs = append(errs, errors.New("--join and --no-gossip exclude one another"))
-	}
+	errs := []error{f.checkExpected(), f.checkServing()}
 	if f.dataDir == "" {
 		errs = append(errs, errors.New("--data-dir is empty: name a directory"))
 	}
@@ -195,6 +195,26 @@ func (f *flags) check() error {
 		}
 	}
 	return errors.Join(append(errs, f.sinks.Validate(), f.keepRuns.Check("runs"), f.keepDatasets.Check("datasets"))...)
+}
+
+// checkServing finds mistakes in the flags about who can connect.
+func (f *flags) checkServing() error {
+	var errs []error
+	if _, _, err := net.SplitHostPort(f.listen); err == nil && !f.tls.Given() && !f.plaintext &&
+		!settings.Loopback(f.listen) {
+		errs = append(
+			errs,
+			fmt.Errorf(
+				"--listen %s can be reached from other machines and would be unencrypted: give --tls-ca, --tls-cert and "+
+					"--tls-key (`spate certs --help` says how to make them), listen on 127.0.0.1, or give --insecure-plaintext if you trust the network",
+				f.listen,
+			),
+		)
+	}
+	if f.noGossip && len(f.gossip.Join) > 0 {
+		errs = append(errs, errors.New("--join and --no-gossip exclude one another"))
+	}
+	return errors.Join(errs...)
 }
 
 // checkExpected reads the agents that are expected.
