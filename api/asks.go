@@ -33,6 +33,8 @@ type Tool struct {
 	Name, Description string
 	// Parameters is the JSON Schema of the arguments. Nil: none.
 	Parameters any
+	// Strict: the arguments must satisfy the schema. Only some APIs can say it.
+	Strict bool
 }
 
 // As returns the members of the definition by the names that an API has for them. Members that are empty are left out.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/agent/stream"
-	"github.com/spate-load/spate/plans/defaults"
 )
 
 // askFields are the fields of bodies that ask for more than text. Those of one list need each other.
@@ -26,11 +25,7 @@ func (f *finder) asks(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, trialLimit)
 	defer cancel()
-	trial, err := f.attempt(ctx, stream.TrialRequest{})
-	if err == nil {
-		f.noteCalls(trial)
-	}
-	if !stream.Refused(err) {
+	if _, err := f.attempt(ctx, stream.TrialRequest{}); !stream.Refused(err) {
 		return nil
 	}
 	if _, err := f.attempt(ctx, stream.TrialRequest{Without: slices.Concat(asked...)}); err != nil {
@@ -56,15 +51,4 @@ func (f *finder) asked() (all [][]string) {
 		}
 	}
 	return all
-}
-
-// noteCalls notes that the server ignores a tool_choice that forces a call. Only a stream shows it: a whole answer that
-// is cut may have no call.
-func (f *finder) noteCalls(trial stream.TrialResult) {
-	choice := f.stage.GetTarget().GetBody().GetFields()["tool_choice"]
-	kind := choice.GetStructValue().GetFields()["type"].GetStringValue()
-	forced := choice.GetStringValue() == "required" || kind != "" && kind != "auto" && kind != "none"
-	if forced && trial.Events && !trial.Calls && defaults.Streams(f.stage.GetTarget()) {
-		f.note("The server ignores tool_choice: it was asked to call a tool, and answered without a call.")
-	}
 }

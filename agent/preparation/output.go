@@ -154,7 +154,6 @@ func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
 		return
 	}
 	f.accepted = true
-	f.noteCalls(trial)
 	f.setSoftware(trial.Software)
 	f.noteForm(trial.Events)
 	if w.running {

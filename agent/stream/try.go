@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/agent/stream/events"
@@ -42,8 +41,6 @@ type TrialResult struct {
 	Events bool
 	// Running is true if at least two frames with choices had running usage, with different counts.
 	Running bool
-	// Calls: the answer calls a tool.
-	Calls bool
 	// Software that the answer names, with versions, in the order in which the answer names it: a gateway before the
 	// engine. May be empty.
 	Software []string
@@ -66,19 +63,10 @@ func (c *Client) Try(ctx context.Context, endpoint int, a TrialRequest) (TrialRe
 	if err := t.read(data); err != nil {
 		return TrialResult{}, c.unusable(u.Path, err.Error())
 	}
-	t.Calls = c.hasCalls(data)
 	for i, name := range t.Software {
 		t.Software[i] = c.secrets.Clean(name)
 	}
 	return t, nil
-}
-
-// hasCalls reports whether a whole response calls a tool.
-func (c *Client) hasCalls(data []byte) bool {
-	return slices.ContainsFunc(c.eventsOf(data), func(event []byte) bool {
-		var f api.Frame
-		return c.dialect.Parse(api.Event{Data: event}, &f) == nil && len(f.Calls) > 0
-	})
 }
 
 // Probe sends a request with a text to an endpoint, and returns an error if its answer lacks what the API's answers

@@ -49,6 +49,9 @@ var tools = &api.Tools{Names: "tools.#.name", NoArguments: true, Calls: func(val
 		if t.Parameters == nil {
 			tool["input_schema"] = map[string]any{"type": "object"} // the API requires one
 		}
+		if t.Strict {
+			tool["strict"] = true
+		}
 		list = append(list, tool)
 	}
 	fields := map[string]any{"tools": list}

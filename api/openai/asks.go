@@ -19,7 +19,7 @@ var tools = &api.Tools{Names: "tools.#.function.name", Calls: func(value []byte,
 	fields := make(map[string]any)
 	var list []any
 	for _, t := range all {
-		list = append(list, map[string]any{"type": "function", "function": t.As("name", "description", "parameters")})
+		list = append(list, map[string]any{"type": "function", "function": members(&t)})
 	}
 	fields["tools"] = list
 	switch choice {
@@ -31,6 +31,15 @@ var tools = &api.Tools{Names: "tools.#.function.name", Calls: func(value []byte,
 	}
 	return fields
 }}
+
+// members returns the members of a tool's definition.
+func members(t *api.Tool) map[string]any {
+	all := t.As("name", "description", "parameters")
+	if t.Strict {
+		all["strict"] = true
+	}
+	return all
+}
 
 // forms are OpenAI's fields for the form of an answer, and those of vLLM, today's and earlier ones.
 var forms = []api.Form{
@@ -63,7 +72,7 @@ var responsesTools = &api.Tools{Names: "tools.#.name", Calls: func(value []byte,
 	fields := tools.Define(nil, choice)
 	var list []any
 	for _, t := range all {
-		tool := t.As("name", "description", "parameters")
+		tool := members(&t)
 		tool["type"] = "function"
 		list = append(list, tool)
 	}

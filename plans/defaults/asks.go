@@ -33,7 +33,8 @@ func Tool(definition *structpb.Struct) api.Tool {
 		definition = inner
 	}
 	fields := definition.GetFields()
-	t := api.Tool{Name: fields["name"].GetStringValue(), Description: fields["description"].GetStringValue()}
+	t := api.Tool{Name: fields["name"].GetStringValue(), Description: fields["description"].GetStringValue(),
+		Strict: fields["strict"].GetBoolValue()}
 	if parameters := fields["parameters"].GetStructValue(); parameters != nil {
 		t.Parameters = parameters.AsMap()
 	}

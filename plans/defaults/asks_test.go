@@ -13,25 +13,25 @@ import (
 // asking is a workload with two tools, one in each form, and the form of an answer.
 const asking = `{"tools": {"definitions": [
 	{"type": "function", "function": {"name": "weather", "description": "now", "parameters": {"type": "object"}}},
-	{"name": "time"}], "choice": "CHOICE"}, "answer": {"schema": {"type": "integer"}}}`
+	{"name": "time", "strict": true}], "choice": "CHOICE"}, "answer": {"schema": {"type": "integer"}}}`
 
 // What a workload asks for stands in the body as each API's documentation has it.
 func TestAsksInEachAPI(t *testing.T) {
 	for _, tt := range []struct{ api, choice, want string }{
 		{"chat", "weather", `{"tools":[{"type":"function","function":{"name":"weather","description":"now","parameters":{"type":"object"}}},
-			{"type":"function","function":{"name":"time"}}],"tool_choice":{"type":"function","function":{"name":"weather"}},
+			{"type":"function","function":{"name":"time","strict":true}}],"tool_choice":{"type":"function","function":{"name":"weather"}},
 			"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"integer"}}}}`},
 		{"responses", "weather", `{"tools":[{"type":"function","name":"weather","description":"now","parameters":{"type":"object"}},
-			{"type":"function","name":"time"}],"tool_choice":{"type":"function","name":"weather"},
+			{"type":"function","name":"time","strict":true}],"tool_choice":{"type":"function","name":"weather"},
 			"text":{"format":{"type":"json_schema","name":"answer","schema":{"type":"integer"}}}}`},
 		{"responses", "required", `{"tools":[{"type":"function","name":"weather","description":"now","parameters":{"type":"object"}},
-			{"type":"function","name":"time"}],"tool_choice":"required",
+			{"type":"function","name":"time","strict":true}],"tool_choice":"required",
 			"text":{"format":{"type":"json_schema","name":"answer","schema":{"type":"integer"}}}}`},
 		{"anthropic", "weather", `{"tools":[{"name":"weather","description":"now","input_schema":{"type":"object"}},
-			{"name":"time","input_schema":{"type":"object"}}],"tool_choice":{"type":"tool","name":"weather"},
+			{"name":"time","input_schema":{"type":"object"},"strict":true}],"tool_choice":{"type":"tool","name":"weather"},
 			"output_config":{"format":{"type":"json_schema","schema":{"type":"integer"}}}}`},
 		{"anthropic", "required", `{"tools":[{"name":"weather","description":"now","input_schema":{"type":"object"}},
-			{"name":"time","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"},
+			{"name":"time","input_schema":{"type":"object"},"strict":true}],"tool_choice":{"type":"any"},
 			"output_config":{"format":{"type":"json_schema","schema":{"type":"integer"}}}}`},
 		{"gemini", "weather", `{"tools":[{"functionDeclarations":[{"name":"weather","description":"now","parametersJsonSchema":{"type":"object"}},
 			{"name":"time"}]}],"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["weather"]}},

@@ -1913,8 +1913,8 @@ func (*Workload_File) isWorkload_Content() {}
 // Tools defines tools, as all requests of a workload do. Results count calls, and those that are valid.
 type Tools struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The definitions: objects with name, description and parameters (a JSON Schema), as in OpenAI's chat API, with or
-	// without {type: function, function: ...} around them. Either these or path.
+	// The definitions: objects with name, description, parameters (a JSON Schema) and strict, as in OpenAI's chat API, with
+	// or without {type: function, function: ...} around them. Either these or path.
 	Definitions []*structpb.Struct `protobuf:"bytes,1,rep,name=definitions,proto3" json:"definitions,omitempty"`
 	// A JSON file with the list of the definitions. `spate run` reads it, and writes the definitions into the run's plan.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
