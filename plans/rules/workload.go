@@ -19,9 +19,7 @@ func (c *checker) workload(path string, w *spatev1.Workload) {
 	case *spatev1.Workload_Sessions:
 		c.sessions(path+".sessions", of.Sessions)
 	}
-	if w.GetMooncake() == nil && w.GetBailian() == nil && content.Trace(w) != nil {
-		c.traceBlocks(path + "." + content.Kind(w))
-	}
+	c.trace(path+"."+content.Kind(w), w)
 	if of := content.File(w); of != nil {
 		c.fileForm(path+"."+content.Kind(w), of, w.GetFile() != nil)
 	}
@@ -139,11 +137,14 @@ func (c *checker) sessions(path string, s *spatev1.SessionContent) {
 	c.lengths(path, "osl", s.GetOsl(), s.GetOslLengths())
 }
 
-func (c *checker) traceBlocks(path string) {
-	for field, why := range map[string]string{"block_tokens": "hash ids", "sessions": "rows that belong together"} {
-		if at := path + "." + field; c.Has(at) {
-			c.wrong(at, "works only with mooncake and bailian: other traces have no "+why)
-		}
+// trace refuses fields that mean nothing for the rows of a trace.
+func (c *checker) trace(path string, w *spatev1.Workload) {
+	hashes := w.GetMooncake() != nil || w.GetBailian() != nil
+	if at := path + ".block_tokens"; c.Has(at) && content.Trace(w) != nil && !hashes {
+		c.wrong(at, "works only with mooncake and bailian: other traces have no hash ids")
+	}
+	if at := path + ".sessions"; c.Has(at) && (w.GetBurstgpt() != nil || w.GetAzure() != nil) {
+		c.wrong(at, "works only with traces whose rows belong together: mooncake, bailian, otel and openai_log")
 	}
 }
 

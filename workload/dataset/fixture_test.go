@@ -53,7 +53,7 @@ func all() map[string]*spatev1.Workload {
 	every := 1.0
 	trace, file := &spatev1.TraceContent{MaxSkipped: &every}, &spatev1.FileContent{MaxSkipped: &every}
 	return map[string]*spatev1.Workload{
-		"mooncake": mooncakeOf(trace), "burstgpt": burstgptOf(trace), "azure": azureOf(trace),
+		"otel": otelOf(trace), "openai_log": logOf(trace), "mooncake": mooncakeOf(trace), "burstgpt": burstgptOf(trace), "azure": azureOf(trace),
 		"bailian":  bailianOf(trace),
 		"sharegpt": sharegptOf(file), "jsonl": jsonlOf(file),
 		"sonnet":   sonnetOf(&spatev1.SonnetContent{Isl: 100, Osl: 10}),

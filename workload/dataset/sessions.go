@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -117,6 +118,8 @@ type heldRow struct {
 	number  uint64
 	links   linkedRow // without content and step
 	after   []int     // rows that must end before
+	end     int64     // of a recorded request, by the same clock as links.at
+	ended   bool      // the end is known
 	session int       // one of the rows of the row's session
 	bad     bool
 }
@@ -147,8 +150,7 @@ type session struct {
 
 // linked reads a trace whose rows belong to sessions.
 func (b *builder) linked(c *spatev1.TraceContent, histories bool, parse func(text []byte) (linkedRow, error)) {
-	b.setMaxSkipped(c.MaxSkipped)
-	s := &sessionBuilder{b: b, histories: histories, limit: maxHeld, byName: map[string]int{}, last: map[string]int{}}
+	s := b.sessions(c, histories)
 	b.parse = func(it item) error {
 		l, err := parse(it.text)
 		if err != nil {
@@ -157,6 +159,12 @@ func (b *builder) linked(c *spatev1.TraceContent, histories bool, parse func(tex
 		return s.add(it.number, l)
 	}
 	b.end = s.end
+}
+
+// sessions returns what puts the sessions of a trace together.
+func (b *builder) sessions(c *spatev1.TraceContent, histories bool) *sessionBuilder {
+	b.setMaxSkipped(c.MaxSkipped)
+	return &sessionBuilder{b: b, histories: histories, limit: maxHeld, byName: map[string]int{}, last: map[string]int{}}
 }
 
 // add takes a row. It keeps none of the content's memory.
@@ -297,30 +305,37 @@ func (s *sessionBuilder) find(n int) int {
 	return n
 }
 
-// order orders the rows of a session so that none comes before one that it waits for, and otherwise as in the file. If
-// that cannot be, no row of the session is used.
+// order orders the rows of a session so that none comes before one that it waits for, and otherwise by time, a row
+// without a time right behind what it waits for, and as in the file. If that cannot be, no row of the session is used.
 func (s *sessionBuilder) order(own []int) {
 	if bad := slices.IndexFunc(own, func(n int) bool { return s.held[n].bad }); bad >= 0 {
 		s.drop(own, own[bad])
 		return
 	}
 	waiting, children := map[int]int{}, map[int][]int{}
-	var ready rowHeap
+	ready := rowHeap{when: map[int]int64{}}
 	for _, n := range own {
 		waiting[n] = len(s.held[n].after)
 		for _, other := range s.held[n].after {
 			children[other] = append(children[other], n)
 		}
+		if l := s.held[n].links; l.timed {
+			ready.when[n] = l.at
+		} else if waiting[n] == 0 {
+			ready.when[n] = math.MaxInt64
+		}
 		if waiting[n] == 0 {
-			ready = append(ready, n)
+			heap.Push(&ready, n)
 		}
 	}
-	heap.Init(&ready)
 	ordered := make([]int, 0, len(own))
-	for len(ready) > 0 {
+	for len(ready.rows) > 0 {
 		n, _ := heap.Pop(&ready).(int)
 		ordered = append(ordered, n)
 		for _, child := range children[n] {
+			if !s.held[child].links.timed {
+				ready.when[child] = ready.when[n]
+			}
 			if waiting[child]--; waiting[child] == 0 {
 				heap.Push(&ready, child)
 			}
@@ -425,22 +440,28 @@ func (s *sessionBuilder) place(step *rows.Step, n int, places map[int]uint32) er
 	return nil
 }
 
-// rowHeap is a heap of row numbers, the lowest first.
-type rowHeap []int
+// rowHeap is a heap of row numbers, the earliest and then the lowest first.
+type rowHeap struct {
+	rows []int
+	when map[int]int64
+}
 
-func (h rowHeap) Len() int           { return len(h) }
-func (h rowHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h rowHeap) Less(i, j int) bool { return h[i] < h[j] }
+func (h *rowHeap) Len() int      { return len(h.rows) }
+func (h *rowHeap) Swap(i, j int) { h.rows[i], h.rows[j] = h.rows[j], h.rows[i] }
+func (h *rowHeap) Less(i, j int) bool {
+	a, b := h.rows[i], h.rows[j]
+	return cmp.Or(cmp.Compare(h.when[a], h.when[b]), cmp.Compare(a, b)) < 0
+}
 
 // Push implements heap.Interface.
 func (h *rowHeap) Push(row any) {
 	n, _ := row.(int)
-	*h = append(*h, n)
+	h.rows = append(h.rows, n)
 }
 
 // Pop implements heap.Interface.
 func (h *rowHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
+	last := h.rows[len(h.rows)-1]
+	h.rows = h.rows[:len(h.rows)-1]
 	return last
 }

@@ -1668,6 +1668,8 @@ type Workload struct {
 	//	*Workload_Sessions
 	//	*Workload_Bailian
 	//	*Workload_File
+	//	*Workload_Otel
+	//	*Workload_OpenaiLog
 	Content isWorkload_Content `protobuf_oneof:"content"`
 	// "none" (default) or "request": each request begins with unique words, different in each run, so that no prefix
 	// cache contains it.
@@ -1814,6 +1816,24 @@ func (x *Workload) GetFile() *FileContent {
 	return nil
 }
 
+func (x *Workload) GetOtel() *TraceContent {
+	if x != nil {
+		if x, ok := x.Content.(*Workload_Otel); ok {
+			return x.Otel
+		}
+	}
+	return nil
+}
+
+func (x *Workload) GetOpenaiLog() *TraceContent {
+	if x != nil {
+		if x, ok := x.Content.(*Workload_OpenaiLog); ok {
+			return x.OpenaiLog
+		}
+	}
+	return nil
+}
+
 func (x *Workload) GetCacheBusting() string {
 	if x != nil {
 		return x.CacheBusting
@@ -1890,6 +1910,16 @@ type Workload_File struct {
 	File *FileContent `protobuf:"bytes,12,opt,name=file,proto3,oneof"`
 }
 
+type Workload_Otel struct {
+	// Spans of OpenTelemetry's conventions for GenAI, as OTLP JSON: requests to models, and what was around them.
+	Otel *TraceContent `protobuf:"bytes,17,opt,name=otel,proto3,oneof"`
+}
+
+type Workload_OpenaiLog struct {
+	// A log of requests to OpenAI's chat API: lines with request, response and the time.
+	OpenaiLog *TraceContent `protobuf:"bytes,18,opt,name=openai_log,json=openaiLog,proto3,oneof"`
+}
+
 func (*Workload_Random) isWorkload_Content() {}
 
 func (*Workload_Sonnet) isWorkload_Content() {}
@@ -1909,6 +1939,10 @@ func (*Workload_Sessions) isWorkload_Content() {}
 func (*Workload_Bailian) isWorkload_Content() {}
 
 func (*Workload_File) isWorkload_Content() {}
+
+func (*Workload_Otel) isWorkload_Content() {}
+
+func (*Workload_OpenaiLog) isWorkload_Content() {}
 
 // Tools defines tools, as all requests of a workload do. Results count calls, and those that are valid.
 type Tools struct {
@@ -2889,8 +2923,8 @@ type TraceContent struct {
 	MaxSkipped *float64 `protobuf:"fixed64,2,opt,name=max_skipped,json=maxSkipped,proto3,oneof" json:"max_skipped,omitempty"`
 	// Mooncake and Bailian: prompt tokens that each hash id stands for. Default 512 (Mooncake), 16 (Bailian).
 	BlockTokens uint32 `protobuf:"varint,3,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
-	// Mooncake and Bailian: play rows that belong together as one session, by their session_id, wait_for and
-	// parent_chat_id. Default: each row is a request by itself.
+	// Mooncake, Bailian, OpenTelemetry and logs: play rows that belong together as one session. Default: each row is a
+	// request by itself.
 	Sessions      *SessionPlay `protobuf:"bytes,4,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5226,7 +5260,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05stall\x18$ \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x05stall\x12N\n" +
 	"\x15transfer_interference\x18% \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x14transferInterference\x12#\n" +
 	"\rprefill_first\x18& \x01(\bR\fprefillFirst\x12:\n" +
-	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\"\xed\x05\n" +
+	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\"\xd4\x06\n" +
 	"\bWorkload\x12A\n" +
 	"\x04name\x18\x01 \x01(\tB-\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$R\x04name\x121\n" +
 	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +
@@ -5238,7 +5272,10 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05azure\x18\b \x01(\v2\x16.spate.v1.TraceContentH\x00R\x05azure\x126\n" +
 	"\bsessions\x18\t \x01(\v2\x18.spate.v1.SessionContentH\x00R\bsessions\x122\n" +
 	"\abailian\x18\v \x01(\v2\x16.spate.v1.TraceContentH\x00R\abailian\x12+\n" +
-	"\x04file\x18\f \x01(\v2\x15.spate.v1.FileContentH\x00R\x04file\x12<\n" +
+	"\x04file\x18\f \x01(\v2\x15.spate.v1.FileContentH\x00R\x04file\x12,\n" +
+	"\x04otel\x18\x11 \x01(\v2\x16.spate.v1.TraceContentH\x00R\x04otel\x127\n" +
+	"\n" +
+	"openai_log\x18\x12 \x01(\v2\x16.spate.v1.TraceContentH\x00R\topenaiLog\x12<\n" +
 	"\rcache_busting\x18\n" +
 	" \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x04noneR\arequestR\fcacheBusting\x12%\n" +
 	"\x05tools\x18\x14 \x01(\v2\x0f.spate.v1.ToolsR\x05tools\x12(\n" +
@@ -5649,87 +5686,89 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	26,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
 	25,  // 42: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
 	23,  // 43: spate.v1.Workload.file:type_name -> spate.v1.FileContent
-	13,  // 44: spate.v1.Workload.tools:type_name -> spate.v1.Tools
-	14,  // 45: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	55,  // 46: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	55,  // 47: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
-	17,  // 48: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	17,  // 49: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	21,  // 50: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	16,  // 51: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	18,  // 52: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	19,  // 53: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	19,  // 54: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	20,  // 55: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	27,  // 56: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	24,  // 57: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	27,  // 58: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	17,  // 59: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	17,  // 60: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	17,  // 61: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	27,  // 62: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	28,  // 63: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	54,  // 64: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	54,  // 65: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	30,  // 66: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	31,  // 67: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	31,  // 68: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	28,  // 69: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	32,  // 70: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	32,  // 71: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	35,  // 72: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	36,  // 73: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	37,  // 74: spate.v1.Load.search:type_name -> spate.v1.Search
-	54,  // 75: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	41,  // 76: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	42,  // 77: spate.v1.Load.until:type_name -> spate.v1.Precision
-	54,  // 78: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	33,  // 79: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
-	33,  // 80: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
-	34,  // 81: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
-	34,  // 82: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
-	54,  // 83: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	54,  // 84: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	54,  // 85: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	54,  // 86: spate.v1.Spike.at:type_name -> google.protobuf.Duration
-	54,  // 87: spate.v1.Spike.length:type_name -> google.protobuf.Duration
-	54,  // 88: spate.v1.Spike.after:type_name -> google.protobuf.Duration
-	54,  // 89: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
-	38,  // 90: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	38,  // 91: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	39,  // 92: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	40,  // 93: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	54,  // 94: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	54,  // 95: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 96: spate.v1.Stage.target:type_name -> spate.v1.Target
-	12,  // 97: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	47,  // 98: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	54,  // 99: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 100: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	54,  // 101: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	44,  // 102: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	45,  // 103: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	46,  // 104: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	53,  // 105: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 106: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 107: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	54,  // 108: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	54,  // 109: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	54,  // 110: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	28,  // 111: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	32,  // 112: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	54,  // 113: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	54,  // 114: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	41,  // 115: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	42,  // 116: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	37,  // 117: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	36,  // 118: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	54,  // 119: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	120, // [120:120] is the sub-list for method output_type
-	120, // [120:120] is the sub-list for method input_type
-	120, // [120:120] is the sub-list for extension type_name
-	120, // [120:120] is the sub-list for extension extendee
-	0,   // [0:120] is the sub-list for field type_name
+	25,  // 44: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
+	25,  // 45: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
+	13,  // 46: spate.v1.Workload.tools:type_name -> spate.v1.Tools
+	14,  // 47: spate.v1.Workload.answer:type_name -> spate.v1.Answer
+	55,  // 48: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	55,  // 49: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	17,  // 50: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	17,  // 51: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	21,  // 52: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	16,  // 53: spate.v1.RandomContent.images:type_name -> spate.v1.Images
+	18,  // 54: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	19,  // 55: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	19,  // 56: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	20,  // 57: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	27,  // 58: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	24,  // 59: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	27,  // 60: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	17,  // 61: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	17,  // 62: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	17,  // 63: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	27,  // 64: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	28,  // 65: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	54,  // 66: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	54,  // 67: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	30,  // 68: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	31,  // 69: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	31,  // 70: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	28,  // 71: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	32,  // 72: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	32,  // 73: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	35,  // 74: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	36,  // 75: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	37,  // 76: spate.v1.Load.search:type_name -> spate.v1.Search
+	54,  // 77: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	41,  // 78: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	42,  // 79: spate.v1.Load.until:type_name -> spate.v1.Precision
+	54,  // 80: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	33,  // 81: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
+	33,  // 82: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
+	34,  // 83: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
+	34,  // 84: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
+	54,  // 85: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	54,  // 86: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	54,  // 87: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	54,  // 88: spate.v1.Spike.at:type_name -> google.protobuf.Duration
+	54,  // 89: spate.v1.Spike.length:type_name -> google.protobuf.Duration
+	54,  // 90: spate.v1.Spike.after:type_name -> google.protobuf.Duration
+	54,  // 91: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
+	38,  // 92: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	38,  // 93: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	39,  // 94: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	40,  // 95: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	54,  // 96: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	54,  // 97: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 98: spate.v1.Stage.target:type_name -> spate.v1.Target
+	12,  // 99: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	47,  // 100: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	54,  // 101: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 102: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	54,  // 103: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	44,  // 104: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	45,  // 105: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	46,  // 106: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	53,  // 107: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 108: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 109: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	54,  // 110: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	54,  // 111: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	54,  // 112: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	28,  // 113: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	32,  // 114: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	54,  // 115: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	54,  // 116: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	41,  // 117: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	42,  // 118: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	37,  // 119: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	36,  // 120: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	54,  // 121: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	122, // [122:122] is the sub-list for method output_type
+	122, // [122:122] is the sub-list for method input_type
+	122, // [122:122] is the sub-list for extension type_name
+	122, // [122:122] is the sub-list for extension extendee
+	0,   // [0:122] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -5750,6 +5789,8 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_Sessions)(nil),
 		(*Workload_Bailian)(nil),
 		(*Workload_File)(nil),
+		(*Workload_Otel)(nil),
+		(*Workload_OpenaiLog)(nil),
 	}
 	file_spate_v1_plan_proto_msgTypes[17].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),

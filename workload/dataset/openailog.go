@@ -1,0 +1,139 @@
+package dataset
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/rows"
+)
+
+func init() {
+	register("openai_log", Source{Help: "a log of chats with OpenAI's API: messages, usage and times",
+		Example: "Lines with request, response and timestamp.",
+		build: func(b *builder, w *spatev1.Workload, o Options) {
+			b.recorded(content.Trace(w), (&logReader{requests: newRecordedRequests(b, o)}).read)
+		}})
+}
+
+// logReader reads lines of a log: a request and its response as OpenAI's API has them, and when they were sent. The
+// line may be the request itself. Request and response may have a body, as in the files of a batch.
+type logReader struct{ requests *recordedRequests }
+
+// read returns the call of a line and its row.
+func (r *logReader) read(it item) (call, *linkedRow, error) {
+	if err := checkObject(it.text); err != nil {
+		return call{}, nil, err
+	}
+	line := membersOf(it.text)
+	request, response := line, membersOf(firstOf(line, "response"))
+	for _, inner := range []string{"request", "body"} {
+		if object := membersOf(request[inner]); object != nil {
+			request = object
+		}
+	}
+	if body := membersOf(response["body"]); body != nil {
+		response = body
+	}
+	c, err := callOf(line, request, response)
+	if err != nil {
+		return c, nil, err
+	}
+	if c.trace == "" {
+		c.trace = fmt.Sprintf("line %d", it.number) // a session by itself
+	}
+	usage := membersOf(firstOf(line, "usage"))
+	if usage == nil {
+		usage = membersOf(response["usage"])
+	}
+	q := recordedRequest{messages: request["messages"], fields: map[string][]byte{}, input: usage["prompt_tokens"],
+		output: usage["completion_tokens"], limit: firstOf(request, "max_completion_tokens", "max_tokens")}
+	for _, name := range rows.FieldNames {
+		q.fields[name] = request[name]
+	}
+	row, err := r.requests.row(q)
+	return c, row, err
+}
+
+// callOf returns when a request was sent and answered, and its session.
+func callOf(line, request, response map[string][]byte) (c call, err error) {
+	session := firstOf(line, "session_id", "conversation_id", "trace_id")
+	if session == nil {
+		session = membersOf(request["metadata"])["session_id"]
+	}
+	if c.trace, err = parseName("session_id", session); err != nil {
+		return c, err
+	}
+	start := firstOf(line, "timestamp", "time", "start_time", "startTime", "created_at", "created")
+	if start == nil {
+		start = response["created"]
+	}
+	if start == nil {
+		return c, unusable("has no timestamp")
+	}
+	if c.start, err = parseInstant("timestamp", start); err != nil {
+		return c, err
+	}
+	if end := firstOf(line, "end_time", "endTime", "completed_at"); end != nil {
+		c.end, err = parseInstant("end_time", end)
+	} else if took := firstOf(line, "duration_ms", "latency_ms"); took != nil {
+		c.end, err = parseTime("duration_ms", took, 1e6)
+		c.end += c.start
+	}
+	if c.ended = c.end >= c.start; !c.ended {
+		c.end = c.start
+	}
+	return c, err
+}
+
+// membersOf returns the members of an object. It returns nil if the value is none, or absent.
+func membersOf(value []byte) map[string][]byte {
+	if len(value) == 0 || value[0] != '{' {
+		return nil
+	}
+	all := map[string][]byte{}
+	for name, member := range members(value) {
+		all[name] = member
+	}
+	return all
+}
+
+// firstOf returns the first member that is there and not null, or nil.
+func firstOf(object map[string][]byte, names ...string) []byte {
+	for _, name := range names {
+		if value := object[name]; len(value) > 0 && value[0] != 'n' {
+			return value
+		}
+	}
+	return nil
+}
+
+// layouts are the forms of times in logs, beside numbers. Those without a zone are in UTC.
+var layouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05"}
+
+// parseInstant reads a time: a text, or a number of seconds, milliseconds, microseconds or nanoseconds since 1970,
+// which its size tells.
+func parseInstant(name string, value []byte) (int64, error) {
+	if value[0] == '"' {
+		var text string
+		_ = json.Unmarshal(value, &text) // it is valid
+		for _, layout := range layouts {
+			if at, err := time.Parse(layout, text); err == nil && at.Year() > 1678 && at.Year() < 2262 {
+				return at.UnixNano(), nil
+			}
+		}
+		return 0, unusable("%s is %.40q, not a time such as 2026-01-31T12:00:00Z", name, text)
+	}
+	n, err := parseNumber(name, value)
+	if err != nil {
+		return 0, err
+	}
+	unit := 1e9
+	for size := math.Abs(n); size >= 1e11 && unit > 1; size /= 1e3 {
+		unit /= 1e3
+	}
+	return parseTime(name, value, unit)
+}

@@ -1,0 +1,395 @@
+package dataset
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/rows"
+)
+
+func init() {
+	register("otel", Source{Help: "spans of OpenTelemetry's conventions for GenAI, as OTLP JSON",
+		Example: "OTLP JSON, a file or lines, with the attributes gen_ai.*.",
+		build: func(b *builder, w *spatev1.Workload, o Options) {
+			b.openItems = func(s *source) (items, error) { return newSpans(s), nil }
+			b.recorded(content.Trace(w), (&spanReader{requests: newRecordedRequests(b, o)}).read)
+		}})
+}
+
+// spans are the spans of OTLP JSON: one object, or several behind one another, each with resourceSpans or the like.
+// Only one span is in memory.
+type spans struct {
+	src     *limitedRecord
+	dec     *json.Decoder
+	number  uint64
+	depth   int  // of objects and arrays
+	within  bool // an array of spans
+	started bool
+}
+
+func newSpans(s *source) *spans {
+	limited := &limitedRecord{Reader: s.Reader}
+	return &spans{src: limited, dec: json.NewDecoder(limited)}
+}
+
+func (s *spans) unit() string { return "span" }
+
+// next returns the next span.
+func (s *spans) next() (item, error) {
+	it := item{number: s.number + 1}
+	for s.src.read = 0; !s.within; s.src.read = 0 {
+		token, err := s.token()
+		switch {
+		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !s.started:
+			return it, errors.New("it has no spans: give an export in OTLP JSON")
+		case err != nil:
+			return it, err
+		}
+		if token != "spans" {
+			continue
+		}
+		if token, err = s.token(); err != nil {
+			return it, err
+		}
+		s.within = token == json.Delim('[')
+	}
+	if !s.dec.More() {
+		s.within = false
+		if _, err := s.token(); err != nil { // the bracket
+			return it, err
+		}
+		return s.next()
+	}
+	var span json.RawMessage
+	if err := s.dec.Decode(&span); err != nil {
+		return it, s.explain(err)
+	}
+	s.number, s.started = s.number+1, true
+	it.text, it.tooLong = span, len(span) > maxUsedItem
+	return it, nil
+}
+
+// token returns the next token of the JSON.
+func (s *spans) token() (json.Token, error) {
+	token, err := s.dec.Token()
+	switch token {
+	case json.Delim('{'), json.Delim('['):
+		s.depth++
+	case json.Delim('}'), json.Delim(']'):
+		s.depth--
+	}
+	if errors.Is(err, io.EOF) && s.depth > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return token, s.explain(err)
+}
+
+// explain says where the JSON is wrong, or that it ends too early. The end of the source remains io.EOF.
+func (s *spans) explain(err error) error {
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("after span %d: it is not JSON: %w", s.number, err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("after span %d: %w", s.number, explainEOF(err))
+	}
+	return err
+}
+
+// span is a span in OTLP JSON, as far as it is used.
+type span struct {
+	TraceID    string      `json:"traceId"`
+	SpanID     string      `json:"spanId"`
+	ParentID   string      `json:"parentSpanId"`
+	Start      json.Number `json:"startTimeUnixNano"`
+	End        json.Number `json:"endTimeUnixNano"`
+	Attributes []struct {
+		Key   string    `json:"key"`
+		Value otelValue `json:"value"`
+	} `json:"attributes"`
+}
+
+// otelValue is a value of an attribute. One field is set.
+type otelValue struct {
+	String *string      `json:"stringValue"`
+	Bool   *bool        `json:"boolValue"`
+	Int    *json.Number `json:"intValue"`
+	Double *float64     `json:"doubleValue"`
+	Array  *struct {
+		Values []otelValue `json:"values"`
+	} `json:"arrayValue"`
+	Map *struct {
+		Values []struct {
+			Key   string    `json:"key"`
+			Value otelValue `json:"value"`
+		} `json:"values"`
+	} `json:"kvlistValue"`
+}
+
+// plain returns the value as encoding/json decodes the same in plain JSON.
+func (v otelValue) plain() any {
+	switch {
+	case v.String != nil:
+		return *v.String
+	case v.Bool != nil:
+		return *v.Bool
+	case v.Int != nil:
+		return *v.Int
+	case v.Double != nil:
+		return *v.Double
+	case v.Array != nil:
+		list := []any{}
+		for _, one := range v.Array.Values {
+			list = append(list, one.plain())
+		}
+		return list
+	case v.Map != nil:
+		object := map[string]any{}
+		for _, one := range v.Map.Values {
+			object[one.Key] = one.Value.plain()
+		}
+		return object
+	}
+	return nil
+}
+
+// text returns the value as text: a string as it is, anything else as JSON.
+func (v otelValue) text() string {
+	if v.String != nil {
+		return *v.String
+	}
+	text, _ := json.Marshal(v.plain()) // a number, a boolean, or made of strings
+	return string(text)
+}
+
+// operations are the values of gen_ai.operation.name that are requests to a model.
+var operations = []string{"chat", "text_completion", "generate_content"}
+
+// spanReader reads spans.
+type spanReader struct{ requests *recordedRequests }
+
+// read returns the call of a span and, if it is a request to a model, its row.
+func (r *spanReader) read(it item) (call, *linkedRow, error) {
+	var s span
+	if err := json.Unmarshal(it.text, &s); err != nil {
+		return call{}, nil, unusable("is not a span: %v", err)
+	}
+	attributes := map[string]string{}
+	for _, a := range s.Attributes {
+		if strings.HasPrefix(a.Key, "gen_ai.") {
+			attributes[a.Key] = a.Value.text()
+		}
+	}
+	c := call{trace: s.TraceID, id: s.SpanID, parent: s.ParentID, session: attributes["gen_ai.conversation.id"],
+		ended: true}
+	var err error
+	if c.start, err = strconv.ParseInt(s.Start.String(), 10, 64); err != nil {
+		return c, nil, unusable("has the startTimeUnixNano %.40q, not a number", s.Start)
+	}
+	if c.end, err = strconv.ParseInt(s.End.String(), 10, 64); err != nil || c.end < c.start {
+		return c, nil, unusable("has the endTimeUnixNano %.40q, not a number from its start on", s.End)
+	}
+	if !slices.Contains(operations, attributes["gen_ai.operation.name"]) {
+		return c, nil, nil
+	}
+	row, err := r.request(attributes)
+	return c, row, err
+}
+
+// request returns the row of a request: its messages if they were recorded, or else random text of their length.
+func (r *spanReader) request(attributes map[string]string) (*linkedRow, error) {
+	q := recordedRequest{input: []byte(attributes["gen_ai.usage.input_tokens"]),
+		output: []byte(attributes["gen_ai.usage.output_tokens"]),
+		limit:  []byte(attributes["gen_ai.request.max_tokens"])}
+	var instructions []otelPart
+	var messages []otelMessage
+	var tools []map[string]any
+	for name, into := range map[string]any{"gen_ai.system_instructions": &instructions,
+		"gen_ai.input.messages": &messages, "gen_ai.tool.definitions": &tools} {
+		given := attributes[name]
+		if given == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(given), into); err != nil {
+			return nil, unusable("%s: %v", name, err)
+		}
+	}
+	if len(messages) == 0 {
+		return r.requests.row(q)
+	}
+	var chat []any
+	if len(instructions) > 0 {
+		chat = append(chat, map[string]any{"role": "system", "content": textOf(instructions)})
+	}
+	for _, m := range messages {
+		chat = append(chat, m.chat()...)
+	}
+	q.messages = encoded(chat)
+	if len(tools) > 0 {
+		q.fields = map[string][]byte{"tools": encoded(chatTools(tools))}
+	}
+	return r.requests.row(q)
+}
+
+// otelMessage is a message of gen_ai.input.messages.
+type otelMessage struct {
+	Role  string     `json:"role"`
+	Parts []otelPart `json:"parts"`
+}
+
+// otelPart is a part of a message: text, a tool call or its response.
+type otelPart struct {
+	Type      string          `json:"type"`
+	Content   json.RawMessage `json:"content"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+	Response  json.RawMessage `json:"response"`
+	Result    json.RawMessage `json:"result"`
+}
+
+// chat returns the message as messages of a chat: a message for each response of a tool, and one for the rest.
+// Reasoning and parts of other types are left out.
+func (m otelMessage) chat() (messages []any) {
+	var calls []any
+	for _, p := range m.Parts {
+		switch p.Type {
+		case "tool_call":
+			calls = append(calls, map[string]any{"id": p.ID, "type": "function",
+				"function": map[string]any{"name": p.Name, "arguments": cmp.Or(textIn(p.Arguments), "{}")}})
+		case "tool_call_response":
+			messages = append(messages, map[string]any{"role": "tool", "tool_call_id": p.ID,
+				"content": cmp.Or(textIn(p.Response), textIn(p.Result))})
+		}
+	}
+	text := textOf(m.Parts)
+	if text == "" && calls == nil {
+		return messages
+	}
+	rest := map[string]any{"role": m.Role, "content": text}
+	if calls != nil {
+		rest["tool_calls"] = calls
+	}
+	return append(messages, rest)
+}
+
+// textOf returns the texts of parts, in lines of their own.
+func textOf(parts []otelPart) string {
+	var texts []string
+	for _, p := range parts {
+		if p.Type == "text" {
+			texts = append(texts, textIn(p.Content))
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// textIn returns the text of a string, and any other value as compact JSON. A null or an absent value is "".
+func textIn(value json.RawMessage) string {
+	var text string
+	var compact bytes.Buffer
+	switch {
+	case len(value) == 0 || json.Unmarshal(value, &text) == nil: // null leaves the text empty
+		return text
+	case json.Compact(&compact, value) == nil:
+		return compact.String()
+	}
+	return string(value)
+}
+
+// chatTools returns definitions of tools as chats have them: {"type": "function", "function": {...}}.
+func chatTools(tools []map[string]any) []any {
+	list := make([]any, 0, len(tools))
+	for _, tool := range tools {
+		if tool["function"] == nil {
+			delete(tool, "type")
+			tool = map[string]any{"type": "function", "function": tool}
+		}
+		list = append(list, tool)
+	}
+	return list
+}
+
+// recordedRequest is what a recording says about a request to a model.
+type recordedRequest struct {
+	messages             []byte            // JSON; empty: they were not recorded
+	fields               map[string][]byte // beside the messages, by the names of rows.FieldNames
+	input, output, limit []byte            // numbers of tokens; empty: not known
+}
+
+// recordedRequests makes rows of recorded requests.
+type recordedRequests struct {
+	prompts jsonl
+	current rows.Row
+}
+
+func newRecordedRequests(b *builder, o Options) *recordedRequests {
+	return &recordedRequests{prompts: jsonl{unused: &b.skipped.Unused, lengths: lengths{count: o.Count}}}
+}
+
+// row returns the row of a request. Its content is valid until the next call. The output length is that of the recorded
+// answer, or else the limit of the request.
+func (r *recordedRequests) row(q recordedRequest) (*linkedRow, error) {
+	input, err := parseOptional("its number of input tokens", q.input)
+	if err != nil {
+		return nil, err
+	}
+	output, err := parseOptional("its number of output tokens", q.output)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := parseOptional("its limit of output tokens", q.limit)
+	if err != nil {
+		return nil, err
+	}
+	if len(q.output) > 0 && output == 0 {
+		return nil, exclude(failedRequest)
+	}
+	l := &linkedRow{content: &r.current, step: rows.Step{ISL: input, OSL: cmp.Or(output, limit, defaultOutput)}}
+	r.current.Reset()
+	if len(q.messages) == 0 {
+		if input == 0 {
+			return nil, exclude("has neither messages nor a number of input tokens")
+		}
+		return l, nil
+	}
+	r.prompts.fields.Reset()
+	for _, name := range rows.FieldNames {
+		if value := q.fields[name]; len(value) > 0 {
+			r.prompts.takeField(name, value)
+		}
+	}
+	if err := r.prompts.messages(q.messages, &r.current); err != nil {
+		return nil, err
+	}
+	l.step.ISL = r.current.ISL // what was recorded is the count of another model
+	return l, nil
+}
+
+// parseOptional reads a number of tokens. 0: it is absent or null.
+func parseOptional(name string, value []byte) (uint32, error) {
+	if len(value) == 0 || value[0] == 'n' {
+		return 0, nil
+	}
+	return parseLength(name, value)
+}
+
+// encoded returns a value that came from JSON as JSON, without escapes that it does not need.
+func encoded(value any) []byte {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		panic(err) // what came from JSON always encodes
+	}
+	return bytes.TrimSpace(out.Bytes())
+}
