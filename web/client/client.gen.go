@@ -203,6 +203,9 @@ type AgentStatus struct {
 	Health    *AgentHealth `json:"health,omitempty"`
 	Heartbeat *Heartbeat   `json:"heartbeat,omitempty"`
 
+	// Relay Name of the relay through which the agent is connected. Absent if there is none.
+	Relay *string `json:"relay,omitempty"`
+
 	// SilentFor Time since the last message from the agent.
 	//
 	// Example: 0.5s
