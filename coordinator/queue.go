@@ -221,13 +221,14 @@ func (c *Coordinator) endWaiting(r *run, outcome spatev1.Outcome, reason string)
 	})
 }
 
-// stopWaiting ends a run if it is waiting, and reports whether it was. c.mu is held.
-func (c *Coordinator) stopWaiting(r *run) bool {
+// stopWaiting ends a run if it is waiting, and reports whether it was. stopper is who wants it. c.mu is held.
+func (c *Coordinator) stopWaiting(r *run, stopper string) bool {
 	i := slices.Index(c.queue, r)
 	if i < 0 {
 		return false
 	}
 	c.queue = slices.Delete(c.queue, i, i+1)
+	r.record.Stopper = stopper
 	c.endWaiting(r, spatev1.Outcome_OUTCOME_STOPPED, "stopped on request before it began")
 	c.tellPlaces()
 	return true

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -268,15 +269,15 @@ func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*sp
 			Action: audit.Stop, Caller: caller, Run: id, Immediately: q.GetImmediately(),
 		})
 	}
-	written, known := s.c.stop(id, q.GetImmediately())
+	written, known := s.c.stop(id, q.GetImmediately(), caller.String())
 	if !known {
 		return &spatev1.StopRunResponse{}, s.c.peek(id, func(*ledger.Ledger) error { return nil })
 	}
 	return &spatev1.StopRunResponse{}, await(ctx, written)
 }
 
-// stop stops a run that is in memory. written is closed when the stop is durable.
-func (c *Coordinator) stop(id string, immediately bool) (written <-chan struct{}, known bool) {
+// stop stops a run that is in memory. stopper is who wants it. written is closed when the stop is durable.
+func (c *Coordinator) stop(id string, immediately bool, stopper string) (written <-chan struct{}, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.runs[id]
@@ -285,8 +286,9 @@ func (c *Coordinator) stop(id string, immediately bool) (written <-chan struct{}
 		return nil, false
 	case c.active == r:
 		c.log.Info("run is asked to stop", "run", id, "immediately", immediately)
+		r.record.Stopper, r.unsaved = cmp.Or(r.record.GetStopper(), stopper), true
 		c.feed(func(r *run, at clock.Instant) { r.machine.Stop(at, immediately) })
-	case !c.closed && c.stopWaiting(r):
+	case !c.closed && c.stopWaiting(r, stopper):
 		c.log.Info("waiting run stopped", "run", id)
 	}
 	return c.written(r), true

@@ -148,6 +148,8 @@ type RunAgent struct {
 	Version string `json:"version"`
 	// Cores that the agent may use. Null: not known.
 	Cores *uint32 `json:"cores"`
+	// Labels of the agent, without its region. Empty: it has none.
+	Labels map[string]string `json:"labels"`
 }
 
 // RunTarget is what the plan says about a target that results are compared by.

@@ -383,6 +383,7 @@ func TestResultOfALedger(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	for i, requests := range [][]fixture.Request{fixture.SteadyRequests(2, 20), fixture.SteadyRequests(2, 30)} {
 		rec := fixture.StageRecord(uint32(i), 2)
+		rec.GetAgents()[0].GetAgent().Labels = map[string]string{"pool": "big"}
 		if err := l.Put(ledger.Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
 			t.Fatal(err)
 		}
@@ -405,7 +406,10 @@ func TestResultOfALedger(t *testing.T) {
 		*r.Run.BeginTime != "2023-11-14T22:13:20.5Z" {
 		t.Errorf("run %+v", r.Run)
 	}
-	want := []RunAgent{{"a", "east", "", "v1", ptr(uint32(2))}, {"b", "west", "", "v1", ptr(uint32(2))}}
+	want := []RunAgent{
+		{Name: "a", Region: "east", Version: "v1", Cores: ptr(uint32(2)), Labels: map[string]string{"pool": "big"}},
+		{Name: "b", Region: "west", Version: "v1", Cores: ptr(uint32(2)), Labels: map[string]string{}},
+	}
 	if diff := cmp.Diff(want, r.Run.Agents); diff != "" {
 		t.Error(diff)
 	}

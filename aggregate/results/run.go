@@ -232,8 +232,10 @@ func runAgents(records []*spatev1.StageRecord) []RunAgent {
 	for _, rec := range records {
 		for _, assigned := range rec.GetAgents() {
 			a := assigned.GetAgent()
-			byName[a.GetName()] = RunAgent{a.GetName(), a.GetRegion(), a.GetHost(), a.GetVersion(),
-				unlessZero(a.GetCores())}
+			agent := RunAgent{Name: a.GetName(), Region: a.GetRegion(), Host: a.GetHost(), Version: a.GetVersion(),
+				Cores: unlessZero(a.GetCores()), Labels: map[string]string{}}
+			maps.Copy(agent.Labels, a.GetLabels())
+			byName[agent.Name] = agent
 		}
 	}
 	return append([]RunAgent{}, slices.SortedFunc(maps.Values(byName), func(a, b RunAgent) int {

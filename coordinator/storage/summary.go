@@ -85,7 +85,7 @@ func SummaryOf(rec *spatev1.RunRecord, plan string) *spatev1.RunSummary {
 		RunId: rec.GetRunId(), Plan: plan, SubmitTime: submitted, BeginTime: rec.GetBeginTime(),
 		EndTime: rec.GetEndTime(),
 		Outcome: rec.GetOutcome(), Complete: rec.GetComplete(), Reason: rec.GetReason(), Stages: rec.GetStages(),
-		Submitter: rec.GetSubmitter(), SubmitterAddress: rec.GetSubmitterAddress(),
+		Submitter: rec.GetSubmitter(), SubmitterAddress: rec.GetSubmitterAddress(), Stopper: rec.GetStopper(),
 		Verdict: rec.GetVerdict(),
 	}
 }

@@ -56,18 +56,18 @@ func Runs(runs []*spatev1.RunSummary, now time.Time, in *time.Location) Table {
 	return t
 }
 
-// RunsLong is Runs with columns about who submitted a run, when and from where, and why it ended early.
+// RunsLong is Runs with columns about who submitted a run, when and from where, why it ended early and who stopped it.
 func RunsLong(runs []*spatev1.RunSummary, now time.Time, in *time.Location) Table {
 	t := Runs(runs, now, in)
-	t.Head = append(t.Head, "from", "submitted", "plan", "reason")
-	t.Right = append(t.Right, false, false, false, false)
+	t.Head = append(t.Head, "from", "submitted", "plan", "stopped by", "reason")
+	t.Right = append(t.Right, false, false, false, false, false)
 	for i, r := range runs {
 		submitted := Unknown
 		if r.GetSubmitTime() != nil {
 			submitted = r.GetSubmitTime().AsTime().In(in).Format("2006-01-02 15:04:05")
 		}
 		t.Rows[i].Cells = append(t.Rows[i].Cells, Clean(cmp.Or(r.GetSubmitterAddress(), Unknown)), submitted,
-			Clean(cmp.Or(r.GetPlan(), Unknown)), Clean(cmp.Or(r.GetReason(), Unknown)))
+			Clean(cmp.Or(r.GetPlan(), Unknown)), Clean(cmp.Or(r.GetStopper(), Unknown)), Clean(cmp.Or(r.GetReason(), Unknown)))
 	}
 	return t
 }

@@ -306,9 +306,12 @@ type RunSummary struct {
 	Stages *int `json:"stages,omitempty"`
 
 	// StagesEnded Number of stages that have ended.
-	StagesEnded *int       `json:"stagesEnded,omitempty"`
-	State       *RunState  `json:"state,omitempty"`
-	SubmitTime  *time.Time `json:"submitTime,omitempty"`
+	StagesEnded *int      `json:"stagesEnded,omitempty"`
+	State       *RunState `json:"state,omitempty"`
+
+	// Stopper Who stopped the run, as in submitter; empty if the run was not stopped.
+	Stopper    *string    `json:"stopper,omitempty"`
+	SubmitTime *time.Time `json:"submitTime,omitempty"`
 
 	// Submitter Name in the certificate of the client that submitted the run, or token and the user that came with it.
 	Submitter *string `json:"submitter,omitempty"`

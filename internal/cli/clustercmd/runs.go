@@ -33,7 +33,8 @@ lacks something), "failed", "stopped", or "broken" (its coordinator was lost, an
 continued). TIME is from its start to its end, or until now. STAGES is the number of stages that
 have ended, and of all, at most. BY is the name in the certificate of the client that submitted it,
 or "token" and the user that came with it. Times of day are this machine's. A narrow terminal shows
-fewer columns; --long shows all, and when and from where (FROM) runs were submitted.`,
+fewer columns; --long shows all, when and from where (FROM) runs were submitted, and who stopped
+them.`,
 		Example: "  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,7 +59,7 @@ fewer columns; --long shows all, and when and from where (FROM) runs were submit
 	cmd.AddCommand(newRunsRemove())
 	f.Add(cmd.Flags())
 	output.add(cmd.Flags())
-	cmd.Flags().BoolVar(&long, "long", false, "also show when and from where runs were submitted, and why they ended early")
+	cmd.Flags().BoolVar(&long, "long", false, "also show when and from where runs were submitted, who stopped them and why they ended early")
 	cmd.Flags().Uint32Var(&limit, "limit", 50, "list at most this many runs, the newest")
 	return cmd
 }
@@ -104,6 +105,7 @@ type runJSON struct {
 	Verdict       *string  `json:"verdict"`
 	Submitter     *string  `json:"submitter"`
 	SubmitterAt   *string  `json:"submitter_address"`
+	Stopper       *string  `json:"stopper"`
 }
 
 func runsAsJSON(runs []*spatev1.RunSummary) []runJSON {
@@ -116,7 +118,7 @@ func runsAsJSON(runs []*spatev1.RunSummary) []runJSON {
 			DurationSec: secondsOf(r),
 			StagesEnded: r.GetStagesEnded(), StagesPlanned: r.GetStages(), Reason: given(r.GetReason()),
 			Verdict: given(r.GetVerdict()), Submitter: given(r.GetSubmitter()),
-			SubmitterAt: given(r.GetSubmitterAddress()),
+			SubmitterAt: given(r.GetSubmitterAddress()), Stopper: given(r.GetStopper()),
 		}
 		if r.GetState() == spatev1.RunState_RUN_STATE_ENDED {
 			outcome, complete := show.Outcome(r.GetOutcome()), r.GetComplete()

@@ -35,8 +35,8 @@ old-1    broken      n/a                 n/a     0/4  n/a      n/a
 	if err := writeRuns(&out, clienttest.OfAllKinds()[1:5:5], true, time.Unix(1090, 5e8)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"VERDICT  BY   FROM      SUBMITTED            PLAN  REASON\n",
-		"me   10.0.0.7  1970-01-01 00:16:40  n/a   n/a\n", "agent a was lost\n"} {
+	for _, want := range []string{"VERDICT  BY   FROM      SUBMITTED            PLAN  STOPPED BY  REASON\n",
+		"me   10.0.0.7  1970-01-01 00:16:40  n/a   n/a         n/a\n", "agent a was lost\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got\n%s\nwithout %s", out.String(), want)
 		}
@@ -71,9 +71,9 @@ func TestRunsCommand(t *testing.T) {
 		t.Fatalf("code %d, %v, %s", code, err, out)
 	}
 	for i, want := range []string{
-		`{"begin_time":null,"complete":null,"duration_seconds":null,"end_time":null,"id":"quick-3","outcome":null,"plan":"quick","reason":null,"stages_ended":0,"stages_planned":4,"state":"waiting","submit_time":"1970-01-01T00:33:20Z","submitter":null,"submitter_address":null,"verdict":null}`,
-		`{"begin_time":"1970-01-01T00:16:40Z","complete":null,"duration_seconds":null,"end_time":null,"id":"quick-2","outcome":null,"plan":null,"reason":null,"stages_ended":2,"stages_planned":4,"state":"running","submit_time":"1970-01-01T00:16:40Z","submitter":"me","submitter_address":"10.0.0.7","verdict":null}`,
-		`{"begin_time":"1970-01-01T00:01:40Z","complete":true,"duration_seconds":125,"end_time":"1970-01-01T00:03:45Z","id":"quick-1","outcome":"done","plan":null,"reason":null,"stages_ended":4,"stages_planned":4,"state":"ended","submit_time":null,"submitter":null,"submitter_address":null,"verdict":"SUSPECT"}`,
+		`{"begin_time":null,"complete":null,"duration_seconds":null,"end_time":null,"id":"quick-3","outcome":null,"plan":"quick","reason":null,"stages_ended":0,"stages_planned":4,"state":"waiting","stopper":null,"submit_time":"1970-01-01T00:33:20Z","submitter":null,"submitter_address":null,"verdict":null}`,
+		`{"begin_time":"1970-01-01T00:16:40Z","complete":null,"duration_seconds":null,"end_time":null,"id":"quick-2","outcome":null,"plan":null,"reason":null,"stages_ended":2,"stages_planned":4,"state":"running","stopper":null,"submit_time":"1970-01-01T00:16:40Z","submitter":"me","submitter_address":"10.0.0.7","verdict":null}`,
+		`{"begin_time":"1970-01-01T00:01:40Z","complete":true,"duration_seconds":125,"end_time":"1970-01-01T00:03:45Z","id":"quick-1","outcome":"done","plan":null,"reason":null,"stages_ended":4,"stages_planned":4,"state":"ended","stopper":null,"submit_time":null,"submitter":null,"submitter_address":null,"verdict":"SUSPECT"}`,
 	} {
 		if got, err := json.Marshal(list[i]); err != nil || string(got) != want {
 			t.Errorf("run %d: %s, want %s", i, got, want)

@@ -45,7 +45,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestScripts gives scripts CLUSTER, an address for the coordinator of one of them, PORT, that of a simulator on
+// TestScripts gives scripts CLUSTER and others, addresses for the coordinators of one script each, PORT, that of a simulator on
 // 127.0.0.1, and SMALL_MODEL, the URL of a server whose model "small" accepts 1,000 tokens. That server fails the test at
 // any other request: no script may get as far as sending one.
 func TestScripts(t *testing.T) {
@@ -68,6 +68,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script.Run(t, "SMALL_MODEL="+server.URL, "CLUSTER="+freeAddress(t), "PORT="+port,
+	script.Run(t, "SMALL_MODEL="+server.URL, "CLUSTER="+freeAddress(t), "CLUSTER_BACKUP="+freeAddress(t),
+		"CLUSTER_ROLES="+freeAddress(t), "PORT="+port,
 		"SPATE_FAIL_ON=never") // a busy machine spoils measurements
 }

@@ -66,8 +66,10 @@ type RunRecord struct {
 	Damage []string `protobuf:"bytes,17,rep,name=damage,proto3" json:"damage,omitempty"`
 	// IP address of the client that submitted the run. Empty: not known.
 	SubmitterAddress string `protobuf:"bytes,18,opt,name=submitter_address,json=submitterAddress,proto3" json:"submitter_address,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Who stopped the run, as in submitter. Empty: the run was not stopped, or it is not known by whom.
+	Stopper       string `protobuf:"bytes,22,opt,name=stopper,proto3" json:"stopper,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunRecord) Reset() {
@@ -222,6 +224,13 @@ func (x *RunRecord) GetDamage() []string {
 func (x *RunRecord) GetSubmitterAddress() string {
 	if x != nil {
 		return x.SubmitterAddress
+	}
+	return ""
+}
+
+func (x *RunRecord) GetStopper() string {
+	if x != nil {
+		return x.Stopper
 	}
 	return ""
 }
@@ -1121,7 +1130,7 @@ var File_spate_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\x93\x05\n" +
+	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xad\x05\n" +
 	"\tRunRecord\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tplan_yaml\x18\x02 \x01(\fR\bplanYaml\x129\n" +
@@ -1143,7 +1152,8 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\brestarts\x18\x0f \x01(\rR\brestarts\x12\x18\n" +
 	"\averdict\x18\x10 \x01(\tR\averdict\x12\x16\n" +
 	"\x06damage\x18\x11 \x03(\tR\x06damage\x12+\n" +
-	"\x11submitter_address\x18\x12 \x01(\tR\x10submitterAddress\"\xdc\x01\n" +
+	"\x11submitter_address\x18\x12 \x01(\tR\x10submitterAddress\x12\x18\n" +
+	"\astopper\x18\x16 \x01(\tR\astopper\"\xdc\x01\n" +
 	"\n" +
 	"Submission\x12#\n" +
 	"\x04plan\x18\x01 \x03(\v2\x0f.spate.v1.StageR\x04plan\x12\x1d\n" +

@@ -2618,8 +2618,10 @@ type RunSummary struct {
 	Verdict string `protobuf:"bytes,13,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	// IP address of the client that submitted the run. Empty: not known.
 	SubmitterAddress string `protobuf:"bytes,14,opt,name=submitter_address,json=submitterAddress,proto3" json:"submitter_address,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Who stopped the run, as in submitter. Empty: the run was not stopped, or it is not known by whom.
+	Stopper       string `protobuf:"bytes,20,opt,name=stopper,proto3" json:"stopper,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunSummary) Reset() {
@@ -2746,6 +2748,13 @@ func (x *RunSummary) GetVerdict() string {
 func (x *RunSummary) GetSubmitterAddress() string {
 	if x != nil {
 		return x.SubmitterAddress
+	}
+	return ""
+}
+
+func (x *RunSummary) GetStopper() string {
+	if x != nil {
+		return x.Stopper
 	}
 	return ""
 }
@@ -3289,7 +3298,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\"<\n" +
 	"\x10ListRunsResponse\x12(\n" +
-	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\x91\x04\n" +
+	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\xab\x04\n" +
 	"\n" +
 	"RunSummary\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
@@ -3308,7 +3317,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\fstages_ended\x18\v \x01(\rR\vstagesEnded\x12\x1c\n" +
 	"\tsubmitter\x18\f \x01(\tR\tsubmitter\x12\x18\n" +
 	"\averdict\x18\r \x01(\tR\averdict\x12+\n" +
-	"\x11submitter_address\x18\x0e \x01(\tR\x10submitterAddress\"\x13\n" +
+	"\x11submitter_address\x18\x0e \x01(\tR\x10submitterAddress\x12\x18\n" +
+	"\astopper\x18\x14 \x01(\tR\astopper\"\x13\n" +
 	"\x11ListAgentsRequest\"C\n" +
 	"\x12ListAgentsResponse\x12-\n" +
 	"\x06agents\x18\x01 \x03(\v2\x15.spate.v1.AgentStatusR\x06agents\"\xae\x02\n" +
