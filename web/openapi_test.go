@@ -162,8 +162,13 @@ func TestGeneratedClient(t *testing.T) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Error(err)
 	}
+	log, err := c.ListAuditWithResponse(t.Context(), nil)
+	if err != nil || len(*log.JSON200.Entries) != 2 || *(*log.JSON200.Entries)[0].Action != "stop" {
+		t.Errorf("audit log %v %s", err, log.Body)
+	}
+	strictly(log.Body, &client.ReadAuditLogResponse{})
 	if got := s.fake.called(); got != "stop live true submit submit remove old "+
-		"a CORDON_CORDONED a CORDON_DRAINED a CORDON_UNSPECIFIED" {
+		"a CORDON_CORDONED a CORDON_DRAINED a CORDON_UNSPECIFIED audit 0" {
 		t.Errorf("called: %s", got)
 	}
 }

@@ -43,6 +43,10 @@ func (s *Server) site() []route {
 		{http.MethodGet, "/runs/{id}", s.runPage},
 		{http.MethodGet, "/runs/{id}/parts", s.runParts},
 		{http.MethodPost, "/runs/{id}/stop", s.stopPage},
+		{http.MethodPost, "/agents/{name}/cordon", s.cordonPage(spatev1.Cordon_CORDON_CORDONED)},
+		{http.MethodPost, "/agents/{name}/drain", s.cordonPage(spatev1.Cordon_CORDON_DRAINED)},
+		{http.MethodPost, "/agents/{name}/uncordon", s.cordonPage(spatev1.Cordon_CORDON_UNSPECIFIED)},
+		{http.MethodGet, "/audit", s.forWriters(s.auditPage)},
 		{http.MethodGet, "/compare", s.comparePage},
 		{http.MethodGet, "/style.css", asset("text/css; charset=utf-8", pages.Style())},
 		{http.MethodGet, "/script.js", asset("text/javascript; charset=utf-8", pages.Script())},
@@ -116,7 +120,9 @@ func (s *Server) runTopic(r *http.Request) (path string, produce func(context.Co
 // frame returns what surrounds a page's parts.
 func (s *Server) frame(r *http.Request, n news, events string) pages.Frame {
 	_, writes := s.rights.writer(r)
-	f := pages.Frame{Events: events, MayWrite: writes || s.rights.hasTokens()}
+	f := pages.Frame{
+		Events: events, MayWrite: writes || s.rights.hasTokens(), MayOperate: !s.local && s.rights.mayOperate(r),
+	}
 	if n.over {
 		f.Events = ""
 	}
@@ -390,6 +396,29 @@ func (s *Server) stopPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Redirect(w, r, "/runs/"+r.PathValue("id"), http.StatusSeeOther)
+}
+
+// cordonPage returns a handler that changes whether an agent takes runs, and then shows the agents.
+func (s *Server) cordonPage(to spatev1.Cordon) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if _, err := s.cordon(r, to); err != nil {
+			s.failurePage(w, err)
+			return
+		}
+		http.Redirect(w, r, "/#fleet", http.StatusSeeOther)
+	}
+}
+
+// audited is how many entries the page of the audit log lists.
+const audited = 200
+
+func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
+	log, err := s.runs.ReadAuditLog(r.Context(), &spatev1.ReadAuditLogRequest{Limit: audited})
+	if err != nil {
+		s.failurePage(w, err)
+		return
+	}
+	s.page(w, http.StatusOK, func(b *bytes.Buffer) error { return pages.Audit(b, log.GetEntries()) })
 }
 
 func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {

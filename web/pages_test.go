@@ -208,6 +208,46 @@ func TestStopFromAPage(t *testing.T) {
 	}
 }
 
+// Who may change agents sees the buttons, which do, and the audit log; others see neither, and are refused.
+func TestAgentsFromAPage(t *testing.T) {
+	ci := []string{"Authorization", "Bearer 0123456789abcdef"}
+	for _, c := range []struct {
+		rights    Rights
+		local     bool
+		headers   []string
+		sees, may bool
+	}{
+		{Rights{Loopback: true}, false, nil, true, true},
+		{Rights{Loopback: true}, true, nil, false, true},
+		{Rights{Loopback: true, Token: "t"}, false, nil, true, false}, // the browser asks for it
+		{Rights{Token: "t"}, false, []string{"Authorization", "Basic OnQ="}, true, true},
+		{Rights{Access: holders(t)}, false, ci, false, true}, // a runner: here the coordinator would refuse
+		{Rights{}, false, nil, false, false},
+	} {
+		s := start(t, func(cfg *Config) { cfg.Rights, cfg.Local = c.rights, c.local })
+		s.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		_, text := s.do("GET", "/", "", c.headers...)
+		if sees := strings.Contains(text, `class="operator"`) && strings.Contains(text, `href="/audit"`); sees != c.sees {
+			t.Errorf("%+v: sees buttons: %v", c.rights, sees)
+		}
+		if !strings.Contains(text, `formaction="/agents/a/uncordon"`) {
+			t.Errorf("no button for the agent that drains:\n%s", text)
+		}
+		a, text := s.do("POST", "/agents/a/uncordon", "", c.headers...)
+		if may := a.StatusCode == http.StatusSeeOther && a.Header.Get("Location") == "/#fleet"; may != c.may {
+			t.Errorf("%+v %q: %s %s", c.rights, c.headers, a.Status, text)
+		}
+		a, text = s.do("GET", "/audit", "", c.headers...)
+		harmless(t, text)
+		if may := a.StatusCode == http.StatusOK && strings.Contains(text, "stop at once"); may != c.may {
+			t.Errorf("%+v %q: audit log: %s %s", c.rights, c.headers, a.Status, text)
+		}
+		if asked := s.fake.called() == "a CORDON_UNSPECIFIED audit 200"; asked != c.may {
+			t.Errorf("%+v %q: the coordinator was asked: %q", c.rights, c.headers, s.fake.called())
+		}
+	}
+}
+
 // A page that cannot be shown says why, as a page.
 func TestFailurePages(t *testing.T) {
 	s := start(t)

@@ -47,6 +47,7 @@ func (s *Server) api() []route {
 		{http.MethodPost, root + "/agents/{name}/cordon", s.cordonAgent(spatev1.Cordon_CORDON_CORDONED)},
 		{http.MethodPost, root + "/agents/{name}/drain", s.cordonAgent(spatev1.Cordon_CORDON_DRAINED)},
 		{http.MethodPost, root + "/agents/{name}/uncordon", s.cordonAgent(spatev1.Cordon_CORDON_UNSPECIFIED)},
+		{http.MethodGet, root + "/audit", s.forWriters(s.listAudit)},
 		{http.MethodGet, root + "/comparison", s.getComparison},
 	}
 }
@@ -155,11 +156,28 @@ func (s *Server) listAgents(w http.ResponseWriter, r *http.Request) {
 
 // cordonAgent returns a handler that changes whether an agent takes runs.
 func (s *Server) cordonAgent(to spatev1.Cordon) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		answer(w)(s.runs.CordonAgents(r.Context(), &spatev1.CordonAgentsRequest{
-			Agents: []string{r.PathValue("name")}, Cordon: to,
-		}))
+	return func(w http.ResponseWriter, r *http.Request) { answer(w)(s.cordon(r, to)) }
+}
+
+// cordon changes whether the agent that the path of a request names takes runs.
+func (s *Server) cordon(r *http.Request, to spatev1.Cordon) (*spatev1.CordonAgentsResponse, error) {
+	return s.runs.CordonAgents(r.Context(), &spatev1.CordonAgentsRequest{
+		Agents: []string{r.PathValue("name")}, Cordon: to,
+	})
+}
+
+// forWriters passes on only requests that may change something.
+func (s *Server) forWriters(handle http.HandlerFunc) http.HandlerFunc {
+	return s.rights.forWriters(handle).ServeHTTP
+}
+
+func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) {
+	limit, err := number(r, "limit", 32)
+	if err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
 	}
+	answer(w)(s.runs.ReadAuditLog(r.Context(), &spatev1.ReadAuditLogRequest{Limit: uint32(limit)}))
 }
 
 // format is that of all messages: what has its default value is written, what is not known is left out.

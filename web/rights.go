@@ -32,8 +32,8 @@ type Rights struct {
 }
 
 // errRight is the answer to a request that needs a right.
-var errRight = errors.New("this changes something: it needs the certificate of a client (`spate certs --help`), or " +
-	"the token as a bearer token or as the password of any user")
+var errRight = errors.New("this needs the certificate of a client (`spate certs --help`), or the token as a bearer " +
+	"token or as the password of any user")
 
 // errHost is the answer to a name that may be another site's, whose page would read the answer (DNS rebinding).
 var errHost = errors.New("this listener is for this machine: use 127.0.0.1, localhost, or a name that is allowed")
@@ -113,6 +113,15 @@ func (g Rights) writer(r *http.Request) (ctx context.Context, ok bool) {
 	}
 	holder, ok := g.Access.Policy().Holder(given)
 	return audit.WithNamedToken(ctx, holder), ok
+}
+
+// mayOperate reports whether the sender of a request may change agents, or will be asked for a token.
+func (g Rights) mayOperate(r *http.Request) bool {
+	ctx, ok := g.writer(r)
+	if !ok {
+		return g.hasTokens()
+	}
+	return g.Access.Policy().MayOperate(audit.CallerOf(ctx)) == nil
 }
 
 // hasTokens reports whether any token gives the right to change something.

@@ -24,6 +24,7 @@ type Runs interface {
 	RemoveRun(context.Context, *spatev1.RemoveRunRequest) (*spatev1.RemoveRunResponse, error)
 	ListAgents(context.Context, *spatev1.ListAgentsRequest) (*spatev1.ListAgentsResponse, error)
 	CordonAgents(context.Context, *spatev1.CordonAgentsRequest) (*spatev1.CordonAgentsResponse, error)
+	ReadAuditLog(context.Context, *spatev1.ReadAuditLogRequest) (*spatev1.ReadAuditLogResponse, error)
 }
 
 // Config configures a Server.
@@ -34,6 +35,8 @@ type Config struct {
 	Dir func(id string) string
 	// Rights decides who may change anything.
 	Rights Rights
+	// Local says that this is the coordinator of a local run: its agents end with it, and it has no audit log.
+	Local bool
 	// Logger receives log messages. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -58,6 +61,7 @@ type Server struct {
 	runs    Runs
 	dir     func(id string) string
 	rights  Rights
+	local   bool
 	log     *slog.Logger
 	http    *http.Server
 	streams chan struct{} // a slot for each open stream
@@ -74,7 +78,7 @@ func New(c Config) *Server {
 		c.Logger = slog.Default()
 	}
 	s := &Server{
-		runs: c.Runs, dir: c.Dir, rights: c.Rights, log: c.Logger,
+		runs: c.Runs, dir: c.Dir, rights: c.Rights, local: c.Local, log: c.Logger,
 		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, 1),
 		turn: make(chan struct{}, 1), topics: topics{most: maxTopics}, closing: make(chan struct{}),
 	}

@@ -85,6 +85,15 @@ func (f *fake) CordonAgents(
 	return &spatev1.CordonAgentsResponse{}, nil
 }
 
+func (f *fake) ReadAuditLog(
+	ctx context.Context, q *spatev1.ReadAuditLogRequest,
+) (*spatev1.ReadAuditLogResponse, error) {
+	f.note(ctx, fmt.Sprintf("audit %d", q.GetLimit()))
+	return &spatev1.ReadAuditLogResponse{Entries: []*spatev1.AuditEntry{
+		{Action: "stop", By: evil, Run: "live", Immediately: true}, {Action: "drain", Agents: []string{"a"}},
+	}}, nil
+}
+
 func (f *fake) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*spatev1.ListRunsResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -3,13 +3,16 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -182,11 +185,40 @@ func (l *Log) write(line []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
+// Newest returns up to most entries, the newest first. Lines that cannot be read are left out.
+func (l *Log) Newest(most int) (entries []Entry, err error) {
+	files, err := l.Files()
+	for _, f := range files {
+		if err == nil && len(entries) < most {
+			var text []byte
+			text, err = io.ReadAll(f)
+			entries = append(entries, newest(text, most-len(entries))...)
+		}
+		err = errors.Join(err, f.Close())
+	}
+	return entries, err
+}
+
+// newest returns up to most entries of a file, the newest first.
+func newest(text []byte, most int) (entries []Entry) {
+	lines := bytes.Split(text, []byte("\n"))
+	for _, line := range slices.Backward(lines) {
+		var e Entry
+		if len(entries) < most && json.Unmarshal(line, &e) == nil {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
 // Files opens the files, the newest first, as they are at one moment. The caller closes them. Entries are only appended
 // to them.
 func (l *Log) Files() (files []*os.File, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.dir == "" {
+		return nil, nil
+	}
 	for number := range maxFiles {
 		f, err := os.Open(l.path(number))
 		switch {

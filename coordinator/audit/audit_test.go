@@ -80,6 +80,17 @@ func TestFilesAreBounded(t *testing.T) {
 	if len(kept) < 100 {
 		t.Errorf("only %d entries are kept", len(kept))
 	}
+	for _, most := range []int{0, 3, len(kept), len(kept) + 1} {
+		newest, err := l.Newest(most)
+		if err != nil || len(newest) != min(most, len(kept)) {
+			t.Fatalf("%d newest of %d: %d, %v", most, len(kept), len(newest), err)
+		}
+		for i, e := range newest {
+			if !e.Time.Equal(kept[len(kept)-1-i].Time) {
+				t.Fatalf("newest but %d: %+v", i, e)
+			}
+		}
+	}
 }
 
 // A log that cannot be written says so, and one without a directory keeps nothing.

@@ -67,7 +67,8 @@ func RunsLong(runs []*spatev1.RunSummary, now time.Time, in *time.Location) Tabl
 			submitted = r.GetSubmitTime().AsTime().In(in).Format("2006-01-02 15:04:05")
 		}
 		t.Rows[i].Cells = append(t.Rows[i].Cells, Clean(cmp.Or(r.GetSubmitterAddress(), Unknown)), submitted,
-			Clean(cmp.Or(r.GetPlan(), Unknown)), Clean(cmp.Or(r.GetStopper(), Unknown)), Clean(cmp.Or(r.GetReason(), Unknown)))
+			Clean(cmp.Or(r.GetPlan(), Unknown)), Clean(cmp.Or(r.GetStopper(), Unknown)),
+			Clean(cmp.Or(r.GetReason(), Unknown)))
 	}
 	return t
 }

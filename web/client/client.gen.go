@@ -219,6 +219,31 @@ type AssignmentRef struct {
 	StageIndex *int    `json:"stageIndex,omitempty"`
 }
 
+// AuditEntry defines model for AuditEntry.
+type AuditEntry struct {
+	// Action Example: stop
+	Action *string `json:"action,omitempty"`
+
+	// Address IP address and port of the caller.
+	Address *string `json:"address,omitempty"`
+
+	// Agents Names of the agents that were changed.
+	Agents *[]string `json:"agents,omitempty"`
+
+	// By Name of the caller; empty if it is not known.
+	By *string `json:"by,omitempty"`
+
+	// Immediately A stop cancelled requests in flight.
+	Immediately *bool `json:"immediately,omitempty"`
+
+	// Proof How the caller proved the right: certificate, token, named token or none.
+	Proof *string `json:"proof,omitempty"`
+
+	// Run ID of the run that was changed.
+	Run  *string    `json:"run,omitempty"`
+	Time *time.Time `json:"time,omitempty"`
+}
+
 // Capacity Load up to which calibration found the machine's times exact.
 type Capacity struct {
 	FramesPerSecond *float32   `json:"framesPerSecond,omitempty"`
@@ -278,6 +303,11 @@ type Problem struct {
 	Detail string `json:"detail"`
 	Status int    `json:"status"`
 	Title  string `json:"title"`
+}
+
+// ReadAuditLogResponse defines model for ReadAuditLogResponse.
+type ReadAuditLogResponse struct {
+	Entries *[]AuditEntry `json:"entries,omitempty"`
 }
 
 // RunState defines model for RunState.
@@ -341,6 +371,12 @@ type ID = string
 
 // Runs defines model for Runs.
 type Runs = ListRunsResponse
+
+// ListAuditParams defines parameters for ListAudit.
+type ListAuditParams struct {
+	// Limit Most entries. Default 50.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
 
 // GetComparisonParams defines parameters for GetComparison.
 type GetComparisonParams struct {
@@ -490,6 +526,11 @@ type ClientInterface interface {
 	// Corresponds with POST /agents/{name}/uncordon (the `UncordonAgent` operationId).
 	UncordonAgent(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListAudit List who changed what, the newest first. This needs an operator's rights.
+	//
+	// Corresponds with GET /audit (the `ListAudit` operationId).
+	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetComparison Compare two runs that have ended, as spate compare does.
 	//
 	// Corresponds with GET /comparison (the `GetComparison` operationId).
@@ -604,6 +645,21 @@ func (c *Client) DrainAgent(ctx context.Context, name Agent, reqEditors ...Reque
 // Corresponds with POST /agents/{name}/uncordon (the `UncordonAgent` operationId).
 func (c *Client) UncordonAgent(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUncordonAgentRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAudit List who changed what, the newest first. This needs an operator's rights.
+//
+// Corresponds with GET /audit (the `ListAudit` operationId).
+func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAuditRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -909,6 +965,60 @@ func NewUncordonAgentRequest(server string, name Agent) (*http.Request, error) {
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListAuditRequest constructs an http.Request for the ListAudit method
+func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/audit")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -1550,6 +1660,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /agents/{name}/uncordon (the `UncordonAgent` operationId).
 	UncordonAgentWithResponse(ctx context.Context, name Agent, reqEditors ...RequestEditorFn) (*UncordonAgentResult, error)
 
+	// ListAuditWithResponse List who changed what, the newest first. This needs an operator's rights.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /audit (the `ListAudit` operationId).
+	ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResult, error)
+
 	// GetComparisonWithResponse Compare two runs that have ended, as spate compare does.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -1848,6 +1965,61 @@ func (r UncordonAgentResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UncordonAgentResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListAuditResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReadAuditLogResponse
+	// ApplicationproblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationproblemJSON4XX *Problem
+	// ApplicationproblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationproblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAuditResult) GetJSON200() *ReadAuditLogResponse {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ListAuditResult) GetApplicationproblemJSON4XX() *Problem {
+	return r.ApplicationproblemJSON4XX
+}
+
+// GetApplicationproblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ListAuditResult) GetApplicationproblemJSON5XX() *Problem {
+	return r.ApplicationproblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAuditResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAuditResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAuditResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAuditResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -2504,6 +2676,19 @@ func (c *ClientWithResponses) UncordonAgentWithResponse(ctx context.Context, nam
 	return ParseUncordonAgentResult(rsp)
 }
 
+// ListAuditWithResponse List who changed what, the newest first. This needs an operator's rights.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /audit (the `ListAudit` operationId).
+func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResult, error) {
+	rsp, err := c.ListAudit(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAuditResult(rsp)
+}
+
 // GetComparisonWithResponse Compare two runs that have ended, as spate compare does.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -2789,6 +2974,46 @@ func ParseUncordonAgentResult(rsp *http.Response) (*UncordonAgentResult, error) 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListAuditResult parses an HTTP response from a ListAuditWithResponse call
+func ParseListAuditResult(rsp *http.Response) (*ListAuditResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAuditResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReadAuditLogResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -42,11 +42,29 @@ func (h Home) Parts() ([]Part, error) {
 		return cmp.Or(cmp.Compare(calm(a), calm(b)), cmp.Compare(a.GetAgent().GetRegion(), b.GetAgent().GetRegion()),
 			cmp.Compare(a.GetAgent().GetName(), b.GetAgent().GetName()))
 	})
-	view["Fleet"] = show.Fleet(first[:min(len(first), maxRows)])
-	view["More"] = max(0, len(first)-maxRows)
+	first, view["More"] = first[:min(len(first), maxRows)], max(0, len(first)-maxRows)
+	view["Fleet"], view["Acts"] = show.Fleet(first), acts(first)
 	view["Counts"] = counts(h.Agents)
 	view["Regions"] = regions(h.Agents)
 	return parts(view, "runs", "agents")
+}
+
+// act is a change that an operator may make of an agent.
+type act struct{ Agent, Action string }
+
+// acts returns the changes that an operator may make of each agent, none of one whose name is not known.
+func acts(agents []*spatev1.AgentStatus) [][]act {
+	list := make([][]act, len(agents))
+	for i, a := range agents {
+		switch name := a.GetAgent().GetName(); {
+		case name == "":
+		case a.GetCordon() == spatev1.Cordon_CORDON_UNSPECIFIED:
+			list[i] = []act{{name, "cordon"}, {name, "drain"}}
+		default:
+			list[i] = []act{{name, "uncordon"}}
+		}
+	}
+	return list
 }
 
 // calm is 0 for an agent that needs attention.

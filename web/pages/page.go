@@ -46,6 +46,8 @@ type Frame struct {
 	Events string
 	// MayWrite reports whether the viewer may change something, or will be asked for a token.
 	MayWrite bool
+	// MayOperate reports whether the viewer may change agents, or will be asked for a token.
+	MayOperate bool
 	// Parts are the page's parts as they are now.
 	Parts []Part
 }

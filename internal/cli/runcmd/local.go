@@ -139,6 +139,7 @@ func (l *localFlags) serve(
 	if err != nil || !l.pages {
 		return stopStatus, err
 	}
+	l.web.Local = true
 	pages, err := l.web.Start(ctx, c, certs.Files{}, logger)
 	if err != nil {
 		stopStatus()

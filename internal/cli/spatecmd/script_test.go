@@ -45,9 +45,9 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestScripts gives scripts CLUSTER and others, addresses for the coordinators of one script each, PORT, that of a simulator on
-// 127.0.0.1, and SMALL_MODEL, the URL of a server whose model "small" accepts 1,000 tokens. That server fails the test at
-// any other request: no script may get as far as sending one.
+// TestScripts gives scripts CLUSTER and others, addresses for the coordinators of one script each, PORT, that of a
+// simulator on 127.0.0.1, and SMALL_MODEL, the URL of a server whose model "small" accepts 1,000 tokens. That server
+// fails the test at any other request: no script may get as far as sending one.
 func TestScripts(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/models" {

@@ -27,6 +27,8 @@ type Flags struct {
 	Token string
 	// Hosts are names by which browsers may reach an address of loopback.
 	Hosts []string
+	// Local says that the coordinator is that of a local run.
+	Local bool
 	// Access has the tokens that belong to somebody. Nil: none.
 	Access *access.File
 }
@@ -95,7 +97,7 @@ func (f *Flags) Start(
 		return nil, fmt.Errorf("--web-listen: %w", err)
 	}
 	s := &Server{URL: scheme + "://" + l.Addr().String(), logger: logger, server: web.New(web.Config{
-		Runs: c.RunService(), Dir: c.RunDir, Logger: logger,
+		Runs: c.RunService(), Dir: c.RunDir, Logger: logger, Local: f.Local,
 		Rights: web.Rights{Token: token, Loopback: loopback(l.Addr()), Hosts: f.Hosts, Access: f.Access},
 	})}
 	s.serving.Go(func() {

@@ -463,6 +463,208 @@ func (x *SubmitRunRequest) GetVersion() string {
 	return ""
 }
 
+// ReadAuditLogRequest asks for entries of the audit log.
+type ReadAuditLogRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Maximum number of entries. 0: 50.
+	Limit         uint32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadAuditLogRequest) Reset() {
+	*x = ReadAuditLogRequest{}
+	mi := &file_spate_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadAuditLogRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadAuditLogRequest) ProtoMessage() {}
+
+func (x *ReadAuditLogRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadAuditLogRequest.ProtoReflect.Descriptor instead.
+func (*ReadAuditLogRequest) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ReadAuditLogRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// ReadAuditLogResponse has entries of the audit log.
+type ReadAuditLogResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest entries, the newest first.
+	Entries       []*AuditEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadAuditLogResponse) Reset() {
+	*x = ReadAuditLogResponse{}
+	mi := &file_spate_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadAuditLogResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadAuditLogResponse) ProtoMessage() {}
+
+func (x *ReadAuditLogResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadAuditLogResponse.ProtoReflect.Descriptor instead.
+func (*ReadAuditLogResponse) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ReadAuditLogResponse) GetEntries() []*AuditEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+// AuditEntry is one change on the coordinator, and who made it.
+type AuditEntry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was made.
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// The change: "submit", "stop", "remove", "cordon", "drain", "uncordon" or "backup".
+	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	// Name in the certificate, the holder of a named token, or the user that came with the coordinator's own token. Empty:
+	// not known.
+	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	// How the caller proved the right: "certificate", "token", "named token" or "none".
+	Proof string `protobuf:"bytes,4,opt,name=proof,proto3" json:"proof,omitempty"`
+	// IP address and port of the caller.
+	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
+	// ID of the run that was changed. Empty: none.
+	Run string `protobuf:"bytes,6,opt,name=run,proto3" json:"run,omitempty"`
+	// A stop cancelled requests in flight.
+	Immediately bool `protobuf:"varint,7,opt,name=immediately,proto3" json:"immediately,omitempty"`
+	// Names of the agents that were changed.
+	Agents        []string `protobuf:"bytes,8,rep,name=agents,proto3" json:"agents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditEntry) Reset() {
+	*x = AuditEntry{}
+	mi := &file_spate_v1_run_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditEntry) ProtoMessage() {}
+
+func (x *AuditEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
+func (*AuditEntry) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AuditEntry) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *AuditEntry) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetProof() string {
+	if x != nil {
+		return x.Proof
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetImmediately() bool {
+	if x != nil {
+		return x.Immediately
+	}
+	return false
+}
+
+func (x *AuditEntry) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
 // BackupRequest asks for a backup.
 type BackupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -472,7 +674,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[1]
+	mi := &file_spate_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +686,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[1]
+	mi := &file_spate_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +699,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 // BackupResponse is a piece of a backup.
@@ -511,7 +713,7 @@ type BackupResponse struct {
 
 func (x *BackupResponse) Reset() {
 	*x = BackupResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[2]
+	mi := &file_spate_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +725,7 @@ func (x *BackupResponse) String() string {
 func (*BackupResponse) ProtoMessage() {}
 
 func (x *BackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[2]
+	mi := &file_spate_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +738,7 @@ func (x *BackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
 func (*BackupResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BackupResponse) GetData() []byte {
@@ -557,7 +759,7 @@ type FindDatasetRequest struct {
 
 func (x *FindDatasetRequest) Reset() {
 	*x = FindDatasetRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[3]
+	mi := &file_spate_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +771,7 @@ func (x *FindDatasetRequest) String() string {
 func (*FindDatasetRequest) ProtoMessage() {}
 
 func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[3]
+	mi := &file_spate_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +784,7 @@ func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDatasetRequest.ProtoReflect.Descriptor instead.
 func (*FindDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FindDatasetRequest) GetSha256() string {
@@ -603,7 +805,7 @@ type FindDatasetResponse struct {
 
 func (x *FindDatasetResponse) Reset() {
 	*x = FindDatasetResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[4]
+	mi := &file_spate_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +817,7 @@ func (x *FindDatasetResponse) String() string {
 func (*FindDatasetResponse) ProtoMessage() {}
 
 func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[4]
+	mi := &file_spate_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +830,7 @@ func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDatasetResponse.ProtoReflect.Descriptor instead.
 func (*FindDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FindDatasetResponse) GetComplete() bool {
@@ -653,7 +855,7 @@ type PutDatasetRequest struct {
 
 func (x *PutDatasetRequest) Reset() {
 	*x = PutDatasetRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[5]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +867,7 @@ func (x *PutDatasetRequest) String() string {
 func (*PutDatasetRequest) ProtoMessage() {}
 
 func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[5]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +880,7 @@ func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDatasetRequest.ProtoReflect.Descriptor instead.
 func (*PutDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PutDatasetRequest) GetSha256() string {
@@ -711,7 +913,7 @@ type PutDatasetResponse struct {
 
 func (x *PutDatasetResponse) Reset() {
 	*x = PutDatasetResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[6]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +925,7 @@ func (x *PutDatasetResponse) String() string {
 func (*PutDatasetResponse) ProtoMessage() {}
 
 func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[6]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +938,7 @@ func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDatasetResponse.ProtoReflect.Descriptor instead.
 func (*PutDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 // Endpoints is a list of base URLs.
@@ -750,7 +952,7 @@ type Endpoints struct {
 
 func (x *Endpoints) Reset() {
 	*x = Endpoints{}
-	mi := &file_spate_v1_run_proto_msgTypes[7]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +964,7 @@ func (x *Endpoints) String() string {
 func (*Endpoints) ProtoMessage() {}
 
 func (x *Endpoints) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[7]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +977,7 @@ func (x *Endpoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoints.ProtoReflect.Descriptor instead.
 func (*Endpoints) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Endpoints) GetUrls() []string {
@@ -798,7 +1000,7 @@ type SubmitRunResponse struct {
 
 func (x *SubmitRunResponse) Reset() {
 	*x = SubmitRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[8]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +1012,7 @@ func (x *SubmitRunResponse) String() string {
 func (*SubmitRunResponse) ProtoMessage() {}
 
 func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[8]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +1025,7 @@ func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitRunResponse.ProtoReflect.Descriptor instead.
 func (*SubmitRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SubmitRunResponse) GetRunId() string {
@@ -855,7 +1057,7 @@ type FollowRunRequest struct {
 
 func (x *FollowRunRequest) Reset() {
 	*x = FollowRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[9]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +1069,7 @@ func (x *FollowRunRequest) String() string {
 func (*FollowRunRequest) ProtoMessage() {}
 
 func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[9]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +1082,7 @@ func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunRequest.ProtoReflect.Descriptor instead.
 func (*FollowRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FollowRunRequest) GetRunId() string {
@@ -917,7 +1119,7 @@ type FollowRunResponse struct {
 
 func (x *FollowRunResponse) Reset() {
 	*x = FollowRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -929,7 +1131,7 @@ func (x *FollowRunResponse) String() string {
 func (*FollowRunResponse) ProtoMessage() {}
 
 func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -942,7 +1144,7 @@ func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunResponse.ProtoReflect.Descriptor instead.
 func (*FollowRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FollowRunResponse) GetEvent() *RunEvent {
@@ -983,7 +1185,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1197,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1210,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RunEvent) GetTime() *timestamppb.Timestamp {
@@ -1173,7 +1375,7 @@ type RunStarted struct {
 
 func (x *RunStarted) Reset() {
 	*x = RunStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1387,7 @@ func (x *RunStarted) String() string {
 func (*RunStarted) ProtoMessage() {}
 
 func (x *RunStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1400,7 @@ func (x *RunStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStarted.ProtoReflect.Descriptor instead.
 func (*RunStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RunStarted) GetAgents() []*AgentInfo {
@@ -1251,7 +1453,7 @@ type PlannedStage struct {
 
 func (x *PlannedStage) Reset() {
 	*x = PlannedStage{}
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1465,7 @@ func (x *PlannedStage) String() string {
 func (*PlannedStage) ProtoMessage() {}
 
 func (x *PlannedStage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1478,7 @@ func (x *PlannedStage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedStage.ProtoReflect.Descriptor instead.
 func (*PlannedStage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PlannedStage) GetTarget() string {
@@ -1368,7 +1570,7 @@ type AgentChanged struct {
 
 func (x *AgentChanged) Reset() {
 	*x = AgentChanged{}
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1582,7 @@ func (x *AgentChanged) String() string {
 func (*AgentChanged) ProtoMessage() {}
 
 func (x *AgentChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1595,7 @@ func (x *AgentChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentChanged.ProtoReflect.Descriptor instead.
 func (*AgentChanged) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AgentChanged) GetStageIndex() uint32 {
@@ -1452,7 +1654,7 @@ type StageStarted struct {
 
 func (x *StageStarted) Reset() {
 	*x = StageStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1666,7 @@ func (x *StageStarted) String() string {
 func (*StageStarted) ProtoMessage() {}
 
 func (x *StageStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1679,7 @@ func (x *StageStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageStarted.ProtoReflect.Descriptor instead.
 func (*StageStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StageStarted) GetStageIndex() uint32 {
@@ -1550,7 +1752,7 @@ type StageProgress struct {
 
 func (x *StageProgress) Reset() {
 	*x = StageProgress{}
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1764,7 @@ func (x *StageProgress) String() string {
 func (*StageProgress) ProtoMessage() {}
 
 func (x *StageProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1777,7 @@ func (x *StageProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageProgress.ProtoReflect.Descriptor instead.
 func (*StageProgress) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StageProgress) GetStageIndex() uint32 {
@@ -1670,7 +1872,7 @@ type StageWindow struct {
 
 func (x *StageWindow) Reset() {
 	*x = StageWindow{}
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1884,7 @@ func (x *StageWindow) String() string {
 func (*StageWindow) ProtoMessage() {}
 
 func (x *StageWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1897,7 @@ func (x *StageWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageWindow.ProtoReflect.Descriptor instead.
 func (*StageWindow) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StageWindow) GetStageIndex() uint32 {
@@ -1776,7 +1978,7 @@ type Doubt struct {
 
 func (x *Doubt) Reset() {
 	*x = Doubt{}
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1990,7 @@ func (x *Doubt) String() string {
 func (*Doubt) ProtoMessage() {}
 
 func (x *Doubt) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +2003,7 @@ func (x *Doubt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
 func (*Doubt) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Doubt) GetCheck() string {
@@ -1853,7 +2055,7 @@ type WindowPart struct {
 
 func (x *WindowPart) Reset() {
 	*x = WindowPart{}
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +2067,7 @@ func (x *WindowPart) String() string {
 func (*WindowPart) ProtoMessage() {}
 
 func (x *WindowPart) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +2080,7 @@ func (x *WindowPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowPart.ProtoReflect.Descriptor instead.
 func (*WindowPart) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WindowPart) GetName() string {
@@ -1967,7 +2169,7 @@ type WindowDistribution struct {
 
 func (x *WindowDistribution) Reset() {
 	*x = WindowDistribution{}
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1979,7 +2181,7 @@ func (x *WindowDistribution) String() string {
 func (*WindowDistribution) ProtoMessage() {}
 
 func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1992,7 +2194,7 @@ func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowDistribution.ProtoReflect.Descriptor instead.
 func (*WindowDistribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WindowDistribution) GetMetric() string {
@@ -2057,7 +2259,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2271,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2284,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Quantiles) GetP50Ms() float64 {
@@ -2116,7 +2318,7 @@ type StageEnded struct {
 
 func (x *StageEnded) Reset() {
 	*x = StageEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2330,7 @@ func (x *StageEnded) String() string {
 func (*StageEnded) ProtoMessage() {}
 
 func (x *StageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2343,7 @@ func (x *StageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageEnded.ProtoReflect.Descriptor instead.
 func (*StageEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StageEnded) GetStageIndex() uint32 {
@@ -2185,7 +2387,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2197,7 +2399,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2210,7 +2412,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Notice) GetSeverity() Severity {
@@ -2244,7 +2446,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2458,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2471,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RunEnded) GetOutcome() Outcome {
@@ -2313,7 +2515,7 @@ type StopRunRequest struct {
 
 func (x *StopRunRequest) Reset() {
 	*x = StopRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2325,7 +2527,7 @@ func (x *StopRunRequest) String() string {
 func (*StopRunRequest) ProtoMessage() {}
 
 func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2338,7 +2540,7 @@ func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
 func (*StopRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StopRunRequest) GetRunId() string {
@@ -2364,7 +2566,7 @@ type StopRunResponse struct {
 
 func (x *StopRunResponse) Reset() {
 	*x = StopRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2376,7 +2578,7 @@ func (x *StopRunResponse) String() string {
 func (*StopRunResponse) ProtoMessage() {}
 
 func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2389,7 +2591,7 @@ func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
 func (*StopRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 // FetchLedgerRequest names the run.
@@ -2403,7 +2605,7 @@ type FetchLedgerRequest struct {
 
 func (x *FetchLedgerRequest) Reset() {
 	*x = FetchLedgerRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2415,7 +2617,7 @@ func (x *FetchLedgerRequest) String() string {
 func (*FetchLedgerRequest) ProtoMessage() {}
 
 func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2428,7 +2630,7 @@ func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerRequest.ProtoReflect.Descriptor instead.
 func (*FetchLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FetchLedgerRequest) GetRunId() string {
@@ -2449,7 +2651,7 @@ type FetchLedgerResponse struct {
 
 func (x *FetchLedgerResponse) Reset() {
 	*x = FetchLedgerResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2663,7 @@ func (x *FetchLedgerResponse) String() string {
 func (*FetchLedgerResponse) ProtoMessage() {}
 
 func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2676,7 @@ func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerResponse.ProtoReflect.Descriptor instead.
 func (*FetchLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FetchLedgerResponse) GetData() []byte {
@@ -2497,7 +2699,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2711,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2724,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -2550,7 +2752,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2562,7 +2764,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2575,7 +2777,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListRunsResponse) GetRuns() []*RunSummary {
@@ -2626,7 +2828,7 @@ type RunSummary struct {
 
 func (x *RunSummary) Reset() {
 	*x = RunSummary{}
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +2840,7 @@ func (x *RunSummary) String() string {
 func (*RunSummary) ProtoMessage() {}
 
 func (x *RunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +2853,7 @@ func (x *RunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
 func (*RunSummary) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RunSummary) GetRunId() string {
@@ -2768,7 +2970,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2780,7 +2982,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2793,7 +2995,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 // ListAgentsResponse lists the agents.
@@ -2807,7 +3009,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +3021,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +3034,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -2865,7 +3067,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +3079,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +3092,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AgentStatus) GetAgent() *AgentInfo {
@@ -2956,7 +3158,7 @@ type CordonAgentsRequest struct {
 
 func (x *CordonAgentsRequest) Reset() {
 	*x = CordonAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[35]
+	mi := &file_spate_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2968,7 +3170,7 @@ func (x *CordonAgentsRequest) String() string {
 func (*CordonAgentsRequest) ProtoMessage() {}
 
 func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[35]
+	mi := &file_spate_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2981,7 +3183,7 @@ func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonAgentsRequest.ProtoReflect.Descriptor instead.
 func (*CordonAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CordonAgentsRequest) GetAgents() []string {
@@ -3007,7 +3209,7 @@ type CordonAgentsResponse struct {
 
 func (x *CordonAgentsResponse) Reset() {
 	*x = CordonAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[36]
+	mi := &file_spate_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3221,7 @@ func (x *CordonAgentsResponse) String() string {
 func (*CordonAgentsResponse) ProtoMessage() {}
 
 func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[36]
+	mi := &file_spate_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3234,7 @@ func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonAgentsResponse.ProtoReflect.Descriptor instead.
 func (*CordonAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 // RemoveRunRequest names a run.
@@ -3046,7 +3248,7 @@ type RemoveRunRequest struct {
 
 func (x *RemoveRunRequest) Reset() {
 	*x = RemoveRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[37]
+	mi := &file_spate_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +3260,7 @@ func (x *RemoveRunRequest) String() string {
 func (*RemoveRunRequest) ProtoMessage() {}
 
 func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[37]
+	mi := &file_spate_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +3273,7 @@ func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RemoveRunRequest) GetRunId() string {
@@ -3090,7 +3292,7 @@ type RemoveRunResponse struct {
 
 func (x *RemoveRunResponse) Reset() {
 	*x = RemoveRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[38]
+	mi := &file_spate_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3102,7 +3304,7 @@ func (x *RemoveRunResponse) String() string {
 func (*RemoveRunResponse) ProtoMessage() {}
 
 func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[38]
+	mi := &file_spate_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3115,7 +3317,7 @@ func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 var File_spate_v1_run_proto protoreflect.FileDescriptor
@@ -3148,7 +3350,21 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.DatasetR\x05value:\x028\x01\x1aN\n" +
 	"\rLexiconsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
-	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\"\x0f\n" +
+	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\"+\n" +
+	"\x13ReadAuditLogRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\"F\n" +
+	"\x14ReadAuditLogResponse\x12.\n" +
+	"\aentries\x18\x01 \x03(\v2\x14.spate.v1.AuditEntryR\aentries\"\xe0\x01\n" +
+	"\n" +
+	"AuditEntry\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x14\n" +
+	"\x05proof\x18\x04 \x01(\tR\x05proof\x12\x18\n" +
+	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x10\n" +
+	"\x03run\x18\x06 \x01(\tR\x03run\x12 \n" +
+	"\vimmediately\x18\a \x01(\bR\vimmediately\x12\x16\n" +
+	"\x06agents\x18\b \x03(\tR\x06agents\"\x0f\n" +
 	"\rBackupRequest\"$\n" +
 	"\x0eBackupResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\",\n" +
@@ -3366,7 +3582,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x13AGENT_HEALTH_SILENT\x10\x03\x12\x16\n" +
 	"\x12AGENT_HEALTH_FOUND\x10\x04\x12\x18\n" +
 	"\x14AGENT_HEALTH_LEAVING\x10\x05\x12\x18\n" +
-	"\x14AGENT_HEALTH_MISSING\x10\x062\x9f\x06\n" +
+	"\x14AGENT_HEALTH_MISSING\x10\x062\xee\x06\n" +
 	"\n" +
 	"RunService\x12D\n" +
 	"\tSubmitRun\x12\x1a.spate.v1.SubmitRunRequest\x1a\x1b.spate.v1.SubmitRunResponse\x12F\n" +
@@ -3380,7 +3596,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\tRemoveRun\x12\x1a.spate.v1.RemoveRunRequest\x1a\x1b.spate.v1.RemoveRunResponse\x12G\n" +
 	"\n" +
 	"ListAgents\x12\x1b.spate.v1.ListAgentsRequest\x1a\x1c.spate.v1.ListAgentsResponse\x12M\n" +
-	"\fCordonAgents\x12\x1d.spate.v1.CordonAgentsRequest\x1a\x1e.spate.v1.CordonAgentsResponse\x12=\n" +
+	"\fCordonAgents\x12\x1d.spate.v1.CordonAgentsRequest\x1a\x1e.spate.v1.CordonAgentsResponse\x12M\n" +
+	"\fReadAuditLog\x12\x1d.spate.v1.ReadAuditLogRequest\x1a\x1e.spate.v1.ReadAuditLogResponse\x12=\n" +
 	"\x06Backup\x12\x17.spate.v1.BackupRequest\x1a\x18.spate.v1.BackupResponse0\x01B4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
@@ -3396,7 +3613,7 @@ func file_spate_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_spate_v1_run_proto_goTypes = []any{
 	(Severity)(0),                 // 0: spate.v1.Severity
 	(Outcome)(0),                  // 1: spate.v1.Outcome
@@ -3404,132 +3621,139 @@ var file_spate_v1_run_proto_goTypes = []any{
 	(Cordon)(0),                   // 3: spate.v1.Cordon
 	(AgentHealth)(0),              // 4: spate.v1.AgentHealth
 	(*SubmitRunRequest)(nil),      // 5: spate.v1.SubmitRunRequest
-	(*BackupRequest)(nil),         // 6: spate.v1.BackupRequest
-	(*BackupResponse)(nil),        // 7: spate.v1.BackupResponse
-	(*FindDatasetRequest)(nil),    // 8: spate.v1.FindDatasetRequest
-	(*FindDatasetResponse)(nil),   // 9: spate.v1.FindDatasetResponse
-	(*PutDatasetRequest)(nil),     // 10: spate.v1.PutDatasetRequest
-	(*PutDatasetResponse)(nil),    // 11: spate.v1.PutDatasetResponse
-	(*Endpoints)(nil),             // 12: spate.v1.Endpoints
-	(*SubmitRunResponse)(nil),     // 13: spate.v1.SubmitRunResponse
-	(*FollowRunRequest)(nil),      // 14: spate.v1.FollowRunRequest
-	(*FollowRunResponse)(nil),     // 15: spate.v1.FollowRunResponse
-	(*RunEvent)(nil),              // 16: spate.v1.RunEvent
-	(*RunStarted)(nil),            // 17: spate.v1.RunStarted
-	(*PlannedStage)(nil),          // 18: spate.v1.PlannedStage
-	(*AgentChanged)(nil),          // 19: spate.v1.AgentChanged
-	(*StageStarted)(nil),          // 20: spate.v1.StageStarted
-	(*StageProgress)(nil),         // 21: spate.v1.StageProgress
-	(*StageWindow)(nil),           // 22: spate.v1.StageWindow
-	(*Doubt)(nil),                 // 23: spate.v1.Doubt
-	(*WindowPart)(nil),            // 24: spate.v1.WindowPart
-	(*WindowDistribution)(nil),    // 25: spate.v1.WindowDistribution
-	(*Quantiles)(nil),             // 26: spate.v1.Quantiles
-	(*StageEnded)(nil),            // 27: spate.v1.StageEnded
-	(*Notice)(nil),                // 28: spate.v1.Notice
-	(*RunEnded)(nil),              // 29: spate.v1.RunEnded
-	(*StopRunRequest)(nil),        // 30: spate.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 31: spate.v1.StopRunResponse
-	(*FetchLedgerRequest)(nil),    // 32: spate.v1.FetchLedgerRequest
-	(*FetchLedgerResponse)(nil),   // 33: spate.v1.FetchLedgerResponse
-	(*ListRunsRequest)(nil),       // 34: spate.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 35: spate.v1.ListRunsResponse
-	(*RunSummary)(nil),            // 36: spate.v1.RunSummary
-	(*ListAgentsRequest)(nil),     // 37: spate.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 38: spate.v1.ListAgentsResponse
-	(*AgentStatus)(nil),           // 39: spate.v1.AgentStatus
-	(*CordonAgentsRequest)(nil),   // 40: spate.v1.CordonAgentsRequest
-	(*CordonAgentsResponse)(nil),  // 41: spate.v1.CordonAgentsResponse
-	(*RemoveRunRequest)(nil),      // 42: spate.v1.RemoveRunRequest
-	(*RemoveRunResponse)(nil),     // 43: spate.v1.RemoveRunResponse
-	nil,                           // 44: spate.v1.SubmitRunRequest.SecretsEntry
-	nil,                           // 45: spate.v1.SubmitRunRequest.SimulatedEntry
-	nil,                           // 46: spate.v1.SubmitRunRequest.DatasetsEntry
-	nil,                           // 47: spate.v1.SubmitRunRequest.LexiconsEntry
-	nil,                           // 48: spate.v1.StageWindow.ErrorsEntry
-	(*durationpb.Duration)(nil),   // 49: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
-	(*AgentInfo)(nil),             // 51: spate.v1.AgentInfo
-	(*Heartbeat)(nil),             // 52: spate.v1.Heartbeat
-	(*Dataset)(nil),               // 53: spate.v1.Dataset
-	(*Lexicon)(nil),               // 54: spate.v1.Lexicon
+	(*ReadAuditLogRequest)(nil),   // 6: spate.v1.ReadAuditLogRequest
+	(*ReadAuditLogResponse)(nil),  // 7: spate.v1.ReadAuditLogResponse
+	(*AuditEntry)(nil),            // 8: spate.v1.AuditEntry
+	(*BackupRequest)(nil),         // 9: spate.v1.BackupRequest
+	(*BackupResponse)(nil),        // 10: spate.v1.BackupResponse
+	(*FindDatasetRequest)(nil),    // 11: spate.v1.FindDatasetRequest
+	(*FindDatasetResponse)(nil),   // 12: spate.v1.FindDatasetResponse
+	(*PutDatasetRequest)(nil),     // 13: spate.v1.PutDatasetRequest
+	(*PutDatasetResponse)(nil),    // 14: spate.v1.PutDatasetResponse
+	(*Endpoints)(nil),             // 15: spate.v1.Endpoints
+	(*SubmitRunResponse)(nil),     // 16: spate.v1.SubmitRunResponse
+	(*FollowRunRequest)(nil),      // 17: spate.v1.FollowRunRequest
+	(*FollowRunResponse)(nil),     // 18: spate.v1.FollowRunResponse
+	(*RunEvent)(nil),              // 19: spate.v1.RunEvent
+	(*RunStarted)(nil),            // 20: spate.v1.RunStarted
+	(*PlannedStage)(nil),          // 21: spate.v1.PlannedStage
+	(*AgentChanged)(nil),          // 22: spate.v1.AgentChanged
+	(*StageStarted)(nil),          // 23: spate.v1.StageStarted
+	(*StageProgress)(nil),         // 24: spate.v1.StageProgress
+	(*StageWindow)(nil),           // 25: spate.v1.StageWindow
+	(*Doubt)(nil),                 // 26: spate.v1.Doubt
+	(*WindowPart)(nil),            // 27: spate.v1.WindowPart
+	(*WindowDistribution)(nil),    // 28: spate.v1.WindowDistribution
+	(*Quantiles)(nil),             // 29: spate.v1.Quantiles
+	(*StageEnded)(nil),            // 30: spate.v1.StageEnded
+	(*Notice)(nil),                // 31: spate.v1.Notice
+	(*RunEnded)(nil),              // 32: spate.v1.RunEnded
+	(*StopRunRequest)(nil),        // 33: spate.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 34: spate.v1.StopRunResponse
+	(*FetchLedgerRequest)(nil),    // 35: spate.v1.FetchLedgerRequest
+	(*FetchLedgerResponse)(nil),   // 36: spate.v1.FetchLedgerResponse
+	(*ListRunsRequest)(nil),       // 37: spate.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 38: spate.v1.ListRunsResponse
+	(*RunSummary)(nil),            // 39: spate.v1.RunSummary
+	(*ListAgentsRequest)(nil),     // 40: spate.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 41: spate.v1.ListAgentsResponse
+	(*AgentStatus)(nil),           // 42: spate.v1.AgentStatus
+	(*CordonAgentsRequest)(nil),   // 43: spate.v1.CordonAgentsRequest
+	(*CordonAgentsResponse)(nil),  // 44: spate.v1.CordonAgentsResponse
+	(*RemoveRunRequest)(nil),      // 45: spate.v1.RemoveRunRequest
+	(*RemoveRunResponse)(nil),     // 46: spate.v1.RemoveRunResponse
+	nil,                           // 47: spate.v1.SubmitRunRequest.SecretsEntry
+	nil,                           // 48: spate.v1.SubmitRunRequest.SimulatedEntry
+	nil,                           // 49: spate.v1.SubmitRunRequest.DatasetsEntry
+	nil,                           // 50: spate.v1.SubmitRunRequest.LexiconsEntry
+	nil,                           // 51: spate.v1.StageWindow.ErrorsEntry
+	(*durationpb.Duration)(nil),   // 52: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
+	(*AgentInfo)(nil),             // 54: spate.v1.AgentInfo
+	(*Heartbeat)(nil),             // 55: spate.v1.Heartbeat
+	(*Dataset)(nil),               // 56: spate.v1.Dataset
+	(*Lexicon)(nil),               // 57: spate.v1.Lexicon
 }
 var file_spate_v1_run_proto_depIdxs = []int32{
-	44, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
-	45, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
-	49, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
-	46, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
-	47, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
-	16, // 5: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	50, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	17, // 7: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
-	20, // 8: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
-	21, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
-	27, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
-	28, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
-	29, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
-	19, // 13: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
-	22, // 14: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
-	51, // 15: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
-	18, // 16: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
-	49, // 17: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
-	49, // 18: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
-	51, // 19: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
-	49, // 20: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
-	49, // 21: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
-	26, // 22: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
-	26, // 23: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	24, // 24: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
-	24, // 25: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
-	24, // 26: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
-	48, // 27: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
-	23, // 28: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
-	25, // 29: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
-	0,  // 30: spate.v1.Notice.severity:type_name -> spate.v1.Severity
-	1,  // 31: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	36, // 32: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
-	2,  // 33: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
-	50, // 34: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
-	50, // 35: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
-	50, // 36: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
-	1,  // 37: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
-	39, // 38: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	51, // 39: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
-	4,  // 40: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	52, // 41: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	49, // 42: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
-	3,  // 43: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
-	3,  // 44: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
-	12, // 45: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	53, // 46: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	54, // 47: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
-	5,  // 48: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	14, // 49: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	30, // 50: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	32, // 51: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	8,  // 52: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	10, // 53: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	34, // 54: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	42, // 55: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
-	37, // 56: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	40, // 57: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
-	6,  // 58: spate.v1.RunService.Backup:input_type -> spate.v1.BackupRequest
-	13, // 59: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	15, // 60: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	31, // 61: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	33, // 62: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	9,  // 63: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	11, // 64: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	35, // 65: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	43, // 66: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
-	38, // 67: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	41, // 68: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
-	7,  // 69: spate.v1.RunService.Backup:output_type -> spate.v1.BackupResponse
-	59, // [59:70] is the sub-list for method output_type
-	48, // [48:59] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	47, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
+	48, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
+	52, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
+	49, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
+	50, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
+	8,  // 5: spate.v1.ReadAuditLogResponse.entries:type_name -> spate.v1.AuditEntry
+	53, // 6: spate.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	19, // 7: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
+	53, // 8: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	20, // 9: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
+	23, // 10: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
+	24, // 11: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
+	30, // 12: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
+	31, // 13: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
+	32, // 14: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
+	22, // 15: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
+	25, // 16: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
+	54, // 17: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
+	21, // 18: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
+	52, // 19: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
+	52, // 20: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
+	54, // 21: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
+	52, // 22: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
+	52, // 23: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	29, // 24: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
+	29, // 25: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
+	27, // 26: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
+	27, // 27: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
+	27, // 28: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
+	51, // 29: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
+	26, // 30: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
+	28, // 31: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
+	0,  // 32: spate.v1.Notice.severity:type_name -> spate.v1.Severity
+	1,  // 33: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
+	39, // 34: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
+	2,  // 35: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
+	53, // 36: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	53, // 37: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	53, // 38: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	1,  // 39: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
+	42, // 40: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	54, // 41: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	4,  // 42: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
+	55, // 43: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	52, // 44: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	3,  // 45: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
+	3,  // 46: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
+	15, // 47: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	56, // 48: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	57, // 49: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	5,  // 50: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
+	17, // 51: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	33, // 52: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	35, // 53: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	11, // 54: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	13, // 55: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	37, // 56: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	45, // 57: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	40, // 58: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	43, // 59: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
+	6,  // 60: spate.v1.RunService.ReadAuditLog:input_type -> spate.v1.ReadAuditLogRequest
+	9,  // 61: spate.v1.RunService.Backup:input_type -> spate.v1.BackupRequest
+	16, // 62: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	18, // 63: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	34, // 64: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	36, // 65: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	12, // 66: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	14, // 67: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	38, // 68: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	46, // 69: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	41, // 70: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	44, // 71: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
+	7,  // 72: spate.v1.RunService.ReadAuditLog:output_type -> spate.v1.ReadAuditLogResponse
+	10, // 73: spate.v1.RunService.Backup:output_type -> spate.v1.BackupResponse
+	62, // [62:74] is the sub-list for method output_type
+	50, // [50:62] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_run_proto_init() }
@@ -3539,7 +3763,7 @@ func file_spate_v1_run_proto_init() {
 	}
 	file_spate_v1_control_proto_init()
 	file_spate_v1_plan_proto_init()
-	file_spate_v1_run_proto_msgTypes[11].OneofWrappers = []any{
+	file_spate_v1_run_proto_msgTypes[14].OneofWrappers = []any{
 		(*RunEvent_RunStarted)(nil),
 		(*RunEvent_StageStarted)(nil),
 		(*RunEvent_StageProgress)(nil),
@@ -3549,15 +3773,15 @@ func file_spate_v1_run_proto_init() {
 		(*RunEvent_AgentChanged)(nil),
 		(*RunEvent_StageWindow)(nil),
 	}
-	file_spate_v1_run_proto_msgTypes[16].OneofWrappers = []any{}
 	file_spate_v1_run_proto_msgTypes[19].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_run_proto_rawDesc), len(file_spate_v1_run_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   44,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

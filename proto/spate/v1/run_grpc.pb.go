@@ -31,6 +31,7 @@ const (
 	RunService_RemoveRun_FullMethodName    = "/spate.v1.RunService/RemoveRun"
 	RunService_ListAgents_FullMethodName   = "/spate.v1.RunService/ListAgents"
 	RunService_CordonAgents_FullMethodName = "/spate.v1.RunService/CordonAgents"
+	RunService_ReadAuditLog_FullMethodName = "/spate.v1.RunService/ReadAuditLog"
 	RunService_Backup_FullMethodName       = "/spate.v1.RunService/Backup"
 )
 
@@ -66,6 +67,8 @@ type RunServiceClient interface {
 	// CordonAgents keeps agents from new runs, drains them, or lets them take runs again. It outlives a restart of the
 	// coordinator. NOT_FOUND: the coordinator does not know an agent of that name; nothing was changed.
 	CordonAgents(ctx context.Context, in *CordonAgentsRequest, opts ...grpc.CallOption) (*CordonAgentsResponse, error)
+	// ReadAuditLog returns the newest entries of the audit log: who changed what.
+	ReadAuditLog(ctx context.Context, in *ReadAuditLogRequest, opts ...grpc.CallOption) (*ReadAuditLogResponse, error)
 	// Backup streams a copy of the coordinator's state while it runs: a tar archive, whose last file lists the others.
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error)
 }
@@ -199,6 +202,16 @@ func (c *runServiceClient) CordonAgents(ctx context.Context, in *CordonAgentsReq
 	return out, nil
 }
 
+func (c *runServiceClient) ReadAuditLog(ctx context.Context, in *ReadAuditLogRequest, opts ...grpc.CallOption) (*ReadAuditLogResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadAuditLogResponse)
+	err := c.cc.Invoke(ctx, RunService_ReadAuditLog_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runServiceClient) Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[3], RunService_Backup_FullMethodName, cOpts...)
@@ -250,6 +263,8 @@ type RunServiceServer interface {
 	// CordonAgents keeps agents from new runs, drains them, or lets them take runs again. It outlives a restart of the
 	// coordinator. NOT_FOUND: the coordinator does not know an agent of that name; nothing was changed.
 	CordonAgents(context.Context, *CordonAgentsRequest) (*CordonAgentsResponse, error)
+	// ReadAuditLog returns the newest entries of the audit log: who changed what.
+	ReadAuditLog(context.Context, *ReadAuditLogRequest) (*ReadAuditLogResponse, error)
 	// Backup streams a copy of the coordinator's state while it runs: a tar archive, whose last file lists the others.
 	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error
 	mustEmbedUnimplementedRunServiceServer()
@@ -291,6 +306,9 @@ func (UnimplementedRunServiceServer) ListAgents(context.Context, *ListAgentsRequ
 }
 func (UnimplementedRunServiceServer) CordonAgents(context.Context, *CordonAgentsRequest) (*CordonAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CordonAgents not implemented")
+}
+func (UnimplementedRunServiceServer) ReadAuditLog(context.Context, *ReadAuditLogRequest) (*ReadAuditLogResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadAuditLog not implemented")
 }
 func (UnimplementedRunServiceServer) Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error {
 	return status.Error(codes.Unimplemented, "method Backup not implemented")
@@ -471,6 +489,24 @@ func _RunService_CordonAgents_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_ReadAuditLog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadAuditLogRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).ReadAuditLog(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_ReadAuditLog_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).ReadAuditLog(ctx, req.(*ReadAuditLogRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_Backup_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(BackupRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -516,6 +552,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CordonAgents",
 			Handler:    _RunService_CordonAgents_Handler,
+		},
+		{
+			MethodName: "ReadAuditLog",
+			Handler:    _RunService_ReadAuditLog_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
