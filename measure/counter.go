@@ -58,6 +58,7 @@ const (
 	ValidAnswers
 	CompletedSessions
 	BrokenSessions
+	Texts
 
 	// CounterCount is one more than the highest counter, so that a counter is an index of Counts.
 	CounterCount
@@ -172,6 +173,8 @@ var counterTable = [CounterCount - 1]counter{
 		doc: "Measured sessions all of whose requests completed"},
 	{id: BrokenSessions, name: "broken_sessions", unit: "sessions",
 		doc: "Measured sessions with a request that failed, was cancelled or was not sent because others were"},
+	{id: Texts, name: "texts", unit: "texts",
+		doc: "Texts of completed requests whose number the workload sets: inputs of embeddings, documents of rerank and score"},
 }
 
 func allHaveUsage(c *Counts) bool { return c[WithoutUsage] == 0 }

@@ -188,7 +188,11 @@ func errorsSection(stages []results.StageResult) section.Section {
 // that came from a cache.
 func lengthsSection(stages []results.StageResult) section.Section {
 	var rows [][]string
+	var batches [][]string
 	for _, s := range stages {
+		if s.TextThroughput != nil {
+			batches = append(batches, []string{stageName(s), fixed(textsPerRequest(s)), fixed(s.TextThroughput)})
+		}
 		rows = append(rows, []string{
 			stageName(s), whole(s.ISL.Asked), fixed(mean(s.ISL.Seen)), fmt.Sprint(s.ISL.Missed),
 			whole(s.OSL.Asked), fixed(mean(s.OSL.Seen)), fmt.Sprint(s.OSL.Missed), text(s.OutputTokensCounted),
@@ -198,7 +202,12 @@ func lengthsSection(stages []results.StageResult) section.Section {
 	return section.New("Sequence lengths", section.Table([]string{
 		"Stage", "ISL asked", "ISL mean", "ISL missed", "OSL asked", "OSL mean", "OSL missed", "Output tokens by",
 		"Shared prompt tokens (%)", "Cached prompt tokens (%)",
-	}, rows))
+	}, rows), section.Table([]string{"Stage", "Texts per request", "Texts/s"}, batches))
+}
+
+// textsPerRequest returns the mean number of texts of the completed requests of a stage that has such texts.
+func textsPerRequest(s results.StageResult) *float64 {
+	return new(*s.TextThroughput / *s.RequestThroughput)
 }
 
 // preparationsSection returns what was found out about each target before load was sent. Equal findings of several

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"math"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/draw"
@@ -20,6 +21,7 @@ type random struct {
 	template uint32
 	prefixes *prefixes // nil: none
 	images   *images   // nil: none
+	texts    lengths   // numbers of texts; no shape: one prompt
 	busting  cacheBusting
 }
 
@@ -41,9 +43,14 @@ func newRandom(r *spatev1.RandomContent, c Config) (*random, error) {
 	if err != nil {
 		return nil, err
 	}
+	texts, err := textsOf(r)
+	if err != nil {
+		return nil, err
+	}
 	w := &random{
 		images: pictures, words: words, contents: draw.New(c.Seed, "content"), template: c.Template, busting: b,
 		isl: newLengths(isl, c.Seed, "isl"), osl: newLengths(osl, c.Seed, "osl"),
+		texts: newLengths(texts, c.Seed, "texts"),
 	}
 	if p := r.GetPrefix(); p != nil {
 		shortest, longest := contentTokens(isl.shortest(), c.Template), contentTokens(isl.longest(), c.Template)
@@ -99,12 +106,23 @@ func (w *random) Spec(index uint64, _ int) (Spec, error) {
 	if w.images != nil {
 		s.ISL = 0
 	}
+	if w.texts.shape != nil {
+		tokens := uint64(0)
+		s.Texts = w.texts.at(index)
+		for isl := range w.textLengths(index) {
+			tokens += uint64(serverISL(isl, w.template))
+		}
+		s.ISL = uint32(min(tokens, math.MaxUint32))
+	}
 	return s, nil
 }
 
 // AppendPrompt appends the prompt. Token j of the prompt is number j of the sequence that it is drawn from, whichever
 // sequence that is.
 func (w *random) AppendPrompt(dst []byte, r Request) ([]byte, error) {
+	if w.texts.shape != nil {
+		return w.appendTexts(dst, r), nil
+	}
 	n := w.promptTokens(r.Index)
 	t := open(dst, r.Form, w.words)
 	if w.images != nil {

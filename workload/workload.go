@@ -80,6 +80,8 @@ type Spec struct {
 	OSL uint32
 	// Shared is the number of tokens at the start of the prompt that an earlier request of the stage started with too.
 	Shared uint32
+	// Texts is the number of texts of the request. 0: the workload sets no number.
+	Texts uint32
 	// Turns is the number of requests that the arrival makes one after another: 1, or the number of turns of its
 	// session.
 	Turns int

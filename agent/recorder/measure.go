@@ -180,6 +180,7 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 		s.count(c, measure.WithoutUsage, 1)
 	}
 	s.count(c, measure.SharedTokens, uint64(q.Shared))
+	s.count(c, measure.Texts, uint64(q.Texts))
 	if o.HasCachedTokens {
 		s.count(c, measure.WithCachedTokens, 1)
 		s.count(c, measure.CachedTokens, o.CachedTokens)

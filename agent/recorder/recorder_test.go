@@ -55,7 +55,8 @@ func frame(ns time.Duration, kind string) stream.Frame {
 
 // fullRequest returns a request with a different value for each measurement. Its first token has no text.
 func fullRequest() (*Request, *stream.Observation) {
-	q := &Request{Index: 7, Turn: 2, Endpoint: 1, Scheduled: at(100), ISL: 12, OSL: 4, Shared: 8, BodyHash: 99}
+	q := &Request{Index: 7, Turn: 2, Endpoint: 1, Scheduled: at(100), ISL: 12, OSL: 4, Shared: 8,
+		Texts: 3, BodyHash: 99}
 	o := &stream.Observation{
 		Start: at(1100), Sent: at(1500), FirstByte: at(2000), FirstToken: at(4100), LastToken: at(10_100),
 		End:     at(10_200),
@@ -94,7 +95,7 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 		TokenFrames: 3, Chunks: 5, TextBytes: 21, ReasoningTokens: 3,
 		IslMissed: 1, OslMissed: 1, Connections: 1, CoalescedReads: 1, UnstampedFrames: 2,
 		CachedTokens: 6, WithCachedTokens: 1, SharedTokens: 8, IslCompared: 1, IslFar: 1, WithHeadTokens: 1,
-		HeadTokens: 2,
+		HeadTokens: 2, Texts: 3,
 	}
 	if diff := cmp.Diff(want, series.GetCounters(), protocmp.Transform()); diff != "" {
 		t.Errorf("counters (-want +got):\n%s", diff)
@@ -197,7 +198,7 @@ func TestRowHoldsTheRequest(t *testing.T) {
 		ConnectNs: proto.Int64(77), DnsNs: proto.Int64(7), TcpNs: proto.Int64(30), TlsNs: proto.Int64(40),
 		ItlNs: []int64{2500, 3500}, IslAsked: 12, OslAsked: 4, InputTokens: proto.Uint64(10),
 		OutputTokens: proto.Uint64(5), Usage: true, TokenFrames: 3, CachedTokens: proto.Uint64(6), SharedTokens: 8,
-		HttpStatus: 200, BodyHash: 99, FinishReason: "stop",
+		HttpStatus: 200, BodyHash: 99, FinishReason: "stop", Texts: proto.Uint32(3),
 	}
 	if diff := cmp.Diff(want, tape.snapshots[0].GetRecords()[0], protocmp.Transform()); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)

@@ -35,6 +35,9 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		FinishReason: clip(o.FinishReason, measure.MaxText),
 		HeldNs:       nilIfZero(q.Held),
 	}
+	if q.Texts > 0 {
+		row.Texts = &q.Texts
+	}
 	setOptional(row, o)
 	setOutcome(row, &q.Outcome)
 	if o.Streamed() { // the only frame of a whole answer says nothing about the first token

@@ -52,6 +52,7 @@ type Request struct {
 	Held       time.Duration // by max_in_flight; 0: not at all
 	ISL, OSL   uint32        // requested; ISL 0: not known
 	Shared     uint32        // number of leading prompt tokens that an earlier request had, too
+	Texts      uint32        // of the request; 0: the workload sets no number
 	BodyHash   uint64
 	// Outcome is what the answer has of what the request asked for. It is set before RecordEnd.
 	Outcome answers.Outcome

@@ -215,6 +215,9 @@ type StageResult struct {
 	OutputTokenThroughput *float64 `json:"output_token_throughput"`
 	// Input and output tokens of completed requests per second of duration_s.
 	TotalTokenThroughput *float64 `json:"total_token_throughput"`
+	// Texts of completed requests (inputs of embeddings, documents of rerank and score) per second of duration_s. Null:
+	// the workload does not set their number.
+	TextThroughput *float64 `json:"text_throughput"`
 	// Time in which requests started, and the rates over that time. Null: not known, or fewer than two requests
 	// started.
 	Arrivals *ArrivalTime `json:"arrivals"`

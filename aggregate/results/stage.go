@@ -97,6 +97,9 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 	if defaults.API(stage.GetTarget()).NoOutput && r.InputTokens != nil && r.RequestThroughput != nil {
 		r.TotalTokenThroughput = new(float64(*r.InputTokens) / *r.DurationS) // all tokens are the prompts'
 	}
+	if n := s.Total.Counters.GetTexts(); n > 0 && r.RequestThroughput != nil {
+		r.TextThroughput = new(float64(n) / *r.DurationS)
+	}
 	r.Goodput = goodputOf(stage.GetSlo(), s.Total.Counters, r.DurationS)
 	r.Servers, r.GPUs = s.serverResults(r.DurationS)
 	r.Engine, r.EngineRoles = servermetrics.Engines(r.Servers), servermetrics.EngineRoles(r.Servers)
@@ -290,7 +293,7 @@ func (s sums) addLengths(r *StageResult, w *spatev1.Workload) {
 	c := s.Total.Counters
 	r.TokensPerFrame = s.Total.Summary(spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME)
 	r.ISL = SequenceLength{
-		Asked:       unlessZero(w.GetRandom().GetIsl()),
+		Asked:       unlessZero(askedISL(w.GetRandom())),
 		Seen:        s.Total.Summary(spatev1.Metric_METRIC_ISL),
 		Missed:      c.GetIslMissed(),
 		MissedShare: share(c.GetIslMissed(), c.GetIslCompared()),
@@ -301,6 +304,14 @@ func (s sums) addLengths(r *StageResult, w *spatev1.Workload) {
 		Missed:      c.GetOslMissed(),
 		MissedShare: share(c.GetOslMissed(), c.GetCompleted()),
 	}
+}
+
+// askedISL returns the length of every prompt, summed over the texts of a request, or 0 if lengths differ.
+func askedISL(r *spatev1.RandomContent) uint32 {
+	if r.GetTextCounts() != nil {
+		return 0
+	}
+	return r.GetIsl() * max(1, r.GetTexts())
 }
 
 // endpointResults returns the results by endpoint.

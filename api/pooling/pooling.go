@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
@@ -129,8 +130,11 @@ func count(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, 
 	return api.Tokens{Count: uint64(len(texts[0]))}, nil
 }
 
-// list makes a prompt the only element of a list.
+// list makes a prompt the only element of a list. Several texts are a list already.
 func list(dst []byte, from int) []byte {
+	if dst[from] == '[' {
+		return dst
+	}
 	dst = append(dst, 0)
 	copy(dst[from+1:], dst[from:])
 	dst[from] = '['
@@ -144,25 +148,33 @@ const (
 )
 
 // cutInto returns a function that makes the first words of a prompt the query, and adds a field with the documents: the
-// rest, in pieces. A prompt that is too short to have a rest is its own document.
+// rest, in pieces. A prompt that is too short to have a rest is its own document. Of several texts, each is a document,
+// the first without the query.
 func cutInto(field string) func(dst []byte, from int) []byte {
 	return func(dst []byte, from int) []byte {
-		text := bytes.Clone(dst[from+1 : len(dst)-1]) // a space is never a part of an escape in JSON
+		words, others := documentWords, []byte("]")
+		text := bytes.Clone(dst[from:])
+		if text[0] == '[' {
+			list := jsonscan.Cursor{B: text[1:]}
+			text = list.Skip(0)
+			words, others = math.MaxInt, list.B[list.I:]
+		}
+		text = text[1 : len(text)-1] // a space is never a part of an escape in JSON
 		query, rest := cut(text, queryWords)
 		if len(rest) == 0 {
 			rest = query
 		}
-		dst = append(append(dst[:from+1], query...), '"')
+		dst = append(append(append(dst[:from], '"'), query...), '"')
 		dst = append(append(dst, field...), '[')
 		for comma := false; len(rest) > 0; comma = true {
 			var document []byte
-			document, rest = cut(rest, documentWords)
+			document, rest = cut(rest, words)
 			if comma {
 				dst = append(dst, ',')
 			}
 			dst = append(append(append(dst, '"'), document...), '"')
 		}
-		return append(dst, ']')
+		return append(dst, others...)
 	}
 }
 

@@ -26,6 +26,7 @@ const (
 const (
 	MaxLength = 16_777_216
 	MaxTurns  = 10_000
+	MaxTexts  = 10_000
 )
 
 // DistinctImages is how many different images are made unless the plan says otherwise.
@@ -66,6 +67,7 @@ func fillRandom(r *spatev1.RandomContent) {
 	r.FirstTokenId, r.LastTokenId = TokenIDs(r)
 	fillLengths(r.IslLengths, MaxLength)
 	fillLengths(r.OslLengths, MaxLength)
+	fillLengths(r.TextCounts, MaxTexts)
 	if i := r.GetImages(); i != nil {
 		i.Count = cmp.Or(i.Count, 1)
 		if len(i.Urls) == 0 {

@@ -9,6 +9,22 @@ import (
 	"github.com/spate-load/spate/workload/content"
 )
 
+// textForms refuses several texts for a target whose API takes one prompt.
+func (c *checker) textForms(p *spatev1.Plan) {
+	for i, t := range p.GetTargets() {
+		for j, w := range p.GetWorkloads() {
+			r := w.GetRandom()
+			several := r.GetTexts() > 0 || r.GetTextCounts() != nil
+			if several && !defaults.API(t).NoOutput && meet(p, t, w) {
+				field := c.Given(fmt.Sprintf("workloads[%d].random", j), "texts", "text_counts")[0]
+				c.wrong(fmt.Sprintf("workloads[%d].random.%s", j, field),
+					fmt.Sprintf("does not work with the target %q (targets[%d]) of api: %s: only embeddings, rerank and score take several texts",
+						t.GetName(), i, defaults.API(t).Name))
+			}
+		}
+	}
+}
+
 // outputs refuses workloads whose requests need the answers before them, for targets whose answers have no tokens.
 func (c *checker) outputs(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {

@@ -43,6 +43,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	c.unused(p)
 	c.forms(p)
 	c.askForms(p)
+	c.textForms(p)
 	c.outputs(p)
 	c.goals(p)
 	c.wholeAnswers(p)

@@ -66,7 +66,20 @@ func (c *checker) random(path string, r *spatev1.RandomContent) {
 	}
 	c.prefix(path+".prefix", r)
 	c.images(path+".images", r.GetImages())
+	c.texts(path, r)
 	c.tokenIDs(path, r)
+}
+
+// texts checks the number of texts of a request.
+func (c *checker) texts(path string, r *spatev1.RandomContent) {
+	given := c.Given(path, "texts", "text_counts")
+	if len(given) == 0 {
+		return
+	}
+	c.counts(path, "texts", "text_counts", r.GetTexts(), r.GetTextCounts(), defaults.MaxTexts)
+	for _, field := range c.Given(path, "prefix", "images") {
+		c.wrong(path+"."+field, fmt.Sprintf("does not work with %s: texts are independent of each other", given[0]))
+	}
 }
 
 func (c *checker) tokenIDs(path string, r *spatev1.RandomContent) {

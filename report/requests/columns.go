@@ -54,6 +54,7 @@ var columns = []struct{ name, meaning string }{
 	{"tool_calls", "Tool calls in the answer; null: no tools were defined, and there are none"},
 	{"valid_tool_calls", "Those that name a tool of the request and have a JSON object as arguments; null with `tool_calls`"},
 	{"valid_answer", "The answer has the form that the request demanded; null: none that can be checked"},
+	{"texts", "Texts of the request (inputs, documents); null: the workload sets no number"},
 }
 
 // rowUnits describes the units of the numbers in a row.

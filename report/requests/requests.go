@@ -74,6 +74,7 @@ type Row struct {
 	ToolCalls       *uint64 `json:"tool_calls" parquet:"tool_calls,optional"`
 	ValidToolCalls  *uint64 `json:"valid_tool_calls" parquet:"valid_tool_calls,optional"`
 	ValidAnswer     *bool   `json:"valid_answer" parquet:"valid_answer,optional"`
+	Texts           *uint32 `json:"texts" parquet:"texts,optional"`
 }
 
 // Writer returns a function that writes the rows of a run in the format in which the run keeps them. It returns nil if
@@ -207,6 +208,7 @@ func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) Row {
 		ToolCalls:       r.ToolCalls,
 		ValidToolCalls:  r.ValidToolCalls,
 		ValidAnswer:     r.ValidAnswer,
+		Texts:           r.Texts,
 	}
 	if class := r.GetErrorClass(); class != spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED {
 		row.ErrorClass = unlessZero(measure.ErrorName(class, r.GetHttpStatus()))

@@ -18,7 +18,7 @@ func Stages(r *results.Result) *Table {
 		{Key: "request_throughput", Header: "Requests/s", Digits: 2},
 		{Key: "output_token_throughput", Header: "Output tok/s", Digits: 2},
 		{Key: "total_token_throughput", Digits: 2},
-		{Key: "goodput_share"},
+		{Key: "goodput_share"}, {Key: "text_throughput"},
 	})
 	for _, m := range latencies {
 		columns = append(columns,
@@ -55,6 +55,7 @@ func stageRow(s *results.StageResult) Row {
 		count(s.Requests.Completed), count(s.Requests.Failed), count(s.Requests.Cancelled),
 		knownCount(s.Requests.NeverSent), number(s.DurationS), knownCount(s.InputTokens), knownCount(s.OutputTokens),
 		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput), number(share),
+		number(s.TextThroughput),
 	}
 	for _, m := range latencies {
 		d := m.of(s)

@@ -17,9 +17,9 @@ type pooling struct {
 }
 
 var poolingRoutes = map[string]API{
-	"POST /v1/embeddings": pooling{one(func(w *poolingBody) json.RawMessage { return w.Input }), writeData(`"embedding":`, vector),
+	"POST /v1/embeddings": pooling{some(func(w *poolingBody) json.RawMessage { return w.Input }), writeData(`"embedding":`, vector),
 		openAIUsage},
-	"POST /embed": pooling{one(func(w *poolingBody) json.RawMessage { return w.Inputs }), writeVectors, ""},
+	"POST /embed": pooling{some(func(w *poolingBody) json.RawMessage { return w.Inputs }), writeVectors, ""},
 	"POST /v2/embed": pooling{func(w *poolingBody) []json.RawMessage { return w.Texts },
 		func(b []byte, n int) []byte {
 			return append(writeVectors(append(b, `{"id":"e-1","embeddings":{"float":`...), n), '}')
@@ -52,9 +52,16 @@ type poolingBody struct {
 	Text2     []json.RawMessage `json:"text_2"`
 }
 
-// one returns a function for the inputs of a field that holds a text.
-func one(field func(*poolingBody) json.RawMessage) func(*poolingBody) []json.RawMessage {
-	return func(w *poolingBody) []json.RawMessage { return []json.RawMessage{field(w)} }
+// some returns a function for the inputs of a field that holds a text or a list of texts. A text may be token ids,
+// which are a list of numbers.
+func some(field func(*poolingBody) json.RawMessage) func(*poolingBody) []json.RawMessage {
+	return func(w *poolingBody) []json.RawMessage {
+		var list []json.RawMessage
+		if err := json.Unmarshal(field(w), &list); err != nil || len(list) == 0 || !strings.ContainsAny(string(list[0][:1]), `"[`) {
+			return []json.RawMessage{field(w)}
+		}
+		return list
+	}
 }
 
 func rerankInputs(w *poolingBody) []json.RawMessage {

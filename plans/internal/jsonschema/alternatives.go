@@ -22,7 +22,8 @@ var (
 	}
 	// apart lists fields of which a message has at most one.
 	apart = map[protoreflect.Name][]string{
-		"Observers": {"rate", "concurrency"},
+		"Observers":     {"rate", "concurrency"},
+		"RandomContent": {"texts", "text_counts"},
 	}
 	// together lists fields that need one of other fields beside them.
 	together = map[protoreflect.Name]object{

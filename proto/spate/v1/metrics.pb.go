@@ -1303,8 +1303,10 @@ type Counters struct {
 	CompletedSessions uint64 `protobuf:"varint,44,opt,name=completed_sessions,json=completedSessions,proto3" json:"completed_sessions,omitempty"`
 	// Measured sessions with a request that failed, was cancelled or was not sent because others were.
 	BrokenSessions uint64 `protobuf:"varint,45,opt,name=broken_sessions,json=brokenSessions,proto3" json:"broken_sessions,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Texts of completed requests whose number the workload sets: inputs of embeddings, documents of rerank and score.
+	Texts         uint64 `protobuf:"varint,46,opt,name=texts,proto3" json:"texts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Counters) Reset() {
@@ -1648,6 +1650,13 @@ func (x *Counters) GetCompletedSessions() uint64 {
 func (x *Counters) GetBrokenSessions() uint64 {
 	if x != nil {
 		return x.BrokenSessions
+	}
+	return 0
+}
+
+func (x *Counters) GetTexts() uint64 {
+	if x != nil {
+		return x.Texts
 	}
 	return 0
 }
@@ -2190,7 +2199,9 @@ type RequestRecord struct {
 	// Those of tool_calls that name a tool of the request and have a JSON object as arguments. Set with tool_calls.
 	ValidToolCalls *uint64 `protobuf:"varint,40,opt,name=valid_tool_calls,json=validToolCalls,proto3,oneof" json:"valid_tool_calls,omitempty"`
 	// The answer has the form that the request demanded. Unset: it demanded none that can be checked.
-	ValidAnswer   *bool `protobuf:"varint,41,opt,name=valid_answer,json=validAnswer,proto3,oneof" json:"valid_answer,omitempty"`
+	ValidAnswer *bool `protobuf:"varint,41,opt,name=valid_answer,json=validAnswer,proto3,oneof" json:"valid_answer,omitempty"`
+	// Texts of the request. Unset: the workload sets no number.
+	Texts         *uint32 `protobuf:"varint,42,opt,name=texts,proto3,oneof" json:"texts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2512,6 +2523,13 @@ func (x *RequestRecord) GetValidAnswer() bool {
 	return false
 }
 
+func (x *RequestRecord) GetTexts() uint32 {
+	if x != nil && x.Texts != nil {
+		return *x.Texts
+	}
+	return 0
+}
+
 var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
@@ -2584,7 +2602,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
-	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\xed\f\n" +
+	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\x83\r\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2638,7 +2656,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0fchecked_answers\x18* \x01(\x04R\x0echeckedAnswers\x12#\n" +
 	"\rvalid_answers\x18+ \x01(\x04R\fvalidAnswers\x12-\n" +
 	"\x12completed_sessions\x18, \x01(\x04R\x11completedSessions\x12'\n" +
-	"\x0fbroken_sessions\x18- \x01(\x04R\x0ebrokenSessions\"\xd8\x01\n" +
+	"\x0fbroken_sessions\x18- \x01(\x04R\x0ebrokenSessions\x12\x14\n" +
+	"\x05texts\x18. \x01(\x04R\x05texts\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +
@@ -2683,7 +2702,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0f_unsent_from_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xc9\r\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xee\r\n" +
 	"\rRequestRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x1e\n" +
@@ -2734,7 +2753,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\n" +
 	"tool_calls\x18' \x01(\x04H\x11R\ttoolCalls\x88\x01\x01\x12-\n" +
 	"\x10valid_tool_calls\x18( \x01(\x04H\x12R\x0evalidToolCalls\x88\x01\x01\x12&\n" +
-	"\fvalid_answer\x18) \x01(\bH\x13R\vvalidAnswer\x88\x01\x01B\n" +
+	"\fvalid_answer\x18) \x01(\bH\x13R\vvalidAnswer\x88\x01\x01\x12\x19\n" +
+	"\x05texts\x18* \x01(\rH\x14R\x05texts\x88\x01\x01B\n" +
 	"\n" +
 	"\b_sent_nsB\x10\n" +
 	"\x0e_first_byte_nsB\x11\n" +
@@ -2756,7 +2776,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\b_held_nsB\r\n" +
 	"\v_tool_callsB\x13\n" +
 	"\x11_valid_tool_callsB\x0f\n" +
-	"\r_valid_answer*\x9f\x06\n" +
+	"\r_valid_answerB\b\n" +
+	"\x06_texts*\x9f\x06\n" +
 	"\x06Metric\x12\x16\n" +
 	"\x12METRIC_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vMETRIC_TTFT\x10\x01\x12\x19\n" +

@@ -2086,7 +2086,12 @@ type RandomContent struct {
 	// Prefixes that requests share.
 	Prefix *Prefix `protobuf:"bytes,8,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	// Images of each request, behind its text. Only with the API "chat".
-	Images        *Images `protobuf:"bytes,9,opt,name=images,proto3" json:"images,omitempty"`
+	Images *Images `protobuf:"bytes,9,opt,name=images,proto3" json:"images,omitempty"`
+	// Number of texts of each request, each as long as isl or isl_lengths says: the inputs of embeddings, the documents of
+	// rerank and score. Only with these APIs. Default: one prompt, which rerank and score cut into documents.
+	Texts uint32 `protobuf:"varint,10,opt,name=texts,proto3" json:"texts,omitempty"`
+	// Distribution of the number of texts over requests.
+	TextCounts    *Lengths `protobuf:"bytes,11,opt,name=text_counts,json=textCounts,proto3" json:"text_counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2180,6 +2185,20 @@ func (x *RandomContent) GetPrefix() *Prefix {
 func (x *RandomContent) GetImages() *Images {
 	if x != nil {
 		return x.Images
+	}
+	return nil
+}
+
+func (x *RandomContent) GetTexts() uint32 {
+	if x != nil {
+		return x.Texts
+	}
+	return 0
+}
+
+func (x *RandomContent) GetTextCounts() *Lengths {
+	if x != nil {
+		return x.TextCounts
 	}
 	return nil
 }
@@ -5287,7 +5306,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06choice\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x06choice\"M\n" +
 	"\x06Answer\x12/\n" +
 	"\x06schema\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x06schema\x12\x12\n" +
-	"\x04path\x18\x02 \x01(\tR\x04path\"\xa5\x03\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\"\xf9\x03\n" +
 	"\rRandomContent\x12\x1c\n" +
 	"\x03isl\x18\x01 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03isl\x12\x1c\n" +
@@ -5304,7 +5323,11 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\vrange_ratio\x18\a \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
 	"rangeRatio\x12(\n" +
 	"\x06prefix\x18\b \x01(\v2\x10.spate.v1.PrefixR\x06prefix\x12(\n" +
-	"\x06images\x18\t \x01(\v2\x10.spate.v1.ImagesR\x06images\"\xf9\x01\n" +
+	"\x06images\x18\t \x01(\v2\x10.spate.v1.ImagesR\x06images\x12\x1e\n" +
+	"\x05texts\x18\n" +
+	" \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05texts\x122\n" +
+	"\vtext_counts\x18\v \x01(\v2\x11.spate.v1.LengthsR\n" +
+	"textCounts\"\xf9\x01\n" +
 	"\x06Images\x12\x1d\n" +
 	"\x05count\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18dR\x05count\x12\x1e\n" +
 	"\x05width\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\x80@R\x05width\x12 \n" +
@@ -5696,79 +5719,80 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	17,  // 51: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
 	21,  // 52: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
 	16,  // 53: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	18,  // 54: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	19,  // 55: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	19,  // 56: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	20,  // 57: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	27,  // 58: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	24,  // 59: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	27,  // 60: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	17,  // 61: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	17,  // 62: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	17,  // 63: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	27,  // 64: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	28,  // 65: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	54,  // 66: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	54,  // 67: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	30,  // 68: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	31,  // 69: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	31,  // 70: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	28,  // 71: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	32,  // 72: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	32,  // 73: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	35,  // 74: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	36,  // 75: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	37,  // 76: spate.v1.Load.search:type_name -> spate.v1.Search
-	54,  // 77: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	41,  // 78: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	42,  // 79: spate.v1.Load.until:type_name -> spate.v1.Precision
-	54,  // 80: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	33,  // 81: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
-	33,  // 82: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
-	34,  // 83: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
-	34,  // 84: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
-	54,  // 85: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	54,  // 86: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	54,  // 87: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	54,  // 88: spate.v1.Spike.at:type_name -> google.protobuf.Duration
-	54,  // 89: spate.v1.Spike.length:type_name -> google.protobuf.Duration
-	54,  // 90: spate.v1.Spike.after:type_name -> google.protobuf.Duration
-	54,  // 91: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
-	38,  // 92: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	38,  // 93: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	39,  // 94: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	40,  // 95: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	54,  // 96: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	54,  // 97: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 98: spate.v1.Stage.target:type_name -> spate.v1.Target
-	12,  // 99: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	47,  // 100: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	54,  // 101: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 102: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	54,  // 103: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	44,  // 104: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	45,  // 105: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	46,  // 106: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	53,  // 107: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 108: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 109: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	54,  // 110: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	54,  // 111: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	54,  // 112: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	28,  // 113: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	32,  // 114: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	54,  // 115: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	54,  // 116: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	41,  // 117: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	42,  // 118: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	37,  // 119: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	36,  // 120: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	54,  // 121: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	122, // [122:122] is the sub-list for method output_type
-	122, // [122:122] is the sub-list for method input_type
-	122, // [122:122] is the sub-list for extension type_name
-	122, // [122:122] is the sub-list for extension extendee
-	0,   // [0:122] is the sub-list for field type_name
+	17,  // 54: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
+	18,  // 55: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	19,  // 56: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	19,  // 57: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	20,  // 58: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	27,  // 59: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	24,  // 60: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	27,  // 61: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	17,  // 62: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	17,  // 63: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	17,  // 64: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	27,  // 65: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	28,  // 66: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	54,  // 67: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	54,  // 68: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	30,  // 69: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	31,  // 70: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	31,  // 71: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	28,  // 72: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	32,  // 73: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	32,  // 74: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	35,  // 75: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	36,  // 76: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	37,  // 77: spate.v1.Load.search:type_name -> spate.v1.Search
+	54,  // 78: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	41,  // 79: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	42,  // 80: spate.v1.Load.until:type_name -> spate.v1.Precision
+	54,  // 81: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	33,  // 82: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
+	33,  // 83: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
+	34,  // 84: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
+	34,  // 85: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
+	54,  // 86: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	54,  // 87: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	54,  // 88: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	54,  // 89: spate.v1.Spike.at:type_name -> google.protobuf.Duration
+	54,  // 90: spate.v1.Spike.length:type_name -> google.protobuf.Duration
+	54,  // 91: spate.v1.Spike.after:type_name -> google.protobuf.Duration
+	54,  // 92: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
+	38,  // 93: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	38,  // 94: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	39,  // 95: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	40,  // 96: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	54,  // 97: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	54,  // 98: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 99: spate.v1.Stage.target:type_name -> spate.v1.Target
+	12,  // 100: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	47,  // 101: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	54,  // 102: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 103: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	54,  // 104: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	44,  // 105: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	45,  // 106: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	46,  // 107: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	53,  // 108: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 109: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 110: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	54,  // 111: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	54,  // 112: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	54,  // 113: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	28,  // 114: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	32,  // 115: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	54,  // 116: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	54,  // 117: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	41,  // 118: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	42,  // 119: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	37,  // 120: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	36,  // 121: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	54,  // 122: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	123, // [123:123] is the sub-list for method output_type
+	123, // [123:123] is the sub-list for method input_type
+	123, // [123:123] is the sub-list for extension type_name
+	123, // [123:123] is the sub-list for extension extendee
+	0,   // [0:123] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
