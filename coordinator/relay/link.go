@@ -22,7 +22,7 @@ import (
 
 const (
 	minPause    = 100 * time.Millisecond // between attempts to connect
-	maxPause    = time.Second
+	maxPause    = 500 * time.Millisecond
 	dialTimeout = 5 * time.Second
 	stable      = 5 * time.Second // how long a link lasts that resets the pause
 )

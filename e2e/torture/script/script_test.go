@@ -22,6 +22,69 @@ func TestSeedsKeepTheirMeaning(t *testing.T) {
 	}
 }
 
+// With relays, too. Each script has a relay with an agent behind it and a fault of a relay, and all of these faults occur.
+func TestScriptsWithRelays(t *testing.T) {
+	const seeds = 500
+	seen, promised := map[Kind]int{}, 0
+	for seed := uint64(1); seed <= seeds; seed++ {
+		s := DrawRelayed(seed)
+		if s.Messages || len(s.Relays) == 0 || s.Agents[0].Relay != 1 {
+			t.Errorf("seed %d: %s", seed, s)
+		}
+		of := 0
+		for _, f := range s.Faults {
+			if seen[f.Kind]++; f.OfRelay() {
+				of++
+			}
+			if f.OfRelay() != (f.Relay > 0) || f.Relay > len(s.Relays) {
+				t.Errorf("seed %d: %s is of relay %d", seed, f, f.Relay)
+			}
+		}
+		if of == 0 {
+			t.Errorf("seed %d has no fault of a relay: %s", seed, s)
+		}
+		if s.Promised() {
+			promised++
+		}
+	}
+	for _, kind := range []Kind{KillRelay, CutRelay, ResetRelay, KillAgent, KillCoordinator, FullDisk} {
+		if seen[kind] < seeds/20 {
+			t.Errorf("%s comes up %d times", kind, seen[kind])
+		}
+	}
+	if promised < seeds/5 || promised > seeds*2/3 {
+		t.Errorf("%d of %d must be complete", promised, seeds)
+	}
+	want := "fail, lease 7s, 4 agents, relays 1, concurrency 14 for 12s; 300ms slow-target for 5.7s by 150ms±37.5ms; 5.55s kill-relay relay-1 for 150ms"
+	if got := DrawRelayed(6).String(); got != want {
+		t.Errorf("seed 6: %s\nwant %s", got, want)
+	}
+}
+
+// A fault of a relay is one of each agent behind it, and of no other. A killed relay needs time to come back.
+func TestPromisesOfRelays(t *testing.T) {
+	for name, c := range map[string]struct {
+		relay  int // of the agent
+		policy string
+		fault  Fault
+		want   bool
+	}{
+		"a moment":                {1, "fail", Fault{Kind: KillRelay, Relay: 1, For: relayUnharmed}, true},
+		"more than a moment":      {1, "fail", Fault{Kind: KillRelay, Relay: 1, For: unharmed}, false},
+		"a cut as long":           {1, "fail", Fault{Kind: CutRelay, Relay: 1, For: unharmed}, true},
+		"of another relay":        {2, "fail", Fault{Kind: KillRelay, Relay: 1, For: time.Hour}, true},
+		"without a relay":         {0, "fail", Fault{Kind: CutRelay, Relay: 1, For: time.Hour}, true},
+		"longer than the lease":   {1, "degrade", Fault{Kind: CutRelay, Relay: 1, For: 10 * time.Second}, false},
+		"shorter than the lease":  {1, "degrade", Fault{Kind: KillRelay, Relay: 1, For: 3 * time.Second}, true},
+		"its connections are cut": {1, "fail", Fault{Kind: ResetRelay, Relay: 1}, true},
+	} {
+		s := Script{Policy: c.policy, Lease: 10 * time.Second, Agents: []Agent{{Relay: c.relay}}, Faults: []Fault{c.fault}}
+		if got := s.Promised(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // Every drawn plan can be run, all policies and faults occur, and about half of all runs must be complete.
 func TestDrawsAreSound(t *testing.T) {
 	const seeds = 2000
