@@ -23,6 +23,7 @@ const sealDelay = 250 * time.Millisecond
 type agent struct {
 	*crowd
 	number      int
+	address     string // of the coordinator or a relay
 	incarnation uint64
 	info        *spatev1.AgentInfo
 
@@ -34,12 +35,12 @@ type agent struct {
 
 // attend runs the agent.
 func (a *agent) attend(ctx context.Context) error {
-	conn, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(a.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	bulk, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	bulk, err := grpc.NewClient(a.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,9 +50,10 @@ func newCrowd(s settings) *crowd {
 // play runs all agents until ctx ends or one of them fails.
 func (c *crowd) play(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
+	addresses := strings.Split(cmp.Or(c.relays, c.coordinator), ",")
 	for i := range c.agents {
 		a := &agent{
-			crowd: c, number: i, incarnation: rand.Uint64() | 1,
+			crowd: c, number: i, address: addresses[i%len(addresses)], incarnation: rand.Uint64() | 1,
 			info: &spatev1.AgentInfo{
 				Name: fmt.Sprintf("agent-%04d", i), Region: fmt.Sprintf("region-%d", i%c.regions), Version: "bench",
 				Host:   "bench",

@@ -19,6 +19,7 @@ import (
 // settings are the flags.
 type settings struct {
 	coordinator string        // address of its services
+	relays      string        // addresses that agents connect to, in turn, with commas; empty: the coordinator's
 	status      string        // its --http-listen
 	pid         int           // its process
 	dataDir     string        // its --data-dir
@@ -35,6 +36,7 @@ type settings struct {
 func main() {
 	var s settings
 	flag.StringVar(&s.coordinator, "coordinator", "127.0.0.1:7700", "its `IP:PORT`")
+	flag.StringVar(&s.relays, "relays", "", "`IP:PORT`s of relays that the agents connect to, in turn; empty: none")
 	flag.StringVar(&s.status, "status", "127.0.0.1:9464", "`IP:PORT` of its --http-listen")
 	flag.IntVar(&s.pid, "pid", 0, "its process")
 	flag.StringVar(&s.dataDir, "data-dir", "runs", "its --data-dir")

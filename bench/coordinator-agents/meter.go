@@ -32,6 +32,7 @@ type sample struct {
 	user, sys  time.Duration
 	anon, peak uint64 // resident without files, and the peak of resident with files, in bytes
 	ledger     int64  // bytes
+	received   uint64 // bytes read, nearly all of them from sockets
 	metrics    map[string]float64
 }
 
@@ -69,6 +70,13 @@ func (s *sample) readProcess(pid int) error {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return fmt.Errorf("coordinator's process: %w", err)
+	}
+	io, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		return fmt.Errorf("coordinator's process: %w", err)
+	}
+	if _, err := fmt.Sscanf(string(io), "rchar: %d", &s.received); err != nil {
+		return fmt.Errorf("/proc/%d/io: %w", pid, err)
 	}
 	s.anon, s.peak = kilobytes(status, "RssAnon:"), kilobytes(status, "VmHWM:")
 	return nil

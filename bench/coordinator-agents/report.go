@@ -72,6 +72,8 @@ func (r report) String() string {
 		100*(to.user-from.user).Seconds()/seconds, 100*(to.sys-from.sys).Seconds()/seconds)
 	row("CPU a snapshot, all included", "%.0f us", 1e6*cpu/snapshots)
 	row("most memory: without mapped files, with them (VmHWM)", "%d MiB, %d MiB", anon>>20, r.after.peak>>20)
+	row("received", "%.2f MB/s, %.0f bytes for an agent and second", float64(to.received-from.received)/1e6/seconds,
+		float64(to.received-from.received)/snapshots)
 	row("end of a window to its merged result, p50, p99, most", "%s", quantiles(r.delays))
 	row("snapshot to ack, p50, p99, most", "%s", values(r.acks))
 	row("clock probe, p50, p99, most", "%s", values(r.probes))

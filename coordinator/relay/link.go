@@ -111,11 +111,11 @@ func (r *Relay) hold(ctx context.Context, address string, control, bulk *grpc.Cl
 		said: make(chan *spatev1.FromAgent, waiting), pushed: make(chan *spatev1.RelayedSnapshot, waiting),
 	}
 	l.clock = far.New(l.leap)
-	said, err := spatev1.NewRelayServiceClient(control).RelayControl(ctx)
+	said, err := spatev1.NewRelayServiceClient(control).RelayControl(ctx, grpc.UseCompressor(streams.Zstd))
 	if err != nil {
 		return err
 	}
-	pushed, err := spatev1.NewRelayServiceClient(bulk).RelayPush(ctx)
+	pushed, err := spatev1.NewRelayServiceClient(bulk).RelayPush(ctx, grpc.UseCompressor(streams.Zstd))
 	if err != nil {
 		return err
 	}
