@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/relay"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -328,6 +329,27 @@ func (h *harness) put(data []byte) string {
 		h.t.Fatal(err)
 	}
 	return hex.EncodeToString(sum[:])
+}
+
+// A snapshot that is too large is refused to its agent, which can act on that, and breaks nothing for others.
+func TestARelayPassesOnWhatIsTooLarge(t *testing.T) {
+	h := start(t)
+	r := h.through("eu-relay")
+	a, b := r.agent("a"), r.agent("b")
+	h.submitPlan(2, planOf(`{concurrency: [2], requests: 2}`))
+	a.apply()
+	b.apply()
+	a.armed()
+	b.armed()
+	huge := a.snapshot(0)
+	huge.Records = []*spatev1.RequestRecord{{Error: strings.Repeat("x", merge.MaxSnapshotBytes)}}
+	if m := a.deliver(huge); !strings.Contains(m.GetRefused(), "bytes") {
+		t.Errorf("it is answered by %v", m)
+	}
+	b.acked(closing(values(b.snapshot(0), 1, 1)))
+	if n := r.relay.Stats().Links; n != 1 {
+		t.Errorf("the relay has connected %d times", n)
+	}
 }
 
 // What a faulty relay sends ends its stream, with a reason.

@@ -62,8 +62,9 @@ type Relay struct {
 	cluster *membership.Cluster
 }
 
-// maxMessage is a little less than a coordinator takes, because a message to it is longer than that of an agent.
-const maxMessage = 2*merge.MaxSnapshotBytes - 4<<10
+// maxMessage is less than a coordinator takes, because an agent's message may be the last of a batch. It is more than a
+// valid snapshot has: others are for the coordinator to refuse.
+const maxMessage = 2*merge.MaxSnapshotBytes - 2*pushBytes
 
 // New checks the configuration and creates the directory for datasets. It starts nothing.
 func New(cfg Config) (*Relay, error) {
