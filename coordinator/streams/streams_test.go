@@ -19,7 +19,8 @@ import (
 
 func answer(reason string) *spatev1.PushResponse { return &spatev1.PushResponse{Refused: reason} }
 
-// What comes shortly after the first message is in its batch, what comes later is not, and a batch ends when it is large.
+// What comes shortly after the first message is in its batch, what comes later is not, and a batch ends when it is
+// large.
 func TestGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := make(chan *spatev1.PushResponse)

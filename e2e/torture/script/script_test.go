@@ -22,7 +22,8 @@ func TestSeedsKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-// With relays, too. Each script has a relay with an agent behind it and a fault of a relay, and all of these faults occur.
+// With relays, too. Each script has a relay with an agent behind it and a fault of a relay, and all of these faults
+// occur.
 func TestScriptsWithRelays(t *testing.T) {
 	const seeds = 500
 	seen, promised := map[Kind]int{}, 0
@@ -78,7 +79,9 @@ func TestPromisesOfRelays(t *testing.T) {
 		"shorter than the lease":  {1, "degrade", Fault{Kind: KillRelay, Relay: 1, For: 3 * time.Second}, true},
 		"its connections are cut": {1, "fail", Fault{Kind: ResetRelay, Relay: 1}, true},
 	} {
-		s := Script{Policy: c.policy, Lease: 10 * time.Second, Agents: []Agent{{Relay: c.relay}}, Faults: []Fault{c.fault}}
+		s := Script{
+			Policy: c.policy, Lease: 10 * time.Second, Agents: []Agent{{Relay: c.relay}}, Faults: []Fault{c.fault},
+		}
 		if got := s.Promised(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
