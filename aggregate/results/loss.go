@@ -8,14 +8,18 @@ import (
 
 	"github.com/spate-load/spate/aggregate/merge"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // lostPart returns in words what was lost with an agent.
-func (s sums) lostPart(assigned *spatev1.AssignedAgent, a *merge.Agent) string {
+func (s sums) lostPart(assigned *spatev1.AssignedAgent, a *merge.Agent, w *spatev1.Workload) string {
 	l := s.lossOf(a)
 	words := fmt.Sprintf("(%s %% of the load) lost: %s", significant(100*l.Share), l.words())
 	if l.UnsentFromS != nil {
 		words += fmt.Sprintf("; it never sent %s, due from second %s on", unsent(a), significant(*l.UnsentFromS))
+	}
+	if content.PlaysSessions(w) {
+		words += "; the sessions that it had begun have no further turns"
 	}
 	if reason := cmp.Or(assigned.GetFailure(), a.Totals.GetFailure()); reason != "" {
 		words += " (" + reason + ")"

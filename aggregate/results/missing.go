@@ -59,7 +59,7 @@ func processName(rec *spatev1.StageRecord, i int) string {
 func (s sums) agentMissing(rec *spatev1.StageRecord, assigned *spatev1.AssignedAgent) (reasons []string) {
 	a := s.Agent(assigned)
 	if a.Loss != nil {
-		reasons = append(reasons, s.lostPart(assigned, a))
+		reasons = append(reasons, s.lostPart(assigned, a, rec.GetStage().GetWorkload()))
 		if a.Totals == nil {
 			return reasons
 		}

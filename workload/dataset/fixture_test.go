@@ -152,32 +152,94 @@ func writeMooncake(out *bytes.Buffer, rows int, perSecond float64, longest uint3
 	}
 }
 
-// mooncakeTrace is a trace that ships with the program.
-const mooncakeTrace = "mooncake-1000.jsonl"
+// writeAgents writes a trace of agents at work, in Dynamo's agentic form, with blocks of 64 tokens. Each task plans,
+// then calls tools one after another, then has two to four sub-agents work at the same time, and reports. Tools take
+// 0.1 to 1.5 s. Each prompt has the whole history of its agent, and all agents of a kind begin with one system prompt.
+func writeAgents(out *bytes.Buffer, tasks int) {
+	const block, system, subSystem = 64, 16, 10 // blocks of the system prompts
+	s := draw.New(20260102, "agents")
+	next, ms := uint64(system+subSystem), 0.0
+	for task := range uint64(tasks) {
+		at := s.Sub(task)
+		number := uint64(0)
+		below := func(n uint64) uint64 { number++; return at.Below(number, n) }
+		grow := func(ids []uint64, tokens uint64) []uint64 {
+			for range tokens / block {
+				ids = append(ids, next)
+				next++
+			}
+			return ids
+		}
+		write := func(request, session string, waits []string, ids []uint64, osl uint64) {
+			fmt.Fprintf(out, `{"request_id": "%d-%s", "session_id": "%d-%s", `, task, request, task, session)
+			if waits == nil {
+				fmt.Fprintf(out, `"timestamp": %.0f, `, ms)
+			} else {
+				fmt.Fprintf(out, `"wait_for": ["%d-%s"], "tool_wait_ms": %d, `, task,
+					strings.Join(waits, fmt.Sprintf(`", "%d-`, task)), 100+below(1400))
+			}
+			fmt.Fprintf(out, `"input_length": %d, "output_length": %d, "hash_ids": %s}`+"\n", len(ids)*block, osl,
+				strings.ReplaceAll(fmt.Sprint(ids), " ", ", "))
+		}
+		from := func(first, n uint64) (ids []uint64) {
+			for i := range n {
+				ids = append(ids, first+i)
+			}
+			return ids
+		}
+		ms += float64(below(600))
+		ids, last := grow(from(0, system), 256+below(1024)), []string(nil)
+		for turn := range 2 + below(3) {
+			name := fmt.Sprint("main", turn)
+			write(name, "main", last, ids, 30+below(90))
+			ids, last = grow(ids, 192+below(512)), []string{name}
+		}
+		var done []string
+		for branch := range 2 + below(3) {
+			own, waits := grow(from(system, subSystem), 128+below(512)), last
+			for turn := range 1 + below(3) {
+				name := fmt.Sprintf("sub%d.%d", branch, turn)
+				write(name, fmt.Sprint("sub", branch), waits, own, 20+below(80))
+				own, waits = grow(own, 192+below(768)), []string{name}
+			}
+			done = append(done, waits...)
+		}
+		write("report", "main", done, grow(ids, 256+below(1024)), 80+below(160))
+	}
+}
+
+// Traces that ship with the program.
+const (
+	mooncakeTrace = "mooncake-1000.jsonl"
+	agentsTrace   = "agents-60.jsonl"
+)
 
 // sourceFile returns the path of a source file of the tests.
 func sourceFile(name string) string {
-	if name == mooncakeTrace {
+	if name == mooncakeTrace || name == agentsTrace {
 		return filepath.Join("..", "..", "plans", "data", name)
 	}
 	return filepath.Join("testdata", name)
 }
 
-// TestFixtures: the shipped trace is what its generator writes. SPATE_WRITE_FIXTURES=1 writes it.
+// TestFixtures: the shipped traces are what their generators write. SPATE_WRITE_FIXTURES=1 writes them.
 func TestFixtures(t *testing.T) {
-	var mooncake bytes.Buffer
+	var mooncake, agents bytes.Buffer
 	writeMooncake(&mooncake, 1000, 8, 20_000)
-	path := sourceFile(mooncakeTrace)
-	if os.Getenv("SPATE_WRITE_FIXTURES") != "" {
-		if err := os.WriteFile(path, mooncake.Bytes(), 0o644); err != nil {
+	writeAgents(&agents, 60)
+	for name, want := range map[string][]byte{mooncakeTrace: mooncake.Bytes(), agentsTrace: agents.Bytes()} {
+		path := sourceFile(name)
+		if os.Getenv("SPATE_WRITE_FIXTURES") != "" {
+			if err := os.WriteFile(path, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		have, err := os.ReadFile(path)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	have, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(have, mooncake.Bytes()) {
-		t.Fatalf("%s is not what writeMooncake writes: run this test with SPATE_WRITE_FIXTURES=1", path)
+		if !bytes.Equal(have, want) {
+			t.Errorf("%s is not what its generator writes: run this test with SPATE_WRITE_FIXTURES=1", path)
+		}
 	}
 }
