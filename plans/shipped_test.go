@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -29,6 +30,37 @@ func TestShippedPlansAreRight(t *testing.T) {
 		}
 		if p := load(t, string(data)); p.Name() != name {
 			t.Errorf("%s.yaml is named %q", name, p.Name())
+		}
+	}
+}
+
+// TestClusterPlansAreRight loads the plans for clusters as spate validate does. Each finds pods with metrics by
+// kubernetes, and runs without a cluster as a simulation.
+func TestClusterPlansAreRight(t *testing.T) {
+	files, err := filepath.Glob("../deployments/plans/*.yaml")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%d plans for clusters (%v), want 3", len(files), err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Load(file, data, Options{Discover: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Name()+".yaml" != filepath.Base(file) {
+			t.Errorf("%s is named %q", file, p.Name())
+		}
+		for _, target := range p.Targets() {
+			if target.GetKubernetes().GetMetricsSelector() == "" || target.GetSimulator() != nil {
+				t.Errorf("%s: target %v does not find pods in a cluster", file, target)
+			}
+		}
+		simulated, err := Load(file, data, Options{Discover: true, Changes: Changes{Simulate: 4}})
+		if err != nil || len(simulated.Simulated()) != len(p.Targets()) {
+			t.Errorf("%s cannot be simulated: %v", file, err)
 		}
 	}
 }
