@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // Numbers of runs in a list.
@@ -127,8 +128,10 @@ func (c *Coordinator) datasetsInUse() map[string]bool {
 	}
 	for _, r := range runs {
 		for _, stage := range r.submission.GetPlan() {
-			if d := stage.GetDataset(); d != nil {
-				out[d.GetSha256()] = true
+			for _, source := range content.Sources(stage) {
+				if source.Rows != nil {
+					out[source.Rows.GetSha256()] = true
+				}
 			}
 		}
 	}

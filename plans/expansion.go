@@ -23,7 +23,7 @@ import (
 type Resources struct {
 	// Endpoints of the targets that Simulated lists, by target name.
 	Endpoints map[string][]string
-	// Datasets of the workloads that come from files, by workload name as stages have it.
+	// Datasets of the workloads that come from files, by their full names (content.FullName).
 	Datasets map[string]*spatev1.Dataset
 	// Lexicons are the words of the targets whose tokenizer is a file, by target name.
 	Lexicons map[string]*spatev1.Lexicon
@@ -98,7 +98,8 @@ func (e *expansion) stages() []*spatev1.Stage {
 					DrainTimeout: frame.GetDrainTimeout(),
 					Slo:          frame.GetSlo(),
 					Pause:        frame.GetPause(),
-					Dataset:      datasets[w],
+					Dataset:      datasets[w].whole,
+					PartDatasets: datasets[w].parts,
 					Lexicon:      lexicons[t],
 					OnAgentLoss:  frame.GetOnAgentLoss(),
 					Regions:      frame.GetRegions(),
@@ -177,26 +178,56 @@ func (e *expansion) points() []point {
 	return points
 }
 
-// workloads returns the workloads as they run, the dataset of each, and the load points of each. The load points differ
-// by workload because a replay's end depends on the rows.
+// rowsOf are the rows of a workload: of the workload itself, or of the parts of a mixture.
+type rowsOf struct {
+	whole *spatev1.Dataset
+	parts []*spatev1.Dataset
+}
+
+// workloads returns the workloads as they run, the datasets of each, and the load points of each. The load points
+// differ by workload because a replay's end depends on the rows.
 func (e *expansion) workloads(
 	points []point,
-) (workloads []*spatev1.Workload, datasets []*spatev1.Dataset, loads [][]*spatev1.LoadPoint) {
+) (workloads []*spatev1.Workload, rows []rowsOf, loads [][]*spatev1.LoadPoint) {
 	for i, w := range e.plan.GetWorkloads() {
 		w = defaults.Workload(w)
 		e.compression().Workload(w)
-		dataset := e.resources.Datasets[w.GetName()]
-		if dataset == nil && !e.outline && content.Path(w) != "" {
-			e.missing(fmt.Sprintf("workloads[%d].%s.path", i, content.Kind(w)),
-				"the file of workload %q was not read: run the plan with `spate run`", w.GetName())
-		}
+		of := e.datasets(i, w)
 		var own []*spatev1.LoadPoint
 		for _, point := range points {
-			own = append(own, e.replayed(point, w, dataset))
+			own = append(own, e.replayed(point, w, of.whole))
 		}
-		workloads, datasets, loads = append(workloads, w), append(datasets, dataset), append(loads, own)
+		workloads, rows, loads = append(workloads, w), append(rows, of), append(loads, own)
 	}
-	return workloads, datasets, loads
+	return workloads, rows, loads
+}
+
+// datasets returns the rows of the workload with an index.
+func (e *expansion) datasets(index int, w *spatev1.Workload) (of rowsOf) {
+	for i, part := range content.Parts(w) {
+		name := content.FullName(w, part)
+		dataset := e.resources.Datasets[name]
+		if dataset == nil && !e.outline && content.Path(part) != "" {
+			e.missing(partField(index, w, i)+"."+content.Kind(part)+".path",
+				"the file of workload %q was not read: run the plan with `spate run`", name)
+		}
+		if w.GetMix() == nil {
+			return rowsOf{whole: dataset}
+		}
+		if dataset == nil {
+			dataset = &spatev1.Dataset{}
+		}
+		of.parts = append(of.parts, dataset)
+	}
+	return of
+}
+
+// partField returns the field of one of the parts (content.Parts) of the workload with an index.
+func partField(index int, w *spatev1.Workload, part int) string {
+	if w.GetMix() == nil {
+		return fmt.Sprintf("workloads[%d]", index)
+	}
+	return fmt.Sprintf("workloads[%d].mix.parts[%d].workload", index, part)
 }
 
 // replayed makes a replay without any other end stop at the end of its trace: after all rows but those of the warm-up.

@@ -115,10 +115,13 @@ func (c Changes) keepTargets(d *document.Document) error {
 	return d.Drop("thresholds", "workload", workloads)
 }
 
-// defaultName returns the default name of a workload, or "" for items of other lists.
+// defaultName returns the default name of a workload or of a mixture's part, or "" for items of other lists.
 func defaultName(item proto.Message) string {
-	if w, is := item.(*spatev1.Workload); is {
-		return content.Name(w)
+	switch item := item.(type) {
+	case *spatev1.Workload:
+		return content.Name(item)
+	case *spatev1.Part:
+		return content.Name(item.GetWorkload())
 	}
 	return ""
 }

@@ -72,7 +72,8 @@ type File struct {
 	Field string
 	// Path of the file. A relative path in a plan is relative to the folder of the plan's file.
 	Path string
-	// Workload whose rows the file holds, with its name and defaults. nil: the file is a tokenizer.
+	// Workload whose rows the file holds, with its full name (content.FullName) and defaults. nil: the file is a
+	// tokenizer.
 	Workload *spatev1.Workload
 	// Target whose tokenizer the file is, with its defaults. nil: the file belongs to a workload.
 	Target *spatev1.Target
@@ -88,9 +89,13 @@ func (p *Plan) Files() []File {
 		}
 	}
 	for i, w := range p.msg.GetWorkloads() {
-		if path := content.Path(w); path != "" {
-			field := fmt.Sprintf("workloads[%d].%s.path", i, content.Kind(w))
-			files = append(files, File{Field: field, Path: p.beside(path), Workload: defaults.Workload(w)})
+		for j, part := range content.Parts(w) {
+			if path := content.Path(part); path != "" {
+				of := defaults.Workload(part)
+				of.Name = content.FullName(w, part)
+				files = append(files, File{Field: partField(i, w, j) + "." + content.Kind(part) + ".path",
+					Path: p.beside(path), Workload: of})
+			}
 		}
 	}
 	return files

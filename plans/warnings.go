@@ -51,8 +51,10 @@ func (p *Plan) knownRows(stages []*spatev1.Stage) Mistakes {
 	var names []string
 	for _, s := range stages {
 		w := s.GetWorkload()
-		own := content.File(w) != nil
-		if s.GetObservers() != nil && own && w.GetCacheBusting() != "request" && !slices.Contains(names, w.GetName()) {
+		own := slices.ContainsFunc(content.Parts(w), func(part *spatev1.Workload) bool {
+			return content.File(part) != nil && part.GetCacheBusting() != "request"
+		})
+		if s.GetObservers() != nil && own && !slices.Contains(names, w.GetName()) {
 			names = append(names, w.GetName())
 		}
 	}

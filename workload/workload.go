@@ -56,6 +56,8 @@ type Config struct {
 	// Rows are the rows of the workload's file. Nil: the workload has no file. The workload closes the rows. If New
 	// fails, the caller closes them.
 	Rows *rows.File
+	// PartRows are the rows of a mixture's parts, in the order of the parts, as Rows.
+	PartRows []*rows.File
 }
 
 // Request names a request and the form to write it in.
@@ -95,6 +97,8 @@ type Spec struct {
 	Branches bool
 	// Fields: the request's body has further fields, which Fielder appends.
 	Fields bool
+	// Part is the index of the part of the mixture. 0 if the workload is not a mixture.
+	Part int
 }
 
 // Workload makes requests. It is safe for concurrent use. The caller closes it.
@@ -136,6 +140,8 @@ func New(c Config) (Workload, error) {
 		return checked(newTrace(of, c))
 	case *spatev1.SonnetContent:
 		return checked(newSonnet(of, c))
+	case *spatev1.Mixture:
+		return checked(newMixture(of, c))
 	default:
 		return nil, fmt.Errorf("workload: %q has no content that this version knows", c.Workload.GetName())
 	}

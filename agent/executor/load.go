@@ -109,7 +109,8 @@ func New(s *ready.Stage, c Config) *Load {
 	l.taking, l.stopTaking = context.WithCancel(l.starting)
 	l.running, l.cancel = context.WithCancel(context.Background())
 	l.recorder = recorder.New(recorder.Config{
-		Start: c.Start, Endpoints: len(s.Target().GetEndpoints()), Shards: runtime.GOMAXPROCS(0),
+		Start: c.Start, Endpoints: len(s.Target().GetEndpoints()),
+		Parts: len(s.Assigned.GetWorkload().GetMix().GetParts()), Shards: runtime.GOMAXPROCS(0),
 		SLO: recorder.SLOOf(s.Assigned.GetSlo()), Records: s.Records, Emit: l.emitter(c.Emit), Yield: l.yield,
 		Now: clock.Now, Joined: l.joinedIn(clock.Now()), Sessions: s.Sessions,
 	})

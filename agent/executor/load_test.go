@@ -11,6 +11,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -489,6 +490,60 @@ func TestAgentsAreSentTheSameBodies(t *testing.T) {
 	if diff := gocmp.Diff(hashes(1), hashes(2, 1, 3)); diff != "" {
 		t.Errorf("hashes by request (-one agent +three):\n%s", diff)
 	}
+}
+
+// Which part of a mixture a request belongs to does not depend on the agents, and its measurements are those of its
+// part.
+func TestAgentsAreSentTheSameParts(t *testing.T) {
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 400, Arrival: "poisson", Split: "random", Requests: 60},
+		enginetest.New(t, 0, 0), enginetest.New(t, 0, 0))
+	mixTwo(stage)
+	sent := func(agents int) map[uint64]string {
+		all, weights := map[uint64]string{}, make([]uint32, agents)
+		for rank := range weights {
+			weights[rank] = uint32(1 + rank%3)
+		}
+		for rank := range weights {
+			o := begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}).Wait(t)
+			byCell := map[[2]uint32]uint64{}
+			for _, row := range o.rows {
+				all[row.GetIndex()] = fmt.Sprintf("part %d, %x", row.GetPart(), row.GetBodyHash())
+				byCell[[2]uint32{row.GetPart(), row.GetEndpoint()}]++
+			}
+			for _, s := range o.snapshots {
+				for _, series := range s.GetSeries() {
+					byCell[[2]uint32{series.GetPart(), series.GetEndpoint()}] -= series.GetCounters().GetCompleted()
+				}
+			}
+			for cell, n := range byCell {
+				if n != 0 {
+					t.Errorf("%d agents: part %d and endpoint %d have %d requests more in rows than in series", agents,
+						cell[0], cell[1], int64(n))
+				}
+			}
+		}
+		return all
+	}
+	one := sent(1)
+	if n := strings.Count(fmt.Sprint(one), "part 0"); n != 36 || len(one) != 60 {
+		t.Errorf("%d of %d requests belong to the first part, want 36 of 60", n, len(one))
+	}
+	for _, agents := range []int{3, 7} {
+		if diff := gocmp.Diff(one, sent(agents)); diff != "" {
+			t.Errorf("requests (-one agent +%d):\n%s", agents, diff)
+		}
+	}
+}
+
+// mixTwo makes a stage's workload two parts of a mixture, of weights 3 and 2.
+func mixTwo(stage *spatev1.Stage) {
+	m := &spatev1.Mixture{}
+	for i, name := range []string{"a", "b"} {
+		w := proto.CloneOf(stage.GetWorkload())
+		w.Name = name
+		m.Parts = append(m.Parts, &spatev1.Part{Weight: float64(3 - i), Workload: w})
+	}
+	stage.Workload = &spatev1.Workload{Name: "mixed", Content: &spatev1.Workload_Mix{Mix: m}}
 }
 
 // resourcesOf returns the resources of an agent with these limits and without a directory for datasets.

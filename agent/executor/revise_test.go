@@ -103,6 +103,29 @@ func TestOpenLoopTakesOver(t *testing.T) {
 	}
 }
 
+// Arrivals that an agent takes over keep their parts of the mixture.
+func TestTakenOverArrivalsKeepTheirParts(t *testing.T) {
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 60}, enginetest.New(t, 0, 0))
+	mixTwo(stage)
+	want := map[uint64]uint32{}
+	for _, row := range begin(t, enginetest.AssignOf(stage, 0, 1), ready.Limits{}).Wait(t).rows {
+		want[row.GetIndex()] = row.GetPart()
+	}
+	u := begin(t, enginetest.AssignOf(stage, 0, 1, 1), ready.Limits{})
+	if err := u.Revise(lostTwo(&spatev1.Handover{FromNs: (150 * ms).Nanoseconds()})); err != nil {
+		t.Fatal(err)
+	}
+	rows := u.Wait(t).rows
+	for _, row := range rows {
+		if row.GetPart() != want[row.GetIndex()] {
+			t.Errorf("arrival %d belongs to part %d, want %d", row.GetIndex(), row.GetPart(), want[row.GetIndex()])
+		}
+	}
+	if len(rows) <= 30 || len(want) != 60 {
+		t.Errorf("%d arrivals of %d: none was taken over", len(rows), len(want))
+	}
+}
+
 // An agent with few arrivals waits for the end of the stage's schedule, because it may have to take over others.
 func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
 	stage := enginetest.StageOf(

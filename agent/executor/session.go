@@ -22,7 +22,7 @@ func (w *worker) play(scheduled clock.Instant) {
 	} else {
 		went = w.playTurns(scheduled, turns)
 	}
-	if w.load.Sessions && !w.request.Unmeasured {
+	if went.Part = w.request.Part; !w.request.Single && !w.request.Unmeasured {
 		w.shard.RecordSession(went)
 	}
 	w.load.arrivalEnded(&w.request, w.observation.End)

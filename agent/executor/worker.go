@@ -110,6 +110,7 @@ func (w *worker) prepareTurn(turn int) bool {
 	w.ask, err = w.load.Content.Spec(w.request.Index, turn)
 	w.request.Turn, w.request.ISL, w.request.OSL, w.request.Shared = turn, w.ask.ISL, w.ask.OSL, w.ask.Shared
 	w.request.Texts, w.request.Held = w.ask.Texts, 0
+	w.request.Part, w.request.Single = w.ask.Part, w.load.Single[w.ask.Part]
 	w.load.Client.Lengths(&w.request.ISL, &w.request.OSL)
 	if err == nil {
 		w.body = w.load.Client.AppendBody(w.body[:0], w.ask.OSL, w.appendPrompt)

@@ -55,14 +55,15 @@ func DropRecords(s *spatev1.Snapshot) int {
 	return n
 }
 
-// allSeries merges the series of all endpoints, or of all classes of turns, in their order.
+// allSeries merges the series of all parts and endpoints, or of all classes of turns, in their order.
 func allSeries(older, newer []*spatev1.Series) ([]*spatev1.Series, bool) {
 	all := make([]*spatev1.Series, 0, max(len(older), len(newer)))
 	for len(older) > 0 && len(newer) > 0 {
-		switch a, b := older[0], newer[0]; {
-		case a.GetEndpoint() < b.GetEndpoint():
+		a, b := older[0], newer[0]
+		switch order := cmp.Or(cmp.Compare(a.GetPart(), b.GetPart()), cmp.Compare(a.GetEndpoint(), b.GetEndpoint())); {
+		case order < 0:
 			all, older = append(all, a), older[1:]
-		case a.GetEndpoint() > b.GetEndpoint():
+		case order > 0:
 			all, newer = append(all, b), newer[1:]
 		default:
 			sum, fits := oneSeries(a, b)
@@ -83,7 +84,7 @@ func oneSeries(older, newer *spatev1.Series) (*spatev1.Series, bool) {
 	}
 	distributions, fits := allDistributions(older.GetDistributions(), newer.GetDistributions())
 	return &spatev1.Series{
-		Endpoint: newer.GetEndpoint(), Counters: counters, Distributions: distributions,
+		Endpoint: newer.GetEndpoint(), Part: newer.GetPart(), Counters: counters, Distributions: distributions,
 		Errors: addErrors(older.GetErrors(), newer.GetErrors()),
 	}, fits
 }

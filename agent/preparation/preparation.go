@@ -12,6 +12,7 @@ package preparation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -178,12 +179,12 @@ const (
 	Own
 )
 
-// KindOf returns the kind of a workload.
+// KindOf returns the kind of a workload. A mixture is Words if any part is.
 func KindOf(w *spatev1.Workload) Kind {
 	switch {
 	case w.GetSonnet() != nil:
 		return Lines
-	case content.File(w) != nil:
+	case !slices.ContainsFunc(content.Parts(w), func(part *spatev1.Workload) bool { return content.File(part) == nil }):
 		return Own
 	}
 	return Words

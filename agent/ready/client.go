@@ -13,6 +13,7 @@ import (
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // connect makes the client, after checking each endpoint and finding out what there is to know about the server.
@@ -27,8 +28,11 @@ func (s *Stage) connect(ctx context.Context, config stream.Config, f *findings) 
 	if s.Found, err = f.find(ctx, s); err != nil {
 		return err
 	}
-	if short := preparation.ShortPrompts(s.Assigned.GetWorkload(), s.Found.Template); short != "" {
-		s.note("%s", short)
+	for _, part := range content.Parts(s.Assigned.GetWorkload()) {
+		if short := preparation.ShortPrompts(part, s.Found.Template); short != "" {
+			s.note("%s", short)
+			break
+		}
 	}
 	config.ExactOutput, config.RunningUsage = s.Found.Preparation.GetExactOutput(),
 		s.Found.Preparation.GetRunningUsage()

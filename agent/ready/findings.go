@@ -76,7 +76,7 @@ func (f *findings) find(ctx context.Context, s *Stage) (preparation.Found, error
 		return found, nil
 	}
 	found, err := preparation.Find(ctx, s.Client, s.Assigned,
-		func() ([]workload.Line, error) { return workload.Lines(s.rows) })
+		func() ([]workload.Line, error) { return workload.Lines(s.rows[0]) })
 	if ctx.Err() != nil { // a cancelled preparation takes what it could not ask for something that is not there
 		return preparation.Found{}, context.Cause(ctx)
 	}

@@ -68,11 +68,11 @@ func (s *Stage) newOpen() (schedule.Open, error) {
 	switch {
 	case load.GetReplaySpeed() == 0:
 		return schedule.NewOpen(load, s.Assigned.GetSeed(), s.Part)
-	case s.rows == nil:
+	case s.rows[0] == nil:
 		return nil, fmt.Errorf("a replay needs a workload with a trace, but %s has no rows",
 			s.Assigned.GetWorkload().GetName())
 	default:
-		return schedule.NewReplay(load, s.Assigned.GetSeed(), s.rows, s.Part)
+		return schedule.NewReplay(load, s.Assigned.GetSeed(), s.rows[0], s.Part)
 	}
 }
 

@@ -45,6 +45,8 @@ type Stage struct {
 	// server's answers, Varies whether the load changes over time, and Counted whether the load says how many measured
 	// arrivals the agent must start.
 	Sessions, KeepsAnswers, Varies, Counted bool
+	// Single reports by part of the mixture, or for all, whether arrivals are not sessions.
+	Single []bool
 
 	// Stripe is the latest revision, Part the same in another form.
 	Stripe *spatev1.Stripe
@@ -58,8 +60,8 @@ type Stage struct {
 	MaxStreams int
 
 	run     string
-	pins    allow.Pins // of the target's hosts
-	rows    *rows.File // nil: the workload needs none
+	pins    allow.Pins   // of the target's hosts
+	rows    []*rows.File // of the workload or its parts; nil elements: no file
 	limits  Limits
 	answers *stream.Memory
 }
@@ -91,8 +93,10 @@ func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, er
 
 		answers: res.Answers,
 	}
-	play, sessions := content.Play(s.Assigned.GetWorkload())
-	s.Sessions, s.KeepsAnswers = sessions, sessions && cmp.Or(play.GetHistory(), "server") == "server"
+	for _, part := range content.Parts(s.Assigned.GetWorkload()) {
+		s.Single = append(s.Single, !content.PlaysSessions(part))
+		s.Sessions = s.Sessions || content.PlaysSessions(part)
+	}
 	if err := s.makeReady(ctx, a, res); err != nil {
 		s.Close()
 		return nil, err
@@ -145,40 +149,63 @@ func (s *Stage) Close() {
 	switch {
 	case s.Content != nil:
 		_ = s.Content.Close() // it was only read, so the error does not matter
-	case s.rows != nil:
-		_ = s.rows.Close()
+	default:
+		for _, of := range s.rows {
+			if of != nil {
+				_ = of.Close()
+			}
+		}
 	}
 }
 
 // Target returns the target of the stage.
 func (s *Stage) Target() *spatev1.Target { return s.Assigned.GetTarget() }
 
-// openRows opens the workload's dataset, if it has one.
-func (s *Stage) openRows(ctx context.Context, d *fetch.Datasets) error {
-	ds := s.Assigned.GetDataset()
-	if ds == nil {
-		return nil
+// openRows opens the datasets of the workload, or of the parts of its mixture.
+func (s *Stage) openRows(ctx context.Context, d *fetch.Datasets) (err error) {
+	for _, source := range content.Sources(s.Assigned) {
+		var opened *rows.File
+		if source.Rows != nil {
+			if opened, err = openSource(ctx, d, source); err != nil {
+				return fmt.Errorf("workload %s: %w", source.Workload.GetName(), err)
+			}
+		}
+		s.rows = append(s.rows, opened)
+		s.KeepsAnswers = s.KeepsAnswers || keepsAnswers(source.Workload, opened)
 	}
-	path, err := d.Path(ctx, ds)
-	if err != nil {
-		return fmt.Errorf("workload %s: %w", s.Assigned.GetWorkload().GetName(), err)
-	}
-	if s.rows, err = rows.Open(path); err != nil {
-		return fmt.Errorf("workload %s: dataset %s: %w", s.Assigned.GetWorkload().GetName(), ds.GetSha256(), err)
-	}
-	if s.rows.Len() != ds.GetRows() {
-		return fmt.Errorf("workload %s: dataset %s has %d rows, but the stage was made for %d",
-			s.Assigned.GetWorkload().GetName(), ds.GetSha256(), s.rows.Len(), ds.GetRows())
-	}
-	s.KeepsAnswers = s.KeepsAnswers && (content.Trace(s.Assigned.GetWorkload()) == nil || s.rows.Continued())
 	return nil
+}
+
+// keepsAnswers reports whether the history of a workload's sessions has the server's answers.
+func keepsAnswers(w *spatev1.Workload, opened *rows.File) bool {
+	play, sessions := content.Play(w)
+	return sessions && cmp.Or(play.GetHistory(), "server") == "server" &&
+		(content.Trace(w) == nil || opened.Continued())
+}
+
+// openSource opens one dataset.
+func openSource(ctx context.Context, d *fetch.Datasets, source content.Source) (*rows.File, error) {
+	path, err := d.Path(ctx, source.Rows)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := rows.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("dataset %s: %w", source.Rows.GetSha256(), err)
+	}
+	if n := source.Rows.GetRows(); opened.Len() != n {
+		_ = opened.Close()
+		return nil, fmt.Errorf("dataset %s has %d rows, but the stage was made for %d", source.Rows.GetSha256(),
+			opened.Len(), n)
+	}
+	return opened, nil
 }
 
 // makeContent makes the workload, and checks that the server accepts its longest request.
 func (s *Stage) makeContent() (err error) {
 	s.Content, err = workload.New(workload.Config{
 		Workload: s.Assigned.GetWorkload(), Seed: s.Assigned.GetSeed(), Run: s.Prefix, Form: s.Client.Form(),
-		Rows: s.rows, Words: s.Found.Words, FirstWords: s.Found.First, LineTokens: s.Found.Lines,
+		Rows: s.rows[0], PartRows: s.rows, Words: s.Found.Words, FirstWords: s.Found.First, LineTokens: s.Found.Lines,
 		Template: s.Found.Template,
 	})
 	if err != nil {
@@ -189,12 +216,17 @@ func (s *Stage) makeContent() (err error) {
 
 // checkLongest returns an error if the longest request exceeds the server's limit, as far as both are known.
 func (s *Stage) checkLongest() error {
-	longest, known := workload.LongestRequest(s.Assigned.GetWorkload(), s.Assigned.GetDataset())
 	most := s.Found.Preparation.MaxModelTokens
-	if !known || most == nil || longest <= *most {
+	if most == nil {
 		return nil
 	}
-	return fmt.Errorf("workload %s: its longest request has %d tokens, prompt and output together, but target %s "+
-		"accepts at most %d (max_model_len): make prompts or outputs shorter, or serve the model with a longer context",
-		s.Assigned.GetWorkload().GetName(), longest, s.Target().GetName(), *most)
+	for _, source := range content.Sources(s.Assigned) {
+		longest, known := workload.LongestRequest(source.Workload, source.Rows)
+		if known && longest > *most {
+			return fmt.Errorf("workload %s: its longest request has %d tokens, prompt and output together, but target "+
+				"%s accepts at most %d (max_model_len): make prompts or outputs shorter, or serve the model with a "+
+				"longer context", source.Workload.GetName(), longest, s.Target().GetName(), *most)
+		}
+	}
+	return nil
 }

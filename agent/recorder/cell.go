@@ -7,7 +7,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// cell holds the measurements of one endpoint in one window.
+// cell holds the measurements of one endpoint in one window, with one part of a mixture.
 type cell struct {
 	counts measure.Counts
 	values [measure.Count][]int64
@@ -22,8 +22,8 @@ type errorCount struct {
 	example string
 }
 
-func newCells(endpoints int) []cell {
-	return make([]cell, endpoints)
+func newCells(number int) []cell {
+	return make([]cell, number)
 }
 
 // fail counts n failures. The status distinguishes failures only if it is what went wrong. There are few kinds, so a

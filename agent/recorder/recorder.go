@@ -19,6 +19,8 @@ type Config struct {
 	Joined uint32
 	// Endpoints is the target's number of endpoints: requests have lower indices.
 	Endpoints int
+	// Parts is the number of parts of the mixture: requests have lower indices. 0: the workload is not a mixture.
+	Parts int
 	// Shards is the number of shards, at least 1. With one for each goroutine that records at the same time, none waits
 	// for another.
 	Shards int

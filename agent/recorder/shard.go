@@ -47,6 +47,8 @@ type Request struct {
 	Index      uint64 // of the arrival
 	Turn       int    // of its session, from 0
 	Endpoint   int
+	Part       int  // of the mixture; 0 if there is none
+	Single     bool // not of a session, although other parts of the mixture play sessions
 	Unmeasured bool
 	Scheduled  clock.Instant
 	Held       time.Duration // by max_in_flight; 0: not at all
@@ -63,7 +65,7 @@ func (s *Shard) RecordStart(q *Request, at clock.Instant) {
 	gap, follows := s.gauge.enter(!q.Unmeasured)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.cell(at, q.Endpoint)
+	c := s.cell(at, q.Part, q.Endpoint)
 	s.count(c, pick(q.Unmeasured, measure.UnmeasuredStarted, measure.Started), 1)
 	if follows {
 		s.value(c, spatev1.Metric_METRIC_START_GAP, gap.Nanoseconds())
@@ -77,7 +79,7 @@ func (s *Shard) RecordToken(q *Request, at clock.Instant, tokens int, lags ...in
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total.lastToken = max(s.total.lastToken, at)
-	c := s.cell(at, q.Endpoint)
+	c := s.cell(at, q.Part, q.Endpoint)
 	if q.Unmeasured {
 		s.count(c, measure.UnmeasuredFrames, 1)
 		return
@@ -105,7 +107,7 @@ func (s *Shard) RecordEnd(q *Request, o *stream.Observation) {
 	if row != nil {
 		p.rows = append(p.rows, row)
 	}
-	c := &p.cells[q.Endpoint]
+	c := &p.cells[s.config.cellOf(q.Part, q.Endpoint)]
 	if o.RTT > 0 {
 		// The RTT is about the path to the endpoint, not the request, so connections of a warm-up count, too.
 		s.value(c, spatev1.Metric_METRIC_RTT, o.RTT.Nanoseconds())
@@ -118,7 +120,7 @@ func (s *Shard) RecordEnd(q *Request, o *stream.Observation) {
 	s.measure(c, q, o)
 	if o.Err == nil && !o.Cancelled {
 		p.addShares(s.windows, window, o)
-		if s.config.Sessions {
+		if s.config.Sessions && !q.Single {
 			p.turn(q).addTurn(q, o)
 		}
 	}
@@ -128,6 +130,8 @@ func (s *Shard) RecordEnd(q *Request, o *stream.Observation) {
 type Session struct {
 	// Endpoint is the endpoint of its first request.
 	Endpoint int
+	// Part is its part of the mixture. 0 if there is none.
+	Part int
 	// Start is the start of its first request, End the end of the one that ended last.
 	Start, End clock.Instant
 	// Critical is the time in requests on its critical path.
@@ -140,7 +144,7 @@ type Session struct {
 func (s *Shard) RecordSession(x Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.cell(x.End, x.Endpoint)
+	c := s.cell(x.End, x.Part, x.Endpoint)
 	if !x.Completed {
 		s.count(c, measure.BrokenSessions, 1)
 		return
@@ -161,10 +165,16 @@ func (s *Shard) span(o *stream.Observation) {
 	s.total.lastEnd = max(s.total.lastEnd, o.End)
 }
 
-func (s *Shard) cell(at clock.Instant, endpoint int) *cell {
+func (s *Shard) cell(at clock.Instant, part, endpoint int) *cell {
 	p, _ := s.page(at)
-	return &p.cells[endpoint]
+	return &p.cells[s.config.cellOf(part, endpoint)]
 }
+
+// cellOf returns the place of a cell in a page: the endpoints of the first part, then those of the next.
+func (c *Config) cellOf(part, endpoint int) int { return part*c.Endpoints + endpoint }
+
+// cells returns the number of cells in a page.
+func (c *Config) cells() int { return max(c.Parts, 1) * c.Endpoints }
 
 // maxOpenWindows bounds how many windows are open at once. Only a delayed sealer makes them grow, and only a timestamp
 // in the future exceeds the bound: its event goes to the last window within the bound.
@@ -187,7 +197,7 @@ func (s *Shard) emptyPage() *page {
 		s.spare = s.spare[:n-1]
 		return p
 	}
-	return &page{cells: newCells(s.config.Endpoints)}
+	return &page{cells: newCells(s.config.cells())}
 }
 
 func (s *Shard) count(c *cell, what measure.Counter, n uint64) {

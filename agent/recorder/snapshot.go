@@ -18,8 +18,9 @@ const rowBytes = 2 << 20
 // snapshots merges the pages of a window. It returns at least one snapshot.
 func (r *Recorder) snapshots(window uint32, pages []*page) []*spatev1.Snapshot {
 	main := &spatev1.Snapshot{Window: window, Shares: sharesOf(pages, window)}
-	for endpoint := range r.config.Endpoints {
-		if s := r.series(endpoint, pages, func(p *page) *cell { return &p.cells[endpoint] }); s != nil {
+	for number := range r.config.cells() {
+		endpoint, part := number%r.config.Endpoints, number/r.config.Endpoints
+		if s := r.series(endpoint, part, pages, func(p *page) *cell { return &p.cells[number] }); s != nil {
 			main.Series = append(main.Series, s)
 		}
 	}
@@ -39,7 +40,7 @@ func (r *Recorder) snapshots(window uint32, pages []*page) []*spatev1.Snapshot {
 // turns returns the series of each class of turns that was measured.
 func (r *Recorder) turns(pages []*page) (all []*spatev1.Series) {
 	for class := range measure.TurnClasses {
-		if s := r.series(class, pages, func(p *page) *cell {
+		if s := r.series(class, 0, pages, func(p *page) *cell {
 			if class >= len(p.turns) {
 				return &cell{}
 			}
@@ -51,8 +52,8 @@ func (r *Recorder) turns(pages []*page) (all []*spatev1.Series) {
 	return all
 }
 
-// series merges the cells of an endpoint or a class of turns. It returns nil if they are empty.
-func (r *Recorder) series(number int, pages []*page, cellOf func(*page) *cell) *spatev1.Series {
+// series merges the cells of an endpoint and a part, or of a class of turns. It returns nil if they are empty.
+func (r *Recorder) series(number, part int, pages []*page, cellOf func(*page) *cell) *spatev1.Series {
 	var merged cell
 	for _, p := range pages {
 		if p == nil {
@@ -69,6 +70,7 @@ func (r *Recorder) series(number int, pages []*page, cellOf func(*page) *cell) *
 	}
 	return &spatev1.Series{
 		Endpoint:      uint32(number),
+		Part:          uint32(part),
 		Counters:      merged.counts.Proto(),
 		Distributions: r.distributions(pages, cellOf),
 		Errors:        merged.errorProtos(),

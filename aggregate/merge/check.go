@@ -40,16 +40,17 @@ func Check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageReco
 		return Checked{}, err
 	}
 	endpoints := len(stage.GetStage().GetTarget().GetEndpoints())
-	decoded, err := checkAllSeries(s.GetSeries(), endpoints)
+	parts := partsOfMixture(stage.GetStage())
+	decoded, err := checkAllSeries(s.GetSeries(), endpoints, parts)
 	if err != nil {
 		return Checked{}, err
 	}
-	turns, err := checkAllSeries(s.GetTurns(), measure.TurnClasses)
+	turns, err := checkAllSeries(s.GetTurns(), measure.TurnClasses, 1)
 	if err != nil {
 		return Checked{}, fmt.Errorf("turns: %w", err)
 	}
 	decoded = append(decoded, turns...)
-	if err := checkRecords(s.GetRecords(), run.GetRecords() != "", endpoints); err != nil {
+	if err := checkRecords(s.GetRecords(), run.GetRecords() != "", endpoints, parts); err != nil {
 		return Checked{}, err
 	}
 	if err := checkShares(s); err != nil {
@@ -118,18 +119,27 @@ func checkMerged(s *spatev1.Snapshot, keepsRows bool) error {
 	return nil
 }
 
-// checkAllSeries checks the measurements of all endpoints and returns their distributions.
-func checkAllSeries(all []*spatev1.Series, endpoints int) (decoded [][]part, err error) {
-	next := uint32(0)
+// partsOfMixture returns how many parts the measurements of a stage can have: 1 without a mixture.
+func partsOfMixture(stage *spatev1.Stage) int {
+	return max(1, len(stage.GetWorkload().GetMix().GetParts()))
+}
+
+// checkAllSeries checks the measurements of all parts and endpoints and returns their distributions.
+func checkAllSeries(all []*spatev1.Series, endpoints, parts int) (decoded [][]part, err error) {
+	next := int64(0)
 	for _, series := range all {
 		e := series.GetEndpoint()
 		if int64(e) >= int64(endpoints) {
 			return nil, fmt.Errorf("endpoint %d: the target has %d", e, endpoints)
 		}
-		if e < next {
+		if int64(series.GetPart()) >= int64(parts) {
+			return nil, fmt.Errorf("part %d: the workload has %d", series.GetPart(), parts)
+		}
+		place := int64(series.GetPart())*int64(endpoints) + int64(e)
+		if place < next {
 			return nil, fmt.Errorf("endpoint %d: given twice or out of order", e)
 		}
-		next = e + 1
+		next = place + 1
 		parts, err := checkSeries(series)
 		if err != nil {
 			return nil, fmt.Errorf("endpoint %d: %w", e, err)
@@ -207,7 +217,7 @@ func checkError(e *spatev1.ErrorCount) error {
 }
 
 // checkRecords checks the request rows.
-func checkRecords(records []*spatev1.RequestRecord, kept bool, endpoints int) error {
+func checkRecords(records []*spatev1.RequestRecord, kept bool, endpoints, parts int) error {
 	if len(records) > 0 && !kept {
 		return fmt.Errorf("%d request rows, and the run keeps none", len(records))
 	}
@@ -216,6 +226,8 @@ func checkRecords(records []*spatev1.RequestRecord, kept bool, endpoints int) er
 		switch {
 		case int64(r.GetEndpoint()) >= int64(endpoints):
 			return fmt.Errorf("request %d: endpoint %d: the target has %d", r.GetIndex(), r.GetEndpoint(), endpoints)
+		case int64(r.GetPart()) >= int64(parts):
+			return fmt.Errorf("request %d: part %d: the workload has %d", r.GetIndex(), r.GetPart(), parts)
 		case !isKnown:
 			return fmt.Errorf("request %d: error class %d is not known", r.GetIndex(), r.GetErrorClass())
 		case len(r.GetError()) > measure.MaxText || len(r.GetFinishReason()) > measure.MaxText:

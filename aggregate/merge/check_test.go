@@ -49,6 +49,7 @@ func TestSnapshotsOfOtherStagesAreRefused(t *testing.T) {
 func TestSeriesOutOfBoundsAreRefused(t *testing.T) {
 	testRefused(t, map[string]func(*spatev1.Snapshot){
 		"endpoint 2: the target has 2":  func(s *spatev1.Snapshot) { s.Series[1].Endpoint = 2 },
+		"part 1: the workload has 1":    func(s *spatev1.Snapshot) { s.Series[1].Part = 1 },
 		"endpoint 0: given twice":       func(s *spatev1.Snapshot) { s.Series[1].Endpoint = 0 },
 		"counter tokens_arrived":        func(s *spatev1.Snapshot) { s.Series[0].Counters.TokensArrived = 1 << 63 },
 		"counter without_usage is 99":   func(s *spatev1.Snapshot) { s.Series[0].Counters.WithoutUsage = 99 },
@@ -87,6 +88,7 @@ func TestRequestRowsOutOfBoundsAreRefused(t *testing.T) {
 		"bytes, more than 16777216": func(s *spatev1.Snapshot) {
 			s.Records = append(s.Records, &spatev1.RequestRecord{Error: strings.Repeat("x", MaxSnapshotBytes)})
 		},
+		"request 4: part 1":         func(s *spatev1.Snapshot) { s.Records[0].Part = 1 },
 		"request 4: endpoint 2":     func(s *spatev1.Snapshot) { s.Records[0].Endpoint = 2 },
 		"request 4: error class 99": func(s *spatev1.Snapshot) { s.Records[0].ErrorClass = 99 },
 		"request 4: a text of more": func(s *spatev1.Snapshot) { s.Records[0].Error = strings.Repeat("x", 4097) },

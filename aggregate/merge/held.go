@@ -14,13 +14,15 @@ const mostHeld = 128
 // merging first.
 const fewHeld = 2
 
-// cell names what goes into the same tallies: measurements of one endpoint and window by the agents of one region.
+// cell names what goes into the same tallies: measurements of one endpoint, part and window by the agents of one
+// region.
 type cell struct {
 	region   *Region
 	name     string // of the region
 	window   uint32
 	endpoint uint32
-	observed bool // by observers
+	part     uint32 // of the mixture
+	observed bool   // by observers
 }
 
 // held holds series that are not in the tallies yet. They are kept apart by cell.
@@ -77,6 +79,9 @@ func (s *Stage) spread(c cell, add func(*Tally)) {
 	}
 	add(s.sums.Total)
 	add(s.sums.Endpoints[c.endpoint])
+	if s.sums.Parts != nil {
+		add(s.sums.Parts[c.part])
+	}
 	if w := s.sums.Windows[c.window]; w != nil && w.live != nil {
 		w.live.spread(c, add)
 	}
@@ -86,6 +91,9 @@ func (s *Stage) spread(c cell, add func(*Tally)) {
 func (w *liveWindow) spread(c cell, add func(*Tally)) {
 	add(w.total)
 	add(addTo(w.regions, c.name, regionMetrics))
+	if w.parts != nil {
+		add(w.parts[c.part])
+	}
 	if c.endpoint >= shownEndpoints {
 		return
 	}

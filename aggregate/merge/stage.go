@@ -51,6 +51,8 @@ type Sums struct {
 	Endpoints []*Tally
 	// Turns are what they measured by class of turns (measure.TurnClass), as far as there is any.
 	Turns []*Tally
+	// Parts are what they measured with each part of the mixture. Nil: there is no mixture.
+	Parts []*Tally
 	// Agents are the agents of the load, Windows the windows that they delivered.
 	Agents  map[AgentKey]*Agent
 	Windows map[uint32]*Window
@@ -60,8 +62,9 @@ type Sums struct {
 	// Servers has the server metrics.
 	Servers servermetrics.Metrics
 
-	spans  []span
-	closed bool // the load is a closed loop
+	spans     []span
+	closed    bool // the load is a closed loop
+	partNames []string
 }
 
 // AgentKey identifies an agent's process.
@@ -92,6 +95,10 @@ func NewStage(rec *spatev1.StageRecord) *Stage {
 	}
 	for range rec.GetStage().GetTarget().GetEndpoints() {
 		s.sums.Endpoints = append(s.sums.Endpoints, newTally(keyMetrics))
+	}
+	for _, part := range rec.GetStage().GetWorkload().GetMix().GetParts() {
+		s.sums.Parts = append(s.sums.Parts, newTally(measure.All))
+		s.sums.partNames = append(s.sums.partNames, part.GetWorkload().GetName())
 	}
 	s.sums.update(rec)
 	return s
@@ -201,13 +208,16 @@ func (s *Stage) AddChecked(c Checked) error {
 
 // decode checks the distributions of all series of a snapshot, and of its turns.
 func (s *Stage) decode(snapshot *spatev1.Snapshot) (decoded [][]part, err error) {
-	turns, err := checkAllSeries(snapshot.GetTurns(), measure.TurnClasses)
+	turns, err := checkAllSeries(snapshot.GetTurns(), measure.TurnClasses, 1)
 	if err != nil {
 		return decoded, fmt.Errorf("turns: %w", err)
 	}
 	for _, series := range snapshot.GetSeries() {
 		if int64(series.GetEndpoint()) >= int64(len(s.sums.Endpoints)) {
 			return decoded, fmt.Errorf("endpoint %d: the target has %d", series.GetEndpoint(), len(s.sums.Endpoints))
+		}
+		if parts := max(1, len(s.sums.Parts)); int64(series.GetPart()) >= int64(parts) {
+			return decoded, fmt.Errorf("part %d: the workload has %d", series.GetPart(), parts)
 		}
 		parts, err := decode(series.GetDistributions())
 		decoded = append(decoded, parts)
@@ -245,7 +255,7 @@ func (s *Stage) merge(key AgentKey, snapshot *spatev1.Snapshot, decoded [][]part
 		if !observes {
 			s.window(at.window).add(series, decoded[i], at, agent.RegionName)
 		}
-		s.hold(cell{agent.region, agent.RegionName, at.window, at.endpoint, observes},
+		s.hold(cell{agent.region, agent.RegionName, at.window, at.endpoint, series.GetPart(), observes},
 			pendingSeries{series, decoded[i], at})
 		if observes {
 			continue
@@ -282,7 +292,7 @@ func (s *Stage) window(number uint32) *Window {
 	if w == nil {
 		w = &Window{}
 		if number >= s.forgotten && !s.hidden {
-			w.live = newLiveWindow()
+			w.live = newLiveWindow(len(s.sums.Parts))
 		}
 		s.sums.Windows[number] = w
 	}

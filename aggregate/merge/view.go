@@ -28,6 +28,8 @@ type View struct {
 	// Endpoints are the first shownEndpoints endpoints of the target, in their order. In the view of a window, they are
 	// those with measurements. Their names are their base URLs, without a password.
 	Endpoints []Part
+	// Parts are the parts of the mixture, in their order. Nil: there is no mixture.
+	Parts []Part
 	// Observers are what observers measured, sorted by region. No other field contains it.
 	Observers []Part
 	// Servers are the server metrics of a window, sorted by source, name and labels. A view to date has none.
@@ -37,11 +39,11 @@ type View struct {
 // shownEndpoints is the largest number of endpoints in a view. Most targets have fewer.
 const shownEndpoints = 64
 
-// Part is what was measured in a region, by an agent, or at an endpoint.
+// Part is what was measured in a region, by an agent, at an endpoint, or with a part of the mixture.
 type Part struct {
-	// Name of the region, agent or endpoint.
+	// Name of the region, agent, endpoint or part.
 	Name string
-	// Region of the agent, or the region itself. Empty for an endpoint.
+	// Region of the agent, or the region itself. Empty for an endpoint and for a part.
 	Region string
 	// Measured is what was measured.
 	Measured Measured
@@ -130,6 +132,7 @@ func (s *Stage) Window(number uint32) (View, bool) {
 		Window: number, PeakInFlight: s.sums.InFlight(int(number)), Total: w.live.total.Measured(),
 		Regions: partsOf(w.live.regions), Agents: w.live.agentParts(), Observers: partsOf(s.observerWindows[number]),
 		Endpoints: s.endpointParts(w.live.endpoints[:], (*Tally).Measured),
+		Parts:     s.mixtureParts(w.live.parts, (*Tally).Measured),
 		Servers:   s.sums.Servers.Window(number, s.sums.Target),
 	}, true
 }
@@ -189,6 +192,7 @@ func (s *Stage) withoutAgents() View {
 		Total: s.sums.Total.bucketed(), Regions: bucketedParts(s.sums.Regions),
 		Observers: bucketedParts(s.sums.ObserverRegions),
 		Endpoints: s.endpointParts(s.sums.Endpoints[:min(len(s.sums.Endpoints), shownEndpoints)], (*Tally).bucketed),
+		Parts:     s.mixtureParts(s.sums.Parts, (*Tally).bucketed),
 	}
 	for _, a := range s.sums.Agents {
 		if a.snapshots > 0 {
@@ -247,6 +251,14 @@ func (s *Stage) endpointParts(tallies []*Tally, measured func(*Tally) Measured) 
 			name := endpoint.Redacted(s.sums.Target.GetEndpoints()[i])
 			parts = append(parts, Part{Name: name, Measured: measured(t)})
 		}
+	}
+	return parts
+}
+
+// mixtureParts returns copies of the tallies of the mixture's parts.
+func (s *Stage) mixtureParts(tallies []*Tally, measured func(*Tally) Measured) (parts []Part) {
+	for i, t := range tallies {
+		parts = append(parts, Part{Name: s.sums.partNames[i], Measured: measured(t)})
 	}
 	return parts
 }

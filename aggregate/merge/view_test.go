@@ -67,6 +67,58 @@ func TestWindowsAddUpToTheStage(t *testing.T) {
 	}
 }
 
+// mixedIn makes the workload of a stage a mixture of a and b, and series of every second snapshot those of b.
+func mixedIn(rec *spatev1.StageRecord, snapshots []*spatev1.Snapshot) {
+	m := &spatev1.Mixture{}
+	for _, name := range []string{"a", "b"} {
+		m.Parts = append(m.Parts, &spatev1.Part{Weight: 1, Workload: &spatev1.Workload{Name: name}})
+	}
+	rec.Stage.Workload = &spatev1.Workload{Content: &spatev1.Workload_Mix{Mix: m}}
+	for i, s := range snapshots {
+		for _, series := range s.GetSeries() {
+			series.Part = uint32(i % 2)
+		}
+	}
+}
+
+// The parts of a mixture add up to the stage, in its windows too, with all of its metrics.
+func TestPartsAddUpToTheStage(t *testing.T) {
+	rec := fixture.StageRecord(0, 3)
+	snapshots := fixture.Recorded(rec, fixture.SteadyRequests(3, 50), fixture.EndWindow)
+	rec.Agents[2].Observer = true
+	mixedIn(rec, snapshots)
+	var want [2]uint64
+	for _, s := range snapshots {
+		for _, series := range s.GetSeries() {
+			if s.GetKey().GetAgent() != rec.GetAgents()[2].GetAgent().GetName() {
+				want[series.GetPart()] += series.GetCounters().GetCompleted()
+			}
+		}
+	}
+	stage := merged(t, rec, snapshots)
+	windows := [2]*spatev1.Counters{{}, {}}
+	for w := range uint32(5) {
+		v, _ := stage.Window(w)
+		for i, p := range v.Parts {
+			measure.AddTo(windows[i], p.Measured.Counters)
+		}
+	}
+	v := stage.ToDate()
+	if fmt.Sprint(names(v.Parts)) != "[a b]" || want[0] == 0 || want[1] == 0 {
+		t.Fatalf("parts %v, completed %v", names(v.Parts), want)
+	}
+	for i, p := range v.Parts {
+		ttft := p.Measured.Summary(spatev1.Metric_METRIC_TTFT)
+		if n := p.Measured.Counters.GetCompleted(); n != want[i] || windows[i].GetCompleted() != n || ttft.Count != n ||
+			p.Measured.Summary(spatev1.Metric_METRIC_VLLM_TTFT) == nil {
+			t.Errorf("part %s: %d completed, %d in windows, want %d", p.Name, n, windows[i].GetCompleted(), want[i])
+		}
+	}
+	if total := v.Total.Counters.GetCompleted(); total != want[0]+want[1] {
+		t.Errorf("the stage has %d completed, its parts %v", total, want)
+	}
+}
+
 // names returns the names of parts.
 func names(parts []Part) (list []string) {
 	for _, p := range parts {

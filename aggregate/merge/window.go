@@ -48,6 +48,7 @@ type liveWindow struct {
 	total   *Tally
 	regions map[string]*Tally
 	agents  map[string]*agentWindow
+	parts   []*Tally // of the mixture; nil: there is none
 	// By number, for the first shownEndpoints endpoints. Nil: no measurements.
 	endpoints [shownEndpoints]*Tally
 }
@@ -58,10 +59,14 @@ type agentWindow struct {
 	region string
 }
 
-// newLiveWindow returns a window without measurements.
-func newLiveWindow() *liveWindow {
-	return &liveWindow{total: newTally(measure.All), regions: make(map[string]*Tally),
+// newLiveWindow returns a window without measurements. parts is the number of the mixture's parts.
+func newLiveWindow(parts int) *liveWindow {
+	w := &liveWindow{total: newTally(measure.All), regions: make(map[string]*Tally),
 		agents: make(map[string]*agentWindow)}
+	for range parts {
+		w.parts = append(w.parts, newTally(regionMetrics))
+	}
+	return w
 }
 
 // add adds one endpoint's measurements to a window, but not to its tallies; see Stage.hold.

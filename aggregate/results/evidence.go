@@ -2,6 +2,7 @@ package results
 
 import (
 	"math"
+	"slices"
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
@@ -88,8 +89,10 @@ func steadyConcurrency(stage *spatev1.Stage) *uint64 {
 
 // thinks reports whether a workload's sessions pause between their turns.
 func thinks(w *spatev1.Workload) bool {
-	play, _ := content.Play(w)
-	return play.GetThinkTime() != nil
+	return slices.ContainsFunc(content.Parts(w), func(part *spatev1.Workload) bool {
+		play, _ := content.Play(part)
+		return play.GetThinkTime() != nil
+	})
 }
 
 // evidenceOf returns the evidence that is already known while a stage is in progress.

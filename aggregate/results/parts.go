@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/plans/endpoint"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // latencyFields maps each metric to its field of Latencies: the index of the field + 1, or 0 if there is none. The JSON
@@ -137,6 +138,25 @@ func (s sums) regionResults(rec *spatev1.StageRecord, duration *float64) []Regio
 			Name: name, Agents: len(names[name]),
 			Contribution: contribution(s.Regions[name], rec.GetStage().GetTarget(), duration),
 		})
+	}
+	return results
+}
+
+// partResults returns the results by part of the mixture. duration is that of the stage, in seconds.
+func (s sums) partResults(stage *spatev1.Stage, duration *float64) []PartResult {
+	results := []PartResult{}
+	sources := content.Sources(stage)
+	for i, t := range s.Parts {
+		r := PartResult{
+			Name: sources[i].Workload.GetName(), Weight: stage.GetWorkload().GetMix().GetParts()[i].GetWeight(),
+			Share: share(t.Counters.GetStarted(), s.Total.Counters.GetStarted()), Requests: partRequests(t.Counters),
+			Goodput:     goodputOf(stage.GetSlo(), t.Counters, duration),
+			InputTokens: merge.InputTokens(t.Counters), OutputTokens: merge.OutputTokens(t.Counters),
+			Latencies: latenciesOf(t), ISL: t.Summary(spatev1.Metric_METRIC_ISL),
+			OSL: t.Summary(spatev1.Metric_METRIC_OSL), Errors: t.ErrorCounts(), Dataset: datasetOf(sources[i].Rows),
+		}
+		r.RequestThroughput, r.OutputTokenThroughput, r.TotalTokenThroughput = merge.Throughputs(t.Counters, duration)
+		results = append(results, r)
 	}
 	return results
 }

@@ -264,6 +264,8 @@ type StageResult struct {
 	Errors map[string]uint64 `json:"errors"`
 	// Message of the first failure of each class that had a message.
 	ErrorExamples map[string]string `json:"error_examples"`
+	// Results by part of the mixture, in the order of the parts. Empty: the workload is not a mixture.
+	Parts []PartResult `json:"parts"`
 	// Results by endpoint, in the order of the target's endpoints.
 	Endpoints []EndpointResult `json:"endpoints"`
 	// Results by agent, in the order of the split. Observers are not among them.
@@ -719,6 +721,40 @@ type Contribution struct {
 	Errors map[string]uint64 `json:"errors"`
 	// Connections to each endpoint, in the order of the target's endpoints.
 	Paths []PathResult `json:"paths"`
+}
+
+// PartResult is what was measured with one part of a mixture.
+type PartResult struct {
+	// Name of the part.
+	Name string `json:"name"`
+	// Weight of the part in the plan.
+	Weight float64 `json:"weight"`
+	// Share of the stage's started requests that are the part's. A session is one arrival, but several requests. Null:
+	// no request started.
+	Share *float64 `json:"share"`
+	// Number of requests, by how they ended.
+	Requests PartRequests `json:"requests"`
+	// Requests that met the SLO. Null: there is none.
+	Goodput *Goodput `json:"goodput"`
+	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.
+	InputTokens *uint64 `json:"input_tokens"`
+	// Output tokens of completed requests. Null: those of some are not known.
+	OutputTokens *uint64 `json:"output_tokens"`
+	// Completed requests per second of the stage's duration_s.
+	RequestThroughput *float64 `json:"request_throughput"`
+	// Output tokens of completed requests per second of the stage's duration_s.
+	OutputTokenThroughput *float64 `json:"output_token_throughput"`
+	// Input and output tokens of completed requests per second of the stage's duration_s.
+	TotalTokenThroughput *float64 `json:"total_token_throughput"`
+	Latencies
+	// Prompt tokens of a request by the server's usage.
+	ISL *histogram.Summary `json:"isl_tokens"`
+	// Output tokens of a request.
+	OSL *histogram.Summary `json:"osl_tokens"`
+	// Failed requests by class.
+	Errors map[string]uint64 `json:"errors"`
+	// Rows of the part's workload. Null: the workload does not read a file.
+	Dataset *Dataset `json:"dataset"`
 }
 
 // PathResult is what was measured of the network path from a region to an endpoint.

@@ -100,6 +100,7 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 	if n := s.Total.Counters.GetTexts(); n > 0 && r.RequestThroughput != nil {
 		r.TextThroughput = new(float64(n) / *r.DurationS)
 	}
+	r.Parts = s.partResults(stage, r.DurationS)
 	r.Goodput = goodputOf(stage.GetSlo(), s.Total.Counters, r.DurationS)
 	r.Servers, r.GPUs = s.serverResults(r.DurationS)
 	r.Engine, r.EngineRoles = servermetrics.Engines(r.Servers), servermetrics.EngineRoles(r.Servers)

@@ -43,7 +43,8 @@ func ofLedger(name string, l *ledger.Ledger) (*File, error) {
 
 // definition returns a hash of what a stage asks for: all but its target, its index and how long it is waited for.
 func definition(s *spatev1.Stage) (string, error) {
-	asked := &spatev1.Stage{Workload: s.GetWorkload(), Load: s.GetLoad(), Seed: s.GetSeed(), Dataset: s.GetDataset()}
+	asked := &spatev1.Stage{Workload: s.GetWorkload(), Load: s.GetLoad(), Seed: s.GetSeed(),
+		Dataset: s.GetDataset(), PartDatasets: s.GetPartDatasets()}
 	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(asked)
 	if err != nil {
 		return "", fmt.Errorf("hash stage %d: %w", s.GetIndex()+1, err)

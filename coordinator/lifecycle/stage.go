@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // target returns the name of the stage's target.
@@ -167,7 +168,11 @@ const slowTransfer = 1 << 20
 // applyTimeout returns how long agents may take to get ready for a stage: longer if they may have to fetch a dataset
 // first.
 func (r *Run) applyTimeout(st *spatev1.Stage) time.Duration {
-	return r.cfg.ApplyTimeout + time.Duration(st.GetDataset().GetSize()/slowTransfer)*time.Second
+	bytes := uint64(0)
+	for _, source := range content.Sources(st) {
+		bytes += source.Rows.GetSize()
+	}
+	return r.cfg.ApplyTimeout + time.Duration(bytes/slowTransfer)*time.Second
 }
 
 // Applied handles an agent's message that it has applied its assignment or a change of its assignment.

@@ -26,12 +26,14 @@ func (k Factor) Target(t *spatev1.Target) {
 	t.GapTimeout = k.shorter(t.GetGapTimeout())
 }
 
-// Workload changes the think times and delays of a workload whose sessions are played.
+// Workload changes the think times and delays of a workload whose sessions are played, or of the parts of a mixture.
 func (k Factor) Workload(w *spatev1.Workload) {
-	play, _ := content.Play(w)
-	k.thinkTime(play.GetThinkTime())
-	if play != nil && play.DelayScale != nil {
-		play.DelayScale = proto.Float64(play.GetDelayScale() / float64(k))
+	for _, part := range content.Parts(w) {
+		play, _ := content.Play(part)
+		k.thinkTime(play.GetThinkTime())
+		if play != nil && play.DelayScale != nil {
+			play.DelayScale = proto.Float64(play.GetDelayScale() / float64(k))
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ var uncompressed = map[string]string{
 	"target.simulator.textless_share":               "a share",
 	"target.cost_per_hour":                          "a price; reports relate it to the plan's time",
 	"dataset.span":                                  "the replay's speed scales it",
+	"part_datasets.span":                            "the parts of a mixture are not replayed",
 	"load.burstiness":                               "a shape",
 	"load.abort.error_share":                        "a share",
 	"load.until.percentile":                         "a percentile",
@@ -96,6 +97,20 @@ func TestNothingIsForgotten(t *testing.T) {
 	}
 	if seen < 50 {
 		t.Errorf("only %d fields were seen", seen)
+	}
+}
+
+// The think times of a mixture's parts are compressed like those of other workloads.
+func TestPartsAreCompressed(t *testing.T) {
+	w := &spatev1.Workload{Content: &spatev1.Workload_Mix{Mix: &spatev1.Mixture{Parts: []*spatev1.Part{{
+		Weight: 1, Workload: &spatev1.Workload{Content: &spatev1.Workload_Sessions{Sessions: &spatev1.SessionContent{
+			Play: &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(time.Second)}}}}},
+	}}}}}
+	Factor(10).Workload(w)
+	part := w.GetMix().GetParts()[0]
+	got := part.GetWorkload().GetSessions().GetPlay().GetThinkTime().GetMean().AsDuration()
+	if got != 100*time.Millisecond || part.GetWeight() != 1 {
+		t.Errorf("think time %v, weight %v", got, part.GetWeight())
 	}
 }
 

@@ -36,7 +36,9 @@ const DistinctImages = 16
 func Workload(w *spatev1.Workload) *spatev1.Workload {
 	w = proto.CloneOf(w)
 	w.Name = content.Name(w)
-	w.CacheBusting = cmp.Or(w.CacheBusting, busting)
+	if w.GetMix() == nil {
+		w.CacheBusting = cmp.Or(w.CacheBusting, busting)
+	}
 	switch _, of := content.Of(w); of := of.(type) {
 	case *spatev1.RandomContent:
 		fillRandom(of)
@@ -50,6 +52,10 @@ func Workload(w *spatev1.Workload) *spatev1.Workload {
 		}
 	case *spatev1.SessionContent:
 		fillSessions(of)
+	case *spatev1.Mixture:
+		for _, part := range of.GetParts() {
+			part.Workload = Workload(part.GetWorkload())
+		}
 	}
 	if j := w.GetJsonl(); j != nil {
 		j.Osl = cmp.Or(j.Osl, jsonlOSL)

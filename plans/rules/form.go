@@ -28,12 +28,12 @@ func (c *checker) textForms(p *spatev1.Plan) {
 // outputs refuses workloads whose requests need the answers before them, for targets whose answers have no tokens.
 func (c *checker) outputs(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {
-		for j, w := range p.GetWorkloads() {
-			if defaults.API(t).NoOutput && content.PlaysSessions(w) && meet(p, t, w) {
-				c.wrong(fmt.Sprintf("workloads[%d]", j), fmt.Sprintf("does not work with the target %q (targets[%d]): "+
+		eachPart(p, func(path string, of, w *spatev1.Workload) {
+			if defaults.API(t).NoOutput && content.PlaysSessions(w) && meet(p, t, of) {
+				c.wrong(path, fmt.Sprintf("does not work with the target %q (targets[%d]): "+
 					"api: %s has no answers that a conversation could continue", t.GetName(), i, t.GetApi()))
 			}
-		}
+		})
 	}
 }
 
@@ -45,25 +45,24 @@ func (c *checker) forms(p *spatev1.Plan) {
 		if !defaults.SendsTokenIDs(t) {
 			continue
 		}
-		for j, w := range p.GetWorkloads() {
-			if why := textAlone(w); why != "" && meet(p, t, w) {
-				c.wrong(fmt.Sprintf("workloads[%d]", j),
-					fmt.Sprintf("does not work with the target %q (targets[%d]), whose prompts are token ids: %s",
-						t.GetName(), i, why))
+		eachPart(p, func(path string, of, w *spatev1.Workload) {
+			if why := textAlone(w); why != "" && meet(p, t, of) {
+				c.wrong(path, fmt.Sprintf("does not work with the target %q (targets[%d]), whose prompts are token ids: %s",
+					t.GetName(), i, why))
 			}
-		}
+		})
 	}
 }
 
 // imageForms refuses images for a target whose API does not take them as OpenAI's chat does.
 func (c *checker) imageForms(p *spatev1.Plan, target string, t *spatev1.Target) {
 	if name := defaults.API(t).Name; name != openai.Chat.Name {
-		for j, w := range p.GetWorkloads() {
-			if w.GetRandom().GetImages() != nil && meet(p, t, w) {
-				c.wrong(fmt.Sprintf("workloads[%d].random.images", j),
+		eachPart(p, func(path string, of, w *spatev1.Workload) {
+			if w.GetRandom().GetImages() != nil && meet(p, t, of) {
+				c.wrong(path+".random.images",
 					fmt.Sprintf("does not work with the target %s of api: %s: only chat takes them", target, name))
 			}
-		}
+		})
 	}
 }
 

@@ -132,6 +132,8 @@ var words = map[string]string{
 	"targets.api_key":                 "must say where the key is found, env:NAME or file:PATH; never write the key itself into a plan",
 	`regions[""]`:                     "must not be empty",
 	"workloads.name":                  "must be letters, digits, spaces and ._:()/-, and start with a letter or digit",
+	"workloads.mix.parts":             "must list 2 to 64 parts",
+	"workloads.mix.parts.weight":      "must be greater than 0 and at most 1,000,000",
 	"workloads.content":               "must say what the requests contain, for example random: {isl: 3000, osl: 150}",
 	"targets.connection.proxy":        "must be an HTTP proxy like http://proxy:3128, without user and path; give its user and password as proxy_auth",
 	"targets.connection.proxy_auth":   "must say where user:password is found, env:NAME or file:PATH; never write it into a plan",
@@ -149,7 +151,8 @@ func wording(path, rule, message string) string {
 	case "repeated.unique":
 		return "must not list a value twice"
 	}
-	if own := words[listIndex.ReplaceAllString(path, "")]; own != "" {
+	name := strings.ReplaceAll(listIndex.ReplaceAllString(path, ""), ".mix.parts.workload.", ".")
+	if own := words[name]; own != "" {
 		return own
 	}
 	if rule == "required" {
@@ -166,6 +169,7 @@ func wording(path, rule, message string) string {
 
 // requiredWords maps names of required fields to what they must be. The schema's rule says only that they are required.
 var requiredWords = map[string]string{
+	"workload":     "must say what the requests contain, for example {random: {isl: 3000, osl: 150}}",
 	"keep":         "must say what is kept, for example error_share: 0.01",
 	"distribution": "must say how lengths differ, for example uniform: {min: 100, max: 200}",
 	"mean":         "must be a duration like 2s",

@@ -3,11 +3,13 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/document"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/mix"
 )
 
 func (c *checker) workload(path string, w *spatev1.Workload) {
@@ -18,6 +20,9 @@ func (c *checker) workload(path string, w *spatev1.Workload) {
 		c.sonnet(path+".sonnet", of.Sonnet)
 	case *spatev1.Workload_Sessions:
 		c.sessions(path+".sessions", of.Sessions)
+	case *spatev1.Workload_Mix:
+		c.mixture(path, of.Mix)
+		return
 	}
 	c.trace(path+"."+content.Kind(w), w)
 	if of := content.File(w); of != nil {
@@ -43,6 +48,53 @@ func (c *checker) play(path string, w *spatev1.Workload) {
 	}
 	if at := path + ".delay_scale"; c.Has(at) {
 		c.wrong(at, "works only with traces, whose rows have delays: give think_time")
+	}
+}
+
+// mixture checks the parts of a mixture, and their weights together.
+func (c *checker) mixture(path string, m *spatev1.Mixture) {
+	if at := path + ".cache_busting"; c.Has(at) {
+		c.wrong(at, "does not work with mix: give it in the workloads of the parts")
+	}
+	names := make(map[string]int)
+	var weights []float64
+	for i, part := range m.GetParts() {
+		w, at := part.GetWorkload(), fmt.Sprintf("%s.mix.parts[%d]", path, i)
+		weights = append(weights, part.GetWeight())
+		switch {
+		case w.GetMix() != nil:
+			c.wrong(at+".workload.mix", "is a mixture in a mixture: list all parts in one mixture")
+			continue
+		case w.GetSonnet() != nil:
+			c.wrong(at+".workload.sonnet", "cannot be a part of a mixture, because its lines are counted for one "+
+				"workload alone: run it as a workload of its own")
+			continue
+		case !nameless(w):
+			c.unique(names, "part", at+".workload", i, content.Name(w))
+		}
+		for _, field := range c.Given(at+".workload", "tools", "answer") {
+			c.wrong(at+".workload."+field, "works only for all parts: give it in the mixture's workload")
+		}
+		c.workload(at+".workload", w)
+	}
+	if slices.ContainsFunc(weights, func(w float64) bool { return !(w > 0) }) {
+		return // Reported by the schema's rules.
+	}
+	if err := mix.Check(weights); err != nil {
+		c.wrong(path+".mix.parts", err.Error())
+	}
+}
+
+// eachPart calls fn with each workload of a plan twice, or with a mixture and the workload of each of its parts.
+func eachPart(p *spatev1.Plan, fn func(path string, of, w *spatev1.Workload)) {
+	for i, w := range p.GetWorkloads() {
+		for j, part := range content.Parts(w) {
+			path := fmt.Sprintf("workloads[%d]", i)
+			if w.GetMix() != nil {
+				path += fmt.Sprintf(".mix.parts[%d].workload", j)
+			}
+			fn(path, w, part)
+		}
 	}
 }
 

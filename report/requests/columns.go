@@ -14,6 +14,7 @@ var columns = []struct{ name, meaning string }{
 	{"index", "Index of the request in its stage; of the session, where `turn` counts"},
 	{"agent", "Name of the agent that sent it"},
 	{"endpoint", "Index of the endpoint in the target's list"},
+	{"part", "Name of the mixture's part; null: the workload is not a mixture"},
 	{"observer", "It belongs to the light load of an observer, whose `index` counts apart"},
 	{"unmeasured", "It belongs to warm-up or cool-down"},
 	{"scheduled_ns", "When it was due by the schedule"},

@@ -34,6 +34,7 @@ type Row struct {
 	Index           uint64  `json:"index" parquet:"index"`
 	Agent           string  `json:"agent" parquet:"agent,dict"`
 	Endpoint        uint32  `json:"endpoint" parquet:"endpoint"`
+	Part            *string `json:"part" parquet:"part,optional,dict"`
 	Observer        bool    `json:"observer" parquet:"observer"`
 	Unmeasured      bool    `json:"unmeasured" parquet:"unmeasured"`
 	ScheduledNs     int64   `json:"scheduled_ns" parquet:"scheduled_ns"`
@@ -134,6 +135,7 @@ func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []Row, err 
 		}
 		for _, r := range s.GetRecords() {
 			row := rowOf(s, r)
+			row.Part = partName(stage.GetStage(), r.GetPart())
 			row.Observer = observes[process{s.GetKey().GetAgent(), s.GetKey().GetIncarnation()}]
 			rows = append(rows, row)
 		}
@@ -144,6 +146,14 @@ func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []Row, err 
 		return cmp.Or(order(a.Observer, b.Observer), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn))
 	})
 	return rows, err
+}
+
+// partName returns the name of a part of a stage's mixture. Nil: there is no mixture.
+func partName(stage *spatev1.Stage, part uint32) *string {
+	if parts := stage.GetWorkload().GetMix().GetParts(); int64(part) < int64(len(parts)) {
+		return new(parts[part].GetWorkload().GetName())
+	}
+	return nil
 }
 
 // process identifies an agent's process.

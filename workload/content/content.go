@@ -5,6 +5,7 @@ package content
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -46,6 +47,50 @@ func Kind(w *spatev1.Workload) string {
 	return ""
 }
 
+// Parts returns the workloads that a workload's requests are made from: those of a mixture's parts, or the workload
+// itself.
+func Parts(w *spatev1.Workload) []*spatev1.Workload {
+	if w.GetMix() == nil {
+		return []*spatev1.Workload{w}
+	}
+	var parts []*spatev1.Workload
+	for _, part := range w.GetMix().GetParts() {
+		parts = append(parts, part.GetWorkload())
+	}
+	return parts
+}
+
+// FullName returns the name of one of the Parts of a workload among all those of a plan. No workload has such a name
+// as a mixture's part.
+func FullName(w, part *spatev1.Workload) string {
+	if w == part {
+		return Name(w)
+	}
+	return Name(w) + " > " + Name(part)
+}
+
+// Source is a workload, and the rows of its file. Rows is nil if it has none.
+type Source struct {
+	Workload *spatev1.Workload
+	Rows     *spatev1.Dataset
+}
+
+// Sources returns the Parts of a stage's workload with their rows.
+func Sources(s *spatev1.Stage) []Source {
+	var sources []Source
+	for i, part := range Parts(s.GetWorkload()) {
+		source := Source{Workload: part, Rows: s.GetDataset()}
+		if s.GetWorkload().GetMix() != nil {
+			source.Rows = nil
+			if i < len(s.GetPartDatasets()) && s.GetPartDatasets()[i].GetSha256() != "" {
+				source.Rows = s.GetPartDatasets()[i]
+			}
+		}
+		sources = append(sources, source)
+	}
+	return sources
+}
+
 // Trace returns the trace that a workload takes its lengths and times from. Nil: the workload has no trace.
 func Trace(w *spatev1.Workload) *spatev1.TraceContent {
 	_, m := Of(w)
@@ -69,7 +114,8 @@ func Path(w *spatev1.Workload) string {
 	return ""
 }
 
-// Play returns how the sessions of a workload are played. false: an arrival of the workload is one request.
+// Play returns how the sessions of a workload are played. false: an arrival of the workload is one request, or the
+// workload is a mixture.
 func Play(w *spatev1.Workload) (play *spatev1.SessionPlay, sessions bool) {
 	if s := w.GetSessions(); s != nil {
 		return s.GetPlay(), true
@@ -81,10 +127,13 @@ func Play(w *spatev1.Workload) (play *spatev1.SessionPlay, sessions bool) {
 	return play, play != nil
 }
 
-// PlaysSessions reports whether each arrival of a workload starts a session, whose turns are sent one after another.
+// PlaysSessions reports whether arrivals of a workload start sessions, whose turns are sent one after another. In a
+// mixture, those of some parts may.
 func PlaysSessions(w *spatev1.Workload) bool {
-	_, sessions := Play(w)
-	return sessions
+	return slices.ContainsFunc(Parts(w), func(part *spatev1.Workload) bool {
+		_, sessions := Play(part)
+		return sessions
+	})
 }
 
 // Traces returns the kinds of content that are traces.

@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // preflightTimeout bounds the call to one target. A target that this machine cannot reach is left to the agents.
@@ -77,8 +78,8 @@ func tooLong(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, sec
 			continue
 		}
 		seen[cell] = true
-		longest, known := workload.LongestRequest(w, s.GetDataset())
-		if !known {
+		longest := longestRequest(s)
+		if longest == 0 {
 			continue
 		}
 		limit, asked := limits[t.GetName()]
@@ -94,6 +95,16 @@ func tooLong(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, sec
 		}
 	}
 	return long
+}
+
+// longestRequest returns the length in tokens of a stage's longest request, as far as it is known. 0: it is not.
+func longestRequest(s *spatev1.Stage) (tokens uint32) {
+	for _, source := range content.Sources(s) {
+		if n, known := workload.LongestRequest(source.Workload, source.Rows); known {
+			tokens = max(tokens, n)
+		}
+	}
+	return tokens
 }
 
 // workloadField returns the field of a workload in the plan. Stages keep the plan's order of workloads.

@@ -26,6 +26,7 @@ import (
 	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/store"
 )
 
@@ -130,13 +131,15 @@ func haveRows(stages []*spatev1.Stage) error {
 		return err
 	}
 	for _, st := range stages {
-		d := st.GetDataset()
-		if d == nil {
-			continue
-		}
-		if _, found, err := rows.Path(d.GetSha256(), d.GetSize()); err != nil || !found {
-			return fmt.Errorf("the rows of workload %s are no longer in %s: run the plan again",
-				st.GetWorkload().GetName(), settings.DatasetDir())
+		for _, source := range content.Sources(st) {
+			d := source.Rows
+			if d == nil {
+				continue
+			}
+			if _, found, err := rows.Path(d.GetSha256(), d.GetSize()); err != nil || !found {
+				return fmt.Errorf("the rows of workload %s are no longer in %s: run the plan again",
+					source.Workload.GetName(), settings.DatasetDir())
+			}
 		}
 	}
 	return nil

@@ -535,7 +535,8 @@ type Snapshot struct {
 	// Number of the window: whole seconds since the stage's start. An event is recorded in the window of its time. If
 	// that window has already been sent, the event is recorded in the oldest open window.
 	Window uint32 `protobuf:"varint,4,opt,name=window,proto3" json:"window,omitempty"`
-	// Measurements by endpoint, in the order of the target's endpoints. Endpoints without measurements are left out.
+	// Measurements by part of the mixture, if there is one, and by endpoint, in the order of the parts and of the target's
+	// endpoints. Those without measurements are left out.
 	Series []*Series `protobuf:"bytes,5,rep,name=series,proto3" json:"series,omitempty"`
 	// One row for each request that ended in this window, if the run keeps records.
 	Records []*RequestRecord `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"`
@@ -1134,7 +1135,7 @@ func (x *ServerHistogram) GetCounts() []uint64 {
 	return nil
 }
 
-// Series is what was measured at one endpoint.
+// Series is what was measured at one endpoint, with one part of a mixture.
 type Series struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the endpoint in the target's list.
@@ -1144,7 +1145,9 @@ type Series struct {
 	// Distributions of recorded values. Metrics without values are left out.
 	Distributions []*Distribution `protobuf:"bytes,3,rep,name=distributions,proto3" json:"distributions,omitempty"`
 	// Errors by class.
-	Errors        []*ErrorCount `protobuf:"bytes,4,rep,name=errors,proto3" json:"errors,omitempty"`
+	Errors []*ErrorCount `protobuf:"bytes,4,rep,name=errors,proto3" json:"errors,omitempty"`
+	// Index of the part of the mixture. 0 if the workload is not a mixture.
+	Part          uint32 `protobuf:"varint,5,opt,name=part,proto3" json:"part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1205,6 +1208,13 @@ func (x *Series) GetErrors() []*ErrorCount {
 		return x.Errors
 	}
 	return nil
+}
+
+func (x *Series) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
 }
 
 // Counters count the events of a window. Requests of warm-up and cool-down are unmeasured: only the fields that say so
@@ -2201,7 +2211,9 @@ type RequestRecord struct {
 	// The answer has the form that the request demanded. Unset: it demanded none that can be checked.
 	ValidAnswer *bool `protobuf:"varint,41,opt,name=valid_answer,json=validAnswer,proto3,oneof" json:"valid_answer,omitempty"`
 	// Texts of the request. Unset: the workload sets no number.
-	Texts         *uint32 `protobuf:"varint,42,opt,name=texts,proto3,oneof" json:"texts,omitempty"`
+	Texts *uint32 `protobuf:"varint,42,opt,name=texts,proto3,oneof" json:"texts,omitempty"`
+	// Index of the part of the mixture. 0 if the workload is not a mixture.
+	Part          uint32 `protobuf:"varint,45,opt,name=part,proto3" json:"part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2530,6 +2542,13 @@ func (x *RequestRecord) GetTexts() uint32 {
 	return 0
 }
 
+func (x *RequestRecord) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
 var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
@@ -2597,12 +2616,13 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x10\n" +
 	"\x03sum\x18\x03 \x01(\x01R\x03sum\x12\x16\n" +
 	"\x06bounds\x18\x04 \x03(\x01R\x06bounds\x12\x16\n" +
-	"\x06counts\x18\x05 \x03(\x04R\x06counts\"\xc0\x01\n" +
+	"\x06counts\x18\x05 \x03(\x04R\x06counts\"\xd4\x01\n" +
 	"\x06Series\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
-	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\x83\r\n" +
+	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\x12\x12\n" +
+	"\x04part\x18\x05 \x01(\rR\x04part\"\x83\r\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2702,7 +2722,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0f_unsent_from_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xee\r\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\x82\x0e\n" +
 	"\rRequestRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x1e\n" +
@@ -2754,7 +2774,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"tool_calls\x18' \x01(\x04H\x11R\ttoolCalls\x88\x01\x01\x12-\n" +
 	"\x10valid_tool_calls\x18( \x01(\x04H\x12R\x0evalidToolCalls\x88\x01\x01\x12&\n" +
 	"\fvalid_answer\x18) \x01(\bH\x13R\vvalidAnswer\x88\x01\x01\x12\x19\n" +
-	"\x05texts\x18* \x01(\rH\x14R\x05texts\x88\x01\x01B\n" +
+	"\x05texts\x18* \x01(\rH\x14R\x05texts\x88\x01\x01\x12\x12\n" +
+	"\x04part\x18- \x01(\rR\x04partB\n" +
 	"\n" +
 	"\b_sent_nsB\x10\n" +
 	"\x0e_first_byte_nsB\x11\n" +

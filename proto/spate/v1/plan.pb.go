@@ -1670,6 +1670,7 @@ type Workload struct {
 	//	*Workload_File
 	//	*Workload_Otel
 	//	*Workload_OpenaiLog
+	//	*Workload_Mix
 	Content isWorkload_Content `protobuf_oneof:"content"`
 	// "none" (default) or "request": each request begins with unique words, different in each run, so that no prefix
 	// cache contains it.
@@ -1834,6 +1835,15 @@ func (x *Workload) GetOpenaiLog() *TraceContent {
 	return nil
 }
 
+func (x *Workload) GetMix() *Mixture {
+	if x != nil {
+		if x, ok := x.Content.(*Workload_Mix); ok {
+			return x.Mix
+		}
+	}
+	return nil
+}
+
 func (x *Workload) GetCacheBusting() string {
 	if x != nil {
 		return x.CacheBusting
@@ -1920,6 +1930,11 @@ type Workload_OpenaiLog struct {
 	OpenaiLog *TraceContent `protobuf:"bytes,18,opt,name=openai_log,json=openaiLog,proto3,oneof"`
 }
 
+type Workload_Mix struct {
+	// Several workloads in one stage, by weight.
+	Mix *Mixture `protobuf:"bytes,31,opt,name=mix,proto3,oneof"`
+}
+
 func (*Workload_Random) isWorkload_Content() {}
 
 func (*Workload_Sonnet) isWorkload_Content() {}
@@ -1943,6 +1958,8 @@ func (*Workload_File) isWorkload_Content() {}
 func (*Workload_Otel) isWorkload_Content() {}
 
 func (*Workload_OpenaiLog) isWorkload_Content() {}
+
+func (*Workload_Mix) isWorkload_Content() {}
 
 // Tools defines tools, as all requests of a workload do. Results count calls, and those that are valid.
 type Tools struct {
@@ -2065,6 +2082,108 @@ func (x *Answer) GetPath() string {
 	return ""
 }
 
+// Mixture is several workloads that are sent in one stage. Which part an arrival belongs to depends on the seed and on
+// the arrival's index only.
+type Mixture struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The parts.
+	Parts         []*Part `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mixture) Reset() {
+	*x = Mixture{}
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mixture) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mixture) ProtoMessage() {}
+
+func (x *Mixture) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mixture.ProtoReflect.Descriptor instead.
+func (*Mixture) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Mixture) GetParts() []*Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+// Part is one workload of a mixture.
+type Part struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many of the arrivals belong to the part, relative to the weights of the other parts. At most four decimals.
+	Weight float64 `protobuf:"fixed64,1,opt,name=weight,proto3" json:"weight,omitempty"`
+	// What the requests contain. Its name, unique in the mixture, is the name of the part.
+	Workload      *Workload `protobuf:"bytes,2,opt,name=workload,proto3" json:"workload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Part) Reset() {
+	*x = Part{}
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Part) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Part) ProtoMessage() {}
+
+func (x *Part) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Part.ProtoReflect.Descriptor instead.
+func (*Part) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Part) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Part) GetWorkload() *Workload {
+	if x != nil {
+		return x.Workload
+	}
+	return nil
+}
+
 // RandomContent makes prompts of random tokens: token ids if the API accepts them, otherwise one-token words.
 type RandomContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2098,7 +2217,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2229,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2242,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -2224,7 +2343,7 @@ type Images struct {
 
 func (x *Images) Reset() {
 	*x = Images{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2355,7 @@ func (x *Images) String() string {
 func (*Images) ProtoMessage() {}
 
 func (x *Images) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2368,7 @@ func (x *Images) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Images.ProtoReflect.Descriptor instead.
 func (*Images) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Images) GetCount() uint32 {
@@ -2312,7 +2431,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2324,7 +2443,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2337,7 +2456,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -2428,7 +2547,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2559,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2572,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -2488,7 +2607,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2619,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2632,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -2557,7 +2676,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2569,7 +2688,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2582,7 +2701,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -2614,7 +2733,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2626,7 +2745,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2639,7 +2758,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -2681,7 +2800,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2693,7 +2812,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2706,7 +2825,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -2767,7 +2886,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +2898,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +2911,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FileContent) GetPath() string {
@@ -2876,7 +2995,7 @@ type Columns struct {
 
 func (x *Columns) Reset() {
 	*x = Columns{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2888,7 +3007,7 @@ func (x *Columns) String() string {
 func (*Columns) ProtoMessage() {}
 
 func (x *Columns) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2901,7 +3020,7 @@ func (x *Columns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Columns.ProtoReflect.Descriptor instead.
 func (*Columns) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Columns) GetPrompt() string {
@@ -2951,7 +3070,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3082,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3095,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -3033,7 +3152,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3045,7 +3164,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3058,7 +3177,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -3134,7 +3253,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3146,7 +3265,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3159,7 +3278,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -3196,7 +3315,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3208,7 +3327,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3221,7 +3340,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -3316,7 +3435,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +3447,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +3460,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -3577,7 +3696,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3589,7 +3708,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3602,7 +3721,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -3645,7 +3764,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3657,7 +3776,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3670,7 +3789,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -3727,7 +3846,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3739,7 +3858,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3752,7 +3871,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -3809,7 +3928,7 @@ type Spike struct {
 
 func (x *Spike) Reset() {
 	*x = Spike{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3821,7 +3940,7 @@ func (x *Spike) String() string {
 func (*Spike) ProtoMessage() {}
 
 func (x *Spike) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3834,7 +3953,7 @@ func (x *Spike) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spike.ProtoReflect.Descriptor instead.
 func (*Spike) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Spike) GetBase() float64 {
@@ -3885,7 +4004,7 @@ type Steps struct {
 
 func (x *Steps) Reset() {
 	*x = Steps{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3897,7 +4016,7 @@ func (x *Steps) String() string {
 func (*Steps) ProtoMessage() {}
 
 func (x *Steps) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3910,7 +4029,7 @@ func (x *Steps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steps.ProtoReflect.Descriptor instead.
 func (*Steps) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Steps) GetValues() []float64 {
@@ -3938,7 +4057,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3950,7 +4069,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3963,7 +4082,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -3986,7 +4105,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3998,7 +4117,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4011,7 +4130,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -4052,7 +4171,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4064,7 +4183,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4077,7 +4196,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -4135,7 +4254,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4147,7 +4266,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4160,7 +4279,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -4193,7 +4312,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4205,7 +4324,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4218,7 +4337,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -4257,7 +4376,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4269,7 +4388,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4282,7 +4401,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Limit) GetMetric() string {
@@ -4321,7 +4440,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4333,7 +4452,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4346,7 +4465,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4387,7 +4506,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4399,7 +4518,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4412,7 +4531,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Precision) GetMetric() string {
@@ -4479,14 +4598,16 @@ type Stage struct {
 	// may be what the sweep or search looks for.
 	FailFast bool `protobuf:"varint,15,opt,name=fail_fast,json=failFast,proto3" json:"fail_fast,omitempty"`
 	// See Plan.agents. Unset: all agents.
-	Agents        *AgentSelector `protobuf:"bytes,16,opt,name=agents,proto3" json:"agents,omitempty"`
+	Agents *AgentSelector `protobuf:"bytes,16,opt,name=agents,proto3" json:"agents,omitempty"`
+	// The rows of a mixture's parts, in the order of the parts. Empty messages: parts without a file.
+	PartDatasets  []*Dataset `protobuf:"bytes,20,rep,name=part_datasets,json=partDatasets,proto3" json:"part_datasets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4498,7 +4619,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4511,7 +4632,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -4626,6 +4747,13 @@ func (x *Stage) GetAgents() *AgentSelector {
 	return nil
 }
 
+func (x *Stage) GetPartDatasets() []*Dataset {
+	if x != nil {
+		return x.PartDatasets
+	}
+	return nil
+}
+
 // Dataset identifies the rows of a workload's file, in the format that agents read.
 type Dataset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4647,7 +4775,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4659,7 +4787,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4672,7 +4800,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -4730,7 +4858,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4742,7 +4870,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4755,7 +4883,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -4788,7 +4916,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4800,7 +4928,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4813,7 +4941,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -4897,7 +5025,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4909,7 +5037,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4922,7 +5050,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5279,7 +5407,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05stall\x18$ \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x05stall\x12N\n" +
 	"\x15transfer_interference\x18% \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x14transferInterference\x12#\n" +
 	"\rprefill_first\x18& \x01(\bR\fprefillFirst\x12:\n" +
-	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\"\xd4\x06\n" +
+	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\"\xfb\x06\n" +
 	"\bWorkload\x12A\n" +
 	"\x04name\x18\x01 \x01(\tB-\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$R\x04name\x121\n" +
 	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +
@@ -5294,7 +5422,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x04file\x18\f \x01(\v2\x15.spate.v1.FileContentH\x00R\x04file\x12,\n" +
 	"\x04otel\x18\x11 \x01(\v2\x16.spate.v1.TraceContentH\x00R\x04otel\x127\n" +
 	"\n" +
-	"openai_log\x18\x12 \x01(\v2\x16.spate.v1.TraceContentH\x00R\topenaiLog\x12<\n" +
+	"openai_log\x18\x12 \x01(\v2\x16.spate.v1.TraceContentH\x00R\topenaiLog\x12%\n" +
+	"\x03mix\x18\x1f \x01(\v2\x11.spate.v1.MixtureH\x00R\x03mix\x12<\n" +
 	"\rcache_busting\x18\n" +
 	" \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x04noneR\arequestR\fcacheBusting\x12%\n" +
 	"\x05tools\x18\x14 \x01(\v2\x0f.spate.v1.ToolsR\x05tools\x12(\n" +
@@ -5306,7 +5435,13 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06choice\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x06choice\"M\n" +
 	"\x06Answer\x12/\n" +
 	"\x06schema\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x06schema\x12\x12\n" +
-	"\x04path\x18\x02 \x01(\tR\x04path\"\xf9\x03\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\";\n" +
+	"\aMixture\x120\n" +
+	"\x05parts\x18\x01 \x03(\v2\x0e.spate.v1.PartB\n" +
+	"\xbaH\a\x92\x01\x04\b\x02\x10@R\x05parts\"o\n" +
+	"\x04Part\x12/\n" +
+	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x126\n" +
+	"\bworkload\x18\x02 \x01(\v2\x12.spate.v1.WorkloadB\x06\xbaH\x03\xc8\x01\x01R\bworkload\"\xf9\x03\n" +
 	"\rRandomContent\x12\x1c\n" +
 	"\x03isl\x18\x01 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03isl\x12\x1c\n" +
@@ -5529,7 +5664,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06within\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06within\x129\n" +
 	"\n" +
 	"confidence\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
-	"confidence\"\xe0\x05\n" +
+	"confidence\"\x98\x06\n" +
 	"\x05Stage\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12(\n" +
 	"\x06target\x18\x02 \x01(\v2\x10.spate.v1.TargetR\x06target\x12.\n" +
@@ -5547,7 +5682,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\aregions\x18\r \x03(\v2\x1c.spate.v1.Stage.RegionsEntryR\aregions\x121\n" +
 	"\tobservers\x18\x0e \x01(\v2\x13.spate.v1.ObserversR\tobservers\x12\x1b\n" +
 	"\tfail_fast\x18\x0f \x01(\bR\bfailFast\x12/\n" +
-	"\x06agents\x18\x10 \x01(\v2\x17.spate.v1.AgentSelectorR\x06agents\x1a:\n" +
+	"\x06agents\x18\x10 \x01(\v2\x17.spate.v1.AgentSelectorR\x06agents\x126\n" +
+	"\rpart_datasets\x18\x14 \x03(\v2\x11.spate.v1.DatasetR\fpartDatasets\x1a:\n" +
 	"\fRegionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xac\x01\n" +
@@ -5605,7 +5741,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
@@ -5622,177 +5758,183 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*Workload)(nil),            // 12: spate.v1.Workload
 	(*Tools)(nil),               // 13: spate.v1.Tools
 	(*Answer)(nil),              // 14: spate.v1.Answer
-	(*RandomContent)(nil),       // 15: spate.v1.RandomContent
-	(*Images)(nil),              // 16: spate.v1.Images
-	(*Lengths)(nil),             // 17: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 18: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 19: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 20: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 21: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 22: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 23: spate.v1.FileContent
-	(*Columns)(nil),             // 24: spate.v1.Columns
-	(*TraceContent)(nil),        // 25: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 26: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 27: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 28: spate.v1.ThinkTime
-	(*Load)(nil),                // 29: spate.v1.Load
-	(*Warmup)(nil),              // 30: spate.v1.Warmup
-	(*Range)(nil),               // 31: spate.v1.Range
-	(*Phase)(nil),               // 32: spate.v1.Phase
-	(*Spike)(nil),               // 33: spate.v1.Spike
-	(*Steps)(nil),               // 34: spate.v1.Steps
-	(*Replay)(nil),              // 35: spate.v1.Replay
-	(*Sweep)(nil),               // 36: spate.v1.Sweep
-	(*Search)(nil),              // 37: spate.v1.Search
-	(*Bounds)(nil),              // 38: spate.v1.Bounds
-	(*Objectives)(nil),          // 39: spate.v1.Objectives
-	(*Limit)(nil),               // 40: spate.v1.Limit
-	(*Abort)(nil),               // 41: spate.v1.Abort
-	(*Precision)(nil),           // 42: spate.v1.Precision
-	(*Stage)(nil),               // 43: spate.v1.Stage
-	(*Dataset)(nil),             // 44: spate.v1.Dataset
-	(*Lexicon)(nil),             // 45: spate.v1.Lexicon
-	(*Probe)(nil),               // 46: spate.v1.Probe
-	(*LoadPoint)(nil),           // 47: spate.v1.LoadPoint
-	nil,                         // 48: spate.v1.Plan.RegionsEntry
-	nil,                         // 49: spate.v1.AgentSelector.LabelsEntry
-	nil,                         // 50: spate.v1.Target.HeadersEntry
-	nil,                         // 51: spate.v1.Target.LabelsEntry
-	nil,                         // 52: spate.v1.ServerMetrics.RolesEntry
-	nil,                         // 53: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 54: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 55: google.protobuf.Struct
+	(*Mixture)(nil),             // 15: spate.v1.Mixture
+	(*Part)(nil),                // 16: spate.v1.Part
+	(*RandomContent)(nil),       // 17: spate.v1.RandomContent
+	(*Images)(nil),              // 18: spate.v1.Images
+	(*Lengths)(nil),             // 19: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 20: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 21: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 22: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 23: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 24: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 25: spate.v1.FileContent
+	(*Columns)(nil),             // 26: spate.v1.Columns
+	(*TraceContent)(nil),        // 27: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 28: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 29: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 30: spate.v1.ThinkTime
+	(*Load)(nil),                // 31: spate.v1.Load
+	(*Warmup)(nil),              // 32: spate.v1.Warmup
+	(*Range)(nil),               // 33: spate.v1.Range
+	(*Phase)(nil),               // 34: spate.v1.Phase
+	(*Spike)(nil),               // 35: spate.v1.Spike
+	(*Steps)(nil),               // 36: spate.v1.Steps
+	(*Replay)(nil),              // 37: spate.v1.Replay
+	(*Sweep)(nil),               // 38: spate.v1.Sweep
+	(*Search)(nil),              // 39: spate.v1.Search
+	(*Bounds)(nil),              // 40: spate.v1.Bounds
+	(*Objectives)(nil),          // 41: spate.v1.Objectives
+	(*Limit)(nil),               // 42: spate.v1.Limit
+	(*Abort)(nil),               // 43: spate.v1.Abort
+	(*Precision)(nil),           // 44: spate.v1.Precision
+	(*Stage)(nil),               // 45: spate.v1.Stage
+	(*Dataset)(nil),             // 46: spate.v1.Dataset
+	(*Lexicon)(nil),             // 47: spate.v1.Lexicon
+	(*Probe)(nil),               // 48: spate.v1.Probe
+	(*LoadPoint)(nil),           // 49: spate.v1.LoadPoint
+	nil,                         // 50: spate.v1.Plan.RegionsEntry
+	nil,                         // 51: spate.v1.AgentSelector.LabelsEntry
+	nil,                         // 52: spate.v1.Target.HeadersEntry
+	nil,                         // 53: spate.v1.Target.LabelsEntry
+	nil,                         // 54: spate.v1.ServerMetrics.RolesEntry
+	nil,                         // 55: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 56: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 57: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
 	12,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	29,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	54,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	31,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	56,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	54,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	56,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	48,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	50,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	3,   // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
 	2,   // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	1,   // 10: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	49,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	54,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	54,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	54,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	51,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	56,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	56,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	56,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
 	11,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	50,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	55,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	54,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	54,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	54,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	54,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	52,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	57,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	56,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	56,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	56,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	56,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
 	9,   // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
 	10,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	51,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	53,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
 	8,   // 25: spate.v1.Target.template:type_name -> spate.v1.Template
 	7,   // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	52,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	54,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	54,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	54,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	54,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	54,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	54,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	15,  // 34: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	22,  // 35: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	23,  // 36: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	23,  // 37: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	25,  // 38: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	25,  // 39: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	25,  // 40: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	26,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	25,  // 42: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
-	23,  // 43: spate.v1.Workload.file:type_name -> spate.v1.FileContent
-	25,  // 44: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
-	25,  // 45: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
-	13,  // 46: spate.v1.Workload.tools:type_name -> spate.v1.Tools
-	14,  // 47: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	55,  // 48: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	55,  // 49: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
-	17,  // 50: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	17,  // 51: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	21,  // 52: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	16,  // 53: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	17,  // 54: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
-	18,  // 55: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	19,  // 56: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	19,  // 57: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	20,  // 58: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	27,  // 59: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	24,  // 60: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	27,  // 61: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	17,  // 62: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	17,  // 63: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	17,  // 64: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	27,  // 65: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	28,  // 66: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	54,  // 67: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	54,  // 68: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	30,  // 69: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	31,  // 70: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	31,  // 71: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	28,  // 72: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	32,  // 73: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	32,  // 74: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	35,  // 75: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	36,  // 76: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	37,  // 77: spate.v1.Load.search:type_name -> spate.v1.Search
-	54,  // 78: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	41,  // 79: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	42,  // 80: spate.v1.Load.until:type_name -> spate.v1.Precision
-	54,  // 81: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	33,  // 82: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
-	33,  // 83: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
-	34,  // 84: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
-	34,  // 85: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
-	54,  // 86: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	54,  // 87: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	54,  // 88: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	54,  // 89: spate.v1.Spike.at:type_name -> google.protobuf.Duration
-	54,  // 90: spate.v1.Spike.length:type_name -> google.protobuf.Duration
-	54,  // 91: spate.v1.Spike.after:type_name -> google.protobuf.Duration
-	54,  // 92: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
-	38,  // 93: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	38,  // 94: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	39,  // 95: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	40,  // 96: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	54,  // 97: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	54,  // 98: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 99: spate.v1.Stage.target:type_name -> spate.v1.Target
-	12,  // 100: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	47,  // 101: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	54,  // 102: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 103: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	54,  // 104: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	44,  // 105: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	45,  // 106: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	46,  // 107: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	53,  // 108: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 109: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 110: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	54,  // 111: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	54,  // 112: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	54,  // 113: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	28,  // 114: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	32,  // 115: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	54,  // 116: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	54,  // 117: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	41,  // 118: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	42,  // 119: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	37,  // 120: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	36,  // 121: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	54,  // 122: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	123, // [123:123] is the sub-list for method output_type
-	123, // [123:123] is the sub-list for method input_type
-	123, // [123:123] is the sub-list for extension type_name
-	123, // [123:123] is the sub-list for extension extendee
-	0,   // [0:123] is the sub-list for field type_name
+	54,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	56,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	56,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	56,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	56,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	56,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	56,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	17,  // 34: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	24,  // 35: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	25,  // 36: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	25,  // 37: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	27,  // 38: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	27,  // 39: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	27,  // 40: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	28,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	27,  // 42: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
+	25,  // 43: spate.v1.Workload.file:type_name -> spate.v1.FileContent
+	27,  // 44: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
+	27,  // 45: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
+	15,  // 46: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
+	13,  // 47: spate.v1.Workload.tools:type_name -> spate.v1.Tools
+	14,  // 48: spate.v1.Workload.answer:type_name -> spate.v1.Answer
+	57,  // 49: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	57,  // 50: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	16,  // 51: spate.v1.Mixture.parts:type_name -> spate.v1.Part
+	12,  // 52: spate.v1.Part.workload:type_name -> spate.v1.Workload
+	19,  // 53: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	19,  // 54: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	23,  // 55: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	18,  // 56: spate.v1.RandomContent.images:type_name -> spate.v1.Images
+	19,  // 57: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
+	20,  // 58: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	21,  // 59: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	21,  // 60: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	22,  // 61: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	29,  // 62: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	26,  // 63: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	29,  // 64: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	19,  // 65: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	19,  // 66: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	19,  // 67: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	29,  // 68: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	30,  // 69: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	56,  // 70: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	56,  // 71: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	32,  // 72: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	33,  // 73: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	33,  // 74: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	30,  // 75: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	34,  // 76: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	34,  // 77: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	37,  // 78: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	38,  // 79: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	39,  // 80: spate.v1.Load.search:type_name -> spate.v1.Search
+	56,  // 81: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	43,  // 82: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	44,  // 83: spate.v1.Load.until:type_name -> spate.v1.Precision
+	56,  // 84: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	35,  // 85: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
+	35,  // 86: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
+	36,  // 87: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
+	36,  // 88: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
+	56,  // 89: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	56,  // 90: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	56,  // 91: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	56,  // 92: spate.v1.Spike.at:type_name -> google.protobuf.Duration
+	56,  // 93: spate.v1.Spike.length:type_name -> google.protobuf.Duration
+	56,  // 94: spate.v1.Spike.after:type_name -> google.protobuf.Duration
+	56,  // 95: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
+	40,  // 96: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	40,  // 97: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	41,  // 98: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	42,  // 99: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	56,  // 100: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	56,  // 101: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 102: spate.v1.Stage.target:type_name -> spate.v1.Target
+	12,  // 103: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	49,  // 104: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	56,  // 105: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 106: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	56,  // 107: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	46,  // 108: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	47,  // 109: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	48,  // 110: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	55,  // 111: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 112: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 113: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	46,  // 114: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	56,  // 115: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	56,  // 116: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	56,  // 117: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	30,  // 118: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	34,  // 119: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	56,  // 120: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	56,  // 121: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	43,  // 122: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	44,  // 123: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	39,  // 124: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	38,  // 125: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	56,  // 126: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	127, // [127:127] is the sub-list for method output_type
+	127, // [127:127] is the sub-list for method input_type
+	127, // [127:127] is the sub-list for extension type_name
+	127, // [127:127] is the sub-list for extension extendee
+	0,   // [0:127] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -5815,27 +5957,28 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_File)(nil),
 		(*Workload_Otel)(nil),
 		(*Workload_OpenaiLog)(nil),
+		(*Workload_Mix)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[17].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[19].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[23].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[39].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[34].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[41].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[43].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   54,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
