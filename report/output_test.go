@@ -29,15 +29,26 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		Latencies: results.Latencies{TTFT: distribution(20, 19, 30), TTFTAnswer: distribution(220, 219, 230),
 			ReasoningTime: distribution(200, 199, 210)},
 		Tools: &results.ToolCalls{Requests: 9, WithCalls: 3, Calls: 4, ValidCalls: 3, ValidShare: ptr(0.75)},
+		Sessions: &results.Sessions{Completed: 5, Broken: 1, Task: distribution(900, 800, 990),
+			Turns: []results.TurnResult{
+				{Completed: 4, TTFT: distribution(20, 19, 30), InputTokens: new(uint64(10)),
+					PrefixCache: results.PrefixCache{SharedShare: ptr(0.5), CachedShare: ptr(0.4)}},
+				{From: 16, To: 31, Completed: 2},
+			}},
 	}
 	answersSection([]results.StageResult{open, {
 		Target: "t", Workload: "forms", Load: open.Load, Answers: &results.CheckedAnswers{Checked: 5, Valid: 4, ValidShare: ptr(0.8)},
 	}}).Markdown(&b)
+	sessionsSection([]results.StageResult{open}).Markdown(&b)
+	turnsSection([]results.StageResult{open}).Markdown(&b)
 	ratesSection([]results.StageResult{open}).Markdown(&b)
 	reasoningSection([]results.StageResult{open}).Markdown(&b)
 	for _, row := range []string{
 		"| 1: t, w, 8 req/s poisson | 8.00 | 8.00 | 7.90 | 158.00 | 25.00 | 7.10 | 28.20 |",
 		"| 1: t, w, 8 req/s poisson | 20.00 / 30.00 | n/a | 220.00 / 230.00 (1) | 200.00 / 210.00 | 100 | 25.00 | 10 |",
+		"| 1: t, w, 8 req/s poisson | 5 | 1 | 900.00 / 990.00 | n/a | n/a |",
+		"| 1: t, w, 8 req/s poisson | 0 | 4 | 20.00 / 30.00 | n/a | 2.50 | 50.00 | 40.00 |",
+		"| 1: t, w, 8 req/s poisson | 16-31 | 2 | n/a | n/a | n/a | n/a | n/a |",
 		"| 1: t, w, 8 req/s poisson | 9 | 3 | 4 | 75.00 | n/a | n/a |",
 		"| 1: t, forms, 8 req/s poisson | n/a | n/a | n/a | n/a | 5 | 80.00 |",
 	} {
