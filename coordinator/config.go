@@ -66,6 +66,8 @@ type Config struct {
 	Limits admission.Limits
 	// MaxWaiting is how many runs may wait for others to end. Default 64.
 	MaxWaiting int
+	// MaxRuns is how many runs may be in progress at once, each with agents of its own. Default 16.
+	MaxRuns int
 	// HeartbeatInterval is how often agents report. Default 1 s.
 	HeartbeatInterval time.Duration
 	// Lease is how long an agent continues without its coordinator before it drains. Default 30 s.
@@ -90,8 +92,9 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("coordinator: heartbeat interval %v and lease %v must not be negative",
 			c.HeartbeatInterval, c.Lease))
 	}
-	if c.MaxWaiting < 0 {
-		errs = append(errs, fmt.Errorf("coordinator: %d runs cannot wait", c.MaxWaiting))
+	if c.MaxWaiting < 0 || c.MaxRuns < 0 {
+		errs = append(errs, fmt.Errorf("coordinator: %d runs cannot wait, and %d cannot be in progress", c.MaxWaiting,
+			c.MaxRuns))
 	}
 	if c.RunDir != "" && !c.Local {
 		errs = append(errs, errors.New("coordinator: a run directory is for a local coordinator only: others keep "+
@@ -149,13 +152,13 @@ func (c Config) withDefaults() Config {
 	if c.MaxWaiting == 0 {
 		c.MaxWaiting = 64
 	}
+	if c.MaxRuns == 0 {
+		c.MaxRuns = 16
+	}
 	if c.Lease == 0 {
 		c.Lease = 30 * time.Second
 	}
 	c.Run.Lease = c.Lease
-	if c.RequireExpected {
-		c.Run.Missing = c.Expected.MissingWords
-	}
 	if c.Run.Silence == 0 {
 		c.Run.Silence = c.HeartbeatInterval * 7 / 2 // three heartbeats and a half
 	}

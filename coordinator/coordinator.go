@@ -22,7 +22,7 @@
 //
 // A goroutine that holds a lock takes only locks below it (make lock-order tests this):
 //
-//	Coordinator.mu        sessions, queue, machine of the run in progress
+//	Coordinator.mu        sessions, queue, which run has which agent, machines of the runs in progress
 //	live.Latest           results for scrapes; not together with Coordinator.mu
 //	  live.Stages         look-ups of stages
 //	    merge.Stage       one merge
@@ -39,6 +39,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,11 +91,13 @@ type Coordinator struct {
 	restarts, renewals atomic.Uint64
 	faults             atomic.Uint64 // panics that were recovered from
 
-	// guards all below, and the machine of the run in progress; see Locks above
+	// guards all below, and the machines of the runs in progress; see Locks above
 	mu       sync.Mutex
 	sessions map[string]*session
 	owners   map[string]owner // process that last connected, by agent's name
-	active   *run             // nil: none
+	taken    map[string]taken // agents that belong to a run, by name
+	allotted clock.Instant    // when agents were last given to runs
+	active   []*run           // runs in progress, in the order in which they began
 	queue    []*run           // waiting runs, in order
 	expected int              // runs whose ledgers are being created
 	runs     map[string]*run
@@ -112,6 +115,7 @@ func New(cfg Config) (*Coordinator, error) {
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), closing: make(chan struct{}),
 		sessions: map[string]*session{}, owners: map[string]owner{}, runs: map[string]*run{},
+		taken:  map[string]taken{},
 		boot:   bootID(),
 		diskOf: func(l *ledger.Ledger) writes.Disk { return l },
 	}
@@ -252,12 +256,12 @@ func (c *Coordinator) GossipAddress() string {
 // closeTimeout bounds how long Close waits for handlers, which have all been told to return.
 const closeTimeout = 2 * time.Second
 
-// Close aborts the run in progress, keeps what was measured, tells agents to stop, and ends all services. Waiting runs
+// Close aborts the runs in progress, keeps what was measured, tells agents to stop, and ends all services. Waiting runs
 // wait until a coordinator is started in the same directory. Close blocks until everything has stopped, which takes up
 // to sinkDeadline if a run's sink still has points to write. It may be called twice.
 func (c *Coordinator) Close() error { return c.end(false) }
 
-// Leave is Close, except that it leaves the run in progress to the next coordinator on the same data directory. Agents
+// Leave is Close, except that it leaves the runs in progress to the next coordinator on the same data directory. Agents
 // continue for the length of their lease.
 func (c *Coordinator) Leave() error { return c.end(true) }
 
@@ -267,15 +271,17 @@ func (c *Coordinator) end(leave bool) error {
 	c.once.Do(func() {
 		c.mu.Lock()
 		c.closed = true
-		cluster, last := c.cluster, c.active
-		if leave {
-			c.setAside()
-		} else {
-			c.abort("the coordinator was closed")
+		cluster, last := c.cluster, slices.Clone(c.active)
+		for _, r := range last {
+			if leave {
+				c.setAside(r)
+			} else {
+				c.abort(r, "the coordinator was closed")
+			}
 		}
 		c.mu.Unlock()
-		if last != nil {
-			<-last.ended // agents are told before their streams end
+		for _, r := range last {
+			<-r.ended // agents are told before their streams end
 		}
 		close(c.closing)
 		c.workers.Wait()
@@ -290,19 +296,15 @@ func (c *Coordinator) end(leave bool) error {
 	return err
 }
 
-// setAside leaves the run in progress as it is. Its ledger has all that is needed to resume it. c.mu is held.
-func (c *Coordinator) setAside() {
-	r := c.active
-	if r == nil {
-		return
-	}
+// setAside leaves a run in progress as it is. Its ledger has all that is needed to resume it. c.mu is held.
+func (c *Coordinator) setAside(r *run) {
 	c.log.Info("run is left in progress for the next coordinator", "run", r.id)
-	c.active = nil
+	c.removeActive(r)
 	c.queue = append(c.queue, r) // so that closeWaiting closes its ledger
 	c.later(r, r.over)           // after what it decided is written and told
 }
 
-// closeWaiting closes the ledgers of the waiting runs and of the run that was set aside.
+// closeWaiting closes the ledgers of the waiting runs and of the runs that were set aside.
 func (c *Coordinator) closeWaiting() (err error) {
 	c.mu.Lock()
 	waiting := c.queue
@@ -352,11 +354,11 @@ type Stats struct {
 	Missing int
 	// Cordoned is the number of agents, connected or not, that take no new runs.
 	Cordoned int
-	// Run is the id of the run in progress, empty without one.
-	Run string
+	// Runs has the ids of the runs in progress, in the order in which they began.
+	Runs []string
 }
 
-// LatestRows returns the newest results of the stage in progress, and those of stages that ended a short time ago, in
+// LatestRows returns the newest results of the stages in progress, and those of stages that ended a short time ago, in
 // the form of a time series database: see live.Latest. The caller must not change them.
 func (c *Coordinator) LatestRows() []sink.Row { return c.latest.Rows() }
 
@@ -381,8 +383,8 @@ func (c *Coordinator) Stats() Stats {
 	}
 	s.Missing = len(c.cfg.Expected.Missing(connected))
 	s.Waiting, s.Cordoned = len(c.queue), len(c.cordons.All())
-	if c.active != nil {
-		s.Run = c.active.id
+	for _, r := range c.active {
+		s.Runs = append(s.Runs, r.id)
 	}
 	return s
 }

@@ -414,10 +414,10 @@ func (h *harness) active() *run {
 	h.t.Helper()
 	for until := time.Now().Add(patience); time.Now().Before(until); {
 		h.c.mu.Lock()
-		r := h.c.active
+		active := h.c.active
 		h.c.mu.Unlock()
-		if r != nil {
-			return r
+		if len(active) > 0 {
+			return active[0]
 		}
 	}
 	h.t.Fatal("no run begins")

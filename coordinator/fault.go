@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -47,7 +48,7 @@ func (c *Coordinator) noteFault(fault any, kind, name string) error {
 // faulted ends a run because of a panic. It is called on the goroutine that recovered from the panic. c.mu is held.
 func (c *Coordinator) faulted(r *run, fault any) {
 	err := c.noteFault(fault, "run", r.id)
-	if c.active != r {
+	if !c.inProgress(r) {
 		return
 	}
 	c.abortFaulted(r, err.Error())
@@ -68,7 +69,10 @@ func (c *Coordinator) abortFaulted(r *run, reason string) {
 // forceEnd releases a run whose end could not even be written, so that the next run can begin. It is a task of the
 // run's write queue and comes after the run's end, if there is one.
 func (c *Coordinator) forceEnd(r *run) {
-	if !c.inProgress(r) {
+	c.mu.Lock()
+	going := c.inProgress(r)
+	c.mu.Unlock()
+	if !going {
 		return
 	}
 	if err := r.ledger.Close(); err != nil {
@@ -79,12 +83,8 @@ func (c *Coordinator) forceEnd(r *run) {
 	c.release(r)
 }
 
-// inProgress reports whether a run is the one in progress.
-func (c *Coordinator) inProgress(r *run) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.active == r
-}
+// inProgress reports whether a run is in progress. c.mu is held.
+func (c *Coordinator) inProgress(r *run) bool { return slices.Contains(c.active, r) }
 
 // errFault is what a caller gets whose call panicked.
 var errFault = status.Error(codes.Internal,

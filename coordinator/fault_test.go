@@ -41,10 +41,10 @@ func TestAFaultEndsItsRunOnly(t *testing.T) {
 				t.Errorf("the agent is told %v", err)
 			}
 		},
-		"in its machine": func(_ *testing.T, h *harness, _ *agent, _ *run) {
+		"in its machine": func(_ *testing.T, h *harness, _ *agent, r *run) {
 			h.c.mu.Lock()
 			defer h.c.mu.Unlock()
-			h.c.feed(func(*run, clock.Instant) { panic("a bug") })
+			h.c.feed(r, func(*run, clock.Instant) { panic("a bug") })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAFaultInEachWriteReleasesTheRun(t *testing.T) {
 	h, _, r, next := faultRig(t)
 	h.c.mu.Lock()
 	r.disk = writes.Watch(stuckEnd{h.c.diskOf(r.ledger)}, clock.Now)
-	h.c.abort("no more")
+	h.c.abort(h.c.active[0], "no more")
 	h.c.mu.Unlock()
 	<-r.ended
 	h.nextIs(next)
@@ -171,14 +171,14 @@ func faultRig(t *testing.T) (h *harness, a *agent, r *run, next string) {
 	a.armed()
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
-	return h, a, h.c.active, next
+	return h, a, h.c.active[0], next
 }
 
 // nextIs checks that the run is in progress after a fault.
 func (h *harness) nextIs(id string) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
-	if h.c.active == nil || h.c.active.id != id {
+	if len(h.c.active) != 1 || h.c.active[0].id != id {
 		h.t.Error("the next run does not begin")
 	}
 	if h.c.faults.Load() == 0 {

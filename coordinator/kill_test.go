@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -124,10 +125,7 @@ func (r *rig) crash() {
 	r.t.Helper()
 	r.c.mu.Lock()
 	r.listener.cut()
-	left := r.c.queue
-	if r.c.active != nil {
-		left = append(left, r.c.active)
-	}
+	left := slices.Concat(r.c.queue, r.c.active)
 	r.c.active, r.c.queue, r.c.closed = nil, nil, true
 	if err := r.c.lock.Release(); err != nil { // as the kernel would
 		r.t.Error(err)

@@ -171,7 +171,7 @@ func (c *Coordinator) endedWith(s *spatev1.Snapshot) (found bool) {
 	return err == nil && found // a waiting run's ledger is locked, and holds no snapshots
 }
 
-// senderOf returns the run in progress to which a snapshot belongs, nil if there is none, and whether its agent was
+// senderOf returns the run to which a snapshot belongs, nil if it is not in progress, and whether its agent was
 // heard recently. It fails if the agent is connected with another certificate than the one the snapshot came with.
 func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *run, heard bool, err error) {
 	c.mu.Lock()
@@ -189,10 +189,11 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 	if c.closed {
 		return nil, false, errClosing // the next coordinator takes it
 	}
-	if c.active == nil || c.active.id != k.GetRunId() {
+	r = c.runs[k.GetRunId()]
+	if r == nil || !c.inProgress(r) {
 		return nil, false, nil
 	}
-	return c.active, from != nil && from.incarnation == k.GetIncarnation() &&
+	return r, from != nil && from.incarnation == k.GetIncarnation() &&
 		clock.Now().Sub(from.heard) < c.cfg.Run.Silence, nil
 }
 
@@ -210,9 +211,7 @@ func (c *Coordinator) keepAndTell(
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active == r {
-		c.feed(func(r *run, at clock.Instant) { r.machine.Merged(at, s) })
-	}
+	c.feed(r, func(r *run, at clock.Instant) { r.machine.Merged(at, s) })
 	return true, nil
 }
 
@@ -265,14 +264,12 @@ const maxRefusalsTold = 16
 func (c *Coordinator) refused(r *run, s *spatev1.Snapshot, heard bool, reason error) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active == r {
-		c.feed(func(r *run, at clock.Instant) {
-			c.tellRefused(r, s, at, reason)
-			if heard {
-				r.machine.Refused(at, s, reason.Error())
-			}
-		})
-	}
+	c.feed(r, func(r *run, at clock.Instant) {
+		c.tellRefused(r, s, at, reason)
+		if heard {
+			r.machine.Refused(at, s, reason.Error())
+		}
+	})
 	return c.written(r)
 }
 
@@ -294,7 +291,5 @@ func (c *Coordinator) ledgerFailed(r *run, err error) {
 	c.log.Error("ledger cannot be written", "run", r.id, "error", err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active == r {
-		c.abort(fmt.Sprintf("the ledger cannot be written: %v", err))
-	}
+	c.abort(r, fmt.Sprintf("the ledger cannot be written: %v", err))
 }

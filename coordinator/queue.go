@@ -18,13 +18,14 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/allotment"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// submit accepts a run, which begins at once or when the runs before it have ended. It returns the number of those
-// runs. It blocks until all that the answer says is durable, and fails when ctx ends first.
+// submit accepts a run, which begins at once or when its agents are free. It returns its place in the queue, 0 if it
+// begins at once. It blocks until all that the answer says is durable, and fails when ctx ends first.
 func (c *Coordinator) submit(ctx context.Context, s submission) (r *run, waiting int, err error) {
 	if err := c.reservePlace(); err != nil {
 		return nil, 0, err
@@ -62,7 +63,8 @@ func (c *Coordinator) reservePlace() error {
 	return nil
 }
 
-// enqueue puts the expected run into the queue, unless creating it failed. It returns how many runs come before it.
+// enqueue puts the expected run into the queue, unless creating it failed. It returns its place there, from 1, or 0 if
+// it begins at once.
 // written is closed when the run's queued records are durable.
 func (c *Coordinator) enqueue(r *run, failure error) (waiting int, written <-chan struct{}, err error) {
 	c.mu.Lock()
@@ -75,17 +77,15 @@ func (c *Coordinator) enqueue(r *run, failure error) (waiting int, written <-cha
 		return len(c.queue), c.written(r), r.ledger.Close()
 	}
 	c.remember(r)
-	if c.active == nil && len(c.queue) == 0 {
-		r.record.SubmitTime = nil // it begins at once
-	}
 	c.queue = append(c.queue, r)
-	c.beginNext()
+	c.allot(clock.Now())
 	if r.machine != nil {
+		r.record.SubmitTime = nil // it began at once
 		return 0, c.written(r), nil
 	}
-	c.log.Info("run waits", "run", r.id, "runs_before", len(c.queue))
-	c.tellPlaces()
-	return len(c.queue), c.written(r), nil
+	place := slices.Index(c.queue, r) + 1
+	c.log.Info("run waits", "run", r.id, "place", place)
+	return place, c.written(r), nil
 }
 
 // newRun makes a waiting run and creates its ledger.
@@ -128,66 +128,61 @@ func (c *Coordinator) machineConfig(r *run) lifecycle.Config {
 		cfg.AgentsTimeout = d.AsDuration()
 	}
 	cfg.Records = r.record.GetRecords() != ""
+	cfg.Others = func() []string { return c.others(r) }
+	if c.cfg.RequireExpected {
+		cfg.Missing = func() []string { return c.cfg.Expected.MissingWords(c.connectedInfos()) }
+	}
 	return cfg
 }
 
-// beginNext begins the run that has waited longest, if none is in progress. c.mu is held.
-func (c *Coordinator) beginNext() {
-	if c.closed || c.active != nil || len(c.queue) == 0 {
+// connectedInfos returns the agents that have a session. c.mu is held, as it is whenever a machine runs.
+func (c *Coordinator) connectedInfos() (out []*spatev1.AgentInfo) {
+	for _, s := range c.sessions {
+		out = append(out, s.info)
+	}
+	return out
+}
+
+// beginNext begins the waiting runs that can begin, and tells the followers of the others what they wait for. c.mu is
+// held.
+func (c *Coordinator) beginNext(at clock.Instant) {
+	if len(c.queue) == 0 {
 		return
 	}
-	r := c.queue[0]
-	c.queue = c.queue[1:]
-	now, wall := clock.Now(), time.Now()
-	c.log.Info("run begins", "run", r.id, "entries", len(r.submission.GetPlan()), "agents", len(c.sessions))
+	waiting := c.queue
+	decisions := allotment.Decide(c.allotmentAgents(), allotmentRuns(c.active), allotmentRuns(waiting), c.cfg.MaxRuns)
+	c.queue = nil
+	for i, r := range waiting {
+		if r.wait = decisions[i]; r.wait.Wait != allotment.None {
+			c.queue = append(c.queue, r)
+		}
+	}
+	for _, r := range waiting {
+		if r.wait.Wait == allotment.None {
+			c.begin(r, r.wait.Agents, at)
+		}
+	}
+	c.tellWaits()
+}
+
+// begin begins a run with agents, by their names. c.mu is held.
+func (c *Coordinator) begin(r *run, agents []string, now clock.Instant) {
+	wall := time.Now()
+	c.log.Info("run begins", "run", r.id, "entries", len(r.submission.GetPlan()), "agents", len(agents))
 	r.record.BeginTime, r.unsaved = timestamppb.New(wall), true
 	c.later(r, func() {
 		c.openSink(r)
 		c.workers.Go(func() { c.work(r) })
 	})
 	r.machine = lifecycle.New(c.machineConfig(r), r.id, r.submission.GetPlan(), now, wall)
-	c.active = r
-	c.feedAt(now, func(r *run, at clock.Instant) {
-		c.tellCordons(r, at)
-		for _, session := range c.sessions {
-			if session.heartbeat.GetLeaving() {
-				continue
-			}
-			r.machine.Connected(at, session.info, session.incarnation, nil, false)
-			c.tellVersion(r, "agent "+session.info.GetName(), session.info.GetVersion(), at)
-		}
+	c.active = append(c.active, r)
+	for _, name := range agents {
+		c.take(r, c.sessions[name], now)
+	}
+	c.feedAt(r, now, func(r *run, at clock.Instant) {
 		c.tellVersion(r, "the client", r.client, at)
 		r.machine.Tick(at)
 	})
-	c.tellPlaces()
-}
-
-// tellCordons tells the machine of a run which agents take no new runs. c.mu is held.
-func (c *Coordinator) tellCordons(r *run, at clock.Instant) {
-	for name, cordon := range c.cordons.All() {
-		r.machine.Cordon(at, name, cordon)
-	}
-}
-
-// tellPlaces tells the followers of waiting runs how many runs come before theirs, whenever that changes. c.mu is held.
-func (c *Coordinator) tellPlaces() {
-	for i, r := range c.queue {
-		if place := i + 1; c.active != nil && r.place != place {
-			r.place = place
-			c.announce(r, placeNotice(place))
-		}
-	}
-}
-
-// placeNotice returns a notice that says how many runs come before a run.
-func placeNotice(place int) *spatev1.RunEvent {
-	text := fmt.Sprintf("waiting: %d runs come before this one", place)
-	if place == 1 {
-		text = "waiting for the run in progress to end: this one is next"
-	}
-	return &spatev1.RunEvent{Time: timestamppb.Now(), Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{
-		Severity: spatev1.Severity_SEVERITY_INFO, Text: text,
-	}}}
 }
 
 // announce queues an event of a waiting run. Followers get it after it is written. c.mu is held.
@@ -230,7 +225,7 @@ func (c *Coordinator) stopWaiting(r *run, stopper string) bool {
 	c.queue = slices.Delete(c.queue, i, i+1)
 	r.record.Stopper = stopper
 	c.endWaiting(r, spatev1.Outcome_OUTCOME_STOPPED, "stopped on request before it began")
-	c.tellPlaces()
+	c.allot(clock.Now())
 	return true
 }
 
@@ -254,10 +249,10 @@ const maxRecent = 8
 func (c *Coordinator) remember(r *run) {
 	c.runs[r.id] = r
 	c.recent = append(c.recent, r.id)
-	over := len(c.recent) - maxRecent - len(c.queue)
+	over := len(c.recent) - maxRecent - len(c.queue) - len(c.active)
 	c.recent = slices.DeleteFunc(c.recent, func(id string) bool {
 		old := c.runs[id]
-		if over <= 0 || old == c.active || slices.Contains(c.queue, old) || old == r {
+		if over <= 0 || c.inProgress(old) || slices.Contains(c.queue, old) || old == r {
 			return false
 		}
 		over--

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,7 +54,7 @@ func TestRunsWaitInOrder(t *testing.T) {
 		w.GetStages() != 2 {
 		t.Errorf("a run that waits: %v", w)
 	}
-	if s := h.c.Stats(); s.Waiting != 2 || s.Run != ids[0] {
+	if s := h.c.Stats(); s.Waiting != 2 || !slices.Equal(s.Runs, ids[:1]) {
 		t.Errorf("%+v", s)
 	}
 	for id, want := range map[string]codes.Code{ids[1]: codes.OK, "none": codes.NotFound, "../" + ids[1]: codes.InvalidArgument} {
@@ -96,7 +97,7 @@ func TestFollowersOfARunThatWaitsAreToldItsPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 runs come before", "this one is next"} {
+	for _, want := range []string{"1 run in the queue comes before this one", "this run is next"} {
 		m, err := stream.Recv()
 		if err != nil || !strings.Contains(m.GetEvent().GetNotice().GetText(), want) {
 			t.Errorf("%v, %v, want %q", m, err, want)
@@ -288,13 +289,14 @@ func TestAnInterruptedLocalRunIsLeftAlone(t *testing.T) {
 		r.crash()
 		r.cfg.Local, r.cfg.RunDir = local, ""
 		r.start()
-		if _, err := r.runs.ListAgents(t.Context(), &spatev1.ListAgentsRequest{}); err != nil || r.c.Stats().Run != "" {
-			t.Errorf("local %v: in progress %q, error %v", local, r.c.Stats().Run, err)
+		_, err := r.runs.ListAgents(t.Context(), &spatev1.ListAgentsRequest{})
+		if err != nil || len(r.c.Stats().Runs) > 0 {
+			t.Errorf("local %v: in progress %q, error %v", local, r.c.Stats().Runs, err)
 		}
 	}
 	got, _ := list(t, r.runs, 0)
-	if fmt.Sprint(got) != "[embedded BROKEN]" || r.c.Stats().Run != "" {
-		t.Errorf("runs %v, in progress %q", got, r.c.Stats().Run)
+	if fmt.Sprint(got) != "[embedded BROKEN]" || len(r.c.Stats().Runs) > 0 {
+		t.Errorf("runs %v, in progress %q", got, r.c.Stats().Runs)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

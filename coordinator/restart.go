@@ -19,8 +19,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A coordinator resumes the runs in its data directory that have not ended: the run that had begun, from where its
-// ledger stands, and the waiting runs when their turn comes. Local runs are left alone.
+// A coordinator resumes the runs in its data directory that have not ended: those that had begun, from where their
+// ledgers stand, and the waiting runs when their turn comes. Local runs are left alone.
 
 // bootID identifies this boot of the machine, during which the monotonic clock continues. Empty: it is not known.
 func bootID() string {
@@ -71,13 +71,12 @@ func (c *Coordinator) resumeRuns() error {
 	return nil
 }
 
-// beginResumed begins the first waiting run, unless a run is in progress. The channels are closed when the new state of
-// the runs is durable.
+// beginResumed begins the waiting runs that can begin. The channels are closed when the new state of the runs is
+// durable.
 func (c *Coordinator) beginResumed() (written []<-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.beginNext()
-	c.tellPlaces()
+	c.allot(clock.Now())
 	for _, r := range c.runs {
 		written = append(written, c.written(r))
 	}
@@ -115,8 +114,6 @@ func (c *Coordinator) resumeOrQueue(l *leftover.Run) {
 		switch {
 		case l.Checkpoint == nil:
 			return c.requeue(l)
-		case c.busy():
-			return errors.New("another run is in progress: there can be one only")
 		default:
 			return c.restore(l, clock.Now(), time.Now())
 		}
@@ -130,13 +127,6 @@ func (c *Coordinator) resumeOrQueue(l *leftover.Run) {
 			errors.Join(err, l.Ledger.Close()),
 		)
 	}
-}
-
-// busy reports whether a run is in progress.
-func (c *Coordinator) busy() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.active != nil
 }
 
 // levelOf returns the log level of the message that a run is continued. Resuming a local run was requested, so it is no
@@ -221,13 +211,20 @@ func (c *Coordinator) restore(l *leftover.Run, now clock.Instant, wall time.Time
 	if c.closed {
 		return errors.Join(errClosing, r.sink.Close(context.Background()))
 	}
-	c.active = r
+	c.active = append(c.active, r)
+	for _, info := range l.Checkpoint.GetRoster() {
+		if name := info.GetName(); c.runOf(name) == nil {
+			c.taken[name] = taken{r, info}
+		}
+	}
 	c.remember(r)
 	c.workers.Go(func() { c.work(r) })
-	c.feedAt(now, func(r *run, at clock.Instant) {
+	c.feedAt(r, now, func(r *run, at clock.Instant) {
 		r.machine.Warn(at, l.GapNotice())
 		r.machine.Resume(at)
-		c.tellCordons(r, at)
+		for name, cordon := range c.cordons.All() {
+			r.machine.Cordon(at, name, cordon)
+		}
 	})
 	return nil
 }
@@ -298,6 +295,6 @@ func (c *Coordinator) resume(l *leftover.Run, with Resumption) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.beginNext()
+	c.allot(clock.Now())
 	return nil
 }

@@ -276,7 +276,7 @@ func TestResume(t *testing.T) {
 // stop stops the run in progress and waits until its agent is told.
 func stop(h *harness, a *agent) {
 	h.t.Helper()
-	if _, err := h.runs.StopRun(h.t.Context(), &spatev1.StopRunRequest{RunId: h.c.Stats().Run}); err != nil {
+	if _, err := h.runs.StopRun(h.t.Context(), &spatev1.StopRunRequest{RunId: h.c.Stats().Runs[0]}); err != nil {
 		h.t.Fatal(err)
 	}
 	a.stopped()

@@ -16,6 +16,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/allotment"
 	"github.com/spate-load/spate/coordinator/events"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/live"
@@ -39,11 +40,13 @@ type run struct {
 	events     *events.Log
 	sink       sink.Sink
 	stages     *live.Stages
-	unsaved    bool            // record has changed
-	client     string          // version of the client that submitted it; empty: not known
-	skewed     map[string]bool // programs whose other version was told
-	refused    int             // refused snapshots that were reported to its followers
-	place      int             // place in the queue that its followers were last told, from 1. 0: none
+	unsaved    bool               // record has changed
+	freeing    bool               // agents that it does not need are about to be freed
+	client     string             // version of the client that submitted it; empty: not known
+	skewed     map[string]bool    // programs whose other version was told
+	refused    int                // refused snapshots that were reported to its followers
+	wait       allotment.Decision // while it waits: what for
+	told       string             // what its followers were last told about that
 
 	progress []lifecycle.Progress      // to be reported by the worker
 	toClose  chan lifecycle.CloseStage // capacity 1: the machine waits for one stage at a time
@@ -69,27 +72,35 @@ func (r *run) plan() string { return r.submission.GetName() }
 // points returns the run's identity for its points.
 func (r *run) points() points.Run { return points.Run{ID: r.id, Plan: r.plan()} }
 
-// feed gives an event that happens now to the machine of the run in progress. c.mu is held.
-func (c *Coordinator) feed(event func(r *run, at clock.Instant)) { c.feedAt(clock.Now(), event) }
+// feed gives an event that happens now to the machine of a run. c.mu is held.
+func (c *Coordinator) feed(r *run, event func(r *run, at clock.Instant)) {
+	c.feedAt(r, clock.Now(), event)
+}
 
-// feedAt gives an event to the machine of the run in progress and queues the effects. c.mu is held.
-func (c *Coordinator) feedAt(at clock.Instant, event func(r *run, at clock.Instant)) {
-	r := c.active
-	if r == nil {
+// feedAt gives an event to the machine of a run, if the run is in progress, and queues the effects. c.mu is held.
+func (c *Coordinator) feedAt(r *run, at clock.Instant, event func(r *run, at clock.Instant)) {
+	if !c.inProgress(r) {
 		return
 	}
+	c.confined(r, func() {
+		event(r, at)
+		c.carryOut(r)
+	})
+}
+
+// confined calls do, which uses a run's machine, and ends that run if do panics. c.mu is held.
+func (c *Coordinator) confined(r *run, do func()) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			c.faulted(r, fault)
 		}
 	}()
-	event(r, at)
-	c.carryOut(r)
+	do()
 }
 
-// abort ends the run in progress at once. c.mu is held.
-func (c *Coordinator) abort(reason string) {
-	c.feed(func(r *run, at clock.Instant) { r.machine.Abort(at, reason) })
+// abort ends a run at once, if it is in progress. c.mu is held.
+func (c *Coordinator) abort(r *run, reason string) {
+	c.feed(r, func(r *run, at clock.Instant) { r.machine.Abort(at, reason) })
 }
 
 // later queues a task of a run that waits or is in progress. A run's tasks run one after another, without c.mu. It does
@@ -138,7 +149,7 @@ func (b batch) ends() bool {
 	return slices.ContainsFunc(b.effects, func(e lifecycle.Effect) bool { _, ok := e.(lifecycle.Finish); return ok })
 }
 
-// carryOut queues the effects of the machine of the run in progress. c.mu is held.
+// carryOut queues the effects of a run's machine. c.mu is held.
 func (c *Coordinator) carryOut(r *run) {
 	b := batch{epoch: r.epoch, effects: r.machine.Effects()}
 	if len(b.effects) == 0 {
@@ -204,9 +215,7 @@ func (c *Coordinator) unwritten(r *run, b batch, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.epoch, r.unwritten = r.epoch+1, cmp.Or(r.unwritten, err.Error())
-	if c.active == r {
-		c.abort(err.Error())
-	}
+	c.abort(r, err.Error())
 	return false
 }
 
@@ -334,13 +343,19 @@ func (c *Coordinator) finish(r *run, last []*spatev1.FollowRunResponse) {
 	c.release(r)
 }
 
-// release marks a run as over. If it was the run in progress, the next run begins. c.mu is held.
+// release marks a run as over. If it was in progress, others may take its agents. c.mu is held.
 func (c *Coordinator) release(r *run) {
 	r.over()
-	if c.active == r {
-		c.active = nil
-		c.beginNext()
+	if c.inProgress(r) {
+		c.removeActive(r)
+		c.allot(clock.Now())
 	}
+}
+
+// removeActive removes a run from those in progress, and makes its agents free. c.mu is held.
+func (c *Coordinator) removeActive(r *run) {
+	c.active = slices.DeleteFunc(c.active, func(other *run) bool { return other == r })
+	c.free(r, nil)
 }
 
 // deliver passes an event to followers and to the sink.

@@ -284,10 +284,10 @@ func (c *Coordinator) stop(id string, immediately bool, stopper string) (written
 	switch {
 	case r == nil:
 		return nil, false
-	case c.active == r:
+	case c.inProgress(r):
 		c.log.Info("run is asked to stop", "run", id, "immediately", immediately)
 		r.record.Stopper, r.unsaved = cmp.Or(r.record.GetStopper(), stopper), true
-		c.feed(func(r *run, at clock.Instant) { r.machine.Stop(at, immediately) })
+		c.feed(r, func(r *run, at clock.Instant) { r.machine.Stop(at, immediately) })
 	case !c.closed && c.stopWaiting(r, stopper):
 		c.log.Info("waiting run stopped", "run", id)
 	}

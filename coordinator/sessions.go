@@ -80,10 +80,15 @@ func (c *Coordinator) join(h *spatev1.Hello, from origin) (*session, error) {
 	s.send(c.welcome())
 	c.stopStale(s, h.GetResume())
 	c.log.Info("agent connected", s.attributes()...)
-	c.feed(func(r *run, at clock.Instant) {
-		r.machine.Connected(at, s.info, s.incarnation, h.GetResume(), h.GetArmed())
-		c.tellVersion(r, "agent "+name, s.info.GetVersion(), at)
-	})
+	if r := c.runOf(name); r != nil {
+		c.taken[name] = taken{r, s.info}
+		c.feed(r, func(r *run, at clock.Instant) {
+			r.machine.Connected(at, s.info, s.incarnation, h.GetResume(), h.GetArmed())
+			c.tellVersion(r, "agent "+name, s.info.GetVersion(), at)
+		})
+		return s, nil
+	}
+	c.allot(clock.Now())
 	return s, nil
 }
 
@@ -145,14 +150,14 @@ func (c *Coordinator) own(name string, o owner) {
 	c.owners[name] = o
 }
 
-// stopStale tells an agent to stop work for a run that is not in progress here. c.mu is held.
+// stopStale tells an agent to stop work for a run that it does not belong to. c.mu is held.
 func (c *Coordinator) stopStale(s *session, resume *spatev1.AssignmentRef) {
-	if resume == nil || c.active != nil && c.active.id == resume.GetRunId() {
+	if r := c.runOf(s.info.GetName()); resume == nil || r != nil && r.id == resume.GetRunId() {
 		return
 	}
 	s.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
-		Ref: resume, Immediately: true, Reason: fmt.Sprintf("run %s is not in progress at this coordinator",
-			resume.GetRunId()),
+		Ref: resume, Immediately: true, Reason: fmt.Sprintf("run %s is not in progress at this coordinator, "+
+			"or continued without the agent", resume.GetRunId()),
 	}}})
 }
 
@@ -176,11 +181,12 @@ func (c *Coordinator) supersede(old, s *session) error {
 // the load of all others has ended. c.mu is held.
 func (c *Coordinator) renew(s *session, h *spatev1.Heartbeat) {
 	c.renewals.Add(1)
+	r := c.runOf(s.info.GetName())
 	answer := &spatev1.Renewed{
 		Number:   h.GetNumber(),
-		Released: h.GetLeaving() && (c.active == nil || c.active.machine.Released(s.info.GetName())),
+		Released: h.GetLeaving() && (r == nil || r.machine.Released(s.info.GetName())),
 	}
-	if r := c.active; r != nil && h.GetEnded() != nil {
+	if r != nil && h.GetEnded() != nil {
 		answer.AllEnded = r.machine.LoadEnded(s.info.GetName(), h.GetEnded())
 	}
 	s.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: answer}})
@@ -211,7 +217,7 @@ func (c *Coordinator) drop(s *session, reason string) {
 	known.heard = s.heard
 	c.owners[name] = known
 	c.log.Info("agent disconnected", "agent", name, "reason", reason)
-	c.feed(func(r *run, at clock.Instant) { r.machine.Disconnected(at, name, s.incarnation, reason) })
+	c.feedAgent(name, func(r *run, at clock.Instant) { r.machine.Disconnected(at, name, s.incarnation, reason) })
 }
 
 // maxSaid bounds a message of an agent's control stream, in bytes: parts of messages are kept in records and shown to
@@ -241,11 +247,11 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 		}
 		s.heartbeat = m.Heartbeat
 		c.renew(s, m.Heartbeat)
-		c.feed(func(r *run, at clock.Instant) { r.machine.Heard(at, name, m.Heartbeat) })
+		c.feedAgent(name, func(r *run, at clock.Instant) { r.machine.Heard(at, name, m.Heartbeat) })
 	case *spatev1.ConnectRequest_Applied:
-		c.feed(func(r *run, at clock.Instant) { r.machine.Applied(at, name, m.Applied) })
+		c.feedAgent(name, func(r *run, at clock.Instant) { r.machine.Applied(at, name, m.Applied) })
 	case *spatev1.ConnectRequest_Rejected:
-		c.feed(func(r *run, at clock.Instant) { r.machine.Rejected(at, name, m.Rejected) })
+		c.feedAgent(name, func(r *run, at clock.Instant) { r.machine.Rejected(at, name, m.Rejected) })
 	default:
 		s.end(status.Error(codes.InvalidArgument,
 			"the coordinator does not understand this message; a Hello comes first and once"))
@@ -265,7 +271,7 @@ func (s runService) ListAgents(context.Context, *spatev1.ListAgentsRequest) (*sp
 func (c *Coordinator) agents() []*spatev1.AgentStatus {
 	c.mu.Lock()
 	cluster := c.cluster
-	out := c.connected(clock.Now())
+	out := c.connected(clock.Now(), func(string) bool { return true })
 	c.mu.Unlock()
 	if cluster != nil {
 		out = append(out, found(cluster.Members(), out)...)
@@ -354,27 +360,31 @@ func (s runService) CordonAgents(
 	})
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	s.c.feed(func(r *run, at clock.Instant) { // what is said now: another call may have been faster
-		for _, name := range q.GetAgents() {
+	for _, name := range q.GetAgents() {
+		s.c.feedAgent(name, func(r *run, at clock.Instant) { // what is said now: another call may have been faster
 			r.machine.Cordon(at, name, s.c.cordons.Of(name))
-		}
-	})
+		})
+	}
+	s.c.allot(clock.Now())
 	return &spatev1.CordonAgentsResponse{}, nil
 }
 
 // cordon returns whether an agent takes runs, and whether a drained one has handed its part over. c.mu is held.
 func (c *Coordinator) cordon(name string) spatev1.Cordon {
-	is := c.cordons.Of(name)
-	if is == spatev1.Cordon_CORDON_DRAINED && c.active != nil && !c.active.machine.Released(name) {
+	is, r := c.cordons.Of(name), c.runOf(name)
+	if is == spatev1.Cordon_CORDON_DRAINED && r != nil && !r.machine.Released(name) {
 		return spatev1.Cordon_CORDON_DRAINING
 	}
 	return is
 }
 
-// connected describes the agents that have a session. c.mu is held.
-func (c *Coordinator) connected(now clock.Instant) []*spatev1.AgentStatus {
+// connected describes the agents that have a session and are asked for. c.mu is held.
+func (c *Coordinator) connected(now clock.Instant, asked func(name string) bool) []*spatev1.AgentStatus {
 	var out []*spatev1.AgentStatus
 	for name, s := range c.sessions {
+		if !asked(name) {
+			continue
+		}
 		silent := now.Sub(s.heard)
 		out = append(out, &spatev1.AgentStatus{
 			Agent: proto.CloneOf(s.info), Health: c.health(name, silent), Heartbeat: proto.CloneOf(s.heartbeat),
@@ -384,11 +394,11 @@ func (c *Coordinator) connected(now clock.Instant) []*spatev1.AgentStatus {
 	return out
 }
 
-// statuses describes the agents that have a session.
-func (c *Coordinator) statuses() []*spatev1.AgentStatus {
+// statuses describes the agents of a run that have a session.
+func (c *Coordinator) statuses(r *run) []*spatev1.AgentStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.connected(clock.Now())
+	return c.connected(clock.Now(), func(name string) bool { return c.runOf(name) == r })
 }
 
 // health returns the health of an agent that was last heard this long ago. c.mu is held.
@@ -398,7 +408,8 @@ func (c *Coordinator) health(name string, silent time.Duration) spatev1.AgentHea
 		return spatev1.AgentHealth_AGENT_HEALTH_SILENT
 	case c.sessions[name].heartbeat.GetLeaving():
 		return spatev1.AgentHealth_AGENT_HEALTH_LEAVING
-	case c.active != nil && c.active.machine.Busy(name) && c.cordon(name) != spatev1.Cordon_CORDON_DRAINED:
+	case c.runOf(name) != nil && c.runOf(name).machine.Busy(name) &&
+		c.cordon(name) != spatev1.Cordon_CORDON_DRAINED:
 		return spatev1.AgentHealth_AGENT_HEALTH_BUSY
 	}
 	return spatev1.AgentHealth_AGENT_HEALTH_READY

@@ -62,16 +62,13 @@ func (c *Coordinator) find(id string) ([]*spatev1.RunSummary, error) {
 	return []*spatev1.RunSummary{c.storage.Summary(id, file)}, nil
 }
 
-// unendedRuns returns the waiting runs, last first, and then the run in progress. unended has their ids.
+// unendedRuns returns the waiting runs, last first, and then the runs in progress, newest first. unended has their ids.
 func (c *Coordinator) unendedRuns() (out []*spatev1.RunSummary, unended map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	unended = map[string]bool{}
-	runs := slices.Clone(c.queue)
+	runs := slices.Concat(c.active, c.queue)
 	slices.Reverse(runs)
-	if c.active != nil {
-		runs = append(runs, c.active)
-	}
 	for _, r := range runs {
 		unended[r.id] = true
 		out = append(out, r.summary())
@@ -118,15 +115,12 @@ func (c *Coordinator) tidy(now time.Time) {
 	}
 }
 
-// datasetsInUse returns the datasets of the waiting runs and the run in progress.
+// datasetsInUse returns the datasets of the waiting runs and the runs in progress.
 func (c *Coordinator) datasetsInUse() map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	runs, out := slices.Clone(c.queue), map[string]bool{}
-	if c.active != nil {
-		runs = append(runs, c.active)
-	}
-	for _, r := range runs {
+	out := map[string]bool{}
+	for _, r := range slices.Concat(c.active, c.queue) {
 		for _, stage := range r.submission.GetPlan() {
 			for _, source := range content.Sources(stage) {
 				if source.Rows != nil {
@@ -212,7 +206,7 @@ func (c *Coordinator) hide(id string) (gone string, err error) {
 func (c *Coordinator) forget(id string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r := c.runs[id]; r != nil && (r == c.active || slices.Contains(c.queue, r)) {
+	if r := c.runs[id]; r != nil && (c.inProgress(r) || slices.Contains(c.queue, r)) {
 		return errors.New("it is waiting or in progress")
 	}
 	delete(c.runs, id)

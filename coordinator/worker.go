@@ -19,11 +19,12 @@ func (c *Coordinator) work(r *run) {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
 	publisher := c.publisherOf(r)
-	health := &live.Health{Run: r.points(), Sink: r.sink, Interval: c.cfg.HeartbeatInterval, Agents: c.statuses,
-		Log: c.log}
+	health := &live.Health{Run: r.points(), Sink: r.sink, Interval: c.cfg.HeartbeatInterval, Log: c.log,
+		Agents: func() []*spatev1.AgentStatus { return c.statuses(r) }}
 	for {
 		select {
 		case <-r.ended:
+			c.latest.Leave(r.id)
 			c.guarded(r, func() { c.closeSink(r) })
 			c.guarded(r, func() { c.tidy(time.Now()) })
 			return
@@ -84,13 +85,17 @@ func (c *Coordinator) tick(r *run, publisher *live.Publisher) []lifecycle.Progre
 	view, ruled := publisher.View()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active == r && !r.disk.Stalled() {
-		c.feed(func(r *run, at clock.Instant) {
+	now := clock.Now()
+	if !r.disk.Stalled() {
+		c.feedAt(r, now, func(r *run, at clock.Instant) {
 			r.machine.Tick(at)
 			if ruled {
 				r.machine.Observe(at, view)
 			}
 		})
+	}
+	if now.Sub(c.allotted) >= allotInterval {
+		c.allot(now)
 	}
 	out := r.progress
 	r.progress = nil
@@ -116,7 +121,5 @@ func (c *Coordinator) closeStage(r *run, publisher *live.Publisher, e lifecycle.
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active == r {
-		c.feed(func(r *run, at clock.Instant) { r.machine.Closed(at, complete, outcome) })
-	}
+	c.feed(r, func(r *run, at clock.Instant) { r.machine.Closed(at, complete, outcome) })
 }

@@ -26,12 +26,12 @@ func TestDaemonsTellHowTheyDo(t *testing.T) {
 	c.AwaitReady()
 	process.Eventually(t, "the agent is healthy",
 		func() bool { code, _ := programs.Get(t, agent+"/healthz"); return code == http.StatusOK })
-	mustTell(t, coordinator, `spate_coordinator_agents\{health="ready"\} 1`, `spate_coordinator_run_in_progress 0`)
+	mustTell(t, coordinator, `spate_coordinator_agents\{health="ready"\} 1`, `spate_coordinator_runs_in_progress 0`)
 
 	r := programs.RunPlan(t, statusPlan, "--coordinator", c.Address)
 	process.Eventually(t, "the run shows", func() bool {
 		_, body := programs.Get(t, coordinator+"/metrics")
-		return regexp.MustCompile(`(?m)^spate_coordinator_run_in_progress 1$`).MatchString(body)
+		return regexp.MustCompile(`(?m)^spate_coordinator_runs_in_progress 1$`).MatchString(body)
 	})
 	r.MustExit(0)
 	mustTell(t, coordinator, `spate_coordinator_snapshots_total [1-9]`, `spate_coordinator_snapshots_refused_total 0`)

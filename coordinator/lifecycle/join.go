@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/allotment"
 	"github.com/spate-load/spate/coordinator/weights"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -37,7 +38,7 @@ func (r *Run) admit(at clock.Instant) {
 		return
 	}
 	newcomers := r.agentsThat(func(a *agent) bool {
-		return r.available(at, a) && a.disconnected == "" && unfit(a, st) == "" && r.assignmentOf(a) == nil
+		return r.available(at, a) && a.disconnected == "" && allotment.Unfit(a.info, st) == "" && r.assignmentOf(a) == nil
 	})
 	for _, a := range newcomers {
 		if r.mayAsk(at, a) {

@@ -43,8 +43,7 @@ func (r *Run) required() string {
 	if r.cfg.Missing == nil {
 		return ""
 	}
-	connected := infos(r.agentsThat(func(a *agent) bool { return a.lost == "" && a.disconnected == "" }))
-	missing := r.cfg.Missing(connected)
+	missing := r.cfg.Missing()
 	if len(missing) == 0 {
 		return ""
 	}

@@ -59,7 +59,9 @@ type Config struct {
 	// StopGrace is how long the run waits for an agent's totals after the end of a drain. Default 10 s.
 	StopGrace time.Duration
 	// Missing returns in words which agents have to be connected before the run begins and are not. Nil: none have to.
-	Missing func(connected []*spatev1.AgentInfo) []string
+	Missing func() []string
+	// Others returns in words which connected agents do not belong to the run, and why. Nil: all do.
+	Others func() []string
 	// Records makes agents report a row for each request.
 	Records bool
 }

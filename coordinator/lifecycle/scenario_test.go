@@ -203,7 +203,15 @@ func (s *scenario) begin(_ []string, o map[string]string) {
 		MinAgents: int(s.number(o["min"])), AgentsTimeout: s.duration(o["timeout"]),
 	}
 	if names := o["require"]; names != "" {
-		cfg.Missing = fleet.Expected{Names: strings.Split(names, ",")}.MissingWords
+		cfg.Missing = func() []string {
+			var connected []*spatev1.AgentInfo
+			for _, name := range s.joined {
+				if !s.gone[name] {
+					connected = append(connected, s.info[name])
+				}
+			}
+			return fleet.Expected{Names: strings.Split(names, ",")}.MissingWords(connected)
+		}
 	}
 	s.world = newWorld()
 	s.cfg, s.plan, s.began = cfg, stages, s.at

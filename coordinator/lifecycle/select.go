@@ -3,11 +3,11 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/allotment"
 	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -22,36 +22,15 @@ func (r *Run) first() *spatev1.Stage {
 }
 
 // excluded returns why an agent does not take part in a stage, empty if it may.
-func (r *Run) excluded(a *agent, st *spatev1.Stage) string { return cmp.Or(r.barred(a), unfit(a, st)) }
-
-// unfit returns why a plan does not ask for an agent, empty if it does: it splits by the agent's region or by none, and
-// the agent has the labels.
-func unfit(a *agent, st *spatev1.Stage) string {
-	if _, named := st.GetRegions()[a.info.GetRegion()]; !named && len(st.GetRegions()) > 0 {
-		return fmt.Sprintf("the plan has no region %q", a.info.GetRegion())
-	}
-	wanted := st.GetAgents().GetLabels()
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		has := a.info.GetLabels()[name]
-		if name == rules.RegionLabel {
-			has = a.info.GetRegion()
-		}
-		switch has {
-		case wanted[name]:
-		case "":
-			return fmt.Sprintf("it has no label %s=%s", name, wanted[name])
-		default:
-			return fmt.Sprintf("its %s is %s, not %s", name, has, wanted[name])
-		}
-	}
-	return ""
+func (r *Run) excluded(a *agent, st *spatev1.Stage) string {
+	return cmp.Or(r.barred(a), allotment.Unfit(a.info, st))
 }
 
 // ready returns the agents that take part in a stage, sorted by name: those that can and, if the plan asks for a
 // number, no more than that. This is the order of the weights in every stripe.
 func (r *Run) ready(at clock.Instant, st *spatev1.Stage) []*agent {
 	r.readmit()
-	out := r.agentsThat(func(a *agent) bool { return r.available(at, a) && unfit(a, st) == "" })
+	out := r.agentsThat(func(a *agent) bool { return r.available(at, a) && allotment.Unfit(a.info, st) == "" })
 	most := int(st.GetAgents().GetCount())
 	if most == 0 || len(out) <= most {
 		return out
@@ -109,6 +88,9 @@ func (r *Run) unfitText() string {
 	left := func(a *agent) bool { return r.excluded(a, r.first()) != "" && a.lost == "" && a.disconnected == "" }
 	for _, a := range r.agentsThat(left) {
 		list = append(list, a.name()+": "+r.excluded(a, r.first()))
+	}
+	if r.cfg.Others != nil {
+		list = append(list, r.cfg.Others()...)
 	}
 	if len(list) == 0 {
 		return ""

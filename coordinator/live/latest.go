@@ -1,6 +1,7 @@
 package live
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -21,16 +22,21 @@ const mostKept = 32
 // ask often can take.
 const freshFor = 500 * time.Millisecond
 
-// Latest has the newest results of the stage in progress, and the last ones of stages that ended a short time ago, for
+// Latest has the newest results of the stages in progress, and the last ones of stages that ended a short time ago, for
 // those who come and ask, such as Prometheus. Without a reader it costs nothing, except at a stage's end. The zero
 // value is ready for use. It is safe for concurrent use.
 type Latest struct {
-	mu     sync.Mutex
+	mu    sync.Mutex
+	runs  []followed // runs in progress, in the order in which they began
+	fresh []sink.Row
+	until time.Time // until when fresh is used again
+	ended []endedStage
+}
+
+// followed is a run with its stages.
+type followed struct {
 	run    points.Run
-	stages *Stages // of the last run; nil: none
-	fresh  []sink.Row
-	until  time.Time // until when fresh is used again
-	ended  []endedStage
+	stages *Stages
 }
 
 // endedStage has the last rows of a stage.
@@ -39,14 +45,22 @@ type endedStage struct {
 	until time.Time
 }
 
-// follow makes a run's stage in progress the one that Rows has.
+// follow adds a run: Rows has its stage in progress from now on.
 func (l *Latest) follow(run points.Run, stages *Stages) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.run, l.stages, l.until = run, stages, time.Time{}
+	l.runs, l.until = append(l.runs, followed{run, stages}), time.Time{}
 }
 
-// Rows returns the rows of the stage in progress up to now, and of those that have ended within KeptFor. The caller
+// Leave removes a run that has ended. The rows of its last stages stay for KeptFor.
+func (l *Latest) Leave(run string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runs = slices.DeleteFunc(l.runs, func(f followed) bool { return f.run.ID == run })
+	l.until = time.Time{}
+}
+
+// Rows returns the rows of the stages in progress up to now, and of those that have ended within KeptFor. The caller
 // must not change them.
 func (l *Latest) Rows() []sink.Row {
 	l.mu.Lock()
@@ -63,16 +77,14 @@ func (l *Latest) Rows() []sink.Row {
 	return rows
 }
 
-// inProgress returns the rows of the stage in progress. l.mu is held.
-func (l *Latest) inProgress() []sink.Row {
-	if l.stages == nil {
-		return nil
+// inProgress returns the rows of the stages in progress. l.mu is held.
+func (l *Latest) inProgress() (rows []sink.Row) {
+	for _, f := range l.runs {
+		if m, ok := f.stages.inProgress(); ok && m.Record.GetStartTime() != nil {
+			rows = append(rows, points.ToDate(f.run, m.Record, m.merged)...)
+		}
 	}
-	m, ok := l.stages.inProgress()
-	if !ok || m.Record.GetStartTime() == nil {
-		return nil
-	}
-	return points.ToDate(l.run, m.Record, m.merged)
+	return rows
 }
 
 // forget removes the stages whose time is over. l.mu is held.

@@ -31,6 +31,7 @@ type flags struct {
 	dataDir, datasetDir string
 	lease, handover     time.Duration
 	maxWaiting          int
+	maxRuns             int
 	expect              []string
 	require             bool
 	access              string
@@ -96,6 +97,8 @@ it were the coordinator, and it carries what both say over two connections.`,
 		"the lease in stages with on_agent_loss: reassign, after which other agents take over; at most --lease, at least "+leastLease.String(),
 	)
 	fs.IntVar(&f.maxWaiting, "max-waiting", 64, "largest number of runs in the queue; more are refused")
+	fs.IntVar(&f.maxRuns, "max-runs", 16,
+		"largest number of runs in progress at once, each with agents and servers of its own")
 	fs.StringSliceVar(&f.expect, "expect-agents", nil,
 		"`agents` that should be connected, by name, or as numbers by region such as eu=10; missing ones are listed")
 	fs.BoolVar(&f.require, "require-agents", false, "begin no run without the agents of --expect-agents")
@@ -145,7 +148,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	c, err := coordinator.New(coordinator.Config{
 		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext,
 		DataDir: f.dataDir, Gossip: gossip, Logger: logger,
-		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease, MaxWaiting: f.maxWaiting,
+		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease, MaxWaiting: f.maxWaiting, MaxRuns: f.maxRuns,
 		LeaveOn: daemon.ErrTerminated, Expected: f.expected, RequireExpected: f.require, Access: f.web.Access,
 		KeepRuns: f.keepRuns.Limits(), KeepDatasets: f.keepDatasets.Limits(), MaxDataset: uint64(f.maxDataset),
 		Run: lifecycle.Config{ReassignLease: min(f.handover, f.lease)},
@@ -188,6 +191,9 @@ func (f *flags) check() error {
 	}
 	if f.maxWaiting < 1 {
 		errs = append(errs, fmt.Errorf("--max-waiting %d: want at least 1", f.maxWaiting))
+	}
+	if f.maxRuns < 1 {
+		errs = append(errs, fmt.Errorf("--max-runs %d: want at least 1", f.maxRuns))
 	}
 	for _, dir := range [][2]string{{"--data-dir", f.dataDir}, {"--dataset-dir", f.datasetDir}} {
 		if info, err := os.Stat(dir[1]); err == nil && !info.IsDir() {

@@ -27,10 +27,6 @@ func metricsOf(s coordinator.Stats) daemon.Collector {
 	counter := func(name, help string, value uint64) daemon.Sample {
 		return daemon.Counter("spate_coordinator_"+name, help, func() float64 { return float64(value) })
 	}
-	running := 0.0
-	if s.Run != "" {
-		running = 1
-	}
 	return daemon.Collector{
 		{
 			Desc: prometheus.NewDesc("spate_coordinator_agents", "Agents that are connected, by health.",
@@ -43,7 +39,7 @@ func metricsOf(s coordinator.Stats) daemon.Collector {
 		},
 		gauge("agents_missing", "Expected agents that are not connected.", float64(s.Missing)),
 		gauge("agents_cordoned", "Agents that take no new runs.", float64(s.Cordoned)),
-		gauge("run_in_progress", "1 with a run in progress, else 0.", running),
+		gauge("runs_in_progress", "Runs in progress.", float64(len(s.Runs))),
 		counter("windows_total", "Windows that were merged and sent on.", s.Windows),
 		gauge("window_delay_seconds", "Time from the end of the last of them until then.", s.WindowDelay.Seconds()),
 		gauge("runs_waiting", "Runs that wait for others to end.", float64(s.Waiting)),

@@ -142,7 +142,7 @@ func TestDetach(t *testing.T) {
 	address, _ := service.Serve(t, "127.0.0.1:0")
 	code, out, said := spate(t, "run", "--coordinator", address, "--detach", "--target", "http://127.0.0.1:1",
 		"--model", "m", "--concurrency", "1")
-	want := "The run waits for 2 runs.\nTo follow it and get its results: spate follow new-run --coordinator " + address +
+	want := "The run waits: it is number 2 in the queue.\nTo follow it and get its results: spate follow new-run --coordinator " + address +
 		"\nTo stop it: spate stop new-run --coordinator " + address + "\n"
 	if code != command.ExitDone || out != "new-run\n" || !strings.HasSuffix(said, want) ||
 		!strings.HasPrefix(said, "# The plan made from the flags:") {

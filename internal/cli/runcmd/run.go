@@ -20,7 +20,6 @@ import (
 	"github.com/spate-load/spate/internal/cli/plancmd"
 	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
@@ -63,7 +62,8 @@ the run directory. The first Ctrl-C starts no more requests and waits for those 
 second cancels them. What was measured is kept, and marked as partial. A run continues when its
 terminal is closed.
 
-A coordinator has one run at a time. A run submitted meanwhile waits in a queue; Ctrl-C removes it.
+A coordinator has several runs at once if each has agents of its own. A plan that asks for none
+takes all; until they are free the run waits in a queue. Ctrl-C removes it.
 If the connection to the coordinator breaks, or it restarts, the command continues when it is back.
 Ctrl-C then leaves the run, as --detach does from the start; "spate follow" shows it again.
 
@@ -223,7 +223,7 @@ func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunRespons
 	id, where := submitted.GetRunId(), "--coordinator "+f.coordinator
 	fmt.Fprintln(cmd.OutOrStdout(), id)
 	if n := submitted.GetWaiting(); n > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits for %s.\n", words.Count(uint64(n), "run"))
+		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits: it is number %d in the queue.\n", n)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(),
 		"To follow it and get its results: spate follow %s %s\nTo stop it: spate stop %s %s\n", id, where, id, where)

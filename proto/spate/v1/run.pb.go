@@ -992,7 +992,7 @@ type SubmitRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Number of runs before it in the queue. 0: it starts now.
+	// Place of the run in the queue, from 1. 0: it starts now.
 	Waiting       uint32 `protobuf:"varint,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2744,7 +2744,7 @@ func (x *ListRunsRequest) GetRunId() string {
 // ListRunsResponse lists runs.
 type ListRunsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The waiting runs, last in the queue first, then the run in progress, then the ended runs, newest first.
+	// The waiting runs, last in the queue first, then the runs in progress and the ended runs, newest first.
 	Runs          []*RunSummary `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -41,8 +41,8 @@ const (
 //
 // RunService runs plans.
 type RunServiceClient interface {
-	// SubmitRun checks a plan and queues it as a run. The run starts when all earlier runs have ended and enough agents
-	// are connected. INVALID_ARGUMENT: the plan is wrong. FAILED_PRECONDITION: the client has other definitions, or the
+	// SubmitRun checks a plan and queues it as a run. The run starts when its agents are free and no other run loads its
+	// servers. INVALID_ARGUMENT: the plan is wrong. FAILED_PRECONDITION: the client has other definitions, or the
 	// coordinator lacks a dataset. RESOURCE_EXHAUSTED: too many runs are waiting.
 	SubmitRun(ctx context.Context, in *SubmitRunRequest, opts ...grpc.CallOption) (*SubmitRunResponse, error)
 	// FollowRun streams the run's events from its start, then live, until the run has ended. A client may call it again
@@ -237,8 +237,8 @@ type RunService_BackupClient = grpc.ServerStreamingClient[BackupResponse]
 //
 // RunService runs plans.
 type RunServiceServer interface {
-	// SubmitRun checks a plan and queues it as a run. The run starts when all earlier runs have ended and enough agents
-	// are connected. INVALID_ARGUMENT: the plan is wrong. FAILED_PRECONDITION: the client has other definitions, or the
+	// SubmitRun checks a plan and queues it as a run. The run starts when its agents are free and no other run loads its
+	// servers. INVALID_ARGUMENT: the plan is wrong. FAILED_PRECONDITION: the client has other definitions, or the
 	// coordinator lacks a dataset. RESOURCE_EXHAUSTED: too many runs are waiting.
 	SubmitRun(context.Context, *SubmitRunRequest) (*SubmitRunResponse, error)
 	// FollowRun streams the run's events from its start, then live, until the run has ended. A client may call it again

@@ -1,0 +1,75 @@
+package allotment
+
+import (
+	"slices"
+	"time"
+)
+
+// Waits estimates how long waiting runs wait until they begin, if no run is added and each takes as long as it is said
+// to take. Nil: it is not known, because a run before it may take any time.
+func Waits(agents []Agent, running, waiting []Run, most int) []*time.Duration {
+	agents, running, left := slices.Clone(agents), slices.Clone(running), slices.Clone(waiting)
+	began, ends := map[string]*time.Duration{}, map[string]*time.Duration{}
+	for _, r := range running {
+		ends[r.ID] = r.Left
+	}
+	for now := time.Duration(0); ; {
+		for i, d := range Decide(agents, running, left, most) {
+			if w := left[i]; d.Wait == None {
+				began[w.ID], ends[w.ID] = new(now), after(now, w.Left)
+				running = append(running, w)
+				give(agents, w.ID, d.Agents)
+			}
+		}
+		left = slices.DeleteFunc(left, func(w Run) bool { return began[w.ID] != nil })
+		next := firstToEnd(running, ends)
+		if len(left) == 0 || next < 0 {
+			break
+		}
+		now = max(now, *ends[running[next].ID])
+		take(agents, running[next].ID)
+		running = slices.Delete(running, next, next+1)
+	}
+	var out []*time.Duration
+	for _, w := range waiting {
+		out = append(out, began[w.ID])
+	}
+	return out
+}
+
+// after returns an instant that lies a duration later, nil if the duration is not known.
+func after(now time.Duration, d *time.Duration) *time.Duration {
+	if d == nil {
+		return nil
+	}
+	return new(now + *d)
+}
+
+// give lets a run have the named agents.
+func give(agents []Agent, run string, names []string) {
+	for i, a := range agents {
+		if slices.Contains(names, a.Info.GetName()) {
+			agents[i].Run = run
+		}
+	}
+}
+
+// take makes the agents of a run free.
+func take(agents []Agent, run string) {
+	for i, a := range agents {
+		if a.Run == run {
+			agents[i].Run = ""
+		}
+	}
+}
+
+// firstToEnd returns the index of the run that ends first, -1 if that is not known of any.
+func firstToEnd(running []Run, ends map[string]*time.Duration) int {
+	first := -1
+	for i, r := range running {
+		if end := ends[r.ID]; end != nil && (first < 0 || *end < *ends[running[first].ID]) {
+			first = i
+		}
+	}
+	return first
+}
