@@ -53,6 +53,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/coordinator/fleet"
@@ -97,6 +98,7 @@ type Coordinator struct {
 	owners   map[string]owner // process that last connected, by agent's name
 	taken    map[string]taken // agents that belong to a run, by name
 	allotted clock.Instant    // when agents were last given to runs
+	policy   *access.Policy   // by which runs begin, see usePolicy; nil: everything is allowed
 	active   []*run           // runs in progress, in the order in which they began
 	queue    []*run           // waiting runs, in order
 	expected int              // runs whose ledgers are being created

@@ -77,7 +77,7 @@ func (c *Coordinator) enqueue(r *run, failure error) (waiting int, written <-cha
 		return len(c.queue), c.written(r), r.ledger.Close()
 	}
 	c.remember(r)
-	c.queue = append(c.queue, r)
+	c.wait(r)
 	c.allot(clock.Now())
 	if r.machine != nil {
 		r.record.SubmitTime = nil // it began at once
@@ -88,13 +88,24 @@ func (c *Coordinator) enqueue(r *run, failure error) (waiting int, written <-cha
 	return place, c.written(r), nil
 }
 
+// wait puts a run into the queue, behind those of its priority. c.mu is held.
+func (c *Coordinator) wait(r *run) {
+	i := slices.IndexFunc(c.queue, func(other *run) bool {
+		return other.record.GetPriority() < r.record.GetPriority()
+	})
+	if i < 0 {
+		i = len(c.queue)
+	}
+	c.queue = slices.Insert(c.queue, i, r)
+}
+
 // newRun makes a waiting run and creates its ledger.
 func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 	id := runID(s.plan.Name(), wall)
 	record := &spatev1.RunRecord{
 		RunId: id, PlanYaml: s.plan.Source(), Version: c.cfg.Version, Records: s.request.GetRecords(),
 		Submitter: s.submitter.String(), SubmitterAddress: s.submitter.Host(),
-		SubmitTime: timestamppb.New(wall),
+		SubmitTime: timestamppb.New(wall), Priority: s.request.GetPriority(),
 	}
 	if speed, simulation := s.plan.Compression(); simulation {
 		record.TimeCompression = speed
@@ -150,7 +161,7 @@ func (c *Coordinator) beginNext(at clock.Instant) {
 		return
 	}
 	waiting := c.queue
-	decisions := allotment.Decide(c.allotmentAgents(), allotmentRuns(c.active), allotmentRuns(waiting), c.cfg.MaxRuns)
+	decisions := allotment.Decide(c.allotmentAgents(), allotmentRuns(c.active), allotmentRuns(waiting), c.limits())
 	c.queue = nil
 	for i, r := range waiting {
 		if r.wait = decisions[i]; r.wait.Wait != allotment.None {
@@ -182,16 +193,6 @@ func (c *Coordinator) begin(r *run, agents []string, now clock.Instant) {
 	c.feedAt(r, now, func(r *run, at clock.Instant) {
 		c.tellVersion(r, "the client", r.client, at)
 		r.machine.Tick(at)
-	})
-}
-
-// announce queues an event of a waiting run. Followers get it after it is written. c.mu is held.
-func (c *Coordinator) announce(r *run, e *spatev1.RunEvent) {
-	c.later(r, func() {
-		if n, ok := r.events.Number(e); ok {
-			c.tryWrite(r, ledger.Change{Events: []*spatev1.FollowRunResponse{n}})
-			c.deliver(r, n)
-		}
 	})
 }
 

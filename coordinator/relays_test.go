@@ -242,7 +242,7 @@ func TestARelayClosesItsAgentsSessions(t *testing.T) {
 	if _, err := a.control.Recv(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "closing") {
 		t.Errorf("the control stream ended with %v", err)
 	}
-	eventually(t, "the coordinator knows", func() bool { return len(h.c.statuses()) == 0 })
+	eventually(t, "the coordinator knows", func() bool { return len(h.c.agents()) == 0 })
 	if b := h.agent("a"); b == nil { // directly, which is another address of its list
 		t.Error("the agent cannot come back")
 	}

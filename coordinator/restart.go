@@ -41,6 +41,7 @@ func (c *Coordinator) resumeRuns() error {
 		return fmt.Errorf("coordinator: %w", err)
 	}
 	c.audit.Open(c.cfg.DataDir)
+	c.usePolicy(c.cfg.Access.Policy())
 	defer func() { c.tidy(time.Now()) }() // only now is it known which runs continue
 	ids, err := c.storage.IDs()
 	if err != nil {
@@ -173,7 +174,7 @@ func (c *Coordinator) requeue(l *leftover.Run) error {
 				"which it keeps in memory only, are gone: submit the run again", strings.Join(refs, ", ")))
 		return nil
 	}
-	c.queue = append(c.queue, r)
+	c.wait(r)
 	c.log.Info("run still waits", "run", r.id)
 	return nil
 }

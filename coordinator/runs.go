@@ -58,6 +58,7 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	submission.submitter = caller
+	s.c.usePolicy(policy)
 	s.c.settle(ctx)
 	r, waiting, err := s.c.submit(ctx, submission)
 	if err != nil {
@@ -98,11 +99,17 @@ type submission struct {
 	submitter audit.Caller
 }
 
+// mostPriority is the highest priority of a run.
+const mostPriority = 100
+
 // check validates a request.
 func check(q *spatev1.SubmitRunRequest) (submission, error) {
 	none := submission{}
 	if f := q.GetRecords(); f != "" && f != "jsonl" && f != "parquet" {
 		return none, fmt.Errorf("request rows in the form %.32q: want jsonl, parquet or none", f)
+	}
+	if p := q.GetPriority(); p < -mostPriority || p > mostPriority {
+		return none, fmt.Errorf("priority %d: want %d to %d", p, -mostPriority, mostPriority)
 	}
 	plan, err := plans.Load(q.GetPlanPath(), q.GetPlanYaml(), plans.Options{})
 	if err != nil {

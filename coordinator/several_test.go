@@ -3,13 +3,20 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/coordinator/access"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -206,4 +213,86 @@ func severalKilled(t *testing.T, at int) (killed bool) {
 		t.Errorf("%d requests, want two for each run", sent)
 	}
 	return killed
+}
+
+// Runs wait by priority and then by time, also after a restart. A list says what each waits for, and about how long.
+func TestPriority(t *testing.T) {
+	r := newRig(t)
+	submit := func(priority int32) string {
+		text := strings.Replace(planOn(1, "one"), "{concurrency: [1], requests: 4}", "{rate: [1], duration: 60s}", 1)
+		answer, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{
+			PlanYaml: []byte(text), MinAgents: 1, Priority: priority,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.GetRunId()
+	}
+	first, low, high, second := submit(0), submit(-1), submit(5), submit(5)
+	check := func(when string) {
+		t.Helper()
+		_, all := list(t, r.runs, 0)
+		var got []string
+		for _, s := range all {
+			got = append(got, s.GetRunId())
+		}
+		if want := []string{low, second, high, first}; !slices.Equal(got, want) {
+			t.Fatalf("%s: runs %v, want %v", when, got, want)
+		}
+		for i, wait := range []time.Duration{180 * time.Second, 120 * time.Second, 60 * time.Second} {
+			s := all[i]
+			if s.GetPlace() != uint32(3-i) || s.GetWait().AsDuration() != wait ||
+				!strings.HasPrefix(s.GetWaitsBecause(), "the same server is loaded by run "+s.GetWaitsFor()[0]) {
+				t.Errorf("%s: %v, want it to wait %v", when, s, wait)
+			}
+		}
+		if s := all[2]; !slices.Equal(s.GetWaitsFor(), []string{first}) || s.GetPriority() != 5 {
+			t.Errorf("%s: the next run: %v", when, s)
+		}
+	}
+	check("at first")
+	r.crash()
+	r.start()
+	check("after a restart")
+	if _, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless),
+		Priority: 101}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("priority 101: %v", err)
+	}
+}
+
+// A run waits while it would load a target beyond the limit of all runs together, and says so.
+func TestLimitOfARunningTarget(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.yaml")
+	limits := "default: operator\nlimits: [{hosts: ['*.lab'], max_streams: 3}]\n"
+	if err := os.WriteFile(path, []byte(limits), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := access.Open(path, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, func(c *Config) { c.Access = file })
+	a := h.agent("a")
+	h.agent("b")
+	plan := func(server string) string {
+		return strings.Replace(planOn(1, server), "concurrency: [1]", "concurrency: [2]", 1)
+	}
+	first, second := h.submitPlan(1, plan("one.lab")), h.submitPlan(1, plan("two.lab"))
+	other := h.submitPlan(1, plan("elsewhere"))
+	if s := h.c.Stats(); !slices.Equal(s.Runs, []string{first, other}) {
+		t.Errorf("in progress are %v, want %v and %v", s.Runs, first, other)
+	}
+	_, all := list(t, h.runs, 0)
+	if s := all[0]; s.GetRunId() != second || !slices.Equal(s.GetWaitsFor(), []string{first}) ||
+		!strings.Contains(s.GetWaitsBecause(), "runs in progress have 2, and max_streams is 3") || s.GetWait() != nil {
+		t.Errorf("the run that waits: %v", s)
+	}
+	runStage(a)
+	if end := h.end(first); !end.GetComplete() {
+		t.Errorf("the first: %v", end)
+	}
+	runStage(a)
+	if end := h.end(second); !end.GetComplete() {
+		t.Errorf("the second: %v", end)
+	}
 }

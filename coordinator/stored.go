@@ -64,15 +64,24 @@ func (c *Coordinator) find(id string) ([]*spatev1.RunSummary, error) {
 
 // unendedRuns returns the waiting runs, last first, and then the runs in progress, newest first. unended has their ids.
 func (c *Coordinator) unendedRuns() (out []*spatev1.RunSummary, unended map[string]bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	unended = map[string]bool{}
-	runs := slices.Concat(c.active, c.queue)
-	slices.Reverse(runs)
-	for _, r := range runs {
-		unended[r.id] = true
-		out = append(out, r.summary())
+	c.mu.Lock()
+	for _, r := range slices.Concat(c.active, c.queue) {
+		unended[r.id], out = true, append(out, r.summary())
 	}
+	waiting := out[len(c.active):]
+	for i, s := range waiting {
+		r := c.queue[i]
+		s.Place, s.WaitsFor, s.WaitsBecause = uint32(i+1), slices.Clone(r.wait.For), c.why(r)
+	}
+	estimate := c.estimateWaits()
+	c.mu.Unlock()
+	for i, wait := range estimate() {
+		if wait != nil {
+			waiting[i].Wait = durationOf(*wait)
+		}
+	}
+	slices.Reverse(out)
 	return out, unended
 }
 

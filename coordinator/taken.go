@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/allotment"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -64,6 +65,31 @@ func (c *Coordinator) allot(at clock.Instant) {
 		}
 	}
 	c.beginNext(at)
+}
+
+// allotRegularly is allot, unless that was done a moment ago. It blocks while the file with the access policy is read.
+func (c *Coordinator) allotRegularly() {
+	c.mu.Lock()
+	now := clock.Now()
+	due := now.Sub(c.allotted) >= allotInterval
+	if due {
+		c.allotted = now
+	}
+	c.mu.Unlock()
+	if !due {
+		return
+	}
+	c.usePolicy(c.cfg.Access.Policy())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.allot(clock.Now())
+}
+
+// usePolicy sets the policy by which runs begin from now on.
+func (c *Coordinator) usePolicy(p *access.Policy) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.policy = p
 }
 
 // wants reports whether a run in progress would use one more agent. c.mu is held.

@@ -2,22 +2,49 @@ package coordinator
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/allotment"
+	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/estimate"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// tellWaits tells the followers of waiting runs what these wait for, whenever that changes. c.mu is held.
+// tellWaits tells the followers of waiting runs what these wait for, whenever that changes, and about how long. c.mu is
+// held.
 func (c *Coordinator) tellWaits() {
+	var estimate func() []*time.Duration
 	for i, r := range c.queue {
-		if text := "waiting: " + c.why(r) + "; " + placeText(i+1); r.told != text {
-			r.told = text
-			notice := &spatev1.Notice{Severity: spatev1.Severity_SEVERITY_INFO, Text: text}
-			c.announce(r, &spatev1.RunEvent{Time: timestamppb.Now(), Event: &spatev1.RunEvent_Notice{Notice: notice}})
+		text := "waiting: " + c.why(r) + "; " + placeText(i+1)
+		if r.told == text {
+			continue
 		}
+		r.told = text
+		if estimate == nil {
+			estimate = sync.OnceValue(c.estimateWaits())
+		}
+		c.later(r, func() { c.tellWait(r, text, estimate()[i]) })
+	}
+}
+
+// tellWait tells the followers of a run what it waits for. It is a task of the run's write queue.
+func (c *Coordinator) tellWait(r *run, text string, wait *time.Duration) {
+	if wait != nil {
+		text += ", in about " + words.Span(wait.Seconds())
+	}
+	n, ok := r.events.Number(&spatev1.RunEvent{Time: timestamppb.Now(), Event: &spatev1.RunEvent_Notice{
+		Notice: &spatev1.Notice{Severity: spatev1.Severity_SEVERITY_INFO, Text: text},
+	}})
+	if ok {
+		c.tryWrite(r, ledger.Change{Events: []*spatev1.FollowRunResponse{n}})
+		c.deliver(r, n)
 	}
 }
 
@@ -32,11 +59,57 @@ func placeText(place int) string {
 	return fmt.Sprintf("%d runs in the queue come before this one", place-1)
 }
 
+// estimateWaits returns a function that estimates how long the waiting runs still wait, in their order. The function
+// needs no lock, because it takes milliseconds with many agents and runs. c.mu is held.
+func (c *Coordinator) estimateWaits() func() []*time.Duration {
+	agents, running, waiting := c.allotmentAgents(), allotmentRuns(c.active), allotmentRuns(c.queue)
+	now, limits, queue := clock.Now(), c.limits(), slices.Clone(c.queue)
+	for i, r := range c.active {
+		c.confined(r, func() { running[i].Left = r.machine.Left(now) })
+	}
+	return func() []*time.Duration {
+		for i, r := range queue {
+			waiting[i].Left = lengthOf(r.submission.GetPlan())
+		}
+		return allotment.Waits(agents, running, waiting, limits)
+	}
+}
+
+// lengthOf returns how long the stages of a plan take, without the time in which they are prepared and drain. Nil: it
+// is not known.
+func lengthOf(plan []*spatev1.Stage) *time.Duration {
+	sum := estimate.Of(plan).Time
+	if sum.Unknown {
+		return nil
+	}
+	return new(time.Duration(sum.Known * float64(time.Second)))
+}
+
+// limits returns the limits of all runs together. c.mu is held; what is returned needs no lock.
+func (c *Coordinator) limits() allotment.Limits {
+	policy, plans := c.policy, map[string][]*spatev1.Stage{}
+	for _, r := range slices.Concat(c.active, c.queue) {
+		plans[r.id] = r.submission.GetPlan()
+	}
+	return allotment.Limits{Runs: c.cfg.MaxRuns, Exceeded: func(run string, beside []string) string {
+		var others [][]*spatev1.Stage
+		for _, other := range beside {
+			others = append(others, plans[other])
+		}
+		if err := policy.CheckLoad(plans[run], others...); err != nil {
+			return err.Error()
+		}
+		return ""
+	}}
+}
+
 // why returns what a waiting run waits for, in words. c.mu is held.
 func (c *Coordinator) why(r *run) string {
 	switch r.wait.Wait {
 	case allotment.Servers:
 		return "the same server is loaded by " + c.namesOf(r.wait.For)
+	case allotment.Load:
+		return strings.ReplaceAll(r.wait.Words, "\n", "; ")
 	case allotment.Agents:
 		return "agents that it needs belong to " + c.namesOf(r.wait.For)
 	case allotment.Missing:

@@ -37,6 +37,7 @@ func (c *Coordinator) work(r *run) {
 				for _, p := range c.tick(r, publisher) {
 					c.publish(r, publisher.Progress(p))
 				}
+				c.allotRegularly()
 			})
 		}
 	}
@@ -85,17 +86,13 @@ func (c *Coordinator) tick(r *run, publisher *live.Publisher) []lifecycle.Progre
 	view, ruled := publisher.View()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := clock.Now()
 	if !r.disk.Stalled() {
-		c.feedAt(r, now, func(r *run, at clock.Instant) {
+		c.feed(r, func(r *run, at clock.Instant) {
 			r.machine.Tick(at)
 			if ruled {
 				r.machine.Observe(at, view)
 			}
 		})
-	}
-	if now.Sub(c.allotted) >= allotInterval {
-		c.allot(now)
 	}
 	out := r.progress
 	r.progress = nil

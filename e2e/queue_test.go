@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/e2e/programs"
+	"github.com/spate-load/spate/internal/process"
 )
 
 // Runs that are submitted to a coordinator with a run in progress wait in their order. A waiting client is told its
@@ -95,6 +97,49 @@ func mustFetch(t *testing.T, c *programs.Cluster, first programs.Running) {
 	if out := c.Says(4, "fetch", "fourth"); !strings.Contains(out,
 		"never started, and has no results: stopped on request") {
 		t.Errorf("fetched, a run that never began said %q", out)
+	}
+}
+
+// With --all the queue is empty and all runs end. If the coordinator is lost at that moment, agents end their load by
+// themselves, at the latest when their lease is over, and the restarted coordinator has all runs as stopped.
+func TestStopAll(t *testing.T) {
+	t.Parallel()
+	c := programs.StartLasting(t, nil, "--lease", "5s")
+	c.StartAgents("a", "b")
+	var servers []programs.Simulation
+	for i := range 2 {
+		server := programs.Simulate(t, 1, "--decode-step", "2ms")
+		servers = append(servers, server)
+		c.Detach(programs.RatePlan(fmt.Sprint("run", i), "fail", server.URLs[0], 600) + "agents: {count: 1}\n")
+	}
+	c.Detach(programs.RatePlan("whole", "fail", "http://127.0.0.1:9", 600))
+	for _, server := range servers {
+		server.AwaitAnswers(20)
+	}
+	said := c.Says(0, "stop", "--all")
+	c.KillCoordinator()
+	if strings.Count(said, "removed from the queue") != 1 || strings.Count(said, "starts no more requests") != 2 {
+		t.Errorf("it said\n%s", said)
+	}
+	served, same := 0, 0
+	process.Eventually(t, "the agents send nothing more", func() bool {
+		now := len(servers[0].Records()) + len(servers[1].Records())
+		if same++; now != served {
+			served, same = now, 0
+		}
+		return same == 100 // at 40 requests per second
+	})
+	c.StartCoordinator()
+	for i, server := range servers {
+		run := c.Follow(fmt.Sprint("run", i))
+		run.MustExit(4)
+		stage := run.Results().Stages[0]
+		if got := uint64(len(server.Records())); got != stage.Requests.Started {
+			t.Errorf("run %d: the server had %d requests, %d were started", i, got, stage.Requests.Started)
+		}
+	}
+	if table := c.Says(0, "runs"); strings.Count(table, " stopped ") != 3 {
+		t.Errorf("spate runs lists\n%s", table)
 	}
 }
 

@@ -359,19 +359,7 @@ func (s *Server) look(ctx context.Context, page *pages.Run, id string) error {
 	if err != nil {
 		return err
 	}
-	page.Summary, page.Waits = run, 0
-	if run.GetState() == spatev1.RunState_RUN_STATE_WAITING {
-		list, err := s.runs.ListRuns(ctx, &spatev1.ListRunsRequest{Limit: 1000})
-		if err != nil {
-			return err
-		}
-		for _, other := range waiting(list.GetRuns()) {
-			if other.GetRunId() == id {
-				break
-			}
-			page.Waits++
-		}
-	}
+	page.Summary = run
 	page.Files = nil
 	if dir := s.dir(id); page.Over() && current(dir) {
 		for _, f := range filesIn(dir) {

@@ -90,18 +90,19 @@ func (s *Server) summary(ctx context.Context, id string) (*spatev1.RunSummary, e
 func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) {
 	agents, err1 := number(r, "min_agents", 32)
 	wait, err2 := duration(r, "agents_timeout", time.Minute)
+	priority, err4 := signed(r, "priority")
 	plan, err3 := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPlan))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err3, &tooLarge) {
 		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the plan is larger than %d bytes", maxPlan))
 		return
 	}
-	if err := errors.Join(err1, err2, err3); err != nil {
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	submitted, err := s.runs.SubmitRun(r.Context(), &spatev1.SubmitRunRequest{
 		PlanYaml: plan, PlanPath: "plan.yaml", MinAgents: max(uint32(agents), 1), AgentsTimeout: durationpb.New(wait),
-		Records: r.URL.Query().Get("records"),
+		Records: r.URL.Query().Get("records"), Priority: priority,
 	})
 	if err != nil {
 		failed(w, err)
@@ -251,6 +252,19 @@ func number(r *http.Request, name string, bits int) (uint64, error) {
 		return 0, fmt.Errorf("%s=%.40q: want a whole number from 0 on", name, text)
 	}
 	return n, nil
+}
+
+// signed returns a number of a request's query that may be negative, 0 if it is not there.
+func signed(r *http.Request, name string) (int32, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%s=%.40q: want a whole number", name, text)
+	}
+	return int32(n), nil
 }
 
 // flag returns a yes or no of a request's query, no if it is not there.

@@ -3,6 +3,7 @@ package allotment
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +68,9 @@ func said(d Decision) string {
 	if d.Wait == None {
 		return strings.TrimSpace("begins " + strings.Join(d.Agents, " "))
 	}
-	word := map[Reason]string{Limit: "limit", Servers: "servers", Agents: "agents", Missing: "missing"}[d.Wait]
+	word := map[Reason]string{
+		Limit: "limit", Servers: "servers", Load: "load", Agents: "agents", Missing: "missing",
+	}[d.Wait]
 	return strings.TrimSpace("waits " + word + " " + strings.Join(d.For, " "))
 }
 
@@ -110,7 +113,8 @@ func TestDecide(t *testing.T) {
 			want: []string{"begins a c", "waits agents r1", "begins d"},
 		},
 		"a region without agents": {
-			agents: "a@eu=r1 b@eu", running: []string{"r1 - 1"}, waiting: []string{"r2 - 0 eu,us"}, want: []string{"waits missing"},
+			agents: "a@eu=r1 b@eu", running: []string{"r1 - 1"}, waiting: []string{"r2 - 0 eu,us"},
+			want: []string{"waits missing"},
 		},
 		"two runs do not load one server": {
 			agents: "a b c d=r1", running: []string{"r1 - 1 >x"},
@@ -125,6 +129,10 @@ func TestDecide(t *testing.T) {
 			agents: "a=r1 b c", running: []string{"r1 - 1"}, waiting: []string{"r2 - 1", "r3 - 1"}, most: 2,
 			want: []string{"begins b", "waits limit r1 r2"},
 		},
+		"what a target may get": {
+			agents: "a=r6 b c d", running: []string{"r6 - 1"}, waiting: []string{"r11 - 1", "r5 - 1", "r4 - 1", "r0 - 1"},
+			want: []string{"waits load", "waits load r6", "waits load r6 r5", "begins b"},
+		},
 	} {
 		var agents []Agent
 		if c.most == 0 {
@@ -134,13 +142,32 @@ func TestDecide(t *testing.T) {
 			agents = append(agents, agentOf(text))
 		}
 		var got []string
-		for _, d := range Decide(agents, readRuns(t, c.running...), readRuns(t, c.waiting...), c.most) {
+		for _, d := range Decide(agents, readRuns(t, c.running...), readRuns(t, c.waiting...),
+			Limits{Runs: c.most, Exceeded: ten}) {
 			got = append(got, said(d))
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
+}
+
+// ten is a limit: the numbers in the ids of runs, together, must not exceed 10.
+func ten(run string, beside []string) string {
+	sum := numberOf(run)
+	for _, other := range beside {
+		sum += numberOf(other)
+	}
+	if numberOf(run) == 0 || sum <= 10 {
+		return ""
+	}
+	return fmt.Sprintf("%d of 10", sum)
+}
+
+// numberOf returns the number in a run's id, 0 if it has none.
+func numberOf(run string) int {
+	n, _ := strconv.Atoi(run[1:])
+	return n
 }
 
 // world is a fleet and runs in random sizes.
@@ -170,7 +197,7 @@ func drawWorld(t *rapid.T) *world {
 // begin begins what can begin, and returns the runs that did.
 func (w *world) begin(t *rapid.T) (began []string) {
 	var still []Run
-	for i, d := range Decide(w.agents, w.running, w.waiting, w.most) {
+	for i, d := range Decide(w.agents, w.running, w.waiting, Limits{Runs: w.most, Exceeded: ten}) {
 		if d.Wait != None {
 			still = append(still, w.waiting[i])
 			continue
@@ -213,7 +240,7 @@ func (w *world) end(i int) {
 	w.running = slices.Delete(w.running, i, i+1)
 }
 
-// check fails the test if two runs load one server, or more runs are in progress than may be.
+// check fails the test if two runs load one server, or more runs are in progress or give more load than may be.
 func (w *world) check(t *rapid.T) {
 	loads := map[string]string{}
 	for _, r := range w.running {
@@ -224,8 +251,12 @@ func (w *world) check(t *rapid.T) {
 			loads[server] = r.ID
 		}
 	}
-	if len(w.running) > w.most {
-		t.Fatalf("%d runs are in progress, at most %d may be", len(w.running), w.most)
+	sum := 0
+	for _, r := range w.running {
+		sum += numberOf(r.ID)
+	}
+	if len(w.running) > w.most || sum > 10 {
+		t.Fatalf("%d runs with the load %d are in progress, at most %d may be", len(w.running), sum, w.most)
 	}
 }
 
@@ -241,7 +272,7 @@ func TestEachRunBegins(t *testing.T) {
 		for late := 0; len(w.waiting) > 0; {
 			w.check(t)
 			first := w.waiting[0].ID
-			if rounds[first]++; rounds[first] > 2 && w.suffices(w.waiting[0]) || len(w.running) == 0 {
+			if rounds[first]++; rounds[first] > 3 && w.suffices(w.waiting[0]) || len(w.running) == 0 {
 				t.Fatalf("%s waits, and %d runs are in progress", first, len(w.running))
 			}
 			for range len(w.running) {
@@ -269,7 +300,8 @@ func TestWaits(t *testing.T) {
 				w.running[i].Left = nil
 			}
 		}
-		guesses, waiting := Waits(w.agents, w.running, w.waiting, w.most), slices.Clone(w.waiting)
+		waiting := slices.Clone(w.waiting)
+		guesses := Waits(w.agents, w.running, w.waiting, Limits{Runs: w.most, Exceeded: ten})
 		began := map[string]time.Duration{}
 		for len(w.waiting) > 0 {
 			first := -1

@@ -7,14 +7,14 @@ import (
 
 // Waits estimates how long waiting runs wait until they begin, if no run is added and each takes as long as it is said
 // to take. Nil: it is not known, because a run before it may take any time.
-func Waits(agents []Agent, running, waiting []Run, most int) []*time.Duration {
+func Waits(agents []Agent, running, waiting []Run, limits Limits) []*time.Duration {
 	agents, running, left := slices.Clone(agents), slices.Clone(running), slices.Clone(waiting)
 	began, ends := map[string]*time.Duration{}, map[string]*time.Duration{}
 	for _, r := range running {
 		ends[r.ID] = r.Left
 	}
 	for now := time.Duration(0); ; {
-		for i, d := range Decide(agents, running, left, most) {
+		for i, d := range Decide(agents, running, left, limits) {
 			if w := left[i]; d.Wait == None {
 				began[w.ID], ends[w.ID] = new(now), after(now, w.Left)
 				running = append(running, w)

@@ -56,7 +56,8 @@ func (b *belonging) give(texts ...string) {
 // start lets agents of the stage in progress answer that they are ready, and lets time pass from its start on.
 func (b *belonging) start(d time.Duration, names ...string) {
 	for _, name := range names {
-		b.run.Applied(b.at, name, &spatev1.Applied{Ref: &spatev1.AssignmentRef{RunId: "r", Revision: 1}, ClockUncertaintyNs: 1})
+		ref := &spatev1.AssignmentRef{RunId: "r", Revision: 1}
+		b.run.Applied(b.at, name, &spatev1.Applied{Ref: ref, ClockUncertaintyNs: 1})
 	}
 	b.run.Effects()
 	b.pass(200*time.Millisecond+d, names...)
@@ -155,5 +156,46 @@ func TestLeft(t *testing.T) {
 	unknown := newBelonging(t, 0, nil, rated(60), &spatev1.Stage{Load: &spatev1.LoadPoint{Concurrency: 2, Requests: 4}})
 	if got := unknown.run.Left(unknown.at); got != nil {
 		t.Errorf("the time of a closed loop that ends by requests is known: %v", *got)
+	}
+}
+
+// An agent that was drained, and takes runs again when the coordinator is restarted, takes part from the next stage on,
+// as it would have without the restart. One that is still drained does not.
+func TestUncordonedBeforeARestart(t *testing.T) {
+	for _, drained := range []bool{false, true} {
+		b := &belonging{t: t, at: clock.Instant(time.Hour)}
+		plan := []*spatev1.Stage{rated(60), rated(60)}
+		for i, st := range plan {
+			st.Index, st.Target, st.Workload = uint32(i), &spatev1.Target{Name: "t"}, &spatev1.Workload{Name: "w"}
+		}
+		plan[1].Pause = durationpb.New(time.Second)
+		run, err := lifecycle.Restore(lifecycle.Config{}, "r", lifecycle.Memory{
+			Submission: &spatev1.Submission{Plan: plan},
+			Checkpoint: &spatev1.Checkpoint{
+				Phase: "pausing", Roster: []*spatev1.AgentInfo{info("a"), info("b")}, Incarnations: []uint64{1, 1},
+				Next: 2, Begun: 1, Leaving: []string{"b"}, Pending: plan[1],
+			},
+		}, b.at, time.Unix(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.run = run
+		if drained {
+			b.run.Cordon(b.at, "b", spatev1.Cordon_CORDON_DRAINED)
+		}
+		b.give("a", "b")
+		b.at = b.at.Add(900 * time.Millisecond)
+		b.run.Tick(b.at)
+		b.at = b.at.Add(200 * time.Millisecond)
+		b.run.Tick(b.at)
+		assigned := map[string]bool{}
+		for _, e := range b.run.Effects() {
+			if send, ok := e.(lifecycle.Send); ok && send.Message.GetAssign() != nil {
+				assigned[send.Agent] = true
+			}
+		}
+		if !assigned["a"] || assigned["b"] == drained {
+			t.Errorf("drained %v: assigned to %v", drained, assigned)
+		}
 	}
 }

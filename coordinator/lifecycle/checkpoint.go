@@ -102,6 +102,7 @@ func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) 
 	for i, info := range c.GetRoster() {
 		a := r.agentNotBack(info, c.GetIncarnations()[i], at)
 		a.leaving = slices.Contains(c.GetLeaving(), a.name())
+		a.returns = a.leaving // unless it is said again that it is drained, or about to end
 		r.agents[info.GetName()] = a
 		r.roster = append(r.roster, a)
 	}

@@ -167,7 +167,9 @@ func (s *scenario) restart() {
 	}
 	s.run.Resume(s.at)
 	for name, to := range s.cordons {
-		s.run.Cordon(s.at, name, to)
+		if to != spatev1.Cordon_CORDON_UNSPECIFIED { // what an agent is no more is not kept
+			s.run.Cordon(s.at, name, to)
+		}
 	}
 	s.settled()
 	for _, name := range s.joined {

@@ -86,7 +86,8 @@ func SummaryOf(rec *spatev1.RunRecord, plan string) *spatev1.RunSummary {
 		EndTime: rec.GetEndTime(),
 		Outcome: rec.GetOutcome(), Complete: rec.GetComplete(), Reason: rec.GetReason(), Stages: rec.GetStages(),
 		Submitter: rec.GetSubmitter(), SubmitterAddress: rec.GetSubmitterAddress(), Stopper: rec.GetStopper(),
-		Verdict: rec.GetVerdict(),
+		Priority: rec.GetPriority(),
+		Verdict:  rec.GetVerdict(),
 	}
 }
 

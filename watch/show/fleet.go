@@ -53,22 +53,55 @@ func Runs(runs []*spatev1.RunSummary, now time.Time, in *time.Location) Table {
 		}, Mark: markOf(r.GetVerdict())}
 		t.Rows = append(t.Rows, row)
 	}
+	return withWaits(t, runs)
+}
+
+// withWaits adds columns to a list of runs, if any of them waits: about how long, and for which run.
+func withWaits(t Table, runs []*spatev1.RunSummary) Table {
+	if !slices.ContainsFunc(runs, func(r *spatev1.RunSummary) bool { return r.GetPlace() > 0 }) {
+		return t
+	}
+	t.Head, t.Right = append(t.Head, "waits", "for"), append(t.Right, true, false)
+	for i, r := range runs {
+		t.Rows[i].Cells = append(t.Rows[i].Cells, Wait(r), Clean(cmp.Or(waitsFor(r), Unknown)))
+	}
 	return t
 }
 
-// RunsLong is Runs with columns about who submitted a run, when and from where, why it ended early and who stopped it.
+// Wait returns about how long a waiting run still waits.
+func Wait(r *spatev1.RunSummary) string {
+	if r.GetWait() == nil {
+		return Unknown
+	}
+	return "~" + Span(r.GetWait().AsDuration())
+}
+
+// waitsFor names the first run that a run waits for, and says how many more there are.
+func waitsFor(r *spatev1.RunSummary) string {
+	switch all := r.GetWaitsFor(); len(all) {
+	case 0:
+		return ""
+	case 1:
+		return all[0]
+	default:
+		return fmt.Sprintf("%s and %d more", all[0], len(all)-1)
+	}
+}
+
+// RunsLong is Runs with columns about who submitted a run, when and from where, with which priority, why it waits or
+// ended early, and who stopped it.
 func RunsLong(runs []*spatev1.RunSummary, now time.Time, in *time.Location) Table {
 	t := Runs(runs, now, in)
-	t.Head = append(t.Head, "from", "submitted", "plan", "stopped by", "reason")
-	t.Right = append(t.Right, false, false, false, false, false)
+	t.Head = append(t.Head, "from", "submitted", "priority", "plan", "stopped by", "reason")
+	t.Right = append(t.Right, false, false, true, false, false, false)
 	for i, r := range runs {
 		submitted := Unknown
 		if r.GetSubmitTime() != nil {
 			submitted = r.GetSubmitTime().AsTime().In(in).Format("2006-01-02 15:04:05")
 		}
 		t.Rows[i].Cells = append(t.Rows[i].Cells, Clean(cmp.Or(r.GetSubmitterAddress(), Unknown)), submitted,
-			Clean(cmp.Or(r.GetPlan(), Unknown)), Clean(cmp.Or(r.GetStopper(), Unknown)),
-			Clean(cmp.Or(r.GetReason(), Unknown)))
+			fmt.Sprint(r.GetPriority()), Clean(cmp.Or(r.GetPlan(), Unknown)),
+			Clean(cmp.Or(r.GetStopper(), Unknown)), Clean(cmp.Or(r.GetReason(), r.GetWaitsBecause(), Unknown)))
 	}
 	return t
 }

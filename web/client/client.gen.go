@@ -325,8 +325,14 @@ type RunSummary struct {
 	EndTime *time.Time `json:"endTime,omitempty"`
 	Outcome *Outcome   `json:"outcome,omitempty"`
 
+	// Place Place of a waiting run in the queue, from 1. 0: the run does not wait.
+	Place *int `json:"place,omitempty"`
+
 	// Plan Name of the plan.
 	Plan *string `json:"plan,omitempty"`
+
+	// Priority Priority in the queue. Higher ones come first.
+	Priority *int `json:"priority,omitempty"`
 
 	// Reason Why the run ended early.
 	Reason *string `json:"reason,omitempty"`
@@ -349,6 +355,17 @@ type RunSummary struct {
 	// SubmitterAddress IP address of the client that submitted the run.
 	SubmitterAddress *string            `json:"submitterAddress,omitempty"`
 	Verdict          *RunSummaryVerdict `json:"verdict,omitempty"`
+
+	// Wait About how long a waiting run still waits. Not there: not known.
+	//
+	// Example: 90s
+	Wait *string `json:"wait,omitempty"`
+
+	// WaitsBecause What a waiting run waits for, in words.
+	WaitsBecause *string `json:"waitsBecause,omitempty"`
+
+	// WaitsFor IDs of the runs that a waiting run waits for.
+	WaitsFor *[]string `json:"waitsFor,omitempty"`
 }
 
 // RunSummaryVerdict defines model for RunSummary.Verdict.
@@ -406,6 +423,9 @@ type SubmitRunParams struct {
 
 	// AgentsTimeout How long to wait for these agents, such as 30s. Default 1m.
 	AgentsTimeout *string `form:"agents_timeout,omitempty" json:"agents_timeout,omitempty"`
+
+	// Priority Place in the queue. Higher ones come first. Default 0.
+	Priority *int `form:"priority,omitempty" json:"priority,omitempty"`
 
 	// Records Format of the rows of requests to keep. Default none.
 	Records *SubmitRunParamsRecords `form:"records,omitempty" json:"records,omitempty"`
@@ -546,12 +566,12 @@ type ClientInterface interface {
 	// Corresponds with GET /queue (the `ListQueue` operationId).
 	ListQueue(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListRuns Waiting runs, the last in the queue first, then the run in progress, then ended runs, newest first.
+	// ListRuns Waiting runs, the last in the queue first, then the runs in progress, then ended runs, newest first.
 	//
 	// Corresponds with GET /runs (the `ListRuns` operationId).
 	ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SubmitRunWithBody Submit a plan, which runs when all earlier runs have ended.
+	// SubmitRunWithBody Submit a plan, which runs when its agents are free and no other run loads its servers.
 	//
 	// Plans with secrets, files, or simulated targets need `spate run --coordinator`, which sends these along.
 	//
@@ -715,7 +735,7 @@ func (c *Client) ListQueue(ctx context.Context, reqEditors ...RequestEditorFn) (
 	return c.Client.Do(req)
 }
 
-// ListRuns Waiting runs, the last in the queue first, then the run in progress, then ended runs, newest first.
+// ListRuns Waiting runs, the last in the queue first, then the runs in progress, then ended runs, newest first.
 //
 // Corresponds with GET /runs (the `ListRuns` operationId).
 func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -730,7 +750,7 @@ func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditor
 	return c.Client.Do(req)
 }
 
-// SubmitRunWithBody Submit a plan, which runs when all earlier runs have ended.
+// SubmitRunWithBody Submit a plan, which runs when its agents are free and no other run loads its servers.
 //
 // Plans with secrets, files, or simulated targets need `spate run --coordinator`, which sends these along.
 //
@@ -1268,6 +1288,18 @@ func NewSubmitRunRequestWithBody(server string, params *SubmitRunParams, content
 
 		}
 
+		if params.Priority != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "priority", *params.Priority, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Records != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "records", *params.Records, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -1688,14 +1720,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /queue (the `ListQueue` operationId).
 	ListQueueWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListQueueResult, error)
 
-	// ListRunsWithResponse Waiting runs, the last in the queue first, then the run in progress, then ended runs, newest first.
+	// ListRunsWithResponse Waiting runs, the last in the queue first, then the runs in progress, then ended runs, newest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /runs (the `ListRuns` operationId).
 	ListRunsWithResponse(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*ListRunsResult, error)
 
-	// SubmitRunWithBodyWithResponse Submit a plan, which runs when all earlier runs have ended.
+	// SubmitRunWithBodyWithResponse Submit a plan, which runs when its agents are free and no other run loads its servers.
 	//
 	// Plans with secrets, files, or simulated targets need `spate run --coordinator`, which sends these along.
 	//
@@ -2728,7 +2760,7 @@ func (c *ClientWithResponses) ListQueueWithResponse(ctx context.Context, reqEdit
 	return ParseListQueueResult(rsp)
 }
 
-// ListRunsWithResponse Waiting runs, the last in the queue first, then the run in progress, then ended runs, newest first.
+// ListRunsWithResponse Waiting runs, the last in the queue first, then the runs in progress, then ended runs, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -2741,7 +2773,7 @@ func (c *ClientWithResponses) ListRunsWithResponse(ctx context.Context, params *
 	return ParseListRunsResult(rsp)
 }
 
-// SubmitRunWithBodyWithResponse Submit a plan, which runs when all earlier runs have ended.
+// SubmitRunWithBodyWithResponse Submit a plan, which runs when its agents are free and no other run loads its servers.
 //
 // Plans with secrets, files, or simulated targets need `spate run --coordinator`, which sends these along.
 //

@@ -24,8 +24,6 @@ type Run struct {
 	State *watch.Run
 	// Stage is the index of the stage to show. Nil: the one in progress.
 	Stage *uint32
-	// Waits is how many runs start before it, if it waits.
-	Waits int
 	// Files are the files of a run that has ended.
 	Files []File
 }
@@ -60,8 +58,8 @@ func (r Run) Parts() ([]Part, error) {
 		"Reason": show.Clean(r.Summary.GetReason()), "Most": r.State.Most(), "Place": "", "Waiting": r.waiting(),
 		"Charts": charts(windows), "Verdict": verdict(s), "Regions": show.Regions(r.State, last),
 	}
-	if r.Summary.GetState() == spatev1.RunState_RUN_STATE_WAITING && r.Waits > 0 {
-		view["Place"] = words.Count(uint64(r.Waits), "run") + " before it"
+	if place := r.Summary.GetPlace(); place > 1 {
+		view["Place"] = words.Count(uint64(place-1), "run") + " before it"
 	}
 	if s != nil {
 		view["Stage"] = r.stageView(s, windows)
@@ -120,7 +118,11 @@ func (r Run) waiting() string {
 	case r.Over():
 		return "No stage started."
 	case r.Summary.GetState() == spatev1.RunState_RUN_STATE_WAITING:
-		return "The run waits for its turn."
+		text := "The run waits: " + show.Clean(r.Summary.GetWaitsBecause())
+		if wait := r.Summary.GetWait(); wait != nil {
+			text += ". It begins in about " + show.Span(wait.AsDuration())
+		}
+		return text + "."
 	}
 	return "The run is being prepared: no stage has started yet."
 }

@@ -25,16 +25,17 @@ func NewRuns() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs --coordinator HOST:PORT",
 		Short: "List the runs of a coordinator",
-		Long: `List the runs of a coordinator: those that wait, the one in progress, and those that have ended,
+		Long: `List the runs of a coordinator: those that wait, those in progress, and those that have ended,
 the newest first.
 
 STATE is "waiting" (for other runs to end), "running", "done", "incomplete" (done, but its result
 lacks something), "failed", "stopped", or "broken" (its coordinator was lost, and the run was not
 continued). TIME is from its start to its end, or until now. STAGES is the number of stages that
 have ended, and of all, at most. BY is the name in the certificate of the client that submitted it,
-or "token" and the user that came with it. Times of day are this machine's. A narrow terminal shows
-fewer columns; --long shows all, when and from where (FROM) runs were submitted, and who stopped
-them.`,
+or "token" and the user that came with it. WAITS is about how long a waiting run still waits, by
+what the plans before it say of their times, and FOR the run whose agents or server it needs. Times
+of day are this machine's. A narrow terminal shows fewer columns; --long shows all, and when and
+from where (FROM) runs were submitted, their priorities, why runs wait, and who stopped them.`,
 		Example: "  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,7 +60,8 @@ them.`,
 	cmd.AddCommand(newRunsRemove())
 	f.Add(cmd.Flags())
 	output.add(cmd.Flags())
-	cmd.Flags().BoolVar(&long, "long", false, "also show when and from where runs were submitted, who stopped them and why they ended early")
+	cmd.Flags().BoolVar(&long, "long", false,
+		"also show when and from where runs were submitted, who stopped them, and why they wait or ended early")
 	cmd.Flags().Uint32Var(&limit, "limit", 50, "list at most this many runs, the newest")
 	return cmd
 }
@@ -106,6 +108,11 @@ type runJSON struct {
 	Submitter     *string  `json:"submitter"`
 	SubmitterAt   *string  `json:"submitter_address"`
 	Stopper       *string  `json:"stopper"`
+	Priority      int32    `json:"priority"`
+	Place         *uint32  `json:"place"`
+	WaitsFor      []string `json:"waits_for"`
+	WaitsBecause  *string  `json:"waits_because"`
+	WaitSec       *float64 `json:"wait_seconds"`
 }
 
 func runsAsJSON(runs []*spatev1.RunSummary) []runJSON {
@@ -118,7 +125,14 @@ func runsAsJSON(runs []*spatev1.RunSummary) []runJSON {
 			DurationSec: secondsOf(r),
 			StagesEnded: r.GetStagesEnded(), StagesPlanned: r.GetStages(), Reason: given(r.GetReason()),
 			Verdict: given(r.GetVerdict()), Submitter: given(r.GetSubmitter()),
-			SubmitterAt: given(r.GetSubmitterAddress()), Stopper: given(r.GetStopper()),
+			SubmitterAt: given(r.GetSubmitterAddress()), Stopper: given(r.GetStopper()), Priority: r.GetPriority(),
+			WaitsFor: r.GetWaitsFor(), WaitsBecause: given(r.GetWaitsBecause()),
+		}
+		if place := r.GetPlace(); place > 0 {
+			one.Place = &place
+		}
+		if wait := r.GetWait(); wait != nil {
+			one.WaitSec = new(wait.AsDuration().Seconds())
 		}
 		if r.GetState() == spatev1.RunState_RUN_STATE_ENDED {
 			outcome, complete := show.Outcome(r.GetOutcome()), r.GetComplete()

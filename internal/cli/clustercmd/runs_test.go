@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/internal/cli/clienttest"
 	"github.com/spate-load/spate/internal/cli/command"
@@ -35,11 +36,37 @@ old-1    broken      n/a                 n/a     0/4  n/a      n/a
 	if err := writeRuns(&out, clienttest.OfAllKinds()[1:5:5], true, time.Unix(1090, 5e8)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"VERDICT  BY   FROM      SUBMITTED            PLAN  STOPPED BY  REASON\n",
-		"me   10.0.0.7  1970-01-01 00:16:40  n/a   n/a         n/a\n", "agent a was lost\n"} {
+	for _, want := range []string{"VERDICT  BY   FROM      SUBMITTED            PRIORITY  PLAN  STOPPED BY  REASON\n",
+		"me   10.0.0.7  1970-01-01 00:16:40         0  n/a   n/a         n/a\n", "agent a was lost\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got\n%s\nwithout %s", out.String(), want)
 		}
+	}
+}
+
+// A list with runs that wait says how long, for which run, and at length why.
+func TestRunsThatWait(t *testing.T) {
+	runs := clienttest.OfAllKinds()[:2]
+	runs[0].Place, runs[0].Priority, runs[0].Wait = 1, 5, durationpb.New(90*time.Second)
+	runs[0].WaitsFor, runs[0].WaitsBecause = []string{"quick-2", "quick-1"}, "agents that it needs belong to others"
+	for long, want := range map[bool][]string{
+		false: {"WAITS  FOR\n", "~1m30s  quick-2 and 1 more\n", "n/a  n/a\n"},
+		true:  {"quick-2 and 1 more", "         5  quick  n/a         agents that it needs belong to others\n"},
+	} {
+		var out strings.Builder
+		if err := writeRuns(&out, runs, long, time.Unix(1090, 5e8)); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("long %v: got\n%s\nwithout %q", long, out.String(), want)
+			}
+		}
+	}
+	list, err := json.Marshal(runsAsJSON(runs)[0])
+	if want := `"priority":5,"place":1,"waits_for":["quick-2","quick-1"],"waits_because":"agents that it needs ` +
+		`belong to others","wait_seconds":90`; err != nil || !strings.Contains(string(list), want) {
+		t.Errorf("%s, %v", list, err)
 	}
 }
 
@@ -71,9 +98,9 @@ func TestRunsCommand(t *testing.T) {
 		t.Fatalf("code %d, %v, %s", code, err, out)
 	}
 	for i, want := range []string{
-		`{"begin_time":null,"complete":null,"duration_seconds":null,"end_time":null,"id":"quick-3","outcome":null,"plan":"quick","reason":null,"stages_ended":0,"stages_planned":4,"state":"waiting","stopper":null,"submit_time":"1970-01-01T00:33:20Z","submitter":null,"submitter_address":null,"verdict":null}`,
-		`{"begin_time":"1970-01-01T00:16:40Z","complete":null,"duration_seconds":null,"end_time":null,"id":"quick-2","outcome":null,"plan":null,"reason":null,"stages_ended":2,"stages_planned":4,"state":"running","stopper":null,"submit_time":"1970-01-01T00:16:40Z","submitter":"me","submitter_address":"10.0.0.7","verdict":null}`,
-		`{"begin_time":"1970-01-01T00:01:40Z","complete":true,"duration_seconds":125,"end_time":"1970-01-01T00:03:45Z","id":"quick-1","outcome":"done","plan":null,"reason":null,"stages_ended":4,"stages_planned":4,"state":"ended","stopper":null,"submit_time":null,"submitter":null,"submitter_address":null,"verdict":"SUSPECT"}`,
+		`{"begin_time":null,"complete":null,"duration_seconds":null,"end_time":null,"id":"quick-3","outcome":null,"place":null,"plan":"quick","priority":0,"reason":null,"stages_ended":0,"stages_planned":4,"state":"waiting","stopper":null,"submit_time":"1970-01-01T00:33:20Z","submitter":null,"submitter_address":null,"verdict":null,"wait_seconds":null,"waits_because":null,"waits_for":null}`,
+		`{"begin_time":"1970-01-01T00:16:40Z","complete":null,"duration_seconds":null,"end_time":null,"id":"quick-2","outcome":null,"place":null,"plan":null,"priority":0,"reason":null,"stages_ended":2,"stages_planned":4,"state":"running","stopper":null,"submit_time":"1970-01-01T00:16:40Z","submitter":"me","submitter_address":"10.0.0.7","verdict":null,"wait_seconds":null,"waits_because":null,"waits_for":null}`,
+		`{"begin_time":"1970-01-01T00:01:40Z","complete":true,"duration_seconds":125,"end_time":"1970-01-01T00:03:45Z","id":"quick-1","outcome":"done","place":null,"plan":null,"priority":0,"reason":null,"stages_ended":4,"stages_planned":4,"state":"ended","stopper":null,"submit_time":null,"submitter":null,"submitter_address":null,"verdict":"SUSPECT","wait_seconds":null,"waits_because":null,"waits_for":null}`,
 	} {
 		if got, err := json.Marshal(list[i]); err != nil || string(got) != want {
 			t.Errorf("run %d: %s, want %s", i, got, want)

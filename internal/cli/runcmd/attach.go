@@ -2,6 +2,7 @@ package runcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -76,17 +77,26 @@ print the tables, as "spate run" does at its end. The exit code is that of the r
 // NewStop makes `spate stop`.
 func NewStop() *cobra.Command {
 	var f client.Flags
-	var now bool
+	var now, all bool
 	cmd := &cobra.Command{
-		Use:   "stop RUN --coordinator HOST:PORT",
-		Short: "Stop a run on a coordinator",
+		Use:   "stop [RUN] --coordinator HOST:PORT",
+		Short: "Stop a run on a coordinator, or all",
 		Long: `Stop a run on a coordinator. It starts no more requests and waits for those in flight, or cancels
 them with --now. What was measured is kept, and marked as partial. A run that waits is removed from
 the queue. The command does not wait for the run's end: "spate follow" does.
 
+--all empties the queue, last run first, so that none begins meanwhile, and stops all runs in
+progress. Agents then end their load by themselves, also if the coordinator is lost.
+
 ` + client.RunHelp,
-		Example: "  spate stop latest --coordinator 127.0.0.1:7700\n  spate stop quickstart-2026 --coordinator 127.0.0.1:7700 --now",
-		Args:    command.Arguments(oneRun),
+		Example: "  spate stop latest --coordinator 127.0.0.1:7700\n  spate stop quickstart-2026 --coordinator 127.0.0.1:7700 --now\n" +
+			"  spate stop --all --coordinator 127.0.0.1:7700",
+		Args: command.Arguments(func(cmd *cobra.Command, args []string) error {
+			if all {
+				return cobra.NoArgs(cmd, args)
+			}
+			return oneRun(cmd, args)
+		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			conn, err := f.Connect()
 			if err != nil {
@@ -94,6 +104,9 @@ the queue. The command does not wait for the run's end: "spate follow" does.
 			}
 			defer conn.Close()
 			service := spatev1.NewRunServiceClient(conn)
+			if all {
+				return stopAll(cmd, &f, service, now)
+			}
 			run, err := f.Find(cmd.Context(), service, args[0])
 			if err != nil {
 				return err
@@ -103,7 +116,36 @@ the queue. The command does not wait for the run's end: "spate follow" does.
 	}
 	f.Add(cmd.Flags())
 	cmd.Flags().BoolVar(&now, "now", false, "cancel the requests in flight")
+	cmd.Flags().BoolVar(&all, "all", false, "stop all runs in progress, and empty the queue")
 	return cmd
+}
+
+// mostListed is more than the runs that can be unended.
+const mostListed = 1000
+
+// stopAll asks the coordinator to end all runs, those that wait before those in progress. A run that cannot be stopped,
+// because somebody else submitted it, keeps no other from being stopped.
+func stopAll(cmd *cobra.Command, f *client.Flags, service spatev1.RunServiceClient, now bool) error {
+	runs, err := f.ListRuns(cmd.Context(), service, mostListed)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	stopped := 0
+	for _, run := range runs {
+		if !client.GoesOn(run) {
+			continue
+		}
+		if err := stop(cmd, f, service, run, now); err != nil {
+			errs = append(errs, fmt.Errorf("run %s: %w", run.GetRunId(), err))
+			continue
+		}
+		stopped++
+	}
+	if stopped == 0 && errs == nil {
+		fmt.Fprintln(cmd.OutOrStdout(), "no run waits or is in progress")
+	}
+	return errors.Join(errs...)
 }
 
 // stop asks the coordinator to end a run.

@@ -43,6 +43,31 @@ func TestStopCommand(t *testing.T) {
 	}
 }
 
+// All runs that have not ended are stopped, those that wait first, so that none begins.
+func TestStopAll(t *testing.T) {
+	service := &clienttest.FakeService{Runs: clienttest.OfAllKinds()}
+	address, _ := service.Serve(t, "127.0.0.1:0")
+	code, out, said := spate(t, "stop", "--all", "--coordinator", address)
+	if code != command.ExitDone || out != "run quick-3 was removed from the queue\n"+
+		"run quick-2 starts no more requests and waits for those in flight\n" || len(service.Stopped) != 2 {
+		t.Errorf("code %d, %s%s", code, out, said)
+	}
+	for _, test := range [][]string{{"accepts 0 arg", "latest"}, {"name one run"}} {
+		args := append([]string{"stop", "--coordinator", address}, test[1:]...)
+		if len(test) > 1 {
+			args = append(args, "--all")
+		}
+		if code, _, said := spate(t, args...); code != command.ExitInput {
+			t.Errorf("%v: code %d, %s", args, code, said)
+		}
+	}
+	service.Set(func() { service.Runs = nil })
+	if code, out, _ := spate(t, "stop", "--all", "--coordinator", address); code != command.ExitDone ||
+		out != "no run waits or is in progress\n" {
+		t.Errorf("code %d, %s", code, out)
+	}
+}
+
 func TestFetchCommand(t *testing.T) {
 	for name, test := range map[string]struct {
 		outcome spatev1.Outcome

@@ -33,6 +33,7 @@ type runFlags struct {
 	tls           settings.TLS
 	local         localFlags
 	minAgents     uint32
+	priority      int32
 	agentsTimeout time.Duration
 	patience      time.Duration
 	detach        bool
@@ -93,6 +94,8 @@ Ctrl-C then leaves the run, as --detach does from the start; "spate follow" show
 	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
 	flags.DurationVar(&f.patience, "patience", defaultPatience,
 		"with --coordinator: how long to wait for it when it is gone")
+	flags.Int32Var(&f.priority, "priority", 0,
+		"with --coordinator: place in the queue, from -100 to 100; higher ones come first")
 	flags.BoolVar(&f.detach, "detach", false, "with --coordinator: submit the run, print its id, and exit")
 	flags = results.Flags
 	f.results.add(flags)
@@ -153,7 +156,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		PlanYaml: plan.Source(), PlanPath: plan.Path(), Secrets: secrets, Simulated: simulated,
 		Records:  f.recordsKept(),
 		Datasets: resources.Datasets, Lexicons: resources.Lexicons,
-		MinAgents: backend.minAgents, AgentsTimeout: durationpb.New(f.agentsTimeout),
+		MinAgents: backend.minAgents, AgentsTimeout: durationpb.New(f.agentsTimeout), Priority: f.priority,
 		Definitions: measure.Definitions, Version: f.local.version,
 	})
 	if err != nil {

@@ -67,7 +67,9 @@ type RunRecord struct {
 	// IP address of the client that submitted the run. Empty: not known.
 	SubmitterAddress string `protobuf:"bytes,18,opt,name=submitter_address,json=submitterAddress,proto3" json:"submitter_address,omitempty"`
 	// Who stopped the run, as in submitter. Empty: the run was not stopped, or it is not known by whom.
-	Stopper       string `protobuf:"bytes,22,opt,name=stopper,proto3" json:"stopper,omitempty"`
+	Stopper string `protobuf:"bytes,22,opt,name=stopper,proto3" json:"stopper,omitempty"`
+	// Priority of the run in the queue: higher ones come first.
+	Priority      int32 `protobuf:"varint,19,opt,name=priority,proto3" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -233,6 +235,13 @@ func (x *RunRecord) GetStopper() string {
 		return x.Stopper
 	}
 	return ""
+}
+
+func (x *RunRecord) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
 }
 
 // Submission is what a restarted coordinator needs to continue a run, besides the run's records. It holds no secrets.
@@ -1130,7 +1139,7 @@ var File_spate_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xad\x05\n" +
+	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xc9\x05\n" +
 	"\tRunRecord\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tplan_yaml\x18\x02 \x01(\fR\bplanYaml\x129\n" +
@@ -1153,7 +1162,8 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\averdict\x18\x10 \x01(\tR\averdict\x12\x16\n" +
 	"\x06damage\x18\x11 \x03(\tR\x06damage\x12+\n" +
 	"\x11submitter_address\x18\x12 \x01(\tR\x10submitterAddress\x12\x18\n" +
-	"\astopper\x18\x16 \x01(\tR\astopper\"\xdc\x01\n" +
+	"\astopper\x18\x16 \x01(\tR\astopper\x12\x1a\n" +
+	"\bpriority\x18\x13 \x01(\x05R\bpriority\"\xdc\x01\n" +
 	"\n" +
 	"Submission\x12#\n" +
 	"\x04plan\x18\x01 \x03(\v2\x0f.spate.v1.StageR\x04plan\x12\x1d\n" +

@@ -351,7 +351,9 @@ type SubmitRunRequest struct {
 	// Version of the definitions that the client makes results by: measure.Definitions. 0: the client makes no results.
 	Definitions uint32 `protobuf:"varint,10,opt,name=definitions,proto3" json:"definitions,omitempty"`
 	// Version of the client's program. Empty: not known.
-	Version       string `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
+	// Priority of the run in the queue, from -100 to 100: higher ones come first. Default 0.
+	Priority      int32 `protobuf:"varint,13,opt,name=priority,proto3" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -461,6 +463,13 @@ func (x *SubmitRunRequest) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *SubmitRunRequest) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
 }
 
 // ReadAuditLogRequest asks for entries of the audit log.
@@ -2821,7 +2830,17 @@ type RunSummary struct {
 	// IP address of the client that submitted the run. Empty: not known.
 	SubmitterAddress string `protobuf:"bytes,14,opt,name=submitter_address,json=submitterAddress,proto3" json:"submitter_address,omitempty"`
 	// Who stopped the run, as in submitter. Empty: the run was not stopped, or it is not known by whom.
-	Stopper       string `protobuf:"bytes,20,opt,name=stopper,proto3" json:"stopper,omitempty"`
+	Stopper string `protobuf:"bytes,20,opt,name=stopper,proto3" json:"stopper,omitempty"`
+	// Priority of the run in the queue: higher ones come first.
+	Priority int32 `protobuf:"varint,15,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Place of a waiting run in the queue, from 1. 0: the run does not wait.
+	Place uint32 `protobuf:"varint,16,opt,name=place,proto3" json:"place,omitempty"`
+	// IDs of the runs that a waiting run waits for: those in progress first, then those before it in the queue.
+	WaitsFor []string `protobuf:"bytes,17,rep,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	// What a waiting run waits for, in words. Empty: the run does not wait.
+	WaitsBecause string `protobuf:"bytes,18,opt,name=waits_because,json=waitsBecause,proto3" json:"waits_because,omitempty"`
+	// About how long a waiting run still waits, by what the plans say of their times. Unset: not known.
+	Wait          *durationpb.Duration `protobuf:"bytes,19,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2959,6 +2978,41 @@ func (x *RunSummary) GetStopper() string {
 		return x.Stopper
 	}
 	return ""
+}
+
+func (x *RunSummary) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *RunSummary) GetPlace() uint32 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
+func (x *RunSummary) GetWaitsFor() []string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return nil
+}
+
+func (x *RunSummary) GetWaitsBecause() string {
+	if x != nil {
+		return x.WaitsBecause
+	}
+	return ""
+}
+
+func (x *RunSummary) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
 }
 
 // ListAgentsRequest asks for all agents.
@@ -3324,7 +3378,7 @@ var File_spate_v1_run_proto protoreflect.FileDescriptor
 
 const file_spate_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x12spate/v1/run.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\"\xca\x06\n" +
+	"\x12spate/v1/run.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\"\xe6\x06\n" +
 	"\x10SubmitRunRequest\x12\x1b\n" +
 	"\tplan_yaml\x18\x01 \x01(\fR\bplanYaml\x12\x1b\n" +
 	"\tplan_path\x18\x02 \x01(\tR\bplanPath\x12A\n" +
@@ -3338,7 +3392,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\blexicons\x18\t \x03(\v2(.spate.v1.SubmitRunRequest.LexiconsEntryR\blexicons\x12 \n" +
 	"\vdefinitions\x18\n" +
 	" \x01(\rR\vdefinitions\x12\x18\n" +
-	"\aversion\x18\v \x01(\tR\aversion\x1a:\n" +
+	"\aversion\x18\v \x01(\tR\aversion\x12\x1a\n" +
+	"\bpriority\x18\r \x01(\x05R\bpriority\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aQ\n" +
@@ -3514,7 +3569,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\"<\n" +
 	"\x10ListRunsResponse\x12(\n" +
-	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\xab\x04\n" +
+	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\xce\x05\n" +
 	"\n" +
 	"RunSummary\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
@@ -3534,7 +3589,12 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\tsubmitter\x18\f \x01(\tR\tsubmitter\x12\x18\n" +
 	"\averdict\x18\r \x01(\tR\averdict\x12+\n" +
 	"\x11submitter_address\x18\x0e \x01(\tR\x10submitterAddress\x12\x18\n" +
-	"\astopper\x18\x14 \x01(\tR\astopper\"\x13\n" +
+	"\astopper\x18\x14 \x01(\tR\astopper\x12\x1a\n" +
+	"\bpriority\x18\x0f \x01(\x05R\bpriority\x12\x14\n" +
+	"\x05place\x18\x10 \x01(\rR\x05place\x12\x1b\n" +
+	"\twaits_for\x18\x11 \x03(\tR\bwaitsFor\x12#\n" +
+	"\rwaits_because\x18\x12 \x01(\tR\fwaitsBecause\x12-\n" +
+	"\x04wait\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"\x13\n" +
 	"\x11ListAgentsRequest\"C\n" +
 	"\x12ListAgentsResponse\x12-\n" +
 	"\x06agents\x18\x01 \x03(\v2\x15.spate.v1.AgentStatusR\x06agents\"\xae\x02\n" +
@@ -3715,45 +3775,46 @@ var file_spate_v1_run_proto_depIdxs = []int32{
 	53, // 37: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
 	53, // 38: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
 	1,  // 39: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
-	42, // 40: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	54, // 41: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
-	4,  // 42: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	55, // 43: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	52, // 44: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
-	3,  // 45: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
-	3,  // 46: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
-	15, // 47: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	56, // 48: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	57, // 49: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
-	5,  // 50: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	17, // 51: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	33, // 52: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	35, // 53: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	11, // 54: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	13, // 55: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	37, // 56: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	45, // 57: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
-	40, // 58: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	43, // 59: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
-	6,  // 60: spate.v1.RunService.ReadAuditLog:input_type -> spate.v1.ReadAuditLogRequest
-	9,  // 61: spate.v1.RunService.Backup:input_type -> spate.v1.BackupRequest
-	16, // 62: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	18, // 63: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	34, // 64: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	36, // 65: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	12, // 66: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	14, // 67: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	38, // 68: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	46, // 69: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
-	41, // 70: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	44, // 71: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
-	7,  // 72: spate.v1.RunService.ReadAuditLog:output_type -> spate.v1.ReadAuditLogResponse
-	10, // 73: spate.v1.RunService.Backup:output_type -> spate.v1.BackupResponse
-	62, // [62:74] is the sub-list for method output_type
-	50, // [50:62] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	52, // 40: spate.v1.RunSummary.wait:type_name -> google.protobuf.Duration
+	42, // 41: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	54, // 42: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	4,  // 43: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
+	55, // 44: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	52, // 45: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	3,  // 46: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
+	3,  // 47: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
+	15, // 48: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	56, // 49: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	57, // 50: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	5,  // 51: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
+	17, // 52: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	33, // 53: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	35, // 54: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	11, // 55: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	13, // 56: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	37, // 57: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	45, // 58: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	40, // 59: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	43, // 60: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
+	6,  // 61: spate.v1.RunService.ReadAuditLog:input_type -> spate.v1.ReadAuditLogRequest
+	9,  // 62: spate.v1.RunService.Backup:input_type -> spate.v1.BackupRequest
+	16, // 63: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	18, // 64: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	34, // 65: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	36, // 66: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	12, // 67: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	14, // 68: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	38, // 69: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	46, // 70: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	41, // 71: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	44, // 72: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
+	7,  // 73: spate.v1.RunService.ReadAuditLog:output_type -> spate.v1.ReadAuditLogResponse
+	10, // 74: spate.v1.RunService.Backup:output_type -> spate.v1.BackupResponse
+	63, // [63:75] is the sub-list for method output_type
+	51, // [51:63] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_run_proto_init() }
