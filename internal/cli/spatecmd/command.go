@@ -77,7 +77,7 @@ the plans that ship with Spate; "spate plan new" writes one of your own.
 		runcmd.NewRun(version), runcmd.NewGate(version), runcmd.NewResume(version),
 		runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(),
 		plancmd.NewPlans(), plancmd.NewPlan(), plancmd.NewValidate(), plancmd.NewSize(),
-		resultscmd.NewReport(), comparecmd.New(), resultscmd.NewExport(),
+		resultscmd.NewReport(), comparecmd.New(), comparecmd.NewHistory(), resultscmd.NewExport(),
 		clustercmd.NewAgents(), clustercmd.NewRuns(), clustercmd.NewDatasets(), clustercmd.NewCerts(),
 		clustercmd.NewBackup(), clustercmd.NewRestore(),
 		simulatecmd.New(), calibratecmd.New(version), command.NewExitCodes(), newVersion(version),

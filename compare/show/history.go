@@ -1,0 +1,167 @@
+package show
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/report/page"
+	"github.com/spate-load/spate/report/page/chart"
+)
+
+// HistoryFormats are the formats of a history.
+var HistoryFormats = []string{"text", "json", "html"}
+
+// History writes a metric over runs in a format of HistoryFormats. width is that of the terminal in columns; 0: any.
+func History(w io.Writer, lines []*compare.Line, format string, width int) error {
+	switch format {
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(lines)
+	case "html":
+		return historyPage(w, lines)
+	}
+	for i, l := range lines {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintln(w, layout.Printable(lineTitle(l)))
+		t := layout.Table{Right: []bool{false, false, false, false, true, true}}
+		t.Row(strings.Split(strings.ToUpper(strings.Join(historyHead, " ")), " ")...)
+		for _, p := range l.Points {
+			t.Row(historyRow(l, p)...)
+		}
+		t.Narrow(width)
+		if err := t.Write(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// historyHead names the columns of a line's table.
+var historyHead = []string{"began", "run", "version", "labels", "value", "change", "meaning"}
+
+// lineTitle names a line: plan, target, workload, load and metric.
+func lineTitle(l *compare.Line) string {
+	return fmt.Sprintf("%s: %s, %s, %s: %s", l.Plan, l.Target, l.Workload, l.Load, titleOf(l.Metric))
+}
+
+// historyRow returns the cells of a point.
+func historyRow(l *compare.Line, p compare.HistoryPoint) []string {
+	d := &compare.Difference{Metric: l.Metric, Unit: l.Unit}
+	changed, meaning := "n/a", string(p.Outcome)
+	if p.Against != "" {
+		changed = change(d, p.Change)
+	}
+	if p.Verdict != trust.Valid {
+		meaning = strings.Join(slices.DeleteFunc([]string{meaning, string(p.Verdict)},
+			func(s string) bool { return s == "" }), ", ")
+	}
+	row := []string{p.Time.UTC().Format("2006-01-02 15:04"), p.Run, p.Version, labelWords(p.Labels), value(d, p.Value),
+		changed, meaning}
+	for i, cell := range row {
+		row[i] = layout.Printable(cell)
+	}
+	return row
+}
+
+// labelWords lists labels by name: "image=vllm:0.10 quantization=fp8".
+func labelWords(labels map[string]string) string {
+	var words []string
+	for name, v := range labels {
+		words = append(words, name+"="+v)
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+var (
+	//go:embed history.html.tmpl
+	historyText string
+
+	historyTemplate = template.Must(template.New("history").Funcs(template.FuncMap{
+		"title": lineTitle, "row": historyRow, "figure": historyChart,
+		"class": func(p compare.HistoryPoint) string {
+			if p.Outcome == compare.Worse {
+				return "strong"
+			}
+			return ""
+		},
+	}).Parse(historyText))
+)
+
+// historyPage writes a page without scripts that needs no network.
+func historyPage(w io.Writer, lines []*compare.Line) error {
+	worse := 0
+	for _, l := range lines {
+		for _, p := range l.Points {
+			if p.Outcome == compare.Worse {
+				worse++
+			}
+		}
+	}
+	var b bytes.Buffer
+	err := historyTemplate.Execute(&b, map[string]any{
+		"Policy": page.SheetPolicy(), "Sheet": page.Sheet(), "Lines": lines, "Head": historyHead, "Worse": worse,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(page.Printable(b.Bytes()))
+	return err
+}
+
+// historyChart draws a line over the time of its runs. Runs that are worse or better than the one before are labelled.
+func historyChart(l *compare.Line) template.HTML {
+	d := &compare.Difference{Metric: l.Metric, Unit: l.Unit}
+	var points []chart.Point
+	for _, p := range l.Points {
+		point := chart.Point{X: float64(p.Time.Unix()), Y: p.Value,
+			Title: fmt.Sprintf("%s: %s", layout.Printable(p.Run), value(d, p.Value))}
+		if p.Outcome == compare.Worse || p.Outcome == compare.Better {
+			point.Label = fmt.Sprintf("%s %s", p.Outcome, change(d, p.Change))
+		}
+		switch p.Verdict {
+		case trust.Suspect:
+			point.Doubt = chart.Suspect
+		case trust.Invalid:
+			point.Doubt = chart.Invalid
+		}
+		points = append(points, point)
+	}
+	first, last := l.Points[0].Time, l.Points[len(l.Points)-1].Time
+	return chart.Chart{
+		Label: lineTitle(l), Width: 1000, Height: 270, Y: chart.Axis{Zero: true}, X: dates(first, last),
+		Description: "Labels mark runs that are worse or better than the run before. The table has all numbers.",
+		Series:      []chart.Series{{Lines: [][]chart.Point{points}}},
+	}.SVG()
+}
+
+// dates returns an axis with days between two times: at both ends and between them.
+func dates(first, last time.Time) chart.Axis {
+	const steps = 4
+	axis := chart.Axis{Label: "start of the run (UTC)"}
+	form := "2006-01-02"
+	if last.Sub(first) < steps*24*time.Hour {
+		form = "01-02 15:04"
+	}
+	for i := range steps + 1 {
+		at := first.Add(last.Sub(first) * time.Duration(i) / steps)
+		axis.Ticks = append(axis.Ticks, chart.Tick{Value: float64(at.Unix()), Label: at.UTC().Format(form)})
+		if first.Equal(last) {
+			break
+		}
+	}
+	return axis
+}

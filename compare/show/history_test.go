@@ -1,0 +1,50 @@
+package show
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/compare"
+)
+
+// lineOf returns a line whose last run is worse.
+func lineOf() *compare.Line {
+	change := 0.25
+	return &compare.Line{Plan: "nightly", Target: "<b>x</b>", Workload: "w", Load: "concurrency 4", Metric: "ttft_ms.p99",
+		Unit: "ms", Points: []compare.HistoryPoint{
+			{Run: "a", Time: time.Unix(0, 0), Version: "v1", Value: 100, Verdict: trust.Valid},
+			{Run: "b", Time: time.Unix(86400*30, 0), Version: "v2", Labels: map[string]string{"image": "2", "gpu": "1"},
+				Value: 125, Verdict: trust.Suspect, Against: "a", Change: &change, Outcome: compare.Worse},
+		}}
+}
+
+// Text and page have each run with its change and meaning; what others said is text.
+func TestHistoryFormats(t *testing.T) {
+	var text, page bytes.Buffer
+	for format, w := range map[string]*bytes.Buffer{"text": &text, "html": &page} {
+		if err := History(w, []*compare.Line{lineOf(), lineOf()}, format, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{
+		"nightly: <b>x</b>, w, concurrency 4: TTFT p99\n", "BEGAN", "1970-01-31 00:00  b", "gpu=1 image=2", "125.00 ms",
+		"+25.00 %", "worse, SUSPECT",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, text.String())
+		}
+	}
+	for _, want := range []string{
+		"&lt;b&gt;x&lt;/b&gt;", "<svg", "worse +25.00 %", "1970-01-31", "not by chance: 2.", "v2", "a: 100.00 ms",
+	} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %q:\n%s", want, page.String())
+		}
+	}
+	if strings.Contains(page.String(), "<b>x") {
+		t.Error("the page has what others said as HTML")
+	}
+}

@@ -1,0 +1,175 @@
+package comparecmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/compare/runfiles"
+	"github.com/spate-load/spate/compare/show"
+	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// historyFlags are the flags of `spate history`.
+type historyFlags struct {
+	dir, metric, plan, target, tolerance, format string
+	limit                                        uint32
+	opener                                       opener
+}
+
+// NewHistory makes `spate history`.
+func NewHistory() *cobra.Command {
+	f := &historyFlags{}
+	cmd := &cobra.Command{
+		Use:   "history [RUN...]",
+		Short: "Show a number over runs of a plan, and which runs made it worse",
+		Long: `Show a number of each stage over runs, the oldest first, with the version of Spate and the labels
+that the plan gives the target. Runs are those named, as for "spate compare"; else the newest under
+--dir, or, with --coordinator, the newest that have ended there.
+
+Each stage is compared, as "spate compare" does, with that of the last run before it that has the
+same plan, target, workload and load, and is neither INVALID nor incomplete: better, worse, same,
+unclear, or untested. --format html draws charts.`,
+		Example: `  spate history
+  spate history --metric tpot_ms.p50 --plan nightly --target vllm
+  spate history --coordinator 127.0.0.1:7700 --format html >history.html`,
+		Args: command.Arguments(cobra.ArbitraryArgs),
+		RunE: f.run,
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.dir, "dir", "runs", "`directory` of run directories, if no run is named")
+	fs.StringVar(&f.metric, "metric", "ttft_ms.p99", "`number`: a field of a stage in results.json that can be compared")
+	fs.StringVar(&f.plan, "plan", "", "only runs of the plan of this `name`")
+	fs.StringVar(&f.target, "target", "", "only stages of the target of this `name`")
+	fs.StringVar(&f.tolerance, "tolerance", compare.DefaultTolerance,
+		"largest change that does not matter, in percent of the run before (of shares: in points)")
+	fs.Uint32Var(&f.limit, "limit", 30, "read at most this many runs, the newest, if none is named")
+	settings.AddChoice(fs, &f.format, "format", show.HistoryFormats[0],
+		"format: "+strings.Join(show.HistoryFormats, ", "), show.HistoryFormats...)
+	f.opener.Add(fs)
+	settings.TypedOnly(fs, "dir", "metric", "plan", "target", "tolerance", "limit", "format")
+	return cmd
+}
+
+// run reads the runs and prints the history.
+func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
+	metric, err := metricNamed(f.metric)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	tolerance, ok := compare.Tolerance(f.tolerance)
+	if !ok {
+		return command.BadInputf("--tolerance %q: want a percentage from 0%% to below 100%%, for example 1%%",
+			f.tolerance)
+	}
+	defer f.opener.close()
+	names := args
+	if len(names) == 0 {
+		if names, err = f.newest(cmd.Context()); err != nil {
+			return err
+		}
+	}
+	runs, err := f.read(cmd, names, len(args) > 0)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	lines, err := compare.History(runs, metric, compare.Options{Tolerance: tolerance})
+	if err != nil {
+		return err
+	}
+	lines = slices.DeleteFunc(lines, func(l *compare.Line) bool { return f.target != "" && l.Target != f.target })
+	if len(lines) == 0 {
+		return command.BadInputf("no stage of %s has %s: name runs, or see --dir, --coordinator, --plan and --target",
+			words.Count(uint64(len(runs)), "run"), f.metric)
+	}
+	out := cmd.OutOrStdout()
+	return show.History(out, lines, f.format, terminal.Width(out))
+}
+
+// metricNamed returns a number that can be compared.
+func metricNamed(name string) (*compare.Metric, error) {
+	var names []string
+	for i := range compare.Metrics {
+		if compare.Metrics[i].Name == name {
+			return &compare.Metrics[i], nil
+		}
+		names = append(names, compare.Metrics[i].Name)
+	}
+	return nil, fmt.Errorf("--metric %q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// newest names the newest runs that have ended.
+func (f *historyFlags) newest(ctx context.Context) ([]string, error) {
+	if f.opener.Coordinator == "" {
+		return f.directories()
+	}
+	conn, err := f.opener.Connect()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	runs, err := f.opener.ListRuns(ctx, spatev1.NewRunServiceClient(conn), f.limit)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, r := range runs {
+		if !client.GoesOn(r) && (f.plan == "" || r.GetPlan() == f.plan) {
+			names = append(names, r.GetRunId())
+		}
+	}
+	return names, nil
+}
+
+// directories returns the run directories that changed last.
+func (f *historyFlags) directories() ([]string, error) {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return nil, command.BadInput(fmt.Errorf("--dir: %w", err))
+	}
+	changed := map[string]int64{}
+	var dirs []string
+	for _, e := range entries {
+		dir := filepath.Join(f.dir, e.Name())
+		for _, name := range []string{ledger.File, results.File} {
+			if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				dirs, changed[dir] = append(dirs, dir), info.ModTime().UnixNano()
+				break
+			}
+		}
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return int(min(max(changed[b]-changed[a], -1), 1)) })
+	return dirs[:min(len(dirs), int(f.limit))], nil
+}
+
+// read opens the runs, without those of other plans. One that cannot be read is an error if a person named it, and is
+// left out with a warning if not.
+func (f *historyFlags) read(cmd *cobra.Command, names []string, named bool) (runs []*compare.Run, err error) {
+	for _, name := range names {
+		var file *runfiles.File
+		if file, err = f.opener.open(cmd.Context(), name); err != nil && named {
+			return nil, err
+		}
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "! %s is left out: %v\n", name, err)
+			continue
+		}
+		if plan := file.Result.Run.Plan; f.plan == "" || plan != nil && *plan == f.plan {
+			runs = append(runs, &file.Run)
+		}
+	}
+	return runs, nil
+}
