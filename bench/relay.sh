@@ -8,7 +8,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 relays=1
 if [[ ${1:-} =~ ^[0-9]+$ ]]; then relays=$1; shift; fi
 dir=$(mktemp -d)
-pids=()
+pids=() measured=()
 trap 'kill "${pids[@]}" 2>/dev/null; wait "${pids[@]}" 2>/dev/null || true; rm -rf "$dir"' EXIT
 go build -C "$root" -o "$dir/agents" ./bench/coordinator-agents
 ulimit -n "$(ulimit -Hn)"
@@ -33,10 +33,8 @@ play() {
     taskset -c 1 "$dir/agents" --coordinator 127.0.0.1:17720 --status 127.0.0.1:17721 --pid "$coordinator" \
         --data-dir "$dir/runs" "$@" || { tail -5 "$dir"/*.log >&2; exit 1; }
 }
-cpu() { for p in "${pids[@]:1}"; do awk '{print $14 + $15}' "/proc/$p/stat"; done | awk '{s += $1} END {print s / 100}'; }
 echo "Without relays:"
 play "$@"
-before=$(cpu)
 echo "With $relays:"
-play --relays "$addresses" "$@"
-awk -v b="$before" -v a="$(cpu)" 'BEGIN {printf "| CPU of the relays, whole run | %.1f s |\n", a - b}'
+[ "$relays" -gt 1 ] || measured=(--relay-pid "${pids[1]}")
+play --relays "$addresses" "${measured[@]}" "$@"

@@ -46,7 +46,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
@@ -60,6 +59,7 @@ import (
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/coordinator/storage"
+	"github.com/spate-load/spate/coordinator/streams"
 	"github.com/spate-load/spate/coordinator/transfer"
 	"github.com/spate-load/spate/coordinator/writes"
 	"github.com/spate-load/spate/internal/lockfile"
@@ -135,13 +135,7 @@ func New(cfg Config) (*Coordinator, error) {
 		return nil, err
 	}
 	c.server = grpc.NewServer(append(append(c.recovering(), admitting...),
-		grpc.MaxRecvMsgSize(maxMessage),
-		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(flowWindow),
-		grpc.ReadBufferSize(readBuffer),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second,
-			PermitWithoutStream: true}),
-	)...)
+		append(streams.ServerOptions(), grpc.MaxRecvMsgSize(maxMessage))...)...)
 	spatev1.RegisterControlServiceServer(c.server, controlService{c: c})
 	spatev1.RegisterMetricsServiceServer(c.server, metricsService{c: c})
 	spatev1.RegisterRelayServiceServer(c.server, relayService{c: c})
@@ -152,14 +146,6 @@ func New(cfg Config) (*Coordinator, error) {
 // maxMessage is twice the largest snapshot. An oversize snapshot is then refused with a reason, which its agent can act
 // on. If it ended the stream instead, the agent would send it again.
 const maxMessage = 2 * merge.MaxSnapshotBytes
-
-// flowWindow is how many bytes of a stream or a connection may be in flight. A fixed window avoids gRPC's estimate,
-// which costs a ping for each snapshot. 4 MiB per 150 ms are 28 MB/s.
-const flowWindow = 4 << 20
-
-// readBuffer is what a connection reads at once. An agent has two connections, and most snapshots of a second fit. With
-// gRPC's default of 32 KiB, these buffers would be a third of the memory of a coordinator with a thousand agents.
-const readBuffer = 8 << 10
 
 // Run listens on the configured address and serves until ctx ends. It then closes the coordinator, or leaves if ctx
 // ended because of Config.LeaveOn.

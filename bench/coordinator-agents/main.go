@@ -20,6 +20,7 @@ import (
 type settings struct {
 	coordinator string        // address of its services
 	relays      string        // addresses that agents connect to, in turn, with commas; empty: the coordinator's
+	relay       int           // process of the only relay; 0: not measured
 	status      string        // its --http-listen
 	pid         int           // its process
 	dataDir     string        // its --data-dir
@@ -37,6 +38,7 @@ func main() {
 	var s settings
 	flag.StringVar(&s.coordinator, "coordinator", "127.0.0.1:7700", "its `IP:PORT`")
 	flag.StringVar(&s.relays, "relays", "", "`IP:PORT`s of relays that the agents connect to, in turn; empty: none")
+	flag.IntVar(&s.relay, "relay-pid", 0, "process of the only relay, to measure it too")
 	flag.StringVar(&s.status, "status", "127.0.0.1:9464", "`IP:PORT` of its --http-listen")
 	flag.IntVar(&s.pid, "pid", 0, "its process")
 	flag.StringVar(&s.dataDir, "data-dir", "runs", "its --data-dir")

@@ -34,6 +34,7 @@ type sample struct {
 	ledger     int64  // bytes
 	received   uint64 // bytes read, nearly all of them from sockets
 	metrics    map[string]float64
+	relay      *sample // nil: the relay is not measured
 }
 
 func newMeter(s settings) *meter { return &meter{settings: s} }
@@ -43,6 +44,12 @@ func (m *meter) read() (sample, error) {
 	s := sample{at: clock.Now()}
 	if err := s.readProcess(m.pid); err != nil {
 		return s, err
+	}
+	if m.relay != 0 {
+		s.relay = &sample{}
+		if err := s.relay.readProcess(m.relay); err != nil {
+			return s, err
+		}
 	}
 	if info, err := os.Stat(filepath.Join(m.dataDir, m.run, "ledger.db")); m.run != "" && err == nil {
 		s.ledger = info.Size()
@@ -54,7 +61,7 @@ func (m *meter) read() (sample, error) {
 func (s *sample) readProcess(pid int) error {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return fmt.Errorf("coordinator's process: %w", err)
+		return fmt.Errorf("process of the coordinator or the relay: %w", err)
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ") // its name may have spaces
 	fields := strings.Fields(rest)
@@ -69,11 +76,11 @@ func (s *sample) readProcess(pid int) error {
 	s.user, s.sys = time.Duration(user)*tick, time.Duration(sys)*tick
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return fmt.Errorf("coordinator's process: %w", err)
+		return fmt.Errorf("process of the coordinator or the relay: %w", err)
 	}
 	io, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {
-		return fmt.Errorf("coordinator's process: %w", err)
+		return fmt.Errorf("process of the coordinator or the relay: %w", err)
 	}
 	if _, err := fmt.Sscanf(string(io), "rchar: %d", &s.received); err != nil {
 		return fmt.Errorf("/proc/%d/io: %w", pid, err)

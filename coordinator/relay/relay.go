@@ -24,13 +24,13 @@ import (
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/coordinator/streams"
 	"github.com/spate-load/spate/coordinator/transfer"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/fetch"
@@ -85,12 +85,9 @@ func New(cfg Config) (*Relay, error) {
 		return nil, err
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.server = grpc.NewServer(append(admitting,
+	r.server = grpc.NewServer(append(append(admitting, streams.ServerOptions()...),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.UnknownServiceHandler(r.unknown),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second,
-			PermitWithoutStream: true}),
 	)...)
 	spatev1.RegisterControlServiceServer(r.server, controlService{r: r})
 	spatev1.RegisterMetricsServiceServer(r.server, metricsService{r: r})

@@ -1,5 +1,5 @@
-// Package streams reads gRPC streams for handlers that also wait for other things, and gathers small messages into few
-// large ones.
+// Package streams is about the gRPC streams of servers with many agents: it reads them for handlers that also wait for
+// other things, gathers small messages into few large ones, and compresses those.
 package streams
 
 import (

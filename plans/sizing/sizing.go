@@ -19,7 +19,9 @@ const (
 	snapshotCPU    = 320e-6 // CPU seconds of a coordinator for a second of an agent: snapshot, heartbeat, clock probe
 	agentHeldBytes = 320 << 10
 	coordinatorMiB = 64
-	snapshotBytes  = 6600 // in the ledger, and about as much on the network
+	snapshotBytes  = 6600   // in the ledger, and about as much on the network
+	relayedBytes   = 2600   // on the network between a relay and its coordinator
+	relayCPU       = 390e-6 // CPU seconds of a relay for a second of an agent; its memory is that of a coordinator
 
 	portsEach  = 28_232 // connections from one address to an endpoint, by Linux's range of ports
 	spareFiles = 64     // files of an agent besides its streams
@@ -45,6 +47,8 @@ type Machines struct {
 	// Busy is the part of these cores that the load may take, from 0 to 1. Times are exact as long as cores are not
 	// busy for long.
 	Busy float64
+	// Relays is the number of relays between agents and coordinator.
+	Relays int
 }
 
 // Size is what a load takes.
@@ -63,6 +67,17 @@ type Size struct {
 	Memory         uint64
 	// Coordinator is what the coordinator takes. A run has one.
 	Coordinator Coordinator
+	// Relay is what each relay takes. Nil: there are none.
+	Relay *Relay
+}
+
+// Relay is what a relay takes.
+type Relay struct {
+	// Agents is the number of its agents, CPU its CPU time per second, Memory its bytes, Files how many files it opens.
+	Agents int
+	CPU    float64
+	Memory uint64
+	Files  int
 }
 
 // Coordinator is what a coordinator takes.
@@ -71,8 +86,8 @@ type Coordinator struct {
 	CPU    float64
 	Cores  int
 	Memory uint64
-	// Ledger is how many bytes a second it writes, without rows of requests, and receives.
-	Ledger float64
+	// Ledger is how many bytes a second it writes, without rows of requests, and Received how many it receives.
+	Ledger, Received float64
 	// Files is how many files it opens.
 	Files int
 }
@@ -92,6 +107,7 @@ func (l Load) check(m Machines) error {
 	require(l.Endpoints >= 1 && l.Endpoints <= 1e6, "%d endpoints: want 1 to 1,000,000", l.Endpoints)
 	require(l.Regions >= 1 && l.Regions <= 1e6, "%d regions: want 1 to 1,000,000", l.Regions)
 	require(m.Cores >= 1 && m.Cores <= 4096, "%d cores: want 1 to 4,096", m.Cores)
+	require(m.Relays >= 0 && m.Relays <= 1e4, "%d relays: want 0 to 10,000", m.Relays)
 	require(m.Busy > 0 && m.Busy <= 1, "%g of a core busy: want more than 0, at most 1", m.Busy)
 	return errors.Join(errs...)
 }
@@ -112,7 +128,7 @@ func Of(l Load, m Machines) (Size, error) {
 	s.Agents, s.Because = agents(s.Cores, l, m)
 	s.Streams = upwards(float64(l.Streams) / float64(s.Agents))
 	s.Files, s.Memory = s.Streams+spareFiles, agentBytes+uint64(s.Streams)*streamBytes
-	s.Coordinator = coordinatorOf(float64(s.Agents), m)
+	s.Coordinator, s.Relay = coordinatorOf(float64(s.Agents), m), relayOf(s.Agents, m)
 	return s, nil
 }
 
@@ -130,9 +146,25 @@ func agents(cores int, l Load, m Machines) (number int, because string) {
 
 func coordinatorOf(agents float64, m Machines) Coordinator {
 	cpu := snapshotCPU * agents
-	return Coordinator{
+	c := Coordinator{
 		CPU: cpu, Cores: upwards(cpu / m.Busy), Memory: coordinatorMiB<<20 + uint64(agents)*agentHeldBytes,
-		Ledger: snapshotBytes * agents, Files: 2*int(agents) + spareFiles,
+		Ledger: snapshotBytes * agents, Received: snapshotBytes * agents, Files: 2*int(agents) + spareFiles,
+	}
+	if m.Relays > 0 {
+		c.Received, c.Files = relayedBytes*agents, 2*m.Relays+spareFiles
+	}
+	return c
+}
+
+// relayOf returns what each relay takes, if there are any.
+func relayOf(agents int, m Machines) *Relay {
+	if m.Relays == 0 {
+		return nil
+	}
+	n := upwards(float64(agents) / float64(m.Relays))
+	return &Relay{
+		Agents: n, CPU: relayCPU * float64(n), Memory: coordinatorMiB<<20 + uint64(n)*agentHeldBytes,
+		Files: 2*n + 2 + spareFiles,
 	}
 }
 

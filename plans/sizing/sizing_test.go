@@ -51,6 +51,24 @@ func TestAgentsByWhatDecidesTheirNumber(t *testing.T) {
 	}
 }
 
+// With relays a coordinator has two connections for each, and receives less; what it merges and keeps is the same.
+func TestRelays(t *testing.T) {
+	load, relayed := Load{2_000_000, 50, 150, false, 100, 1}, eight
+	relayed.Relays = 3
+	direct, _ := Of(load, eight)
+	s, err := Of(load, relayed)
+	if err != nil || direct.Relay != nil || s.Relay == nil {
+		t.Fatalf("%v, without relays %+v, with them %+v", err, direct.Relay, s.Relay)
+	}
+	if a := s.Relay.Agents; 3*a < s.Agents || 3*(a-1) >= s.Agents || s.Relay.Files != 2*a+2+spareFiles {
+		t.Errorf("%+v for %d agents", s.Relay, s.Agents)
+	}
+	if c := s.Coordinator; c.Files != 6+spareFiles || c.Received >= direct.Coordinator.Received/2 ||
+		c.Ledger != direct.Coordinator.Ledger || c.CPU != direct.Coordinator.CPU {
+		t.Errorf("%+v, without relays %+v", c, direct.Coordinator)
+	}
+}
+
 func TestTLSTakesMore(t *testing.T) {
 	load := Load{10_000, 50, 150, false, 1, 1}
 	plain, _ := Of(load, eight)
@@ -62,12 +80,12 @@ func TestTLSTakesMore(t *testing.T) {
 }
 
 func TestMistakesAreAllTold(t *testing.T) {
-	_, err := Of(Load{}, Machines{Busy: 2})
+	_, err := Of(Load{}, Machines{Busy: 2, Relays: -1})
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, words := range []string{"0 streams", "tokens per second", "output tokens", "endpoints", "regions", "0 cores",
-		"2 of a core"} {
+		"2 of a core", "-1 relays"} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("%q is not in: %v", words, err)
 		}

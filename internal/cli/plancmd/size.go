@@ -41,6 +41,7 @@ the formulas), so take the answer as an order of magnitude: "spate calibrate" me
 	fs.IntVar(&load.Endpoints, "endpoints", 1, "endpoints of the target")
 	fs.IntVar(&load.Regions, "regions", 1, "regions that must have an agent")
 	fs.IntVar(&machines.Cores, "cores", 8, "cores of an agent's machine")
+	fs.IntVar(&machines.Relays, "relays", 0, "relays between agents and coordinator")
 	fs.Float64Var(&machines.Busy, "busy", 0.6, "part of a core that the load may take")
 	return cmd
 }
@@ -59,6 +60,11 @@ func sizeTable(s sizing.Size, load sizing.Load, m sizing.Machines) *layout.Table
 	c := s.Coordinator
 	t.Row("coordinator", fmt.Sprintf("%.1f %% of a core: give it %s; %s of memory, %s open files", 100*c.CPU,
 		words.Count(uint64(c.Cores), "core"), mebibytes(c.Memory), count(float64(c.Files))))
+	t.Row("network", fmt.Sprintf("%.2f MB/s to the coordinator", c.Received/1e6))
+	if r := s.Relay; r != nil {
+		t.Row("each relay", fmt.Sprintf("%s, %.1f %% of a core, %s of memory, %s open files",
+			words.Count(uint64(r.Agents), "agent"), 100*r.CPU, mebibytes(r.Memory), count(float64(r.Files))))
+	}
 	t.Row("ledger", fmt.Sprintf("%.2f MB/s, %.1f GB an hour, without rows of requests", c.Ledger/1e6, c.Ledger*3600/1e9))
 	return t
 }
