@@ -6,9 +6,12 @@ import (
 	"io"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/streams"
@@ -69,7 +72,9 @@ func (s relayService) RelayControl(stream spatev1.RelayService_RelayControlServe
 		defer close(ended)
 		cancel(l.listen(ctx, in))
 	}()
-	err := l.tell(ctx, stream)
+	err := sendAll(ctx, l.out, func(batch []*spatev1.ToAgent) error {
+		return stream.Send(&spatev1.RelayControlResponse{Messages: batch})
+	})
 	cancel(err)
 	<-ended
 	if errors.Is(err, io.EOF) { // the relay has closed the stream
@@ -78,15 +83,15 @@ func (s relayService) RelayControl(stream spatev1.RelayService_RelayControlServe
 	return err
 }
 
-// tell sends messages to the relay until ctx ends, and then those that are waiting. It returns why ctx ended.
-func (l *relayLink) tell(ctx context.Context, stream spatev1.RelayService_RelayControlServer) error {
+// sendAll sends messages in batches until ctx ends, and then those that are waiting. It returns why ctx ended.
+func sendAll[M proto.Message](ctx context.Context, out <-chan M, send func(batch []M) error) error {
 	for {
-		batch, over := streams.Gather(ctx, l.out, relayBatchBytes)
-		for over != nil && len(l.out) > 0 {
-			batch = append(batch, <-l.out)
+		batch, over := streams.Gather(ctx, out, relayBatchBytes)
+		for over != nil && len(out) > 0 {
+			batch = append(batch, <-out)
 		}
 		if len(batch) > 0 {
-			if err := stream.Send(&spatev1.RelayControlResponse{Messages: batch}); err != nil {
+			if err := send(batch); err != nil {
 				return err
 			}
 		}
@@ -196,77 +201,140 @@ func (l *relayLink) put(ctx context.Context, m *spatev1.ToAgent) error {
 	}
 }
 
-// RelayPush receives the snapshots of a relay's agents until the relay closes the stream. It answers each pack of them
-// before it reads the next.
+// relayPush is the stream of snapshots of a relay.
+type relayPush struct {
+	c       *Coordinator
+	trusted bool
+	out     chan *spatev1.RelayedAnswer
+	room    *semaphore.Weighted // for snapshots in progress, in bytes
+	lanes   sync.WaitGroup
+
+	mu sync.Mutex
+	// waiting has the snapshots of each stream that has one in progress, behind that one. ended has the streams that
+	// ended with an error.
+	waiting map[uint64][]*spatev1.RelayedSnapshot
+	ended   map[uint64]bool
+}
+
+// relayRoom is how many bytes of a relay's snapshots may be in progress.
+const relayRoom = 4 * merge.MaxSnapshotBytes
+
+// RelayPush receives the snapshots of a relay's agents until the relay closes the stream. Snapshots of one agent are
+// added in order, those of different agents together, so that they share the ledger's writes.
 func (s relayService) RelayPush(stream spatev1.RelayService_RelayPushServer) error {
 	_, trusted := certs.PeerOf(stream.Context())
 	in, quit := streams.Receive(stream.Recv)
 	defer quit()
-	ended := map[uint64]bool{} // streams of agents
+	p := &relayPush{
+		c: s.c, trusted: trusted, out: make(chan *spatev1.RelayedAnswer, relayQueue), ended: map[uint64]bool{},
+		room: semaphore.NewWeighted(relayRoom), waiting: map[uint64][]*spatev1.RelayedSnapshot{},
+	}
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		cancel(p.listen(ctx, in))
+	}()
+	err := sendAll(ctx, p.out, func(batch []*spatev1.RelayedAnswer) error {
+		return stream.Send(&spatev1.RelayPushResponse{Answers: batch})
+	})
+	cancel(err)
+	<-ended
+	return s.c.pushEnded(err, admission.AddressOf(stream.Context()))
+}
+
+// listen takes snapshots in until the stream or the coordinator ends. It returns why, when none is in progress.
+func (p *relayPush) listen(ctx context.Context, in <-chan streams.Received[*spatev1.RelayPushRequest]) error {
+	defer p.lanes.Wait()
 	for {
 		select {
 		case m := <-in:
 			if m.Err != nil {
-				return s.c.pushEnded(m.Err, admission.AddressOf(stream.Context()))
+				return m.Err
 			}
-			answers := s.takePack(m.Message.GetSnapshots(), ended, trusted)
-			if err := stream.Send(&spatev1.RelayPushResponse{Answers: answers}); err != nil {
-				return err
+			for _, one := range m.Message.GetSnapshots() {
+				if err := p.room.Acquire(ctx, roomOf(one)); err != nil {
+					return context.Cause(ctx)
+				}
+				p.add(ctx, one)
 			}
-		case <-s.c.closing:
+		case <-p.c.closing:
 			return errClosing
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }
 
-// takePack adds snapshots to their ledgers and returns the answers. Snapshots of different agents share the ledger's
-// writes, those of one are added in order. It skips the streams that have ended, and notes those that end.
-func (s relayService) takePack(
-	pack []*spatev1.RelayedSnapshot, ended map[uint64]bool, trusted bool,
-) (answers []*spatev1.RelayedAnswer) {
-	lanes := map[uint64][]*spatev1.RelayedSnapshot{}
-	for _, m := range pack {
-		if !ended[m.GetStream()] {
-			lanes[m.GetStream()] = append(lanes[m.GetStream()], m)
-		}
+// roomOf returns how much room a snapshot takes.
+func roomOf(m *spatev1.RelayedSnapshot) int64 { return int64(min(proto.Size(m), relayRoom)) }
+
+// add starts to add a snapshot, or lets it wait for those before it.
+func (p *relayPush) add(ctx context.Context, m *spatev1.RelayedSnapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := m.GetStream()
+	if p.ended[n] {
+		p.room.Release(roomOf(m))
+		return
 	}
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for n, lane := range lanes {
-		all.Go(func() {
-			done, err := s.takeLane(lane, trusted)
-			mu.Lock()
-			defer mu.Unlock()
-			answers = append(answers, done...)
-			if err != nil {
-				ended[n] = true
-				answers = append(answers, &spatev1.RelayedAnswer{
-					Stream: n, Event: &spatev1.RelayedAnswer_Ended{Ended: streams.EndOf(err)},
-				})
+	behind, busy := p.waiting[n]
+	if busy {
+		p.waiting[n] = append(behind, m)
+		return
+	}
+	p.waiting[n] = nil
+	p.lanes.Go(func() {
+		for m := m; m != nil; {
+			answer := p.take(m)
+			p.room.Release(roomOf(m))
+			select {
+			case p.out <- answer:
+			case <-ctx.Done(): // the relay is gone
 			}
-		})
-	}
-	all.Wait()
-	return answers
+			m = p.next(n, answer)
+		}
+	})
 }
 
-// takeLane adds snapshots of one stream, up to the first that cannot be answered.
-func (s relayService) takeLane(
-	lane []*spatev1.RelayedSnapshot, trusted bool,
-) (answers []*spatev1.RelayedAnswer, err error) {
-	defer s.c.failCall(spatev1.RelayService_RelayPush_FullMethodName, &err)
-	for _, m := range lane {
-		var who certs.Identity
-		if trusted {
-			who = certs.Identity{Role: certs.Agent, Name: m.GetCertificate()}
+// next returns the next snapshot of a stream after an answer, nil if none waits. An answer that ends the stream drops
+// all that wait.
+func (p *relayPush) next(n uint64, answer *spatev1.RelayedAnswer) *spatev1.RelayedSnapshot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waiting := p.waiting[n]
+	if answer.GetEnded() != nil {
+		p.ended[n] = true
+		for _, m := range waiting {
+			p.room.Release(roomOf(m))
 		}
-		answer, err := s.c.receiveSnapshot(m.GetSnapshot(), who)
-		if err != nil {
-			return answers, err
-		}
-		answers = append(answers, &spatev1.RelayedAnswer{
-			Stream: m.GetStream(), Event: &spatev1.RelayedAnswer_Answer{Answer: answer},
-		})
+		waiting = nil
 	}
-	return answers, nil
+	if len(waiting) == 0 {
+		delete(p.waiting, n)
+		return nil
+	}
+	p.waiting[n] = waiting[1:]
+	return waiting[0]
+}
+
+// take adds one snapshot to its ledger and returns the answer.
+func (p *relayPush) take(m *spatev1.RelayedSnapshot) *spatev1.RelayedAnswer {
+	var who certs.Identity
+	if p.trusted {
+		who = certs.Identity{Role: certs.Agent, Name: m.GetCertificate()}
+	}
+	answer, err := p.guarded(m.GetSnapshot(), who)
+	if err != nil {
+		return &spatev1.RelayedAnswer{
+			Stream: m.GetStream(), Event: &spatev1.RelayedAnswer_Ended{Ended: streams.EndOf(err)},
+		}
+	}
+	return &spatev1.RelayedAnswer{Stream: m.GetStream(), Event: &spatev1.RelayedAnswer_Answer{Answer: answer}}
+}
+
+// guarded is receiveSnapshot, with a panic as an error.
+func (p *relayPush) guarded(s *spatev1.Snapshot, who certs.Identity) (answer *spatev1.PushResponse, err error) {
+	defer p.c.failCall(spatev1.RelayService_RelayPush_FullMethodName, &err)
+	return p.c.receiveSnapshot(s, who)
 }

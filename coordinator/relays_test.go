@@ -140,6 +140,42 @@ func TestARunThroughARelay(t *testing.T) {
 	}
 }
 
+// Snapshots that an agent sends without waiting are added and answered in its order, beside those of other agents.
+func TestARelayKeepsTheOrderOfSnapshots(t *testing.T) {
+	h := start(t)
+	r := h.through("eu-relay")
+	agents := []*agent{r.agent("a"), r.agent("b"), r.agent("c")}
+	const each = 30
+	id := h.submitPlan(3, planOf(`{concurrency: [3], requests: 90}`))
+	for _, a := range agents {
+		a.apply()
+	}
+	for _, a := range agents {
+		a.armed()
+		for i := range each {
+			s := a.snapshot(uint32(i))
+			if i == each-1 {
+				a.sequence--
+				s = a.last(uint32(i))
+			}
+			if err := a.push.Send(&spatev1.PushRequest{Snapshot: s}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, a := range agents {
+		for i := range uint64(each) {
+			m, err := a.push.Recv()
+			if err != nil || m.GetRefused() != "" || m.GetKey().GetSequence() != i+1 {
+				t.Fatalf("%s: answer %d is %v, %v", a.name, i+1, m, err)
+			}
+		}
+	}
+	if e := h.end(id); !e.GetComplete() {
+		t.Errorf("the run ended with %v", e)
+	}
+}
+
 // A relay tells each agent why the coordinator ends its session, and only that agent.
 func TestARelayEndsOneSession(t *testing.T) {
 	r := start(t).through("eu-relay")

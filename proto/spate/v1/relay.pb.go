@@ -553,7 +553,7 @@ func (x *RelayedSnapshot) GetCertificate() string {
 	return ""
 }
 
-// RelayPushResponse carries answers to the snapshots of one RelayPushRequest.
+// RelayPushResponse carries answers to snapshots, of one request or several.
 type RelayPushResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Answers, those of one stream in order.
