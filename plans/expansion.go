@@ -279,6 +279,16 @@ func (p *Plan) Simulated() []*spatev1.Target {
 	return targets
 }
 
+// Adapters returns the names of the models that parts of mixtures name in place of their target's.
+func (p *Plan) Adapters() (names []string) {
+	for _, w := range p.msg.GetWorkloads() {
+		for _, part := range w.GetMix().GetParts() {
+			names = append(names, content.Models(part)...)
+		}
+	}
+	return names
+}
+
 // Stages expands the plan by target, then workload, then load, then the load's values and their repeats, with every
 // default filled in. A sweep or a search is one stage, the template of its stages. In a simulation all times and rates
 // are those of the simulation. The seeds are those of the plan without the simulation, so that the same requests are

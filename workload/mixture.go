@@ -3,8 +3,11 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule/portable"
+	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/draw"
 	"github.com/spate-load/spate/workload/mix"
 )
@@ -12,14 +15,50 @@ import (
 // mixture sends the requests of several workloads. Each part is what it would be as a workload of its own, with a seed
 // of its own: its arrivals are numbered from 0.
 type mixture struct {
-	mix   *mix.Mix
-	parts []Workload
+	mix    *mix.Mix
+	parts  []Workload
+	models []models
+}
+
+// models draws the model of each request of a part.
+type models struct {
+	first int       // index of the variant of the first model
+	upTo  []float64 // by model: the sum of its share and those before it, the last 1; a single model has none
+	drawn draw.Sequence
+}
+
+// newModels returns the models of a part, whose first variant has this index. Shares follow Zipf's law.
+func newModels(part *spatev1.Part, first int, seed uint64) models {
+	m := models{first: first, drawn: draw.New(seed, "model")}
+	n := len(content.Models(part))
+	if n < 2 {
+		return m
+	}
+	sum := 0.0
+	for k := range n {
+		sum += portable.Exp(-part.GetModels().GetZipf() * portable.Log(float64(k+1)))
+		m.upTo = append(m.upTo, sum)
+	}
+	for k := range m.upTo {
+		m.upTo[k] /= sum
+	}
+	return m
+}
+
+// variant returns the index of the variant of an arrival of the part.
+func (m *models) variant(number uint64) int {
+	if m.upTo == nil {
+		return m.first
+	}
+	k, _ := slices.BinarySearch(m.upTo, m.drawn.Unit(number))
+	return m.first + min(k, len(m.upTo)-1)
 }
 
 // newMixture makes the parts.
 func newMixture(m *spatev1.Mixture, c Config) (*mixture, error) {
 	w := &mixture{}
 	var weights []float64
+	first := 0
 	for i, part := range m.GetParts() {
 		of := c
 		of.Workload, of.Rows, of.PartRows = part.GetWorkload(), nil, nil
@@ -31,6 +70,8 @@ func newMixture(m *spatev1.Mixture, c Config) (*mixture, error) {
 		if i < len(c.PartRows) {
 			of.Rows = c.PartRows[i]
 		}
+		w.models = append(w.models, newModels(part, first, of.Seed))
+		first += max(1, len(content.Models(part)))
 		made, err := New(of)
 		if err != nil {
 			return nil, fmt.Errorf("part %q: %w", of.Workload.GetName(), err)
@@ -48,7 +89,7 @@ func newMixture(m *spatev1.Mixture, c Config) (*mixture, error) {
 func (w *mixture) Spec(index uint64, turn int) (Spec, error) {
 	part, number := w.mix.Of(index)
 	s, err := w.parts[part].Spec(number, turn)
-	s.Part = part
+	s.Part, s.Variant = part, w.models[part].variant(number)
 	return s, err
 }
 

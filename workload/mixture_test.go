@@ -2,11 +2,14 @@ package workload
 
 import (
 	"bytes"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/draw"
 	"github.com/spate-load/spate/workload/mix"
 	"github.com/spate-load/spate/workload/rows"
@@ -65,7 +68,7 @@ func TestPartsSendTheirOwnRequests(t *testing.T) {
 			if got.Part != part {
 				t.Errorf("arrival %d belongs to part %d, want %d", index, got.Part, part)
 			}
-			got.Part = 0
+			got.Part, got.Variant = 0, 0
 			body, err := mixed.AppendPrompt(nil, Request{Index: index, Turn: turn, Form: Messages})
 			if err != nil {
 				t.Fatal(err)
@@ -122,6 +125,45 @@ func TestPartsMissCachesApart(t *testing.T) {
 	slices.Sort(starts)
 	if n := len(slices.Compact(starts)); n != 40 {
 		t.Errorf("40 requests have %d different starts", n)
+	}
+}
+
+// Models are drawn by Zipf's law, or all alike, and each request has the variant of its model.
+func TestModelsOfParts(t *testing.T) {
+	random := &spatev1.Workload{Name: "r", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: 2, Osl: 2}}}
+	other := &spatev1.Workload{Name: "s", Content: random.GetContent()}
+	plan := mixOf([]*spatev1.Workload{random, other}, 1, 1)
+	plan.GetMix().GetParts()[0].Model = "adapter"
+	models := &spatev1.Models{Prefix: "m", Count: 4}
+	plan.GetMix().GetParts()[1].Models = models
+	const arrivals = 40_000
+	for zipf, want := range map[float64][]float64{
+		0: {0.25, 0.25, 0.25, 0.25},
+		1: {0.48, 0.24, 0.16, 0.12}, // 1, 1/2, 1/3 and 1/4 of 25/12
+	} {
+		models.Zipf = zipf
+		w, err := New(Config{Workload: plan, Seed: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		variants, counts := content.Variants(plan), map[string]float64{}
+		for index := range uint64(2 * arrivals) {
+			s := specOf(t, w, index, 0)
+			if variants[s.Variant].Part != s.Part {
+				t.Fatalf("arrival %d of part %d has variant %d of part %d", index, s.Part, s.Variant,
+					variants[s.Variant].Part)
+			}
+			counts[variants[s.Variant].Model]++
+		}
+		if counts["adapter"] != arrivals {
+			t.Errorf("%v requests name the adapter", counts["adapter"])
+		}
+		for i, share := range want {
+			name := fmt.Sprint("m", i)
+			if got := counts[name] / arrivals; math.Abs(got-share) > 0.012 { // five standard deviations
+				t.Errorf("zipf %v: model %s has the share %v, want %v", zipf, name, got, share)
+			}
+		}
 	}
 }
 

@@ -97,8 +97,9 @@ type Spec struct {
 	Branches bool
 	// Fields: the request's body has further fields, which Fielder appends.
 	Fields bool
-	// Part is the index of the part of the mixture. 0 if the workload is not a mixture.
-	Part int
+	// Part is the index of the part of the mixture, Variant that of the request's variant among content.Variants. 0 if
+	// the workload is not a mixture.
+	Part, Variant int
 }
 
 // Workload makes requests. It is safe for concurrent use. The caller closes it.

@@ -22,6 +22,7 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // Load is a ready stage under way. It starts requests until its schedule ends or it is stopped, and then drains:
@@ -111,7 +112,7 @@ func New(s *ready.Stage, c Config) *Load {
 	l.recorder = recorder.New(recorder.Config{
 		Start: c.Start, Endpoints: len(s.Target().GetEndpoints()),
 		Parts: len(s.Assigned.GetWorkload().GetMix().GetParts()), Shards: runtime.GOMAXPROCS(0),
-		SLO: recorder.SLOOf(s.Assigned.GetSlo()), Records: s.Records, Emit: l.emitter(c.Emit), Yield: l.yield,
+		SLOs: recorder.SLOsOf(content.SLOs(s.Assigned)), Records: s.Records, Emit: l.emitter(c.Emit), Yield: l.yield,
 		Now: clock.Now, Joined: l.joinedIn(clock.Now()), Sessions: s.Sessions,
 	})
 	return l

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/agent/ready"
@@ -532,6 +533,37 @@ func TestAgentsAreSentTheSameParts(t *testing.T) {
 		if diff := gocmp.Diff(one, sent(agents)); diff != "" {
 			t.Errorf("requests (-one agent +%d):\n%s", agents, diff)
 		}
+	}
+}
+
+// Requests of a part name its model, have its fields, and are good by its limits.
+func TestPartsHaveTheirOwnModelsAndLimits(t *testing.T) {
+	e := enginetest.New(t, 5*time.Millisecond, 0)
+	e.KeepBodies = true
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 20}, e)
+	mixTwo(stage)
+	own := stage.GetWorkload().GetMix().GetParts()[1]
+	own.Model, own.Slo = "adapter", &spatev1.SLO{E2E: durationpb.New(time.Minute)}
+	own.Body = &structpb.Struct{Fields: map[string]*structpb.Value{"top_k": structpb.NewNumberValue(3)}}
+	stage.Slo = &spatev1.SLO{E2E: durationpb.New(time.Microsecond)}
+	o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
+	named := 0
+	for _, body := range e.Bodies() {
+		own := strings.Contains(body, `"model":"adapter"`)
+		if own {
+			named++
+		}
+		if own != strings.Contains(body, `"top_k":3`) {
+			t.Errorf("body %s", body)
+		}
+	}
+	for _, row := range o.rows {
+		if (row.GetModel() == "adapter") != (row.GetPart() == 1) {
+			t.Errorf("request %d of part %d has the model %q", row.GetIndex(), row.GetPart(), row.GetModel())
+		}
+	}
+	if good := o.Totals.GetCounters().GetGood(); named != 8 || good != 8 {
+		t.Errorf("%d requests of 20 name the model of the second part, %d are good, want 8 and 8", named, good)
 	}
 }
 

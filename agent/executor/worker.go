@@ -111,9 +111,10 @@ func (w *worker) prepareTurn(turn int) bool {
 	w.request.Turn, w.request.ISL, w.request.OSL, w.request.Shared = turn, w.ask.ISL, w.ask.OSL, w.ask.Shared
 	w.request.Texts, w.request.Held = w.ask.Texts, 0
 	w.request.Part, w.request.Single = w.ask.Part, w.load.Single[w.ask.Part]
+	w.request.Model = w.load.Variants[w.ask.Variant].Model
 	w.load.Client.Lengths(&w.request.ISL, &w.request.OSL)
 	if err == nil {
-		w.body = w.load.Client.AppendBody(w.body[:0], w.ask.OSL, w.appendPrompt)
+		w.body = w.load.Client.AppendVariant(w.body[:0], w.ask.Variant, w.ask.OSL, w.appendPrompt)
 	}
 	var fields []byte
 	if fielder, ok := w.load.Content.(workload.Fielder); ok && w.ask.Fields && w.buildErr == nil && err == nil {
@@ -122,7 +123,7 @@ func (w *worker) prepareTurn(turn int) bool {
 			fields = w.body[from : len(w.body)-1] // between the comma and the brace
 		}
 	}
-	w.asked = w.load.Answers.Asked(fields)
+	w.asked = w.load.Answers[w.ask.Part].Asked(fields)
 	if err := cmp.Or(err, w.buildErr); err != nil {
 		return w.failLoad(err)
 	}
@@ -164,7 +165,7 @@ func (w *worker) send(scheduled clock.Instant) {
 		OnFrame:    w.onFrame,
 		KeepAnswer: w.asked.Form() || w.load.KeepsAnswers && w.request.Turn+1 < w.ask.Turns,
 	}, &w.observation)
-	w.request.Outcome = w.load.Answers.Check(w.asked, &w.observation)
+	w.request.Outcome = w.load.Answers[w.ask.Part].Check(w.asked, &w.observation)
 	w.shard.RecordEnd(&w.request, &w.observation)
 	if w.watch != nil {
 		w.watch.Ended(&w.observation)

@@ -70,6 +70,7 @@ func (s *Stage) clientConfig(secrets map[string]string) (stream.Config, error) {
 		Template: defaults.Template(t),
 		Model:    t.GetModel(), APIKey: key, Headers: headers,
 		Body:              t.GetBody().AsMap(),
+		Variants:          s.Variants,
 		ConnectTimeout:    t.GetConnectTimeout().AsDuration(),
 		RequestTimeout:    t.GetRequestTimeout().AsDuration(),
 		FirstTokenTimeout: t.GetFirstTokenTimeout().AsDuration(),

@@ -38,13 +38,15 @@ type Stage struct {
 	// Servers reads the metrics of the servers that were assigned to this agent. Nil: none were.
 	Servers *scrape.Scraper
 	Content workload.Workload
-	// Answers checks answers against what their requests asked for.
-	Answers *answers.Checker
+	// Answers check answers against what their requests asked for, by part of the mixture, or all answers.
+	Answers []*answers.Checker
 
 	// Sessions reports whether arrivals may have several requests, KeepsAnswers whether a session's history has the
 	// server's answers, Varies whether the load changes over time, and Counted whether the load says how many measured
 	// arrivals the agent must start.
 	Sessions, KeepsAnswers, Varies, Counted bool
+	// Variants are the variants of requests.
+	Variants []content.Variant
 	// Single reports by part of the mixture, or for all, whether arrivals are not sessions.
 	Single []bool
 
@@ -97,6 +99,7 @@ func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, er
 		s.Single = append(s.Single, !content.PlaysSessions(part))
 		s.Sessions = s.Sessions || content.PlaysSessions(part)
 	}
+	s.Variants = content.Variants(s.Assigned.GetWorkload())
 	if err := s.makeReady(ctx, a, res); err != nil {
 		s.Close()
 		return nil, err
@@ -119,8 +122,8 @@ func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources
 	if err != nil {
 		return err
 	}
-	if s.Answers, err = answers.New(defaults.API(s.Target()), config.Body); err != nil {
-		return fmt.Errorf("target %s: body: %w", s.Target().GetName(), err)
+	if err := s.checkAnswers(config.Body); err != nil {
+		return err
 	}
 	if err := s.connect(ctx, config, &res.findings); err != nil {
 		return err
@@ -135,6 +138,23 @@ func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources
 		s.note("The machine of agent %s %s: its times may be less exact; add agents.", res.Name, exceeds)
 	}
 	runtime.GC() // while nothing is due, so that no stage inherits the garbage of earlier ones
+	return nil
+}
+
+// checkAnswers makes the checkers of answers. body has the fields of bodies that the target gives.
+func (s *Stage) checkAnswers(body map[string]any) error {
+	last := -1
+	for _, v := range s.Variants {
+		if v.Part == last {
+			continue
+		}
+		last = v.Part
+		checker, err := answers.New(defaults.API(s.Target()), v.Over(body))
+		if err != nil {
+			return fmt.Errorf("target %s: body: %w", s.Target().GetName(), err)
+		}
+		s.Answers = append(s.Answers, checker)
+	}
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (s *Shard) measure(c *cell, q *Request, o *stream.Observation) {
 		s.tokens(c, q, o)
 		s.output(c, o)
 		s.outcome(c, &q.Outcome)
-		if s.config.SLO.kept(o) {
+		if q.Part < len(s.config.SLOs) && s.config.SLOs[q.Part].kept(o) {
 			s.count(c, measure.Good, 1)
 		}
 	}

@@ -24,8 +24,9 @@ type Config struct {
 	// Shards is the number of shards, at least 1. With one for each goroutine that records at the same time, none waits
 	// for another.
 	Shards int
-	// SLO says which completed requests are good. With the zero value none is counted as good.
-	SLO SLO
+	// SLOs say which completed requests are good, by part of the mixture, or of all requests. Without any, none is
+	// counted as good.
+	SLOs []SLO
 	// Sessions decides whether requests are also measured by their turn: the workload plays sessions.
 	Sessions bool
 	// Records decides whether one row is kept for each request.

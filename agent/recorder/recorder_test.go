@@ -317,7 +317,7 @@ func TestGoodRequestsKeepEachLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tape := newTape(2, 1, false)
-			tape.config.SLO = c.slo
+			tape.config.SLOs = []SLO{c.slo}
 			q, o := fullRequest()
 			if c.change != nil {
 				c.change(q, o)

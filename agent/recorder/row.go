@@ -17,6 +17,7 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		Turn:         uint32(q.Turn),
 		Endpoint:     uint32(q.Endpoint),
 		Part:         uint32(q.Part),
+		Model:        q.Model,
 		Unmeasured:   q.Unmeasured,
 		ScheduledNs:  int64(q.Scheduled - start),
 		StartNs:      int64(o.Start - start),

@@ -13,9 +13,13 @@ type SLO struct {
 	TTFT, TPOT, E2E time.Duration
 }
 
-// SLOOf converts a stage's SLO, which may be nil.
-func SLOOf(s *spatev1.SLO) SLO {
-	return SLO{TTFT: s.GetTtft().AsDuration(), TPOT: s.GetTpot().AsDuration(), E2E: s.GetE2E().AsDuration()}
+// SLOsOf converts SLOs. Nil has no limits.
+func SLOsOf(all []*spatev1.SLO) (slos []SLO) {
+	for _, s := range all {
+		slos = append(slos,
+			SLO{TTFT: s.GetTtft().AsDuration(), TPOT: s.GetTpot().AsDuration(), E2E: s.GetE2E().AsDuration()})
+	}
+	return slos
 }
 
 // kept reports whether a completed request is good. Limits are inclusive. A request of fewer than two tokens has no

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/spate-load/spate/api/template"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // Client sends requests to one target. It is safe for concurrent use.
@@ -25,10 +27,10 @@ type Client struct {
 	headers   http.Header
 	lines     []byte // the headers in HTTP/1.1's wire form
 	host      string
-	sign      api.Sign // nil: requests are not signed
-	body      bodies.Body
-	countBody bodies.Body // body of a request whose tokens are counted; it is not timed
-	model     string      // model name in bodies, after the plan's fields
+	sign      api.Sign      // nil: requests are not signed
+	bodies    []bodies.Body // by variant of requests
+	countBody bodies.Body   // body of a request whose tokens are counted; it is not timed
+	model     string        // model name in bodies, after the plan's fields
 	extra     map[string]any
 	secrets   secrets.Secrets
 	timeout   time.Duration
@@ -90,9 +92,17 @@ func dialectOf(c Config) (*bodies.Dialect, error) {
 
 // writeBodies encodes the parts that all bodies share.
 func (c *Client) writeBodies(config Config) (err error) {
-	if c.body, err = bodies.New(c.dialect, config.Model, config.Body,
-		bodies.Options{Exact: config.ExactOutput, Running: config.RunningUsage}); err != nil {
-		return err
+	variants := config.Variants
+	if variants == nil {
+		variants = []content.Variant{{}}
+	}
+	for _, v := range variants {
+		body, err := bodies.New(c.dialect, cmp.Or(v.Model, config.Model), v.Over(config.Body),
+			bodies.Options{Exact: config.ExactOutput, Running: config.RunningUsage})
+		if err != nil {
+			return err
+		}
+		c.bodies = append(c.bodies, body)
 	}
 	c.countBody, err = bodies.New(c.dialect, config.Model, c.dialect.CountFields(config.Body), bodies.Options{})
 	return err
@@ -145,7 +155,12 @@ func (c *Client) Lengths(isl, osl *uint32) {
 // AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value, in
 // the client's Form.
 func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []byte) []byte {
-	return c.body.Append(dst, osl, prompt, c.dialect.Rewrite)
+	return c.AppendVariant(dst, 0, osl, prompt)
+}
+
+// AppendVariant is AppendBody for the variant with an index in Config.Variants.
+func (c *Client) AppendVariant(dst []byte, variant int, osl uint32, prompt func(dst []byte) []byte) []byte {
+	return c.bodies[variant].Append(dst, osl, prompt, c.dialect.Rewrite)
 }
 
 // HoldsSecret reports whether a text contains one of the client's secrets, or a piece that would be masked in a

@@ -26,6 +26,7 @@ import (
 	"github.com/spate-load/spate/api/template"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // Config describes one target.
@@ -52,6 +53,8 @@ type Config struct {
 	// Additional fields of each request body. They override the client's own fields of the same name, also within
 	// stream_options and within the object that holds an API's options. max_completion_tokens replaces max_tokens.
 	Body map[string]any
+	// Variants of requests' bodies, which AppendVariant writes. Nil: there is one, without anything of its own.
+	Variants []content.Variant
 	// Ask for exactly as many output tokens as AppendBody is given, by ignore_eos and min_tokens or the API's names for
 	// them. Body overrides both. min_tokens is left out if Body has ignore_eos or fixes the length.
 	ExactOutput bool

@@ -37,7 +37,12 @@ func (s *Stage) Interval(m spatev1.Metric, percentile, confidence float64) (Inte
 func (s *Stage) Latency(m spatev1.Metric, percentile float64) (time.Duration, bool) {
 	s.lock()
 	defer s.mu.Unlock()
-	values, c := s.sums.Total.Values[m], s.sums.Total.Counters
+	return s.sums.Total.Latency(m, percentile)
+}
+
+// Latency is Stage.Latency of a part of the stage.
+func (t *Tally) Latency(m spatev1.Metric, percentile float64) (time.Duration, bool) {
+	values, c := t.Values[m], t.Counters
 	completed, cancelled := c.GetCompleted(), c.GetCancelled()
 	switch {
 	case values == nil || completed == 0 || percentile == 0 && cancelled > 0:

@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // EndOfStage returns all points of a stage that has ended, with the result of what was merged. A stage that never
@@ -79,7 +80,7 @@ func part(
 	rates.Requests, rates.OutputTokens, rates.TotalTokens = merge.Throughputs(m.Counters, seconds)
 	return sink.StagePoint{
 		Scope: scope, StageStart: rec.GetStartTime().AsTime(), Complete: complete, Failure: rec.GetFailure(),
-		Measures: measures(m, rec.GetStage().GetSlo() != nil), Whole: rates,
+		Measures: measures(m, content.HasSLO(rec.GetStage())), Whole: rates,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // Window returns all points of one window of a stage, with the views to date where they are known. It returns none if
@@ -106,7 +107,7 @@ func ToDate(run Run, rec *spatev1.StageRecord, merged *merge.Stage) (rows []sink
 func windowPoint(
 	scope sink.Scope, rec *spatev1.StageRecord, number uint32, m, toDate *merge.Measured,
 ) sink.WindowPoint {
-	slo := rec.GetStage().GetSlo() != nil
+	slo := content.HasSLO(rec.GetStage())
 	p := sink.WindowPoint{Scope: scope, StageStart: rec.GetStartTime().AsTime(), Window: number}
 	if m != nil {
 		p.Measures = new(measures(*m, slo))

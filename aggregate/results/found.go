@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // goodputOf counts the requests that met the SLO. It returns nil without an SLO.
@@ -25,6 +26,20 @@ func goodputOf(slo *spatev1.SLO, c *spatev1.Counters, duration *float64) *Goodpu
 		g.RequestThroughput = new(float64(c.GetGood()) / *duration)
 	}
 	return g
+}
+
+// wholeSLO returns the limits of all requests of a stage: none if the parts of its mixture have their own. Nil: the
+// stage has no SLO.
+func wholeSLO(stage *spatev1.Stage) *spatev1.SLO {
+	own := slices.ContainsFunc(stage.GetWorkload().GetMix().GetParts(),
+		func(part *spatev1.Part) bool { return part.GetSlo() != nil })
+	switch {
+	case !content.HasSLO(stage):
+		return nil
+	case own:
+		return &spatev1.SLO{}
+	}
+	return stage.GetSlo()
 }
 
 // limit converts a duration to milliseconds. It returns nil for nil.
@@ -149,6 +164,9 @@ func objectives(o *spatev1.Objectives) []string {
 	}
 	if o != nil && o.Goodput != nil {
 		out = append(out, "good requests >= "+percent(o.GetGoodput()))
+	}
+	if o.GetEachPart() {
+		out = append(out, "each part of the mixture, too")
 	}
 	return out
 }

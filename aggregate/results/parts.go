@@ -145,12 +145,12 @@ func (s sums) regionResults(rec *spatev1.StageRecord, duration *float64) []Regio
 // partResults returns the results by part of the mixture. duration is that of the stage, in seconds.
 func (s sums) partResults(stage *spatev1.Stage, duration *float64) []PartResult {
 	results := []PartResult{}
-	sources := content.Sources(stage)
+	sources, slos := content.Sources(stage), content.SLOs(stage)
 	for i, t := range s.Parts {
 		r := PartResult{
 			Name: sources[i].Workload.GetName(), Weight: stage.GetWorkload().GetMix().GetParts()[i].GetWeight(),
 			Share: share(t.Counters.GetStarted(), s.Total.Counters.GetStarted()), Requests: partRequests(t.Counters),
-			Goodput:     goodputOf(stage.GetSlo(), t.Counters, duration),
+			Goodput:     goodputOf(slos[i], t.Counters, duration),
 			InputTokens: merge.InputTokens(t.Counters), OutputTokens: merge.OutputTokens(t.Counters),
 			Latencies: latenciesOf(t), ISL: t.Summary(spatev1.Metric_METRIC_ISL),
 			OSL: t.Summary(spatev1.Metric_METRIC_OSL), Errors: t.ErrorCounts(), Dataset: datasetOf(sources[i].Rows),

@@ -205,7 +205,7 @@ type StageResult struct {
 	MeasuredFromS *float64 `json:"measured_from_s"`
 	// Number of requests, by how they ended.
 	Requests Requests `json:"requests"`
-	// Requests that met the plan's SLO. Null: the plan has none.
+	// Requests that met the SLO of the plan, or of their part of the mixture. Null: there is none.
 	Goodput *Goodput `json:"goodput"`
 	// From the first measured start to the last measured end over all agents, in seconds.
 	DurationS *float64 `json:"duration_s"`
@@ -447,13 +447,13 @@ type Probe struct {
 
 // Goodput counts the requests that met every part of the SLO.
 type Goodput struct {
-	// Limit of the TTFT, in milliseconds. Null: none.
+	// Limit of the TTFT, in milliseconds. Null: none, or the parts of the mixture have limits of their own.
 	TTFTMs *float64 `json:"ttft_ms"`
-	// Limit of the TPOT, in milliseconds. Null: none.
+	// Limit of the TPOT, in milliseconds. Null: as for ttft_ms.
 	TPOTMs *float64 `json:"tpot_ms"`
-	// Limit of the E2E latency, in milliseconds. Null: none.
+	// Limit of the E2E latency, in milliseconds. Null: as for ttft_ms.
 	E2EMs *float64 `json:"e2e_ms"`
-	// Completed requests that met every limit.
+	// Completed requests that met every limit: those of their part, if it has limits of its own.
 	Requests uint64 `json:"requests"`
 	// Requests that met the SLO, per second of duration_s.
 	RequestThroughput *float64 `json:"request_throughput"`

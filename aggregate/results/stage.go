@@ -101,7 +101,7 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 		r.TextThroughput = new(float64(n) / *r.DurationS)
 	}
 	r.Parts = s.partResults(stage, r.DurationS)
-	r.Goodput = goodputOf(stage.GetSlo(), s.Total.Counters, r.DurationS)
+	r.Goodput = goodputOf(wholeSLO(stage), s.Total.Counters, r.DurationS)
 	r.Servers, r.GPUs = s.serverResults(r.DurationS)
 	r.Engine, r.EngineRoles = servermetrics.Engines(r.Servers), servermetrics.EngineRoles(r.Servers)
 	r.Regions, r.Observers = s.regionResults(rec, r.DurationS), s.observerResults(rec)

@@ -71,10 +71,33 @@ func outcomeOf(
 		}
 		o.Latencies = append(o.Latencies, value)
 	}
+	if keep.GetEachPart() {
+		s.Read(rec, func(sums *merge.Sums) { o.Parts = partsOf(sums, rec, keep) })
+	}
 	if f, ok := s.Flow(); ok {
 		o.Backlog = backlog(f, rec.GetStage())
 	}
 	return o
+}
+
+// partsOf returns what a search with objectives for each part of a mixture needs of the parts.
+func partsOf(sums *merge.Sums, rec *spatev1.StageRecord, keep *spatev1.Objectives) (parts []series.Outcome) {
+	for i, t := range sums.Parts {
+		o := series.Outcome{
+			Name:      rec.GetStage().GetWorkload().GetMix().GetParts()[i].GetWorkload().GetName(),
+			Completed: t.Counters.GetCompleted(), Failed: t.Counters.GetFailed(), Cancelled: t.Counters.GetCancelled(),
+			Good: t.Counters.GetGood(),
+		}
+		for _, limit := range keep.GetLatencies() {
+			var value *time.Duration
+			if v, ok := t.Latency(series.Metric(limit.GetMetric()), limit.GetPercentile()); ok {
+				value = &v
+			}
+			o.Latencies = append(o.Latencies, value)
+		}
+		parts = append(parts, o)
+	}
+	return parts
 }
 
 // Outcome merges a stage that an earlier coordinator ended again, from the ledger, and returns the outcome by which

@@ -62,6 +62,11 @@ func Judge(keep *spatev1.Objectives, o Outcome) (kept bool, reason string) {
 			return false, fmt.Sprintf("goodput %s < %s", percent(share), percent(*least))
 		}
 	}
+	for _, part := range o.Parts {
+		if kept, reason := Judge(keep, part); !kept {
+			return false, fmt.Sprintf("part %s: %s", part.Name, reason)
+		}
+	}
 	return true, ""
 }
 

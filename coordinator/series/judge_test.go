@@ -33,6 +33,14 @@ func TestJudge(t *testing.T) {
 	}{
 		{"as it should be, at the limit", "", func(*Outcome) {}},
 		{"slow", "p99 TTFT 812.35 ms > 500 ms", func(o *Outcome) { o.Latencies[0] = latency(812345678) }},
+		{"a part below its goodput", "part b: goodput 80 % < 90 %", func(o *Outcome) {
+			part := *o
+			part.Name, part.Good = "a", 95
+			other := part
+			other.Name, other.Good = "b", 80
+			o.Parts = []Outcome{part, other}
+		}},
+		{"parts as they should be", "", func(o *Outcome) { o.Parts = []Outcome{*o, *o} }},
 		{"slow on the mean", "mean E2E from schedule 2100 ms > 2000 ms",
 			func(o *Outcome) { o.Latencies[1] = latency(2100 * time.Millisecond) }},
 		{"the first one broken is named", "p99 TTFT 700 ms > 500 ms",

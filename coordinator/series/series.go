@@ -54,6 +54,10 @@ type Outcome struct {
 	// Latencies are the values that a search limits, in the order of its limits. Cancelled requests count as slower
 	// than all others.
 	Latencies []*time.Duration
+	// Parts are the same of each part of the mixture, if the search has objectives for each: what Judge looks at.
+	Parts []Outcome
+	// Name of the part. Empty: the outcome is of the whole stage.
+	Name string
 	// Throughput is completed requests per second.
 	Throughput *float64
 	// Backlog is how the number of requests in flight grew. Nil: the stage was too short to tell.

@@ -28,6 +28,9 @@ func (k Factor) Target(t *spatev1.Target) {
 
 // Workload changes the think times and delays of a workload whose sessions are played, or of the parts of a mixture.
 func (k Factor) Workload(w *spatev1.Workload) {
+	for _, part := range w.GetMix().GetParts() {
+		k.slo(part.GetSlo())
+	}
 	for _, part := range content.Parts(w) {
 		play, _ := content.Play(part)
 		k.thinkTime(play.GetThinkTime())
@@ -70,11 +73,15 @@ func (k Factor) Load(l *spatev1.LoadPoint) {
 func (k Factor) Frame(s *spatev1.Stage) {
 	s.DrainTimeout = k.shorter(s.GetDrainTimeout())
 	s.Pause = k.shorter(s.GetPause())
-	if slo := s.GetSlo(); slo != nil {
-		slo.Ttft, slo.Tpot, slo.E2E = k.shorter(slo.GetTtft()), k.shorter(slo.GetTpot()), k.shorter(slo.GetE2E())
-	}
+	k.slo(s.GetSlo())
 	if o := s.GetObservers(); o != nil {
 		o.Rate = k.faster(o.GetRate())
+	}
+}
+
+func (k Factor) slo(s *spatev1.SLO) {
+	if s != nil {
+		s.Ttft, s.Tpot, s.E2E = k.shorter(s.GetTtft()), k.shorter(s.GetTpot()), k.shorter(s.GetE2E())
 	}
 }
 

@@ -103,11 +103,15 @@ func TestNothingIsForgotten(t *testing.T) {
 // The think times of a mixture's parts are compressed like those of other workloads.
 func TestPartsAreCompressed(t *testing.T) {
 	w := &spatev1.Workload{Content: &spatev1.Workload_Mix{Mix: &spatev1.Mixture{Parts: []*spatev1.Part{{
-		Weight: 1, Workload: &spatev1.Workload{Content: &spatev1.Workload_Sessions{Sessions: &spatev1.SessionContent{
+		Weight: 1, Slo: &spatev1.SLO{Ttft: durationpb.New(10 * time.Second)},
+		Workload: &spatev1.Workload{Content: &spatev1.Workload_Sessions{Sessions: &spatev1.SessionContent{
 			Play: &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(time.Second)}}}}},
 	}}}}}
 	Factor(10).Workload(w)
 	part := w.GetMix().GetParts()[0]
+	if limit := part.GetSlo().GetTtft().AsDuration(); limit != time.Second {
+		t.Errorf("an SLO of 10 s became %v", limit)
+	}
 	got := part.GetWorkload().GetSessions().GetPlay().GetThinkTime().GetMean().AsDuration()
 	if got != 100*time.Millisecond || part.GetWeight() != 1 {
 		t.Errorf("think time %v, weight %v", got, part.GetWeight())

@@ -42,6 +42,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	}
 	c.unused(p)
 	c.forms(p)
+	c.partForms(p)
 	c.askForms(p)
 	c.textForms(p)
 	c.outputs(p)
@@ -80,11 +81,25 @@ func (c *checker) goals(p *spatev1.Plan) {
 	if c.Has("slo") && len(c.Given("slo", "ttft", "tpot", "e2e")) == 0 {
 		c.absent("slo", "has none of ttft, tpot and e2e: give at least one", "ttft", "tpot", "e2e")
 	}
-	for i := range p.GetLoads() {
-		if at := fmt.Sprintf("loads[%d].search.keep.goodput", i); c.Has(at) && !c.Has("slo") {
+	for i, l := range p.GetLoads() {
+		at := fmt.Sprintf("loads[%d].search.keep.goodput", i)
+		if c.Has(at) && !c.Has("slo") && !ownLimits(p, l) {
 			c.wrong(at, "needs the plan's slo: give slo: {ttft: ...} or other parts of it")
 		}
+		if l.GetSearch().GetKeep().GetEachPart() {
+			c.unfit(fmt.Sprintf("loads[%d].search.keep.each_part", i), l, p.GetWorkloads(),
+				func(w *spatev1.Workload) bool { return w.GetMix() == nil }, "is not a mixture and has no parts")
+		}
 	}
+}
+
+// ownLimits reports whether each workload of a load is a mixture whose parts have SLOs of their own.
+func ownLimits(p *spatev1.Plan, l *spatev1.Load) bool {
+	return !slices.ContainsFunc(p.GetWorkloads(), func(w *spatev1.Workload) bool {
+		without := func(part *spatev1.Part) bool { return part.GetSlo() == nil }
+		return loadpoint.IsFor(l, content.Name(w)) &&
+			(w.GetMix() == nil || slices.ContainsFunc(w.GetMix().GetParts(), without))
+	})
 }
 
 // cells checks that a load fits each workload that it runs with.

@@ -44,8 +44,16 @@ func (c *checker) wholeAnswers(p *spatev1.Plan) {
 		})
 	}
 	if at := whole(nil); at >= 0 {
-		for _, field := range c.Given("slo", "ttft", "tpot") {
-			c.wrong("slo."+field, fmt.Sprintf(why, at))
+		slos := []string{"slo"}
+		for j, w := range p.GetWorkloads() {
+			for k := range w.GetMix().GetParts() {
+				slos = append(slos, fmt.Sprintf("workloads[%d].mix.parts[%d].slo", j, k))
+			}
+		}
+		for _, slo := range slos {
+			for _, field := range c.Given(slo, "ttft", "tpot") {
+				c.wrong(slo+"."+field, fmt.Sprintf(why, at))
+			}
 		}
 	}
 	for i, l := range p.GetLoads() {

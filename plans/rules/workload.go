@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/document"
@@ -72,6 +73,7 @@ func (c *checker) mixture(path string, m *spatev1.Mixture) {
 		case !nameless(w):
 			c.unique(names, "part", at+".workload", i, content.Name(w))
 		}
+		c.models(at, part)
 		for _, field := range c.Given(at+".workload", "tools", "answer") {
 			c.wrong(at+".workload."+field, "works only for all parts: give it in the mixture's workload")
 		}
@@ -82,6 +84,63 @@ func (c *checker) mixture(path string, m *spatev1.Mixture) {
 	}
 	if err := mix.Check(weights); err != nil {
 		c.wrong(path+".mix.parts", err.Error())
+	}
+}
+
+// models checks the models and the limits of a part.
+func (c *checker) models(path string, part *spatev1.Part) {
+	m, at := part.GetModels(), path+".models"
+	named, numbered := c.Has(at+".names"), c.Has(at+".prefix") || c.Has(at+".count")
+	switch {
+	case m == nil:
+	case c.Has(path + ".model"):
+		c.wrong(at, "give model or models, not both")
+	case named == numbered:
+		c.absent(at, "needs names, or prefix and count, and not both", "names", "prefix")
+	case numbered && (m.GetPrefix() == "" || m.GetCount() == 0):
+		c.absent(at, "needs both prefix and count: lora- and 3 stand for lora-0, lora-1 and lora-2", "prefix", "count")
+	}
+	if at := path + ".slo"; c.Has(at) && len(c.Given(at, "ttft", "tpot", "e2e")) == 0 {
+		c.absent(at, "has none of ttft, tpot and e2e: give at least one", "ttft", "tpot", "e2e")
+	}
+}
+
+// partForms refuses models and fields of parts where a target's API cannot have them, and an SLO of some parts only.
+func (c *checker) partForms(p *spatev1.Plan) {
+	for i, w := range p.GetWorkloads() {
+		slos := 0
+		for j, part := range w.GetMix().GetParts() {
+			if part.GetSlo() != nil {
+				slos++
+			}
+			for k, t := range p.GetTargets() {
+				if meet(p, t, w) {
+					c.partForm(fmt.Sprintf("workloads[%d].mix.parts[%d]", i, j), part, t,
+						fmt.Sprintf("%q (targets[%d])", t.GetName(), k))
+				}
+			}
+		}
+		if slos > 0 && slos < len(w.GetMix().GetParts()) && p.GetSlo() == nil {
+			c.wrong(fmt.Sprintf("workloads[%d].mix.parts", i), "has parts with an slo and parts without one: "+
+				"give each part one, or give the plan one for the others")
+		}
+	}
+}
+
+func (c *checker) partForm(path string, part *spatev1.Part, t *spatev1.Target, target string) {
+	a := defaults.API(t)
+	for _, field := range c.Given(path, "model", "models") {
+		if strings.Contains(a.Path, "MODEL") || a.Model == "" && a.Template == "" {
+			c.wrong(path+"."+field, fmt.Sprintf("does not work with the target %s: bodies of api: %s do not name "+
+				"the model", target, t.GetApi()))
+		}
+	}
+	if at := path + ".body"; c.Has(at) {
+		if a.Template != "" {
+			c.wrong(at, fmt.Sprintf("does not work with the target %s, whose template has the whole body", target))
+			return
+		}
+		c.body(at, &spatev1.Target{Api: t.GetApi(), Body: part.GetBody()})
 	}
 }
 

@@ -35,6 +35,7 @@ type Row struct {
 	Agent           string  `json:"agent" parquet:"agent,dict"`
 	Endpoint        uint32  `json:"endpoint" parquet:"endpoint"`
 	Part            *string `json:"part" parquet:"part,optional,dict"`
+	Model           *string `json:"model" parquet:"model,optional,dict"`
 	Observer        bool    `json:"observer" parquet:"observer"`
 	Unmeasured      bool    `json:"unmeasured" parquet:"unmeasured"`
 	ScheduledNs     int64   `json:"scheduled_ns" parquet:"scheduled_ns"`
@@ -180,6 +181,7 @@ func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) Row {
 		Index:           r.GetIndex(),
 		Agent:           s.GetKey().GetAgent(),
 		Endpoint:        r.GetEndpoint(),
+		Model:           unlessZero(r.GetModel()),
 		Unmeasured:      r.GetUnmeasured(),
 		ScheduledNs:     r.GetScheduledNs(),
 		StartNs:         r.GetStartNs(),

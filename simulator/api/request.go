@@ -56,7 +56,7 @@ func modelNamed(c *config.Config, name string) (string, *Error) {
 	switch {
 	case name == "":
 		return "", BadRequest("model is missing: name one of /v1/models")
-	case c.ModelName != "" && name != c.ModelName:
+	case !c.Serves(name):
 		return "", unknownModel(name)
 	}
 	return name, nil

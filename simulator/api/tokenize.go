@@ -33,7 +33,7 @@ func parseTokenization(body []byte, c *config.Config) (*tokens, *Error) {
 	if problem := decode(body, &q); problem != nil {
 		return nil, problem
 	}
-	if q.Model != nil && c.ModelName != "" && *q.Model != c.ModelName {
+	if q.Model != nil && !c.Serves(*q.Model) {
 		return nil, unknownModel(*q.Model)
 	}
 	t := &tokens{keep: true}

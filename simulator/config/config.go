@@ -5,6 +5,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds secrets (APIKey,
@@ -35,6 +36,8 @@ type Config struct {
 
 	// ModelName is the model served. Requests for another name get 404. Empty, the default: every name is served.
 	ModelName string
+	// Adapters are names of models that are served besides ModelName, such as those of LoRA adapters.
+	Adapters []string
 	// APIKey is the bearer token that requests must carry. Others get 401. Empty: no key is required.
 	APIKey string
 	// AWSSecret is the secret access key with which requests to Bedrock's API must be signed (Signature Version 4),
@@ -123,6 +126,11 @@ func (c *Config) Loops() int {
 		return 1
 	}
 	return c.Replicas
+}
+
+// Serves reports whether a model is served under a name.
+func (c *Config) Serves(name string) bool {
+	return c.ModelName == "" || name == c.ModelName || slices.Contains(c.Adapters, name)
 }
 
 // ServedName returns the name to show for the model served.

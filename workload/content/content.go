@@ -5,6 +5,7 @@ package content
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -89,6 +90,83 @@ func Sources(s *spatev1.Stage) []Source {
 		sources = append(sources, source)
 	}
 	return sources
+}
+
+// SLOs returns the limits of the requests of a stage by part of its mixture, or of all of its requests. Nil elements:
+// there are none.
+func SLOs(s *spatev1.Stage) []*spatev1.SLO {
+	parts := s.GetWorkload().GetMix().GetParts()
+	if parts == nil {
+		return []*spatev1.SLO{s.GetSlo()}
+	}
+	var slos []*spatev1.SLO
+	for _, part := range parts {
+		if part.GetSlo() != nil {
+			slos = append(slos, part.GetSlo())
+		} else {
+			slos = append(slos, s.GetSlo())
+		}
+	}
+	return slos
+}
+
+// HasSLO reports whether the requests of a stage have limits, which are then known for all of them.
+func HasSLO(s *spatev1.Stage) bool { return !slices.Contains(SLOs(s), nil) }
+
+// Models returns the names of the models of a mixture's part. Nil: its requests name the target's model.
+func Models(p *spatev1.Part) []string {
+	switch m := p.GetModels(); {
+	case p.GetModel() != "":
+		return []string{p.GetModel()}
+	case len(m.GetNames()) > 0:
+		return m.GetNames()
+	default:
+		var names []string
+		for i := range m.GetCount() {
+			names = append(names, fmt.Sprint(m.GetPrefix(), i))
+		}
+		return names
+	}
+}
+
+// Variant is what a request's body has in place of what its target says.
+type Variant struct {
+	// Part is the index of the part of the mixture. 0 if there is none.
+	Part int
+	// Model is the name of the model. Empty: the target's.
+	Model string
+	// Fields are fields that the target's body does not have, or has with other values.
+	Fields map[string]any
+}
+
+// Over returns a target's fields of bodies with those of the variant. It does not change them.
+func (v Variant) Over(body map[string]any) map[string]any {
+	if len(v.Fields) == 0 {
+		return body
+	}
+	all := make(map[string]any, len(body)+len(v.Fields))
+	maps.Copy(all, body)
+	maps.Copy(all, v.Fields)
+	return all
+}
+
+// Variants returns the variants of the requests of a workload: one for each model of each part of a mixture, in the
+// order of the parts, or else one without anything.
+func Variants(w *spatev1.Workload) []Variant {
+	if w.GetMix() == nil {
+		return []Variant{{}}
+	}
+	var variants []Variant
+	for i, part := range w.GetMix().GetParts() {
+		models := Models(part)
+		if models == nil {
+			models = []string{""}
+		}
+		for _, model := range models {
+			variants = append(variants, Variant{Part: i, Model: model, Fields: part.GetBody().AsMap()})
+		}
+	}
+	return variants
 }
 
 // Trace returns the trace that a workload takes its lengths and times from. Nil: the workload has no trace.

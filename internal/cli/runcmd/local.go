@@ -192,9 +192,10 @@ func (l *localFlags) fileShares() int {
 	return l.agents.total()
 }
 
-// startSimulators serves the simulated targets on loopback until stop is called. It returns their addresses by target.
+// startSimulators serves the simulated targets, and the models that parts of mixtures name, on loopback until stop is
+// called. It returns their addresses by target.
 func startSimulators(
-	ctx context.Context, targets []*spatev1.Target,
+	ctx context.Context, targets []*spatev1.Target, adapters []string,
 ) (endpoints map[string][]string, stop func(), err error) {
 	var servers []*simulator.Server
 	stop = func() {
@@ -205,7 +206,7 @@ func startSimulators(
 	endpoints = map[string][]string{}
 	for _, t := range targets {
 		config := config.FromPlan(t.GetSimulator())
-		config.ModelName = t.GetModel()
+		config.ModelName, config.Adapters = t.GetModel(), adapters
 		server, err := simulator.Start(config)
 		if err != nil {
 			stop()

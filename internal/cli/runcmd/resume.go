@@ -204,7 +204,7 @@ func (f *resumeFlags) resume(
 ) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	endpoints, stopSimulators, err := startSimulators(ctx, plan.Simulated())
+	endpoints, stopSimulators, err := startSimulators(ctx, plan.Simulated(), plan.Adapters())
 	if err != nil {
 		return err
 	}

@@ -327,7 +327,7 @@ func (f *runFlags) simulate(
 	if err := b.onThisMachine(ctx); err != nil {
 		return nil, nil, err
 	}
-	urls, stop, err := startSimulators(ctx, targets)
+	urls, stop, err := startSimulators(ctx, targets, plan.Adapters())
 	endpoints := map[string]*spatev1.Endpoints{}
 	for name, list := range urls {
 		endpoints[name] = &spatev1.Endpoints{Urls: list}

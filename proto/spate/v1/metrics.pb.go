@@ -2213,7 +2213,9 @@ type RequestRecord struct {
 	// Texts of the request. Unset: the workload sets no number.
 	Texts *uint32 `protobuf:"varint,42,opt,name=texts,proto3,oneof" json:"texts,omitempty"`
 	// Index of the part of the mixture. 0 if the workload is not a mixture.
-	Part          uint32 `protobuf:"varint,45,opt,name=part,proto3" json:"part,omitempty"`
+	Part uint32 `protobuf:"varint,45,opt,name=part,proto3" json:"part,omitempty"`
+	// Model that the request named, if the part of the mixture names one of its own.
+	Model         string `protobuf:"bytes,46,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2549,6 +2551,13 @@ func (x *RequestRecord) GetPart() uint32 {
 	return 0
 }
 
+func (x *RequestRecord) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
 var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
@@ -2722,7 +2731,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0f_unsent_from_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\x82\x0e\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\x98\x0e\n" +
 	"\rRequestRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x1e\n" +
@@ -2775,7 +2784,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x10valid_tool_calls\x18( \x01(\x04H\x12R\x0evalidToolCalls\x88\x01\x01\x12&\n" +
 	"\fvalid_answer\x18) \x01(\bH\x13R\vvalidAnswer\x88\x01\x01\x12\x19\n" +
 	"\x05texts\x18* \x01(\rH\x14R\x05texts\x88\x01\x01\x12\x12\n" +
-	"\x04part\x18- \x01(\rR\x04partB\n" +
+	"\x04part\x18- \x01(\rR\x04part\x12\x14\n" +
+	"\x05model\x18. \x01(\tR\x05modelB\n" +
 	"\n" +
 	"\b_sent_nsB\x10\n" +
 	"\x0e_first_byte_nsB\x11\n" +

@@ -2135,7 +2135,15 @@ type Part struct {
 	// How many of the arrivals belong to the part, relative to the weights of the other parts. At most four decimals.
 	Weight float64 `protobuf:"fixed64,1,opt,name=weight,proto3" json:"weight,omitempty"`
 	// What the requests contain. Its name, unique in the mixture, is the name of the part.
-	Workload      *Workload `protobuf:"bytes,2,opt,name=workload,proto3" json:"workload,omitempty"`
+	Workload *Workload `protobuf:"bytes,2,opt,name=workload,proto3" json:"workload,omitempty"`
+	// Limits that each request of the part must meet to count as goodput. Default: the plan's.
+	Slo *SLO `protobuf:"bytes,3,opt,name=slo,proto3" json:"slo,omitempty"`
+	// Model name to send in each request of the part, such as that of a LoRA adapter. Default: the target's.
+	Model string `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
+	// Models of which each request of the part names one. Instead of model.
+	Models *Models `protobuf:"bytes,5,opt,name=models,proto3" json:"models,omitempty"`
+	// Extra fields of each request body of the part, in addition to those of the target, and before them.
+	Body          *structpb.Struct `protobuf:"bytes,6,opt,name=body,proto3" json:"body,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2184,6 +2192,108 @@ func (x *Part) GetWorkload() *Workload {
 	return nil
 }
 
+func (x *Part) GetSlo() *SLO {
+	if x != nil {
+		return x.Slo
+	}
+	return nil
+}
+
+func (x *Part) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Part) GetModels() *Models {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *Part) GetBody() *structpb.Struct {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+// Models is a list of models, and how often each is drawn.
+type Models struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of the models. Either these or prefix and count.
+	Names []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	// Start of the names of models that end in a number: "lora-" with a count of 3 stands for lora-0, lora-1 and lora-2.
+	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// Number of models with the prefix.
+	Count uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// Exponent of Zipf's law: the k-th model is drawn with a probability in proportion to 1 / k^zipf. Default 0: all
+	// models are equally likely.
+	Zipf          float64 `protobuf:"fixed64,4,opt,name=zipf,proto3" json:"zipf,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Models) Reset() {
+	*x = Models{}
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Models) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Models) ProtoMessage() {}
+
+func (x *Models) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Models.ProtoReflect.Descriptor instead.
+func (*Models) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Models) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *Models) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *Models) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Models) GetZipf() float64 {
+	if x != nil {
+		return x.Zipf
+	}
+	return 0
+}
+
 // RandomContent makes prompts of random tokens: token ids if the API accepts them, otherwise one-token words.
 type RandomContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2217,7 +2327,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2339,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2352,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -2343,7 +2453,7 @@ type Images struct {
 
 func (x *Images) Reset() {
 	*x = Images{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2465,7 @@ func (x *Images) String() string {
 func (*Images) ProtoMessage() {}
 
 func (x *Images) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2478,7 @@ func (x *Images) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Images.ProtoReflect.Descriptor instead.
 func (*Images) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Images) GetCount() uint32 {
@@ -2431,7 +2541,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2553,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2566,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -2547,7 +2657,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2669,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2682,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -2607,7 +2717,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2619,7 +2729,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2632,7 +2742,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -2676,7 +2786,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2688,7 +2798,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2701,7 +2811,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -2733,7 +2843,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2745,7 +2855,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2758,7 +2868,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -2800,7 +2910,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2812,7 +2922,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2825,7 +2935,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -2886,7 +2996,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +3008,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +3021,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FileContent) GetPath() string {
@@ -2995,7 +3105,7 @@ type Columns struct {
 
 func (x *Columns) Reset() {
 	*x = Columns{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3117,7 @@ func (x *Columns) String() string {
 func (*Columns) ProtoMessage() {}
 
 func (x *Columns) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3130,7 @@ func (x *Columns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Columns.ProtoReflect.Descriptor instead.
 func (*Columns) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Columns) GetPrompt() string {
@@ -3070,7 +3180,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3192,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3205,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -3152,7 +3262,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3274,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3287,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -3253,7 +3363,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3265,7 +3375,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3278,7 +3388,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -3315,7 +3425,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3327,7 +3437,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3340,7 +3450,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -3435,7 +3545,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3557,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3570,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -3696,7 +3806,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +3818,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +3831,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -3764,7 +3874,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3776,7 +3886,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3789,7 +3899,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -3846,7 +3956,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3858,7 +3968,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3871,7 +3981,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -3928,7 +4038,7 @@ type Spike struct {
 
 func (x *Spike) Reset() {
 	*x = Spike{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3940,7 +4050,7 @@ func (x *Spike) String() string {
 func (*Spike) ProtoMessage() {}
 
 func (x *Spike) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3953,7 +4063,7 @@ func (x *Spike) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spike.ProtoReflect.Descriptor instead.
 func (*Spike) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Spike) GetBase() float64 {
@@ -4004,7 +4114,7 @@ type Steps struct {
 
 func (x *Steps) Reset() {
 	*x = Steps{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4016,7 +4126,7 @@ func (x *Steps) String() string {
 func (*Steps) ProtoMessage() {}
 
 func (x *Steps) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4029,7 +4139,7 @@ func (x *Steps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steps.ProtoReflect.Descriptor instead.
 func (*Steps) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Steps) GetValues() []float64 {
@@ -4057,7 +4167,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4069,7 +4179,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4082,7 +4192,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -4105,7 +4215,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4117,7 +4227,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4130,7 +4240,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -4171,7 +4281,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4183,7 +4293,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4306,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -4254,7 +4364,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4266,7 +4376,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4279,7 +4389,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -4305,14 +4415,16 @@ type Objectives struct {
 	// Maximum share of failed requests, from 0 to 1.
 	ErrorShare *float64 `protobuf:"fixed64,2,opt,name=error_share,json=errorShare,proto3,oneof" json:"error_share,omitempty"`
 	// Minimum share of requests that meet the plan's SLO, from 0 to 1. Failed requests do not meet it.
-	Goodput       *float64 `protobuf:"fixed64,3,opt,name=goodput,proto3,oneof" json:"goodput,omitempty"`
+	Goodput *float64 `protobuf:"fixed64,3,opt,name=goodput,proto3,oneof" json:"goodput,omitempty"`
+	// Each part of a mixture must meet the objectives, too.
+	EachPart      bool `protobuf:"varint,8,opt,name=each_part,json=eachPart,proto3" json:"each_part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4324,7 +4436,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4337,7 +4449,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -4361,6 +4473,13 @@ func (x *Objectives) GetGoodput() float64 {
 	return 0
 }
 
+func (x *Objectives) GetEachPart() bool {
+	if x != nil {
+		return x.EachPart
+	}
+	return false
+}
+
 // Limit is an upper limit on a percentile of a latency.
 type Limit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4376,7 +4495,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4388,7 +4507,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4401,7 +4520,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Limit) GetMetric() string {
@@ -4440,7 +4559,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4452,7 +4571,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4465,7 +4584,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4506,7 +4625,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4518,7 +4637,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4531,7 +4650,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Precision) GetMetric() string {
@@ -4607,7 +4726,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4619,7 +4738,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4632,7 +4751,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -4775,7 +4894,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4787,7 +4906,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4800,7 +4919,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -4858,7 +4977,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4870,7 +4989,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4883,7 +5002,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -4916,7 +5035,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4928,7 +5047,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4941,7 +5060,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -5025,7 +5144,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5037,7 +5156,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5050,7 +5169,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5438,10 +5557,19 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x04path\x18\x02 \x01(\tR\x04path\";\n" +
 	"\aMixture\x120\n" +
 	"\x05parts\x18\x01 \x03(\v2\x0e.spate.v1.PartB\n" +
-	"\xbaH\a\x92\x01\x04\b\x02\x10@R\x05parts\"o\n" +
+	"\xbaH\a\x92\x01\x04\b\x02\x10@R\x05parts\"\x87\x02\n" +
 	"\x04Part\x12/\n" +
 	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x126\n" +
-	"\bworkload\x18\x02 \x01(\v2\x12.spate.v1.WorkloadB\x06\xbaH\x03\xc8\x01\x01R\bworkload\"\xf9\x03\n" +
+	"\bworkload\x18\x02 \x01(\v2\x12.spate.v1.WorkloadB\x06\xbaH\x03\xc8\x01\x01R\bworkload\x12\x1f\n" +
+	"\x03slo\x18\x03 \x01(\v2\r.spate.v1.SLOR\x03slo\x12\x1e\n" +
+	"\x05model\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x05model\x12(\n" +
+	"\x06models\x18\x05 \x01(\v2\x10.spate.v1.ModelsR\x06models\x12+\n" +
+	"\x04body\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x04body\"\xa5\x01\n" +
+	"\x06Models\x12*\n" +
+	"\x05names\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x90N\x18\x01\"\ar\x05\x10\x01\x18\x80\x04R\x05names\x12 \n" +
+	"\x06prefix\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\x06prefix\x12\x1e\n" +
+	"\x05count\x18\x03 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05count\x12-\n" +
+	"\x04zipf\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\x04zipf\"\xf9\x03\n" +
 	"\rRandomContent\x12\x1c\n" +
 	"\x03isl\x18\x01 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03isl\x12\x1c\n" +
@@ -5634,13 +5762,14 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\arepeats\x18\x06 \x01(\rB\a\xbaH\x04*\x02\x18dR\arepeats\"b\n" +
 	"\x06Bounds\x12-\n" +
 	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12)\n" +
-	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x02to\"\xdc\x01\n" +
+	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x02to\"\xf9\x01\n" +
 	"\n" +
 	"Objectives\x127\n" +
 	"\tlatencies\x18\x01 \x03(\v2\x0f.spate.v1.LimitB\b\xbaH\x05\x92\x01\x02\x10@R\tlatencies\x12?\n" +
 	"\verror_share\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
 	"errorShare\x88\x01\x01\x128\n" +
-	"\agoodput\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\agoodput\x88\x01\x01B\x0e\n" +
+	"\agoodput\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\agoodput\x88\x01\x01\x12\x1b\n" +
+	"\teach_part\x18\b \x01(\bR\beachPartB\x0e\n" +
 	"\f_error_shareB\n" +
 	"\n" +
 	"\b_goodput\"\xdc\x01\n" +
@@ -5741,7 +5870,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
@@ -5760,181 +5889,185 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*Answer)(nil),              // 14: spate.v1.Answer
 	(*Mixture)(nil),             // 15: spate.v1.Mixture
 	(*Part)(nil),                // 16: spate.v1.Part
-	(*RandomContent)(nil),       // 17: spate.v1.RandomContent
-	(*Images)(nil),              // 18: spate.v1.Images
-	(*Lengths)(nil),             // 19: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 20: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 21: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 22: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 23: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 24: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 25: spate.v1.FileContent
-	(*Columns)(nil),             // 26: spate.v1.Columns
-	(*TraceContent)(nil),        // 27: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 28: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 29: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 30: spate.v1.ThinkTime
-	(*Load)(nil),                // 31: spate.v1.Load
-	(*Warmup)(nil),              // 32: spate.v1.Warmup
-	(*Range)(nil),               // 33: spate.v1.Range
-	(*Phase)(nil),               // 34: spate.v1.Phase
-	(*Spike)(nil),               // 35: spate.v1.Spike
-	(*Steps)(nil),               // 36: spate.v1.Steps
-	(*Replay)(nil),              // 37: spate.v1.Replay
-	(*Sweep)(nil),               // 38: spate.v1.Sweep
-	(*Search)(nil),              // 39: spate.v1.Search
-	(*Bounds)(nil),              // 40: spate.v1.Bounds
-	(*Objectives)(nil),          // 41: spate.v1.Objectives
-	(*Limit)(nil),               // 42: spate.v1.Limit
-	(*Abort)(nil),               // 43: spate.v1.Abort
-	(*Precision)(nil),           // 44: spate.v1.Precision
-	(*Stage)(nil),               // 45: spate.v1.Stage
-	(*Dataset)(nil),             // 46: spate.v1.Dataset
-	(*Lexicon)(nil),             // 47: spate.v1.Lexicon
-	(*Probe)(nil),               // 48: spate.v1.Probe
-	(*LoadPoint)(nil),           // 49: spate.v1.LoadPoint
-	nil,                         // 50: spate.v1.Plan.RegionsEntry
-	nil,                         // 51: spate.v1.AgentSelector.LabelsEntry
-	nil,                         // 52: spate.v1.Target.HeadersEntry
-	nil,                         // 53: spate.v1.Target.LabelsEntry
-	nil,                         // 54: spate.v1.ServerMetrics.RolesEntry
-	nil,                         // 55: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 56: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 57: google.protobuf.Struct
+	(*Models)(nil),              // 17: spate.v1.Models
+	(*RandomContent)(nil),       // 18: spate.v1.RandomContent
+	(*Images)(nil),              // 19: spate.v1.Images
+	(*Lengths)(nil),             // 20: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 21: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 22: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 23: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 24: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 25: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 26: spate.v1.FileContent
+	(*Columns)(nil),             // 27: spate.v1.Columns
+	(*TraceContent)(nil),        // 28: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 29: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 30: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 31: spate.v1.ThinkTime
+	(*Load)(nil),                // 32: spate.v1.Load
+	(*Warmup)(nil),              // 33: spate.v1.Warmup
+	(*Range)(nil),               // 34: spate.v1.Range
+	(*Phase)(nil),               // 35: spate.v1.Phase
+	(*Spike)(nil),               // 36: spate.v1.Spike
+	(*Steps)(nil),               // 37: spate.v1.Steps
+	(*Replay)(nil),              // 38: spate.v1.Replay
+	(*Sweep)(nil),               // 39: spate.v1.Sweep
+	(*Search)(nil),              // 40: spate.v1.Search
+	(*Bounds)(nil),              // 41: spate.v1.Bounds
+	(*Objectives)(nil),          // 42: spate.v1.Objectives
+	(*Limit)(nil),               // 43: spate.v1.Limit
+	(*Abort)(nil),               // 44: spate.v1.Abort
+	(*Precision)(nil),           // 45: spate.v1.Precision
+	(*Stage)(nil),               // 46: spate.v1.Stage
+	(*Dataset)(nil),             // 47: spate.v1.Dataset
+	(*Lexicon)(nil),             // 48: spate.v1.Lexicon
+	(*Probe)(nil),               // 49: spate.v1.Probe
+	(*LoadPoint)(nil),           // 50: spate.v1.LoadPoint
+	nil,                         // 51: spate.v1.Plan.RegionsEntry
+	nil,                         // 52: spate.v1.AgentSelector.LabelsEntry
+	nil,                         // 53: spate.v1.Target.HeadersEntry
+	nil,                         // 54: spate.v1.Target.LabelsEntry
+	nil,                         // 55: spate.v1.ServerMetrics.RolesEntry
+	nil,                         // 56: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 57: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 58: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
 	12,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	31,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	56,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	32,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	57,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	56,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	57,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	50,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	51,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	3,   // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
 	2,   // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	1,   // 10: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	51,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	56,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	56,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	56,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	52,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	57,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	57,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	57,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
 	11,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	52,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	57,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	56,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	56,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	56,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	56,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	53,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	58,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	57,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	57,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	57,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	57,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
 	9,   // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
 	10,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	53,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	54,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
 	8,   // 25: spate.v1.Target.template:type_name -> spate.v1.Template
 	7,   // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	54,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	56,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	56,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	56,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	56,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	56,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	56,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	17,  // 34: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	24,  // 35: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	25,  // 36: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	25,  // 37: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	27,  // 38: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	27,  // 39: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	27,  // 40: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	28,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	27,  // 42: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
-	25,  // 43: spate.v1.Workload.file:type_name -> spate.v1.FileContent
-	27,  // 44: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
-	27,  // 45: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
+	55,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	57,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	57,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	57,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	57,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	57,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	57,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	18,  // 34: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	25,  // 35: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	26,  // 36: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	26,  // 37: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	28,  // 38: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	28,  // 39: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	28,  // 40: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	29,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	28,  // 42: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
+	26,  // 43: spate.v1.Workload.file:type_name -> spate.v1.FileContent
+	28,  // 44: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
+	28,  // 45: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
 	15,  // 46: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
 	13,  // 47: spate.v1.Workload.tools:type_name -> spate.v1.Tools
 	14,  // 48: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	57,  // 49: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	57,  // 50: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	58,  // 49: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	58,  // 50: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
 	16,  // 51: spate.v1.Mixture.parts:type_name -> spate.v1.Part
 	12,  // 52: spate.v1.Part.workload:type_name -> spate.v1.Workload
-	19,  // 53: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	19,  // 54: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	23,  // 55: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	18,  // 56: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	19,  // 57: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
-	20,  // 58: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	21,  // 59: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	21,  // 60: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	22,  // 61: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	29,  // 62: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	26,  // 63: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	29,  // 64: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	19,  // 65: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	19,  // 66: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	19,  // 67: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	29,  // 68: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	30,  // 69: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	56,  // 70: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	56,  // 71: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	32,  // 72: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	33,  // 73: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	33,  // 74: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	30,  // 75: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	34,  // 76: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	34,  // 77: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	37,  // 78: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	38,  // 79: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	39,  // 80: spate.v1.Load.search:type_name -> spate.v1.Search
-	56,  // 81: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	43,  // 82: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	44,  // 83: spate.v1.Load.until:type_name -> spate.v1.Precision
-	56,  // 84: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	35,  // 85: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
-	35,  // 86: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
-	36,  // 87: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
-	36,  // 88: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
-	56,  // 89: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	56,  // 90: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	56,  // 91: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	56,  // 92: spate.v1.Spike.at:type_name -> google.protobuf.Duration
-	56,  // 93: spate.v1.Spike.length:type_name -> google.protobuf.Duration
-	56,  // 94: spate.v1.Spike.after:type_name -> google.protobuf.Duration
-	56,  // 95: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
-	40,  // 96: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	40,  // 97: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	41,  // 98: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	42,  // 99: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	56,  // 100: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	56,  // 101: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 102: spate.v1.Stage.target:type_name -> spate.v1.Target
-	12,  // 103: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	49,  // 104: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	56,  // 105: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 106: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	56,  // 107: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	46,  // 108: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	47,  // 109: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	48,  // 110: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	55,  // 111: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 112: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 113: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	46,  // 114: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
-	56,  // 115: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	56,  // 116: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	56,  // 117: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	30,  // 118: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	34,  // 119: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	56,  // 120: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	56,  // 121: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	43,  // 122: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	44,  // 123: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	39,  // 124: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	38,  // 125: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	56,  // 126: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	127, // [127:127] is the sub-list for method output_type
-	127, // [127:127] is the sub-list for method input_type
-	127, // [127:127] is the sub-list for extension type_name
-	127, // [127:127] is the sub-list for extension extendee
-	0,   // [0:127] is the sub-list for field type_name
+	4,   // 53: spate.v1.Part.slo:type_name -> spate.v1.SLO
+	17,  // 54: spate.v1.Part.models:type_name -> spate.v1.Models
+	58,  // 55: spate.v1.Part.body:type_name -> google.protobuf.Struct
+	20,  // 56: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	20,  // 57: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	24,  // 58: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	19,  // 59: spate.v1.RandomContent.images:type_name -> spate.v1.Images
+	20,  // 60: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
+	21,  // 61: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	22,  // 62: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	22,  // 63: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	23,  // 64: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	30,  // 65: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	27,  // 66: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	30,  // 67: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	20,  // 68: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	20,  // 69: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	20,  // 70: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	30,  // 71: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	31,  // 72: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	57,  // 73: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	57,  // 74: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	33,  // 75: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	34,  // 76: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	34,  // 77: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	31,  // 78: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	35,  // 79: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	35,  // 80: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	38,  // 81: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	39,  // 82: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	40,  // 83: spate.v1.Load.search:type_name -> spate.v1.Search
+	57,  // 84: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	44,  // 85: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	45,  // 86: spate.v1.Load.until:type_name -> spate.v1.Precision
+	57,  // 87: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	36,  // 88: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
+	36,  // 89: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
+	37,  // 90: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
+	37,  // 91: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
+	57,  // 92: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	57,  // 93: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	57,  // 94: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	57,  // 95: spate.v1.Spike.at:type_name -> google.protobuf.Duration
+	57,  // 96: spate.v1.Spike.length:type_name -> google.protobuf.Duration
+	57,  // 97: spate.v1.Spike.after:type_name -> google.protobuf.Duration
+	57,  // 98: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
+	41,  // 99: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	41,  // 100: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	42,  // 101: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	43,  // 102: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	57,  // 103: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	57,  // 104: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 105: spate.v1.Stage.target:type_name -> spate.v1.Target
+	12,  // 106: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	50,  // 107: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	57,  // 108: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 109: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	57,  // 110: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	47,  // 111: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	48,  // 112: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	49,  // 113: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	56,  // 114: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 115: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 116: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	47,  // 117: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	57,  // 118: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	57,  // 119: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	57,  // 120: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	31,  // 121: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	35,  // 122: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	57,  // 123: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	57,  // 124: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	44,  // 125: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	45,  // 126: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	40,  // 127: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	39,  // 128: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	57,  // 129: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	130, // [130:130] is the sub-list for method output_type
+	130, // [130:130] is the sub-list for method input_type
+	130, // [130:130] is the sub-list for extension type_name
+	130, // [130:130] is the sub-list for extension extendee
+	0,   // [0:130] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -5959,26 +6092,26 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_OpenaiLog)(nil),
 		(*Workload_Mix)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[19].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[20].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[34].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[41].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[43].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[26].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[35].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[42].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   56,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
