@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/otlp"
+	"github.com/spate-load/spate/coordinator/tracing"
 )
 
 // OTLP says to which collector of OpenTelemetry merged results are sent.
@@ -43,12 +45,8 @@ func (o *OTLP) Validate() error {
 	return o.validate(otlp.Kind)
 }
 
-// Open resolves settings that Validate has checked. The caller closes the database.
-func (o *OTLP) Open(logger *slog.Logger) (delivery.Database, error) {
-	token, check, err := o.resolve(otlp.Kind, logger)
-	if err != nil {
-		return nil, err
-	}
+// header returns the resolved headers.
+func (o *OTLP) header() (http.Header, error) {
 	header := http.Header{}
 	for _, h := range o.Headers {
 		name, reference, _ := strings.Cut(h, "=")
@@ -57,6 +55,44 @@ func (o *OTLP) Open(logger *slog.Logger) (delivery.Database, error) {
 			return nil, fmt.Errorf("--otlp-header %s: %w", name, err)
 		}
 		header[name] = append(header[name], value)
+	}
+	return header, nil
+}
+
+// Traces resolves settings that Validate has checked for traces, which go to the same collector at /v1/traces.
+func (o *OTLP) Traces(logger *slog.Logger) (tracing.Config, error) {
+	token, check, err := o.resolve(otlp.Kind, logger)
+	if err != nil {
+		return tracing.Config{}, err
+	}
+	header, err := o.header()
+	if err != nil {
+		return tracing.Config{}, err
+	}
+	if a := delivery.Authorization(token, "Bearer"); a != "" {
+		header.Set("Authorization", a)
+	}
+	to, err := url.Parse(o.URL)
+	if err != nil {
+		return tracing.Config{}, fmt.Errorf("--otlp-url: %w", err)
+	}
+	to.Path = strings.TrimSuffix(strings.TrimSuffix(to.Path, "/"), "/v1/metrics") + "/v1/traces"
+	c := tracing.Config{URL: to.String(), TLS: check, Headers: map[string]string{}}
+	for name, values := range header {
+		c.Headers[name] = strings.Join(values, ", ")
+	}
+	return c, nil
+}
+
+// Open resolves settings that Validate has checked. The caller closes the database.
+func (o *OTLP) Open(logger *slog.Logger) (delivery.Database, error) {
+	token, check, err := o.resolve(otlp.Kind, logger)
+	if err != nil {
+		return nil, err
+	}
+	header, err := o.header()
+	if err != nil {
+		return nil, err
 	}
 	return otlp.New(otlp.Config{URL: o.URL, Token: token, Header: header, TLS: check})
 }
