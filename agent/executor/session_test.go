@@ -145,7 +145,8 @@ func TestTurnsOfTracesKeepTheirTimes(t *testing.T) {
 	if len(rows) != 4 {
 		t.Fatalf("%d requests", len(rows))
 	}
-	for id, due := range map[string]int64{"0.0": 0, "0.1": rows["0.0"].GetEndNs() + 10e6, "0.2": 40e6, "1.0": 10e6} {
+	own := max(40e6, rows["0.1"].GetEndNs()) // its time, unless a busy machine is late
+	for id, due := range map[string]int64{"0.0": 0, "0.1": rows["0.0"].GetEndNs() + 10e6, "0.2": own, "1.0": 10e6} {
 		if got := rows[id].GetScheduledNs(); got != due {
 			t.Errorf("request %s was scheduled at %d, not %d", id, got, due)
 		}
