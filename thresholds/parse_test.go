@@ -16,7 +16,7 @@ func TestMistakes(t *testing.T) {
 		"ttft_mss.p99 < 5":                 {1, "did you mean ttft_ms.p99?"},
 		"2 * ttft.p99 < 5":                 {5, "there is no field ttft.p99"},
 		"ttft_ms.p99 < tpot.mean":          {15, "did you mean tpot_ms.mean?"},
-		"throughputs > 3":                  {1, "there are, among others, ttft_ms.p99"},
+		"velocity > 3":                     {1, "there are, among others, ttft_ms.p99"},
 		"ttft_ms < 5":                      {1, "ttft_ms has several values: give one of ttft_ms.count, ttft_ms.max"},
 		"errors = 0":                       {1, "such as errors.http_429"},
 		"regions = 3":                      {1, "regions is a list"},
