@@ -16,16 +16,17 @@ import (
 )
 
 // shape is the size of a run.
-type shape struct{ stages, agents, regions, observers, endpoints, servers int }
+type shape struct{ stages, agents, regions, observers, endpoints, servers, parts int }
 
 // mostSeries and perSecond return the bounds in docs/influxdb.md.
 func (s shape) mostSeries() int {
-	return 2*s.stages*(1+s.regions+s.agents+s.endpoints) + s.stages*(1+s.regions+s.endpoints) + 3*s.stages*s.observers +
+	whole := 1 + s.regions + s.endpoints + s.parts
+	return 2*s.stages*(whole+s.agents) + s.stages*whole + 3*s.stages*s.observers +
 		s.agents + 3 + 3*s.stages + s.stages*s.servers
 }
 
 func (s shape) perSecond() int {
-	return 2*(1+s.regions+s.agents+s.endpoints+s.observers) + s.agents + s.servers
+	return 2*(1+s.regions+s.agents+s.endpoints+s.parts+s.observers) + s.agents + s.servers
 }
 
 // record returns a stage of the run, with a snapshot of each agent and observer merged.
@@ -46,6 +47,13 @@ func (s shape) record(index int) (*spatev1.StageRecord, *merge.Stage) {
 	}
 	if s.endpoints < 64 {
 		rec.Stage.Target.Endpoints = rec.Stage.Target.Endpoints[:s.endpoints]
+	}
+	if s.parts > 0 {
+		m := &spatev1.Mixture{}
+		for i := range s.parts {
+			m.Parts = append(m.Parts, &spatev1.Part{Workload: &spatev1.Workload{Name: fmt.Sprintf("p%d", i)}})
+		}
+		rec.Stage.Workload = &spatev1.Workload{Content: &spatev1.Workload_Mix{Mix: m}}
 	}
 	merged := merge.NewStage(rec)
 	for i, a := range rec.GetAgents() {
@@ -122,7 +130,7 @@ func (s shape) events(run Run, st *spatev1.Stage) (rows []sink.Row) {
 
 // The numbers of series per run and of points per second are those in docs/influxdb.md.
 func TestCardinality(t *testing.T) {
-	for _, s := range []shape{{1, 1, 1, 0, 1, 0}, {3, 7, 2, 2, 4, 5}, {2, 5, 3, 1, 64, 0}} {
+	for _, s := range []shape{{1, 1, 1, 0, 1, 0, 0}, {3, 7, 2, 2, 4, 5, 2}, {2, 5, 3, 1, 64, 0, 3}} {
 		rows, second := s.points()
 		series := map[string]bool{}
 		for _, row := range rows {
@@ -148,7 +156,7 @@ func TestCardinality(t *testing.T) {
 
 // No tag has the name of a field, because InfluxDB 3 stores both as columns of one table.
 func TestTagsAreNoFields(t *testing.T) {
-	rows, _ := shape{2, 3, 2, 1, 2, 2}.points()
+	rows, _ := shape{2, 3, 2, 1, 2, 2, 2}.points()
 	for _, row := range append(rows, append(sinktest.Window(1).Rows(), sinktest.Stage().Rows()...)...) {
 		for _, tag := range row.Tags {
 			for _, field := range row.Fields {

@@ -28,8 +28,8 @@ func Result(run Run, rec *spatev1.StageRecord, r results.StageResult, merged *me
 	return whole(run.Scope(rec.GetStage()), rec, r, merged.Total()).Rows()
 }
 
-// stage returns the points of a stage's results: as a whole, by region, by endpoint, and of its observers. v is the
-// view of the whole stage.
+// stage returns the points of a stage's results: as a whole, by region, endpoint and part, and of its observers. v is
+// the view of the whole stage.
 func stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v merge.View) []sink.Point {
 	out := []sink.Point{whole(scope, rec, r, v.Total)}
 	for _, region := range r.Regions {
@@ -45,6 +45,11 @@ func stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v 
 		s := scope
 		s.Endpoint = e.Name
 		out = append(out, part(s, rec, e.Measured, r.DurationS, r.Complete))
+	}
+	for _, p := range v.Parts {
+		s := scope
+		s.Part = p.Name
+		out = append(out, part(s, rec, p.Measured, r.DurationS, r.Complete))
 	}
 	for _, o := range r.Observers {
 		m := find(v.Observers, o.Region)
@@ -72,7 +77,8 @@ func whole(
 	return p
 }
 
-// part returns the point of a stage, of a region, of its observer, or of an endpoint. seconds is the time of its rates.
+// part returns the point of a stage, of a region, of its observer, of an endpoint, or of a part of the mixture. seconds
+// is the time of its rates.
 func part(
 	scope sink.Scope, rec *spatev1.StageRecord, m merge.Measured, seconds *float64, complete bool,
 ) sink.StagePoint {

@@ -35,6 +35,8 @@ type Scope struct {
 	Agent string
 	// Endpoint limits the point to one endpoint, by its base URL. Empty: all endpoints.
 	Endpoint string
+	// Part limits the point to one part of the mixture, by its name. Empty: all requests.
+	Part string
 	// Observer is true if the point is about the observer of the Region. No other point counts what an observer
 	// measured, and its rows have their own measurements.
 	Observer bool

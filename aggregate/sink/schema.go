@@ -141,11 +141,12 @@ func (s Scope) row(measurement string) Row {
 	if s.Observer {
 		measurement = observerMeasurements[measurement]
 	}
-	row := Row{Measurement: measurement, Fields: make([]Field, 0, fieldsHint), Tags: make([]Tag, 0, 10),
+	row := Row{Measurement: measurement, Fields: make([]Field, 0, fieldsHint), Tags: make([]Tag, 0, 11),
 		API: s.API, Model: s.Model}
 	row.tag("agent", s.Agent)
 	row.tag("endpoint", s.Endpoint)
 	row.tag("load", s.Load)
+	row.tag("part", s.Part)
 	row.tag("plan", s.Plan)
 	row.tag("region", s.Region)
 	row.tag("run", s.RunID)
@@ -175,6 +176,8 @@ func (s Scope) scopeTag() string {
 		return "agent"
 	case s.Endpoint != "":
 		return "endpoint"
+	case s.Part != "":
+		return "part"
 	case s.Region != "":
 		return "region"
 	default:
