@@ -65,6 +65,7 @@ func New(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}
+	c.Logger = c.Logger.With("agent", c.Name)
 	a := &Agent{
 		config:      c,
 		incarnation: rand.Uint64(),

@@ -47,7 +47,7 @@ func (s *session) Applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation
 // Rejected tells the coordinator why an assignment was rejected. It does not block, and says nothing if the session has
 // ended.
 func (s *session) Rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string) {
-	s.agent.config.Logger.Info("assignment rejected", "assignment", supervisor.Describe(ref), "reason", reason)
+	supervisor.LoggerOf(ref, s.agent.config.Logger).Info("assignment rejected", "reason", reason)
 	s.answers.add(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Rejected{Rejected: &spatev1.Rejected{
 		Ref: ref, Reason: reason, Kind: kind,
 	}}})

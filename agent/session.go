@@ -234,8 +234,7 @@ func (s *session) handle(m *spatev1.ConnectResponse) {
 	case *spatev1.ConnectResponse_Arm:
 		s.arm(m.Arm)
 	case *spatev1.ConnectResponse_Stop:
-		s.agent.config.Logger.Info("stopping", "assignment", supervisor.Describe(m.Stop.GetRef()),
-			"reason", m.Stop.GetReason())
+		supervisor.LoggerOf(m.Stop.GetRef(), s.agent.config.Logger).Info("stopping", "reason", m.Stop.GetReason())
 		s.agent.supervisor.Stop(m.Stop)
 	case *spatev1.ConnectResponse_Measure:
 		s.agent.supervisor.Measure(m.Measure)
@@ -253,7 +252,7 @@ func (s *session) arm(m *spatev1.Arm) {
 		return // the session is about to end
 	}
 	// The start on both clocks, in nanoseconds: where two machines' clocks can be compared, so can their starts.
-	s.agent.config.Logger.Debug("armed", "assignment", supervisor.Describe(m.GetRef()),
+	supervisor.LoggerOf(m.GetRef(), s.agent.config.Logger).Debug("armed",
 		"coordinator_clock_ns", m.GetStartClockNs(), "clock_ns", int64(start),
 		"uncertainty", uncertainty)
 	if err := s.agent.supervisor.Arm(m.GetRef(), start, uncertainty); err != nil {

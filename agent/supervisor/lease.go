@@ -81,8 +81,7 @@ func (r *Supervisor) expireLease() {
 	if clock.Now() < end {
 		return
 	}
-	r.logger.Warn("coordinator gone for longer than the lease: draining", "lease", length,
-		"assignment", Describe(a.ref))
+	LoggerOf(a.ref, r.logger).Warn("coordinator gone for longer than the lease: draining", "lease", length)
 	r.finish(func(l *executor.Load) {
 		l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
 			fmt.Sprintf("the coordinator was gone for longer than the lease of %v", length))

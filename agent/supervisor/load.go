@@ -73,9 +73,9 @@ func (r *Supervisor) logPressure(a *assignment, p outbox.Pressure) {
 		return
 	}
 	a.pressureLogged = true
-	r.logger.Warn("the coordinator receives measurements too slowly: windows are merged, and request rows are "+
+	LoggerOf(a.ref, r.logger).Warn("the coordinator receives measurements too slowly: windows are merged, and request rows are "+
 		"dropped if merging is not enough",
-		"assignment", Describe(a.ref), "waiting_bytes", r.outbox.Size(), "limit_bytes", r.outbox.Limit(),
+		"waiting_bytes", r.outbox.Size(), "limit_bytes", r.outbox.Limit(),
 		"dropped_rows", p.Rows)
 }
 
@@ -102,7 +102,7 @@ func (r *Supervisor) ClockStoodStill(leap time.Duration) {
 	if r.current == nil || r.current.load == nil || r.current.ending {
 		return
 	}
-	r.logger.Warn("this machine's clock stood still: draining", "for", leap, "assignment", Describe(r.current.ref))
+	LoggerOf(r.current.ref, r.logger).Warn("this machine's clock stood still: draining", "for", leap)
 	r.finish(func(l *executor.Load) {
 		l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
 			fmt.Sprintf("this machine's clock stood still for %v, as after a suspend: later measurements would "+
@@ -163,8 +163,7 @@ func (r *Supervisor) logRefused(ref *spatev1.AssignmentRef, s *spatev1.Snapshot,
 		}
 		a.refusalLogged = true
 	}
-	r.logger.Error("snapshot refused: the stage cannot be complete", "assignment", Describe(ref),
-		"window", s.GetWindow(),
+	LoggerOf(ref, r.logger).Error("snapshot refused: the stage cannot be complete", "window", s.GetWindow(),
 		"sequence", s.GetKey().GetSequence(), "reason", reason)
 }
 

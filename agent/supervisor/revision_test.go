@@ -1,6 +1,9 @@
 package supervisor
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/spate-load/spate/agent/enginetest"
@@ -34,5 +37,14 @@ func TestRevisionOfAnotherStage(t *testing.T) {
 	r.Revise(&spatev1.Revise{Ref: &spatev1.AssignmentRef{RunId: "x", StageIndex: 4}}, said)
 	if got := <-said; got != "stage 5 of run x was revised, but is not assigned" {
 		t.Error(got)
+	}
+}
+
+// Messages about an assignment name its run and stage, so that programs find them.
+func TestMessagesNameTheAssignment(t *testing.T) {
+	var out bytes.Buffer
+	LoggerOf(&spatev1.AssignmentRef{RunId: "x", StageIndex: 4}, slog.New(slog.NewJSONHandler(&out, nil))).Info("armed")
+	if text := out.String(); !strings.Contains(text, `"msg":"armed","run":"x","stage_index":4}`) {
+		t.Error(text)
 	}
 }

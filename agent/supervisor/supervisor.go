@@ -111,6 +111,11 @@ func Describe(ref *spatev1.AssignmentRef) string {
 	return fmt.Sprintf("stage %d of run %s", ref.GetStageIndex()+1, ref.GetRunId())
 }
 
+// LoggerOf returns a logger whose messages name an assignment: its run, and its stage by the index in results.json.
+func LoggerOf(ref *spatev1.AssignmentRef, l *slog.Logger) *slog.Logger {
+	return l.With("run", ref.GetRunId(), "stage_index", ref.GetStageIndex())
+}
+
 // Assign accepts an assignment, and keeps m. A current assignment that is not armed is dropped. If the load under way
 // was told to end, the new assignment waits until it has; else the new one is rejected. An assignment that the agent
 // already has is answered again, or revised if the revision is newer. assign does not block.
