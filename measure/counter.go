@@ -59,6 +59,8 @@ const (
 	CompletedSessions
 	BrokenSessions
 	Texts
+	Images
+	ImageTokens
 
 	// CounterCount is one more than the highest counter, so that a counter is an index of Counts.
 	CounterCount
@@ -175,6 +177,10 @@ var counterTable = [CounterCount - 1]counter{
 		doc: "Measured sessions with a request that failed, was cancelled or was not sent because others were"},
 	{id: Texts, name: "texts", unit: "texts",
 		doc: "Texts of completed requests whose number the workload sets: inputs of embeddings, documents of rerank and score"},
+	{id: Images, name: "images", unit: "images",
+		doc: "Images in completed requests with usage, beside text of a requested length"},
+	{id: ImageTokens, name: "image_tokens", unit: "tokens",
+		doc: "Prompt tokens of these requests, by usage, beyond those requested for the text"},
 }
 
 func allHaveUsage(c *Counts) bool { return c[WithoutUsage] == 0 }

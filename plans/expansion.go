@@ -207,8 +207,8 @@ func (e *expansion) datasets(index int, w *spatev1.Workload) (of rowsOf) {
 	for i, part := range content.Parts(w) {
 		name := content.FullName(w, part)
 		dataset := e.resources.Datasets[name]
-		if dataset == nil && !e.outline && content.Path(part) != "" {
-			e.missing(partField(index, w, i)+"."+content.Kind(part)+".path",
+		if path, field := content.Path(part); dataset == nil && !e.outline && path != "" {
+			e.missing(partField(index, w, i)+"."+field,
 				"the file of workload %q was not read: run the plan with `spate run`", name)
 		}
 		if w.GetMix() == nil {

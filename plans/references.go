@@ -90,11 +90,10 @@ func (p *Plan) Files() []File {
 	}
 	for i, w := range p.msg.GetWorkloads() {
 		for j, part := range content.Parts(w) {
-			if path := content.Path(part); path != "" {
+			if path, field := content.Path(part); path != "" {
 				of := defaults.Workload(part)
 				of.Name = content.FullName(w, part)
-				files = append(files, File{Field: partField(i, w, j) + "." + content.Kind(part) + ".path",
-					Path: p.beside(path), Workload: of})
+				files = append(files, File{Field: partField(i, w, j) + "." + field, Path: p.beside(path), Workload: of})
 			}
 		}
 	}

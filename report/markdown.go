@@ -34,8 +34,8 @@ func detailsOf(r *results.Result) ([]section.Section, error) {
 	searches, err2 := searchesSection(r)
 	return []section.Section{
 		searches, targets, partsSection(r.Stages), trustSection(r.Stages), requestsSection(r.Stages),
-		ratesSection(r.Stages), reasoningSection(r.Stages), answersSection(r.Stages), sessionsSection(r.Stages),
-		turnsSection(r.Stages), errorsSection(r.Stages), lengthsSection(r.Stages),
+		ratesSection(r.Stages), reasoningSection(r.Stages), imagesSection(r.Stages), answersSection(r.Stages),
+		sessionsSection(r.Stages), turnsSection(r.Stages), errorsSection(r.Stages), lengthsSection(r.Stages),
 		preparationsSection(r.Stages),
 		regionsSection(r.Stages), pathsSection(r.Stages), observersSection(r.Stages), accountsSection(r.Stages),
 		serversSection(r.Stages), enginesSection(r.Stages), gpusSection(r.Stages), startsSection(r.Stages),

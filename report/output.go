@@ -60,6 +60,21 @@ func reasoningSection(stages []results.StageResult) section.Section {
 			"Reasoning tokens", "Of output (%)", "Hidden"}, rows))
 }
 
+// imagesSection returns how many images prompts have, and what they cost in tokens.
+func imagesSection(stages []results.StageResult) section.Section {
+	var rows [][]string
+	for _, s := range stages {
+		if i := s.Images; i != nil {
+			rows = append(rows, []string{stageName(s), fmt.Sprint(i.Count), fixed(&i.TokensEach)})
+		}
+	}
+	if len(rows) == 0 {
+		return section.Section{}
+	}
+	return section.New("Images", section.Text("Tokens of an image: prompt tokens by usage beyond those asked for as text."),
+		section.Table([]string{"Stage", "Images", "Tokens of an image"}, rows))
+}
+
 // answersSection returns how many tool calls answers have, and how many answers have the form that requests demanded.
 func answersSection(stages []results.StageResult) section.Section {
 	var rows [][]string

@@ -14,6 +14,7 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		Arrivals: &results.ArrivalTime{Rate: 3}}
 	ratesSection([]results.StageResult{plain}).Markdown(&b)
 	reasoningSection([]results.StageResult{plain}).Markdown(&b)
+	imagesSection([]results.StageResult{plain}).Markdown(&b)
 	answersSection([]results.StageResult{plain}).Markdown(&b)
 	sessionsSection([]results.StageResult{plain}).Markdown(&b)
 	turnsSection([]results.StageResult{plain}).Markdown(&b)
@@ -28,6 +29,7 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		Reasoning: &results.Reasoning{Tokens: 100, Hidden: 10},
 		Latencies: results.Latencies{TTFT: distribution(20, 19, 30), TTFTAnswer: distribution(220, 219, 230),
 			ReasoningTime: distribution(200, 199, 210)},
+		Images: &results.Images{Count: 8, TokensEach: 84.5},
 		Tools: &results.ToolCalls{Requests: 9, WithCalls: 3, Calls: 4, ValidCalls: 3, ValidShare: ptr(0.75)},
 		Sessions: &results.Sessions{Completed: 5, Broken: 1, Task: distribution(900, 800, 990),
 			Turns: []results.TurnResult{
@@ -36,6 +38,7 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 				{From: 16, To: 31, Completed: 2},
 			}},
 	}
+	imagesSection([]results.StageResult{plain, open}).Markdown(&b)
 	answersSection([]results.StageResult{open, {
 		Target: "t", Workload: "forms", Load: open.Load, Answers: &results.CheckedAnswers{Checked: 5, Valid: 4, ValidShare: ptr(0.8)},
 	}}).Markdown(&b)
@@ -49,6 +52,7 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		"| 1: t, w, 8 req/s poisson | 5 | 1 | 900.00 / 990.00 | n/a | n/a |",
 		"| 1: t, w, 8 req/s poisson | 0 | 4 | 20.00 / 30.00 | n/a | 2.50 | 50.00 | 40.00 |",
 		"| 1: t, w, 8 req/s poisson | 16-31 | 2 | n/a | n/a | n/a | n/a | n/a |",
+		"| 1: t, w, 8 req/s poisson | 8 | 84.50 |",
 		"| 1: t, w, 8 req/s poisson | 9 | 3 | 4 | 75.00 | n/a | n/a |",
 		"| 1: t, forms, 8 req/s poisson | n/a | n/a | n/a | n/a | 5 | 80.00 |",
 	} {

@@ -13,6 +13,7 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/draw"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // images are the images of requests as parts of a message's content, encoded once. Image j of request i is number
@@ -31,7 +32,10 @@ func newImages(i *spatev1.Images, c Config) (*images, error) {
 		return nil, errors.New("workload: images can only be sent to a chat API: set the target's `api: chat`")
 	}
 	all := &images{count: max(1, uint64(i.GetCount()))}
-	if len(i.GetUrls()) > 0 {
+	switch {
+	case i.GetPath() != "":
+		return all, all.addRows(c)
+	case len(i.GetUrls()) > 0:
 		for _, url := range i.GetUrls() {
 			if err := all.add(url); err != nil {
 				return nil, err
@@ -50,6 +54,23 @@ func newImages(i *spatev1.Images, c Config) (*images, error) {
 		}
 	}
 	return all, nil
+}
+
+// addRows adds the images that the workload's rows hold, as data URLs.
+func (s *images) addRows(c Config) error {
+	if c.Rows == nil || c.Rows.Len() == 0 {
+		return fmt.Errorf("workload: %q takes its images from files, but has none", c.Workload.GetName())
+	}
+	var row rows.Row
+	for n := range c.Rows.Len() {
+		if err := c.Rows.Read(n, &row); err != nil {
+			return err
+		}
+		if err := s.add(string(row.Content)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // add adds a part of a message's content, in OpenAI's form.

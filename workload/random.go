@@ -104,7 +104,7 @@ func (w *random) Spec(index uint64, _ int) (Spec, error) {
 		s.Shared = uint32(w.prefixes.shared(index))
 	}
 	if w.images != nil {
-		s.ISL = 0
+		s.Images, s.Text, s.ISL = uint32(w.images.count), s.ISL, 0
 	}
 	if w.texts.shape != nil {
 		tokens := uint64(0)

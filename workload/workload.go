@@ -95,6 +95,8 @@ type Spec struct {
 	// Branches reports whether the session has requests that do not wait for the one before them, or not for it alone:
 	// the workload is a Brancher.
 	Branches bool
+	// Images is the number of images beside the text. Text is then the length of the prompt without them, like ISL.
+	Images, Text uint32
 	// Fields: the request's body has further fields, which Fielder appends.
 	Fields bool
 	// Part is the index of the part of the mixture, Variant that of the request's variant among content.Variants. 0 if

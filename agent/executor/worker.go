@@ -112,6 +112,7 @@ func (w *worker) prepareTurn(turn int) bool {
 	w.request.Texts, w.request.Held = w.ask.Texts, 0
 	w.request.Part, w.request.Single = w.ask.Part, w.load.Single[w.ask.Part]
 	w.request.Model = w.load.Variants[w.ask.Variant].Model
+	w.request.Images, w.request.Text = w.ask.Images, w.ask.Text
 	w.load.Client.Lengths(&w.request.ISL, &w.request.OSL)
 	if err == nil {
 		w.body = w.load.Client.AppendVariant(w.body[:0], w.ask.Variant, w.ask.OSL, w.appendPrompt)

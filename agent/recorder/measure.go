@@ -171,6 +171,10 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 	if o.Usage {
 		s.count(c, measure.InputTokens, o.InputTokens)
 		s.value(c, spatev1.Metric_METRIC_ISL, int64(o.InputTokens))
+		if q.Images > 0 {
+			s.count(c, measure.Images, uint64(q.Images))
+			s.count(c, measure.ImageTokens, max(o.InputTokens, uint64(q.Text))-uint64(q.Text))
+		}
 		if q.ISL > 0 { // else the plan requested no length
 			s.count(c, measure.ISLCompared, 1)
 			s.miss(c, measure.ISLMissed, o.InputTokens, q.ISL)

@@ -56,6 +56,8 @@ type Request struct {
 	ISL, OSL   uint32        // requested; ISL 0: not known
 	Shared     uint32        // number of leading prompt tokens that an earlier request had, too
 	Texts      uint32        // of the request; 0: the workload sets no number
+	Images     uint32        // beside the text
+	Text       uint32        // prompt tokens without the images, as requested
 	BodyHash   uint64
 	// Outcome is what the answer has of what the request asked for. It is set before RecordEnd.
 	Outcome answers.Outcome

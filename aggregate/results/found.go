@@ -64,6 +64,14 @@ func prefixCacheOf(c *spatev1.Counters) (p PrefixCache) {
 	return p
 }
 
+// imagesOf returns what images cost in tokens. It returns nil if there are none.
+func imagesOf(c *spatev1.Counters) *Images {
+	if c.GetImages() == 0 {
+		return nil
+	}
+	return &Images{Count: c.GetImages(), TokensEach: float64(c.GetImageTokens()) / float64(c.GetImages())}
+}
+
 // toolsOf counts tool calls. It returns nil if no request defined tools and no answer has a call.
 func toolsOf(c *spatev1.Counters) *ToolCalls {
 	if c.GetWithTools()+c.GetToolCalls() == 0 {

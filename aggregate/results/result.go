@@ -252,6 +252,8 @@ type StageResult struct {
 	Streams Streams `json:"streams"`
 	// Output tokens that were reasoning. Null: no request reported any.
 	Reasoning *Reasoning `json:"reasoning"`
+	// Images in prompts, and what they cost. Null: there are none beside text of a requested length, or no usage.
+	Images *Images `json:"images"`
 	// Tool calls in answers. Null: no request defined tools, and no answer has a call.
 	Tools *ToolCalls `json:"tools"`
 	// Answers that had to have a form. Null: none of the requests demanded one that can be checked.
@@ -504,6 +506,14 @@ type TurnResult struct {
 	InputTokens *uint64 `json:"input_tokens"`
 	// Prompt tokens that came from a prefix cache, and those that the workload's prompts share.
 	PrefixCache PrefixCache `json:"prefix_cache"`
+}
+
+// Images are those in the prompts of completed requests with usage.
+type Images struct {
+	// Number of images.
+	Count uint64 `json:"count"`
+	// Prompt tokens by usage beyond those that were asked for as text, for each image.
+	TokensEach float64 `json:"tokens_each"`
 }
 
 // ToolCalls counts the tool calls of completed requests.

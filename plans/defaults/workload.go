@@ -76,7 +76,7 @@ func fillRandom(r *spatev1.RandomContent) {
 	fillLengths(r.TextCounts, MaxTexts)
 	if i := r.GetImages(); i != nil {
 		i.Count = cmp.Or(i.Count, 1)
-		if len(i.Urls) == 0 {
+		if len(i.Urls) == 0 && i.Path == "" {
 			i.Format, i.Distinct = cmp.Or(i.Format, "png"), cmp.Or(i.Distinct, DistinctImages)
 		}
 	}

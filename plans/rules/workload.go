@@ -227,9 +227,12 @@ func (c *checker) images(path string, i *spatev1.Images) {
 	if i == nil {
 		return
 	}
-	if len(i.GetUrls()) > 0 {
+	if given := c.Given(path, "urls", "path"); len(given) > 0 {
 		for _, field := range c.Given(path, "width", "height", "format", "distinct") {
-			c.wrong(path+"."+field, "works only with images that are made: leave it out, or leave out urls")
+			c.wrong(path+"."+field, "works only with images that are made: leave it out, or leave out "+given[0])
+		}
+		if len(given) > 1 {
+			c.wrong(path+".path", "give urls or path, not both")
 		}
 		return
 	}
@@ -238,7 +241,7 @@ func (c *checker) images(path string, i *spatev1.Images) {
 		value uint32
 	}{{"width", i.GetWidth()}, {"height", i.GetHeight()}} {
 		if size.value == 0 {
-			c.absent(path, "has no "+size.name+": give width and height in pixels, or urls", size.name)
+			c.absent(path, "has no "+size.name+": give width and height in pixels, or urls, or a path", size.name)
 		}
 	}
 	made := cmp.Or(uint64(i.GetDistinct()), defaults.DistinctImages)

@@ -23,8 +23,12 @@ func TestEveryContent(t *testing.T) {
 			content.Set(path, protoreflect.ValueOfString(want))
 		}
 		number, got := Of(w)
-		if number != uint32(field.Number()) || !proto.Equal(got, content.Interface()) || Path(w) != want {
-			t.Errorf("%s: field %d, %v, path %q", field.Name(), number, got, Path(w))
+		at, place := Path(w)
+		if number != uint32(field.Number()) || !proto.Equal(got, content.Interface()) || at != want {
+			t.Errorf("%s: field %d, %v, path %q", field.Name(), number, got, at)
+		}
+		if path != nil && place != string(field.Name())+".path" {
+			t.Errorf("%s: the path is at %s", field.Name(), place)
 		}
 		if (Trace(w) != nil) != (field.Message().Name() == "TraceContent") ||
 			(File(w) != nil) != (field.Message().Name() == "FileContent") {

@@ -89,7 +89,10 @@ func (g *gatherer) read(ctx context.Context, files []plans.File) error {
 		}
 	}
 	for _, f := range files {
-		if f.Workload != nil {
+		switch {
+		case f.Workload.GetRandom() != nil:
+			g.images(ctx, f)
+		case f.Workload != nil:
 			g.rows(ctx, f)
 		}
 		if ctx.Err() != nil {

@@ -1314,7 +1314,11 @@ type Counters struct {
 	// Measured sessions with a request that failed, was cancelled or was not sent because others were.
 	BrokenSessions uint64 `protobuf:"varint,45,opt,name=broken_sessions,json=brokenSessions,proto3" json:"broken_sessions,omitempty"`
 	// Texts of completed requests whose number the workload sets: inputs of embeddings, documents of rerank and score.
-	Texts         uint64 `protobuf:"varint,46,opt,name=texts,proto3" json:"texts,omitempty"`
+	Texts uint64 `protobuf:"varint,46,opt,name=texts,proto3" json:"texts,omitempty"`
+	// Images in completed requests with usage, beside text of a requested length.
+	Images uint64 `protobuf:"varint,47,opt,name=images,proto3" json:"images,omitempty"`
+	// Prompt tokens of these requests, by usage, beyond those requested for the text.
+	ImageTokens   uint64 `protobuf:"varint,48,opt,name=image_tokens,json=imageTokens,proto3" json:"image_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1667,6 +1671,20 @@ func (x *Counters) GetBrokenSessions() uint64 {
 func (x *Counters) GetTexts() uint64 {
 	if x != nil {
 		return x.Texts
+	}
+	return 0
+}
+
+func (x *Counters) GetImages() uint64 {
+	if x != nil {
+		return x.Images
+	}
+	return 0
+}
+
+func (x *Counters) GetImageTokens() uint64 {
+	if x != nil {
+		return x.ImageTokens
 	}
 	return 0
 }
@@ -2631,7 +2649,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
 	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\x12\x12\n" +
-	"\x04part\x18\x05 \x01(\rR\x04part\"\x83\r\n" +
+	"\x04part\x18\x05 \x01(\rR\x04part\"\xbe\r\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2686,7 +2704,9 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\rvalid_answers\x18+ \x01(\x04R\fvalidAnswers\x12-\n" +
 	"\x12completed_sessions\x18, \x01(\x04R\x11completedSessions\x12'\n" +
 	"\x0fbroken_sessions\x18- \x01(\x04R\x0ebrokenSessions\x12\x14\n" +
-	"\x05texts\x18. \x01(\x04R\x05texts\"\xd8\x01\n" +
+	"\x05texts\x18. \x01(\x04R\x05texts\x12\x16\n" +
+	"\x06images\x18/ \x01(\x04R\x06images\x12!\n" +
+	"\fimage_tokens\x180 \x01(\x04R\vimageTokens\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +

@@ -2437,16 +2437,19 @@ type Images struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of images of a request. Default 1.
 	Count uint32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
-	// Width in pixels. Required unless there are urls.
+	// Width in pixels. Required unless there are urls or a path.
 	Width uint32 `protobuf:"varint,2,opt,name=width,proto3" json:"width,omitempty"`
-	// Height in pixels. Required unless there are urls.
+	// Height in pixels. Required unless there are urls or a path.
 	Height uint32 `protobuf:"varint,3,opt,name=height,proto3" json:"height,omitempty"`
 	// "png" (default) or "jpeg".
 	Format string `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
 	// Number of different images that are made before the stage starts. Requests use them in turn. Default 16.
 	Distinct uint32 `protobuf:"varint,5,opt,name=distinct,proto3" json:"distinct,omitempty"`
 	// URLs of images that the server fetches, used in turn, in place of images that are made.
-	Urls          []string `protobuf:"bytes,6,rep,name=urls,proto3" json:"urls,omitempty"`
+	Urls []string `protobuf:"bytes,6,rep,name=urls,proto3" json:"urls,omitempty"`
+	// A folder of images, or one image, sent as data URLs in place of images that are made: PNG, JPEG, GIF or WebP, in the
+	// order of their names, used in turn. A relative path is relative to the folder of the plan's file.
+	Path          string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2521,6 +2524,13 @@ func (x *Images) GetUrls() []string {
 		return x.Urls
 	}
 	return nil
+}
+
+func (x *Images) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
 }
 
 // Lengths is a distribution of numbers of tokens.
@@ -5590,14 +5600,15 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05texts\x18\n" +
 	" \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05texts\x122\n" +
 	"\vtext_counts\x18\v \x01(\v2\x11.spate.v1.LengthsR\n" +
-	"textCounts\"\xf9\x01\n" +
+	"textCounts\"\x8d\x02\n" +
 	"\x06Images\x12\x1d\n" +
 	"\x05count\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18dR\x05count\x12\x1e\n" +
 	"\x05width\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\x80@R\x05width\x12 \n" +
 	"\x06height\x18\x03 \x01(\rB\b\xbaH\x05*\x03\x18\x80@R\x06height\x12+\n" +
 	"\x06format\x18\x04 \x01(\tB\x13\xbaH\x10\xd8\x01\x01r\vR\x03pngR\x04jpegR\x06format\x12$\n" +
 	"\bdistinct\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\bdistinct\x12;\n" +
-	"\x04urls\x18\x06 \x03(\tB'\xbaH$\x92\x01!\x10\x90N\"\x1cr\x1a2\x18^(https?://|data:image/)R\x04urls\"\xfe\x01\n" +
+	"\x04urls\x18\x06 \x03(\tB'\xbaH$\x92\x01!\x10\x90N\"\x1cr\x1a2\x18^(https?://|data:image/)R\x04urls\x12\x12\n" +
+	"\x04path\x18\a \x01(\tR\x04path\"\xfe\x01\n" +
 	"\aLengths\x124\n" +
 	"\auniform\x18\x01 \x01(\v2\x18.spate.v1.UniformLengthsH\x00R\auniform\x121\n" +
 	"\x06normal\x18\x02 \x01(\v2\x17.spate.v1.NormalLengthsH\x00R\x06normal\x127\n" +
