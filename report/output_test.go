@@ -30,7 +30,7 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		Latencies: results.Latencies{TTFT: distribution(20, 19, 30), TTFTAnswer: distribution(220, 219, 230),
 			ReasoningTime: distribution(200, 199, 210)},
 		Images: &results.Images{Count: 8, TokensEach: 84.5},
-		Tools: &results.ToolCalls{Requests: 9, WithCalls: 3, Calls: 4, ValidCalls: 3, ValidShare: ptr(0.75)},
+		Tools:  &results.ToolCalls{Requests: 9, WithCalls: 3, Calls: 4, ValidCalls: 3, ValidShare: ptr(0.75)},
 		Sessions: &results.Sessions{Completed: 5, Broken: 1, Task: distribution(900, 800, 990),
 			Turns: []results.TurnResult{
 				{Completed: 4, TTFT: distribution(20, 19, 30), InputTokens: new(uint64(10)),

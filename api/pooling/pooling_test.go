@@ -1,0 +1,114 @@
+package pooling
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/api"
+)
+
+var answers = []string{
+	`{"object":"list","data":[{"index":0,"embedding":[0.1]}],"usage":{"prompt_tokens":3,"total_tokens":3}}`,
+	`{"results":[{"index":0,"relevance_score":0.5}],"usage":{"total_tokens":9}}`,
+	`{"embeddings":{"float":[[0.1]]},"meta":{"billed_units":{"input_tokens":4}}}`,
+	`{"results":[],"meta":{"tokens":{"input_tokens":5},"billed_units":{"input_tokens":1}}}`,
+	`{"error":{"message":"no"}}`, `{"data":[]}`, `[[0.1,0.2]]`, `[]`, `[[]]`, `{}`, `null`, ``, `[`, `7`,
+	`{"usage":{"prompt_tokens":-1}}`, `{"data":[1],"data":[]}`, ` [ [ 1 ] ] `, `{"\u0064ata":[1]}`,
+}
+
+// FuzzAnswers holds both parsers against encoding/json: what is not JSON is refused, what has an error has failed, and
+// what has vectors or scores is an answer.
+func FuzzAnswers(f *testing.F) {
+	for _, a := range answers {
+		f.Add([]byte(a))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var value any
+		valid := json.Unmarshal(data, &value) == nil
+		object, isObject := value.(map[string]any)
+		list, isList := value.([]any)
+		var frame api.Frame
+		if err := parse(api.Event{Data: data}, &frame); (err == nil) != isObject {
+			t.Fatalf("%q: error %v", data, err)
+		}
+		if isObject {
+			checkAnswer(t, data, object, &frame)
+		}
+		if err := parseVectors(api.Event{Data: data}, &frame); (err == nil) != (valid && (isObject || isList)) {
+			t.Fatalf("%q: error %v of TEI's answer", data, err)
+		}
+		some := false
+		for _, vector := range list {
+			some = some || filled(vector)
+		}
+		if isList && frame.Token != some {
+			t.Errorf("%q: TEI's answer has a vector: %v, want %v", data, frame.Token, some)
+		}
+	})
+}
+
+func checkAnswer(t *testing.T, data []byte, object map[string]any, f *api.Frame) {
+	t.Helper()
+	if f.Failed != filled(object["error"]) {
+		t.Errorf("%q: failed %v", data, f.Failed)
+	}
+	want := filled(object["data"]) || filled(object["embeddings"]) || filled(object["results"])
+	if !f.Failed && f.Token != want {
+		t.Errorf("%q: an answer: %v, want %v", data, f.Token, want)
+	}
+}
+
+// filled reports whether a value is a string, array or object that is not empty.
+func filled(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return v != ""
+	case []any:
+		return len(v) > 0
+	case map[string]any:
+		return len(v) > 0
+	}
+	return false
+}
+
+// FuzzRewrites: whatever the text, a prompt becomes JSON, and has all of its words.
+func FuzzRewrites(f *testing.F) {
+	f.Add("a b")
+	f.Add("")
+	f.Add(strings.Repeat("word \"é\\ ", 300))
+	f.Fuzz(func(t *testing.T, text string) {
+		prompt, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rewrite := range []func([]byte, int) []byte{list, cutInto(`,"documents":`)} {
+			body := append(rewrite(append([]byte(`{"query":`), prompt...), len(`{"query":`)), '}')
+			var fields map[string]any
+			if err := json.Unmarshal(body, &fields); err != nil {
+				t.Fatalf("%q: %s: %v", text, body, err)
+			}
+			var said []string
+			for _, name := range []string{"query", "documents"} {
+				switch v := fields[name].(type) {
+				case string:
+					said = append(said, v)
+				case []any:
+					for _, one := range v {
+						said = append(said, one.(string))
+					}
+				}
+			}
+			var decoded string
+			if err := json.Unmarshal(prompt, &decoded); err != nil {
+				t.Fatal(err)
+			}
+			all := strings.Join(said, " ")
+			for _, word := range strings.Split(decoded, " ") {
+				if !strings.Contains(all, word) {
+					t.Errorf("%q: %q is lost in %s", text, word, body)
+				}
+			}
+		}
+	})
+}
