@@ -59,6 +59,8 @@ type API struct {
 	Defaults map[string]any
 	// Template is the template of the whole body, of which the plan gives no other fields. Empty: there is none.
 	Template string
+	// Form is the form (multipart/form-data) that requests send in place of a body with fields. Nil: none.
+	Form *MultipartForm
 	// Check returns an error if the events of an answer lack what the API's answers must have. Nil: nothing is checked.
 	Check func(events [][]byte) error
 	// Options is the field of the object that holds the fields below. Empty: the body itself holds them.
@@ -106,6 +108,25 @@ type API struct {
 	// /tokenize.
 	Count func(ctx context.Context, s Server, text string, chat bool) (Tokens, error)
 }
+
+// MultipartForm is a form with fields and files.
+type MultipartForm struct {
+	// Fields are templates of text, by the names of fields.
+	Fields map[string]string
+	Files  []FormFile
+}
+
+// FormFile is a file in a form.
+type FormFile struct {
+	Field, Name string
+	Content     []byte
+}
+
+// FormBoundary separates the parts of forms. It is fixed, so that equal requests are equal byte for byte.
+const FormBoundary = "spate-0d6c3f7a5b4e49f1"
+
+// DescribedBody reports whether a plan describes the whole body, of which it gives no single fields.
+func (a *API) DescribedBody() bool { return a.Template != "" || a.Form != nil }
 
 // Sign signs a request, which has this body, by headers that it adds. It may change the request's Host.
 type Sign func(r *http.Request, body []byte, now time.Time) error

@@ -100,10 +100,19 @@ func (p *Plan) Files() []File {
 	return files
 }
 
-// AskFiles returns the files with tools and schemas that must be read before the plan is expanded, because the plan
-// does not have their content. The field is the one that the content belongs to, such as "workloads[0].tools.definitions".
+// AskFiles returns the files with tools, with schemas and of forms that must be read before the plan is expanded,
+// because the plan does not have their content. The field is the one that the content belongs to, such as
+// "workloads[0].tools.definitions".
 func (p *Plan) AskFiles() []File {
 	var files []File
+	for i, t := range p.msg.GetTargets() {
+		for j, f := range t.GetTemplate().GetFiles() {
+			if f.GetContent() == "" {
+				files = append(files, File{Field: fmt.Sprintf("targets[%d].template.files[%d].content", i, j),
+					Path: p.beside(f.GetPath())})
+			}
+		}
+	}
 	for i, w := range p.msg.GetWorkloads() {
 		if t := w.GetTools(); t.GetPath() != "" && len(t.GetDefinitions()) == 0 {
 			files = append(files, File{Field: fmt.Sprintf("workloads[%d].tools.definitions", i), Path: p.beside(t.GetPath())})

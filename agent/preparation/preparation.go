@@ -86,7 +86,7 @@ func Find(
 	if err := f.probe(ctx); err != nil {
 		return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
 	}
-	if a := f.api(); !a.NoOutput && a.Template == "" {
+	if a := f.api(); !a.NoOutput && !a.DescribedBody() {
 		f.output(ctx)
 		if err := f.asks(ctx); err != nil {
 			return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)

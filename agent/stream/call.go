@@ -294,7 +294,7 @@ func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64
 		return 0, c.unusable(path, err.Error())
 	}
 	body := c.countBody.Append(nil, 1, func(dst []byte) []byte { return append(dst, encoded...) }, c.dialect.Rewrite)
-	if c.dialect.WholePath != "" || c.dialect.Template != "" {
+	if c.dialect.WholePath != "" || c.dialect.DescribedBody() {
 		return c.measureStream(ctx, endpoint, body)
 	}
 	var answer json.RawMessage

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/template"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -130,5 +131,43 @@ func TestTemplateFaults(t *testing.T) {
 	}
 	if !json.Valid([]byte(lines[0])) {
 		t.Error("the answer is not JSON lines")
+	}
+}
+
+// TestForms sends a form with fields and a file, as a transcription wants it, and reads its stream. mime/multipart
+// judges what was sent.
+func TestForms(t *testing.T) {
+	sound := []byte("RIFF\x00\x00\x00\x00WAVEfmt \r\n--spate\xe2\x82\xac")
+	type sent struct{ model, stream, prompt, file, name, kind string }
+	got := make(chan sent, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		file, header, err := r.FormFile("file")
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		content, _ := io.ReadAll(file)
+		got <- sent{r.FormValue("model"), r.FormValue("stream"), r.FormValue("prompt"), string(content), header.Filename,
+			header.Header.Get("Content-Type")}
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"one\"}}]}\n\n"+
+			"data: {\"choices\":[{\"delta\":{\"content\":\" two\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(s.Close)
+	spec := template.Spec{Path: "/v1/audio/transcriptions", Stream: template.SSE, Text: "choices.0.delta.content",
+		Finish: "choices.0.finish_reason", Form: &api.MultipartForm{
+			Fields: map[string]string{"model": "{{.Model}}", "stream": "true", "prompt": "{{.OSL}}: {{.Text}}"},
+			Files:  []api.FormFile{{Field: "file", Name: `a "b".wav`, Content: sound}},
+		}}
+	client := newTestClient(t, Config{Endpoints: []string{s.URL}, API: template.Name, Template: spec, Model: `m "1"`})
+	var o Observation
+	client.Do(t.Context(), Request{Body: client.AppendBody(nil, 2, func(dst []byte) []byte {
+		return append(dst, `"a \"b\" \u00e9"`...)
+	})}, &o)
+	if o.Err != nil || o.TokenFrames != 2 || o.FirstToken == 0 || o.FinishReason != "stop" {
+		t.Fatalf("%+v, %v", o, o.Err)
+	}
+	if got, want := <-got, (sent{`m "1"`, "true", `2: a "b" é`, string(sound), `a "b".wav`, "audio/wave"}); got != want {
+		t.Errorf("sent %+v, want %+v", got, want)
 	}
 }

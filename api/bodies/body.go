@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/jsonscan"
 )
 
 // slot is a placeholder in a body that each request fills in.
@@ -21,6 +22,7 @@ const (
 	promptSlot
 	textSlot // the prompt without its quotes
 	lengthSlot
+	plainSlot // the prompt as plain text
 )
 
 // piece is a constant part of a body and the slot that follows it.
@@ -42,7 +44,10 @@ type Options struct {
 // New encodes the default body of an API, overridden by the plan's fields. It fails if the plan gives the prompt, or a
 // value that is not JSON.
 func New(t *Dialect, model string, fields map[string]any, options Options) (Body, error) {
-	if t.Template != "" {
+	switch {
+	case t.Form != nil:
+		return Form(t.Form, model)
+	case t.Template != "":
 		return Template(t.Template, model)
 	}
 	body := t.body(model, fields, options.Exact)
@@ -178,7 +183,7 @@ func (t *Dialect) CountFields(fields map[string]any) map[string]any {
 	if t.StreamField() {
 		body["stream"] = false
 	}
-	if t.NoOutput || t.Template != "" {
+	if t.NoOutput || t.DescribedBody() {
 		return body
 	}
 	one := t.MaxFields[0]
@@ -274,6 +279,11 @@ func (t Body) Append(
 			dst = prompt(dst)
 			copy(dst[from:], dst[from+1:len(dst)-1])
 			dst = dst[:len(dst)-2]
+		case plainSlot:
+			from := len(dst)
+			dst = prompt(dst)
+			text := jsonscan.Text(dst[from:])
+			dst = append(dst[:from], text...)
 		case lengthSlot:
 			dst = strconv.AppendUint(dst, uint64(osl), 10)
 		}

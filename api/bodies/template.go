@@ -17,27 +17,23 @@ func (f field) String() string { return f.mark }
 // marks are the fields of templates that each request fills in.
 var marks = map[slot]field{
 	promptSlot: {"\uE000P\uE001"}, textSlot: {"\uE000T\uE001"}, lengthSlot: {"\uE000L\uE001"},
+	plainSlot: {"\uE000F\uE001"},
 }
 
 // Template encodes the body that a plan's template makes. The template is run once, with open slots for the fields that
 // differ between requests. It fails if the template cannot be parsed or run, does not send the prompt, or does not make
 // JSON.
 func Template(text, model string) (Body, error) {
-	t, err := template.New("body").Parse(text)
-	if err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "template: "))
-	}
 	name, err := json.Marshal(model)
 	if err != nil {
 		return nil, err
 	}
-	var filled strings.Builder
-	err = t.Execute(&filled, map[string]any{"Model": field{string(name)}, "Prompt": marks[promptSlot],
+	filled, err := fill("body", text, map[string]any{"Model": field{string(name)}, "Prompt": marks[promptSlot],
 		"Text": marks[textSlot], "OSL": marks[lengthSlot]})
 	if err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "template: "))
+		return nil, err
 	}
-	body := cutAtMarks(filled.String())
+	body := cutAtMarks(filled)
 	if !body.has(promptSlot) && !body.has(textSlot) {
 		return nil, errors.New("has neither {{.Prompt}} nor {{.Text}}: all requests would be the same")
 	}
@@ -47,6 +43,19 @@ func Template(text, model string) (Body, error) {
 		return nil, fmt.Errorf("does not make JSON: %w, in %.200s", err, sample)
 	}
 	return body, nil
+}
+
+// fill runs a template. Its errors start with its name and the line.
+func fill(name, text string, fields map[string]any) (string, error) {
+	t, err := template.New(name).Option("missingkey=error").Parse(text)
+	if err != nil {
+		return "", errors.New(strings.TrimPrefix(err.Error(), "template: "))
+	}
+	var filled strings.Builder
+	if err := t.Execute(&filled, fields); err != nil {
+		return "", errors.New(strings.TrimPrefix(err.Error(), "template: "))
+	}
+	return filled.String(), nil
 }
 
 // cutAtMarks cuts a text at the marks of its slots.

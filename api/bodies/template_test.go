@@ -31,7 +31,7 @@ func TestTemplate(t *testing.T) {
 func TestTemplateMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"{\n\"a\": {{.Prompt}": "body:2: bad character",
-		`{"a": {{.Prompts}}}`:  "has neither {{.Prompt}} nor {{.Text}}",
+		`{"a": {{.Prompts}}}`:  `no entry for key "Prompts"`,
 		`{"a": 1}`:             "has neither {{.Prompt}} nor {{.Text}}",
 		`{"a": "{{.Prompt}}"}`: `does not make JSON: invalid character 'o' after object key:value pair, in {"a": ""one two""}`,
 		`{"a": {{.Prompt}},}`:  "does not make JSON",

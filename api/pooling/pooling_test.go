@@ -17,7 +17,7 @@ var answers = []string{
 	`{"usage":{"prompt_tokens":-1}}`, `{"data":[1],"data":[]}`, ` [ [ 1 ] ] `, `{"\u0064ata":[1]}`,
 }
 
-// FuzzAnswers holds both parsers against encoding/json: what is not JSON is refused, what has an error has failed, and
+// FuzzAnswers compares both parsers with encoding/json: what is not JSON is refused, what has an error has failed, and
 // what has vectors or scores is an answer.
 func FuzzAnswers(f *testing.F) {
 	for _, a := range answers {

@@ -27,6 +27,8 @@ const (
 type Spec struct {
 	// Path of requests, and the template of their body.
 	Path, Body string
+	// Form is sent in place of a body. Nil: there is none.
+	Form *api.MultipartForm
 	// Stream is how answers are divided into events: SSE, Lines, or else not at all.
 	Stream string
 	// Text is the path of a token's text. Finish is that of the finish reason, Error that of an error.
@@ -41,11 +43,15 @@ var Any = New(Spec{Text: "text"})
 // New returns the API that a plan describes.
 func New(s Spec) *api.API {
 	a := &api.API{
-		Name: Name, Path: s.Path, Template: s.Body, Prompts: []api.Prompt{{Form: workload.Text, Field: "prompt"}},
+		Name: Name, Path: s.Path, Template: s.Body, Form: s.Form, Prompts: []api.Prompt{{Form: workload.Text, Field: "prompt"}},
 		NoOutput: s.Text == "", NoEndMark: s.Finish == "", Uncounted: s.InputTokens == "", Parse: s.parse, Check: s.check,
 	}
+	a.Headers = make(map[string]string)
 	if s.Stream == Lines {
-		a.Framing, a.Headers = api.JSONLines, map[string]string{"Accept": "application/x-ndjson"}
+		a.Framing, a.Headers["Accept"] = api.JSONLines, "application/x-ndjson"
+	}
+	if s.Form != nil {
+		a.Headers["Content-Type"] = "multipart/form-data; boundary=" + api.FormBoundary
 	}
 	return a
 }

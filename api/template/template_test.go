@@ -27,7 +27,7 @@ var templateFrames = []string{
 	"{\"response\":\"\xff\"}", `{"u":{"in":-1,"out":99999999999999999999}}`,
 }
 
-// FuzzParse holds whatever a server sends against encoding/json: a frame is refused if and only if it is not JSON, and
+// FuzzParse compares with encoding/json, whatever a server sends: a frame is refused if and only if it is not JSON, and
 // its text is that of a JSON string at the path.
 func FuzzParse(f *testing.F) {
 	for _, frame := range templateFrames {

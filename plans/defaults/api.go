@@ -2,6 +2,8 @@ package defaults
 
 import (
 	"cmp"
+	"encoding/base64"
+	"path/filepath"
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/registry"
@@ -46,10 +48,29 @@ func Streams(t *spatev1.Target) bool {
 func Template(t *spatev1.Target) template.Spec {
 	s := t.GetTemplate()
 	return template.Spec{
-		Path: s.GetPath(), Body: s.GetBody(), Stream: s.GetStream(), Text: s.GetText(), Finish: s.GetFinish(),
-		Error: s.GetError(), InputTokens: s.GetInputTokens(), OutputTokens: s.GetOutputTokens(),
+		Path: s.GetPath(), Body: s.GetBody(), Form: form(s), Stream: s.GetStream(), Text: s.GetText(),
+		Finish: s.GetFinish(), Error: s.GetError(), InputTokens: s.GetInputTokens(), OutputTokens: s.GetOutputTokens(),
 		CachedTokens: s.GetCachedTokens(),
 	}
+}
+
+// form returns the form of a template, nil if it has none. Files whose content is not Base64 are empty; the rules
+// report them.
+func form(t *spatev1.Template) *api.MultipartForm {
+	if len(t.GetForm())+len(t.GetFiles()) == 0 {
+		return nil
+	}
+	f := &api.MultipartForm{Fields: t.GetForm()}
+	for _, file := range t.GetFiles() {
+		content, err := base64.StdEncoding.DecodeString(file.GetContent())
+		if err != nil {
+			content = nil
+		}
+		f.Files = append(f.Files, api.FormFile{
+			Field: file.GetField(), Name: filepath.Base(file.GetPath()), Content: content,
+		})
+	}
+	return f
 }
 
 // SendsTokenIDs reports whether a target's prompts are token IDs.

@@ -27,7 +27,7 @@ func (c *checker) target(path string, t *spatev1.Target, simulation, discover bo
 	}
 	c.api(path, t)
 	c.wholeTarget(path, t)
-	c.template(path, t)
+	c.template(path, t, discover)
 	c.endpoints(path+".endpoints", t.GetEndpoints())
 	c.simulator(path+".simulator", t.GetSimulator())
 	c.headers(path, t)

@@ -2,6 +2,7 @@ package plancmd
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,11 +11,14 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// maxAskFile is the largest file with tools or a schema, in bytes. Its content becomes a part of the plan.
-const maxAskFile = 1 << 20
+// Limits of files whose content becomes a part of the plan, in bytes.
+const (
+	maxAskFile  = 1 << 20   // tools, or a schema
+	maxFormFile = 512 << 10 // of a form
+)
 
-// withAskFiles writes the content of files with tools and schemas into the plan. The error lists all files that cannot
-// be used.
+// withAskFiles writes the content of files with tools, with schemas and of forms into the plan. The error lists all
+// files that cannot be used.
 func withAskFiles(plan *plans.Plan) (*plans.Plan, error) {
 	var found []string
 	var mistakes plans.Mistakes
@@ -36,9 +40,16 @@ func withAskFiles(plan *plans.Plan) (*plans.Plan, error) {
 	return plan.With(found...)
 }
 
-// askFile reads a file with a list of tools or with a schema, and returns it in the form of an assignment: JSON on one
-// line is YAML.
+// askFile reads a file of a form, or one with a list of tools or with a schema, and returns it in the form of an
+// assignment: JSON on one line is YAML.
 func askFile(f plans.File) (string, error) {
+	if strings.HasSuffix(f.Field, ".content") {
+		data, err := bounded.ReadFile(f.Path, maxFormFile)
+		if err == nil && len(data) == 0 {
+			err = fmt.Errorf("%s is empty", f.Path)
+		}
+		return base64.StdEncoding.EncodeToString(data), err
+	}
 	data, err := bounded.ReadFile(f.Path, maxAskFile)
 	if err != nil {
 		return "", err

@@ -928,7 +928,8 @@ type Template struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Path of requests, after the endpoint's base URL. MODEL in it stands for the model's name.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Body of requests: a Go template that makes JSON of {{.Model}}, {{.Prompt}}, {{.Text}} and {{.OSL}}.
+	// Body of requests: a Go template that makes JSON of {{.Model}}, {{.Prompt}}, {{.Text}} and {{.OSL}}. Either this or
+	// form.
 	Body string `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
 	// How answers are streamed: "sse" (server-sent events), "lines" (a JSON value on each line) or "none" (default).
 	Stream string `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`
@@ -943,7 +944,11 @@ type Template struct {
 	// Path of the number of prompt tokens from a prefix cache. Empty: answers do not have it.
 	CachedTokens string `protobuf:"bytes,8,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
 	// Path of an error in an answer with status 200. Empty: there are none.
-	Error         string `protobuf:"bytes,9,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,9,opt,name=error,proto3" json:"error,omitempty"`
+	// Fields of a form (multipart/form-data) in place of a body: Go templates of the same values, as plain text.
+	Form map[string]string `protobuf:"bytes,10,rep,name=form,proto3" json:"form,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Files of the form, the same in all requests.
+	Files         []*FormFile `protobuf:"bytes,11,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1041,6 +1046,85 @@ func (x *Template) GetError() string {
 	return ""
 }
 
+func (x *Template) GetForm() map[string]string {
+	if x != nil {
+		return x.Form
+	}
+	return nil
+}
+
+func (x *Template) GetFiles() []*FormFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// FormFile is a file in a form, such as speech to transcribe.
+type FormFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Field of the form.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// The file, up to 512 KiB. `spate run` reads it, and writes its content into the run's plan. A relative path is
+	// relative to the folder of the plan's file.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// Content of the file, in Base64.
+	Content       string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FormFile) Reset() {
+	*x = FormFile{}
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FormFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FormFile) ProtoMessage() {}
+
+func (x *FormFile) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FormFile.ProtoReflect.Descriptor instead.
+func (*FormFile) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *FormFile) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *FormFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *FormFile) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
 // Connection configures connections to a target.
 type Connection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1071,7 +1155,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1167,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1180,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Connection) GetReuse() string {
@@ -1186,7 +1270,7 @@ type ServerMetrics struct {
 
 func (x *ServerMetrics) Reset() {
 	*x = ServerMetrics{}
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1198,7 +1282,7 @@ func (x *ServerMetrics) String() string {
 func (*ServerMetrics) ProtoMessage() {}
 
 func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1211,7 +1295,7 @@ func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMetrics.ProtoReflect.Descriptor instead.
 func (*ServerMetrics) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ServerMetrics) GetUrls() []string {
@@ -1348,7 +1432,7 @@ type SimulatedTarget struct {
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1444,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1457,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -1685,7 +1769,7 @@ type Workload struct {
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +1781,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +1794,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Workload) GetName() string {
@@ -1978,7 +2062,7 @@ type Tools struct {
 
 func (x *Tools) Reset() {
 	*x = Tools{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2074,7 @@ func (x *Tools) String() string {
 func (*Tools) ProtoMessage() {}
 
 func (x *Tools) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2087,7 @@ func (x *Tools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tools.ProtoReflect.Descriptor instead.
 func (*Tools) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Tools) GetDefinitions() []*structpb.Struct {
@@ -2040,7 +2124,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2136,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2149,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Answer) GetSchema() *structpb.Struct {
@@ -2094,7 +2178,7 @@ type Mixture struct {
 
 func (x *Mixture) Reset() {
 	*x = Mixture{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2190,7 @@ func (x *Mixture) String() string {
 func (*Mixture) ProtoMessage() {}
 
 func (x *Mixture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2203,7 @@ func (x *Mixture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mixture.ProtoReflect.Descriptor instead.
 func (*Mixture) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Mixture) GetParts() []*Part {
@@ -2150,7 +2234,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2246,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2259,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Part) GetWeight() float64 {
@@ -2238,7 +2322,7 @@ type Models struct {
 
 func (x *Models) Reset() {
 	*x = Models{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2334,7 @@ func (x *Models) String() string {
 func (*Models) ProtoMessage() {}
 
 func (x *Models) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2347,7 @@ func (x *Models) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Models.ProtoReflect.Descriptor instead.
 func (*Models) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Models) GetNames() []string {
@@ -2327,7 +2411,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2423,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2436,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -2456,7 +2540,7 @@ type Images struct {
 
 func (x *Images) Reset() {
 	*x = Images{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2468,7 +2552,7 @@ func (x *Images) String() string {
 func (*Images) ProtoMessage() {}
 
 func (x *Images) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2481,7 +2565,7 @@ func (x *Images) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Images.ProtoReflect.Descriptor instead.
 func (*Images) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Images) GetCount() uint32 {
@@ -2551,7 +2635,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2563,7 +2647,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2576,7 +2660,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -2667,7 +2751,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2679,7 +2763,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2692,7 +2776,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -2727,7 +2811,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2739,7 +2823,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2752,7 +2836,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -2796,7 +2880,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +2892,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +2905,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -2853,7 +2937,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +2949,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +2962,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -2920,7 +3004,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2932,7 +3016,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2945,7 +3029,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -3006,7 +3090,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3018,7 +3102,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3031,7 +3115,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FileContent) GetPath() string {
@@ -3115,7 +3199,7 @@ type Columns struct {
 
 func (x *Columns) Reset() {
 	*x = Columns{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3127,7 +3211,7 @@ func (x *Columns) String() string {
 func (*Columns) ProtoMessage() {}
 
 func (x *Columns) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3140,7 +3224,7 @@ func (x *Columns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Columns.ProtoReflect.Descriptor instead.
 func (*Columns) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Columns) GetPrompt() string {
@@ -3190,7 +3274,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3202,7 +3286,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3215,7 +3299,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -3272,7 +3356,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3284,7 +3368,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3297,7 +3381,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -3373,7 +3457,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3385,7 +3469,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3398,7 +3482,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -3435,7 +3519,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3531,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3544,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -3555,7 +3639,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3651,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3664,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -3816,7 +3900,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3828,7 +3912,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3841,7 +3925,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -3884,7 +3968,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3896,7 +3980,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3909,7 +3993,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -3966,7 +4050,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3978,7 +4062,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3991,7 +4075,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -4048,7 +4132,7 @@ type Spike struct {
 
 func (x *Spike) Reset() {
 	*x = Spike{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4060,7 +4144,7 @@ func (x *Spike) String() string {
 func (*Spike) ProtoMessage() {}
 
 func (x *Spike) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4073,7 +4157,7 @@ func (x *Spike) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spike.ProtoReflect.Descriptor instead.
 func (*Spike) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Spike) GetBase() float64 {
@@ -4124,7 +4208,7 @@ type Steps struct {
 
 func (x *Steps) Reset() {
 	*x = Steps{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4136,7 +4220,7 @@ func (x *Steps) String() string {
 func (*Steps) ProtoMessage() {}
 
 func (x *Steps) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4149,7 +4233,7 @@ func (x *Steps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steps.ProtoReflect.Descriptor instead.
 func (*Steps) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Steps) GetValues() []float64 {
@@ -4177,7 +4261,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4189,7 +4273,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4202,7 +4286,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -4225,7 +4309,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4237,7 +4321,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4250,7 +4334,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -4291,7 +4375,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4303,7 +4387,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4316,7 +4400,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -4374,7 +4458,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4386,7 +4470,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4399,7 +4483,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -4434,7 +4518,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4446,7 +4530,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4459,7 +4543,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -4505,7 +4589,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4517,7 +4601,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4530,7 +4614,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Limit) GetMetric() string {
@@ -4569,7 +4653,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4581,7 +4665,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4594,7 +4678,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4635,7 +4719,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4647,7 +4731,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4660,7 +4744,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Precision) GetMetric() string {
@@ -4736,7 +4820,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4748,7 +4832,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4761,7 +4845,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -4904,7 +4988,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4916,7 +5000,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4929,7 +5013,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -4987,7 +5071,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4999,7 +5083,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5012,7 +5096,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -5045,7 +5129,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5057,7 +5141,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5070,7 +5154,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -5154,7 +5238,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5166,7 +5250,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5179,7 +5263,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5448,17 +5532,29 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x10metrics_selector\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x0fmetricsSelector\x12,\n" +
 	"\fmetrics_port\x18\x06 \x01(\rB\t\xbaH\x06*\x04\x18\xff\xff\x03R\vmetricsPort\x12'\n" +
 	"\n" +
-	"role_label\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xbd\x02R\troleLabel\"\xeb\x02\n" +
+	"role_label\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xbd\x02R\troleLabel\"\xa3\x04\n" +
 	"\bTemplate\x12\x1f\n" +
-	"\x04path\x18\x01 \x01(\tB\v\xbaH\br\x06\x18\x80\b:\x01/R\x04path\x12\x1f\n" +
-	"\x04body\x18\x02 \x01(\tB\v\xbaH\br\x06\x10\x01\x18\x80\x80\x04R\x04body\x122\n" +
+	"\x04path\x18\x01 \x01(\tB\v\xbaH\br\x06\x18\x80\b:\x01/R\x04path\x12\x1d\n" +
+	"\x04body\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80\x04R\x04body\x122\n" +
 	"\x06stream\x18\x03 \x01(\tB\x1a\xbaH\x17\xd8\x01\x01r\x12R\x03sseR\x05linesR\x04noneR\x06stream\x12\x1c\n" +
 	"\x04text\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x04text\x12 \n" +
 	"\x06finish\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06finish\x12+\n" +
 	"\finput_tokens\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\vinputTokens\x12-\n" +
 	"\routput_tokens\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\foutputTokens\x12-\n" +
 	"\rcached_tokens\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\fcachedTokens\x12\x1e\n" +
-	"\x05error\x18\t \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x05error\"\x98\x04\n" +
+	"\x05error\x18\t \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x05error\x12K\n" +
+	"\x04form\x18\n" +
+	" \x03(\v2\x1c.spate.v1.Template.FormEntryB\x19\xbaH\x16\x9a\x01\x13\x10@\"\ar\x05\x10\x01\x18\x80\x02*\x06r\x04\x18\x80\x80\x04R\x04form\x122\n" +
+	"\x05files\x18\v \x03(\v2\x12.spate.v1.FormFileB\b\xbaH\x05\x92\x01\x02\x10\x10R\x05files\x1a7\n" +
+	"\tFormEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"q\n" +
+	"\bFormFile\x12 \n" +
+	"\x05field\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05field\x12\x1e\n" +
+	"\x04path\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80 R\x04path\x12#\n" +
+	"\acontent\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80@R\acontent\"\x98\x04\n" +
 	"\n" +
 	"Connection\x12)\n" +
 	"\x05reuse\x18\x01 \x01(\tB\x13\xbaH\x10\xd8\x01\x01r\vR\x04keepR\x03newR\x05reuse\x12$\n" +
@@ -5881,7 +5977,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
@@ -5892,193 +5988,197 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*Target)(nil),              // 6: spate.v1.Target
 	(*KubernetesTarget)(nil),    // 7: spate.v1.KubernetesTarget
 	(*Template)(nil),            // 8: spate.v1.Template
-	(*Connection)(nil),          // 9: spate.v1.Connection
-	(*ServerMetrics)(nil),       // 10: spate.v1.ServerMetrics
-	(*SimulatedTarget)(nil),     // 11: spate.v1.SimulatedTarget
-	(*Workload)(nil),            // 12: spate.v1.Workload
-	(*Tools)(nil),               // 13: spate.v1.Tools
-	(*Answer)(nil),              // 14: spate.v1.Answer
-	(*Mixture)(nil),             // 15: spate.v1.Mixture
-	(*Part)(nil),                // 16: spate.v1.Part
-	(*Models)(nil),              // 17: spate.v1.Models
-	(*RandomContent)(nil),       // 18: spate.v1.RandomContent
-	(*Images)(nil),              // 19: spate.v1.Images
-	(*Lengths)(nil),             // 20: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 21: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 22: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 23: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 24: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 25: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 26: spate.v1.FileContent
-	(*Columns)(nil),             // 27: spate.v1.Columns
-	(*TraceContent)(nil),        // 28: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 29: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 30: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 31: spate.v1.ThinkTime
-	(*Load)(nil),                // 32: spate.v1.Load
-	(*Warmup)(nil),              // 33: spate.v1.Warmup
-	(*Range)(nil),               // 34: spate.v1.Range
-	(*Phase)(nil),               // 35: spate.v1.Phase
-	(*Spike)(nil),               // 36: spate.v1.Spike
-	(*Steps)(nil),               // 37: spate.v1.Steps
-	(*Replay)(nil),              // 38: spate.v1.Replay
-	(*Sweep)(nil),               // 39: spate.v1.Sweep
-	(*Search)(nil),              // 40: spate.v1.Search
-	(*Bounds)(nil),              // 41: spate.v1.Bounds
-	(*Objectives)(nil),          // 42: spate.v1.Objectives
-	(*Limit)(nil),               // 43: spate.v1.Limit
-	(*Abort)(nil),               // 44: spate.v1.Abort
-	(*Precision)(nil),           // 45: spate.v1.Precision
-	(*Stage)(nil),               // 46: spate.v1.Stage
-	(*Dataset)(nil),             // 47: spate.v1.Dataset
-	(*Lexicon)(nil),             // 48: spate.v1.Lexicon
-	(*Probe)(nil),               // 49: spate.v1.Probe
-	(*LoadPoint)(nil),           // 50: spate.v1.LoadPoint
-	nil,                         // 51: spate.v1.Plan.RegionsEntry
-	nil,                         // 52: spate.v1.AgentSelector.LabelsEntry
-	nil,                         // 53: spate.v1.Target.HeadersEntry
-	nil,                         // 54: spate.v1.Target.LabelsEntry
-	nil,                         // 55: spate.v1.ServerMetrics.RolesEntry
-	nil,                         // 56: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 57: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 58: google.protobuf.Struct
+	(*FormFile)(nil),            // 9: spate.v1.FormFile
+	(*Connection)(nil),          // 10: spate.v1.Connection
+	(*ServerMetrics)(nil),       // 11: spate.v1.ServerMetrics
+	(*SimulatedTarget)(nil),     // 12: spate.v1.SimulatedTarget
+	(*Workload)(nil),            // 13: spate.v1.Workload
+	(*Tools)(nil),               // 14: spate.v1.Tools
+	(*Answer)(nil),              // 15: spate.v1.Answer
+	(*Mixture)(nil),             // 16: spate.v1.Mixture
+	(*Part)(nil),                // 17: spate.v1.Part
+	(*Models)(nil),              // 18: spate.v1.Models
+	(*RandomContent)(nil),       // 19: spate.v1.RandomContent
+	(*Images)(nil),              // 20: spate.v1.Images
+	(*Lengths)(nil),             // 21: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 22: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 23: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 24: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 25: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 26: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 27: spate.v1.FileContent
+	(*Columns)(nil),             // 28: spate.v1.Columns
+	(*TraceContent)(nil),        // 29: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 30: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 31: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 32: spate.v1.ThinkTime
+	(*Load)(nil),                // 33: spate.v1.Load
+	(*Warmup)(nil),              // 34: spate.v1.Warmup
+	(*Range)(nil),               // 35: spate.v1.Range
+	(*Phase)(nil),               // 36: spate.v1.Phase
+	(*Spike)(nil),               // 37: spate.v1.Spike
+	(*Steps)(nil),               // 38: spate.v1.Steps
+	(*Replay)(nil),              // 39: spate.v1.Replay
+	(*Sweep)(nil),               // 40: spate.v1.Sweep
+	(*Search)(nil),              // 41: spate.v1.Search
+	(*Bounds)(nil),              // 42: spate.v1.Bounds
+	(*Objectives)(nil),          // 43: spate.v1.Objectives
+	(*Limit)(nil),               // 44: spate.v1.Limit
+	(*Abort)(nil),               // 45: spate.v1.Abort
+	(*Precision)(nil),           // 46: spate.v1.Precision
+	(*Stage)(nil),               // 47: spate.v1.Stage
+	(*Dataset)(nil),             // 48: spate.v1.Dataset
+	(*Lexicon)(nil),             // 49: spate.v1.Lexicon
+	(*Probe)(nil),               // 50: spate.v1.Probe
+	(*LoadPoint)(nil),           // 51: spate.v1.LoadPoint
+	nil,                         // 52: spate.v1.Plan.RegionsEntry
+	nil,                         // 53: spate.v1.AgentSelector.LabelsEntry
+	nil,                         // 54: spate.v1.Target.HeadersEntry
+	nil,                         // 55: spate.v1.Target.LabelsEntry
+	nil,                         // 56: spate.v1.Template.FormEntry
+	nil,                         // 57: spate.v1.ServerMetrics.RolesEntry
+	nil,                         // 58: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 59: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 60: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	12,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	32,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	57,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	13,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	33,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	59,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	57,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	59,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	51,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	52,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	3,   // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
 	2,   // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	1,   // 10: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	52,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	57,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	57,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	57,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
-	11,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	53,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	58,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	57,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	57,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	57,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	57,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
-	9,   // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
-	10,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	54,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	53,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	59,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	59,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	59,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	12,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	54,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	60,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	59,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	59,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	59,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	59,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	10,  // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
+	11,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
+	55,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
 	8,   // 25: spate.v1.Target.template:type_name -> spate.v1.Template
 	7,   // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	55,  // 27: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	57,  // 28: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	57,  // 29: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	57,  // 30: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	57,  // 31: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	57,  // 32: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	57,  // 33: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	18,  // 34: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	25,  // 35: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	26,  // 36: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	26,  // 37: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	28,  // 38: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	28,  // 39: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	28,  // 40: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	29,  // 41: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	28,  // 42: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
-	26,  // 43: spate.v1.Workload.file:type_name -> spate.v1.FileContent
-	28,  // 44: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
-	28,  // 45: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
-	15,  // 46: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
-	13,  // 47: spate.v1.Workload.tools:type_name -> spate.v1.Tools
-	14,  // 48: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	58,  // 49: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	58,  // 50: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
-	16,  // 51: spate.v1.Mixture.parts:type_name -> spate.v1.Part
-	12,  // 52: spate.v1.Part.workload:type_name -> spate.v1.Workload
-	4,   // 53: spate.v1.Part.slo:type_name -> spate.v1.SLO
-	17,  // 54: spate.v1.Part.models:type_name -> spate.v1.Models
-	58,  // 55: spate.v1.Part.body:type_name -> google.protobuf.Struct
-	20,  // 56: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	20,  // 57: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	24,  // 58: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	19,  // 59: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	20,  // 60: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
-	21,  // 61: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	22,  // 62: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	22,  // 63: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	23,  // 64: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	30,  // 65: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	27,  // 66: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	30,  // 67: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	20,  // 68: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	20,  // 69: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	20,  // 70: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	30,  // 71: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	31,  // 72: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	57,  // 73: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	57,  // 74: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	33,  // 75: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	34,  // 76: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	34,  // 77: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	31,  // 78: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	35,  // 79: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	35,  // 80: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	38,  // 81: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	39,  // 82: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	40,  // 83: spate.v1.Load.search:type_name -> spate.v1.Search
-	57,  // 84: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	44,  // 85: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	45,  // 86: spate.v1.Load.until:type_name -> spate.v1.Precision
-	57,  // 87: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	36,  // 88: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
-	36,  // 89: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
-	37,  // 90: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
-	37,  // 91: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
-	57,  // 92: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	57,  // 93: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	57,  // 94: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	57,  // 95: spate.v1.Spike.at:type_name -> google.protobuf.Duration
-	57,  // 96: spate.v1.Spike.length:type_name -> google.protobuf.Duration
-	57,  // 97: spate.v1.Spike.after:type_name -> google.protobuf.Duration
-	57,  // 98: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
-	41,  // 99: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	41,  // 100: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	42,  // 101: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	43,  // 102: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	57,  // 103: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	57,  // 104: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 105: spate.v1.Stage.target:type_name -> spate.v1.Target
-	12,  // 106: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	50,  // 107: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	57,  // 108: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 109: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	57,  // 110: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	47,  // 111: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	48,  // 112: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	49,  // 113: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	56,  // 114: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 115: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 116: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	47,  // 117: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
-	57,  // 118: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	57,  // 119: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	57,  // 120: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	31,  // 121: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	35,  // 122: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	57,  // 123: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	57,  // 124: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	44,  // 125: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	45,  // 126: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	40,  // 127: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	39,  // 128: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	57,  // 129: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	130, // [130:130] is the sub-list for method output_type
-	130, // [130:130] is the sub-list for method input_type
-	130, // [130:130] is the sub-list for extension type_name
-	130, // [130:130] is the sub-list for extension extendee
-	0,   // [0:130] is the sub-list for field type_name
+	56,  // 27: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
+	9,   // 28: spate.v1.Template.files:type_name -> spate.v1.FormFile
+	57,  // 29: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	59,  // 30: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	59,  // 31: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	59,  // 32: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	59,  // 33: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	59,  // 34: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	59,  // 35: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	19,  // 36: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	26,  // 37: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	27,  // 38: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	27,  // 39: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	29,  // 40: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	29,  // 41: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	29,  // 42: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	30,  // 43: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	29,  // 44: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
+	27,  // 45: spate.v1.Workload.file:type_name -> spate.v1.FileContent
+	29,  // 46: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
+	29,  // 47: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
+	16,  // 48: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
+	14,  // 49: spate.v1.Workload.tools:type_name -> spate.v1.Tools
+	15,  // 50: spate.v1.Workload.answer:type_name -> spate.v1.Answer
+	60,  // 51: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	60,  // 52: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	17,  // 53: spate.v1.Mixture.parts:type_name -> spate.v1.Part
+	13,  // 54: spate.v1.Part.workload:type_name -> spate.v1.Workload
+	4,   // 55: spate.v1.Part.slo:type_name -> spate.v1.SLO
+	18,  // 56: spate.v1.Part.models:type_name -> spate.v1.Models
+	60,  // 57: spate.v1.Part.body:type_name -> google.protobuf.Struct
+	21,  // 58: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	21,  // 59: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	25,  // 60: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	20,  // 61: spate.v1.RandomContent.images:type_name -> spate.v1.Images
+	21,  // 62: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
+	22,  // 63: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	23,  // 64: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	23,  // 65: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	24,  // 66: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	31,  // 67: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	28,  // 68: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	31,  // 69: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	21,  // 70: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	21,  // 71: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	21,  // 72: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	31,  // 73: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	32,  // 74: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	59,  // 75: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	59,  // 76: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	34,  // 77: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	35,  // 78: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	35,  // 79: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	32,  // 80: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	36,  // 81: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	36,  // 82: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	39,  // 83: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	40,  // 84: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	41,  // 85: spate.v1.Load.search:type_name -> spate.v1.Search
+	59,  // 86: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	45,  // 87: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	46,  // 88: spate.v1.Load.until:type_name -> spate.v1.Precision
+	59,  // 89: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	37,  // 90: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
+	37,  // 91: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
+	38,  // 92: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
+	38,  // 93: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
+	59,  // 94: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	59,  // 95: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	59,  // 96: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	59,  // 97: spate.v1.Spike.at:type_name -> google.protobuf.Duration
+	59,  // 98: spate.v1.Spike.length:type_name -> google.protobuf.Duration
+	59,  // 99: spate.v1.Spike.after:type_name -> google.protobuf.Duration
+	59,  // 100: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
+	42,  // 101: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	42,  // 102: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	43,  // 103: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	44,  // 104: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	59,  // 105: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	59,  // 106: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 107: spate.v1.Stage.target:type_name -> spate.v1.Target
+	13,  // 108: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	51,  // 109: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	59,  // 110: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 111: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	59,  // 112: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	48,  // 113: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	49,  // 114: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	50,  // 115: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	58,  // 116: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 117: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 118: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	48,  // 119: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	59,  // 120: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	59,  // 121: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	59,  // 122: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	32,  // 123: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	36,  // 124: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	59,  // 125: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	59,  // 126: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	45,  // 127: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	46,  // 128: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	41,  // 129: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	40,  // 130: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	59,  // 131: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	132, // [132:132] is the sub-list for method output_type
+	132, // [132:132] is the sub-list for method input_type
+	132, // [132:132] is the sub-list for extension type_name
+	132, // [132:132] is the sub-list for extension extendee
+	0,   // [0:132] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -6088,7 +6188,7 @@ func file_spate_v1_plan_proto_init() {
 	}
 	file_spate_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[12].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[13].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),
 		(*Workload_Sharegpt)(nil),
@@ -6103,26 +6203,26 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_OpenaiLog)(nil),
 		(*Workload_Mix)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[20].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[26].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[35].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[42].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[44].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[36].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[43].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[45].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   57,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
