@@ -59,6 +59,8 @@ type Row struct {
 	Error        *string `json:"error"`
 	Cancelled    bool    `json:"cancelled"`
 	BodyHash     string  `json:"body_hash"`
+	Part         *string `json:"part"`
+	Model        *string `json:"model"`
 	Chunks       int     `json:"chunks"`
 	TextBytes    int     `json:"text_bytes"`
 	Turn         uint32  `json:"turn"`
