@@ -41,8 +41,8 @@ var everyTime = []uint64{
 
 // everyTimeRelayed are those with relays.
 var everyTimeRelayed = []uint64{
-	5,  // reassign: a relay killed and restarted, then cut off
 	6,  // fail: a relay killed for a moment
+	29, // fail: a relay killed for a moment, then cut off
 	36, // fail: a relay killed for so long that its agents are lost
 }
 
