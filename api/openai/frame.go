@@ -116,7 +116,7 @@ func (c *parser) choice(f *api.Frame) {
 		}
 	}
 	if first {
-		setAnswer(f, content)
+		setAnswer(f, &content)
 	}
 }
 
@@ -126,16 +126,18 @@ type choiceContent struct{ delta, message, text, deltaCalls, messageCalls []byte
 
 // setAnswer records the content of the first choice. If several choices have index 0, the first one with content
 // counts.
-func setAnswer(f *api.Frame, s choiceContent) {
+func setAnswer(f *api.Frame, s *choiceContent) {
 	for _, content := range [...][]byte{s.delta, s.message, s.text} {
 		if len(f.Answer) == 0 {
 			f.Answer = jsonscan.Unquoted(content)
 		}
 	}
-	for _, calls := range [...][]byte{s.deltaCalls, s.messageCalls} {
-		if len(f.Calls) == 0 && len(calls) > 0 {
-			f.Calls = calls
-		}
+	switch {
+	case len(f.Calls) > 0:
+	case len(s.deltaCalls) > 0:
+		f.Calls = s.deltaCalls
+	case len(s.messageCalls) > 0:
+		f.Calls = s.messageCalls
 	}
 }
 
@@ -321,7 +323,7 @@ func decodeChoices(data json.RawMessage, f *api.Frame) {
 		}
 		if number, given := jsonscan.DecodeCount(choice["index"]); !given || number == 0 {
 			delta, message := jsonscan.Object(choice["delta"]), jsonscan.Object(choice["message"])
-			setAnswer(f, choiceContent{delta["content"], message["content"], choice["text"],
+			setAnswer(f, &choiceContent{delta["content"], message["content"], choice["text"],
 				filled(delta["tool_calls"]), filled(message["tool_calls"])})
 		}
 		if reason := jsonscan.Text(choice["finish_reason"]); reason != "" {
