@@ -112,21 +112,14 @@ func (c *Coordinator) openLeftover(id string) (*leftover.Run, error) {
 func (c *Coordinator) resumeOrQueue(l *leftover.Run) {
 	id := l.Record.GetRunId()
 	err := c.recovered(id, func() error {
-		switch {
-		case l.Checkpoint == nil:
+		if l.Checkpoint == nil {
 			return c.requeue(l)
-		default:
-			return c.restore(l, clock.Now(), time.Now())
 		}
+		return c.restore(l, clock.Now(), time.Now())
 	})
 	if err != nil {
-		c.log.Error(
-			"run cannot be resumed and is left unchanged",
-			"run",
-			id,
-			"error",
-			errors.Join(err, l.Ledger.Close()),
-		)
+		c.log.Error("run cannot be resumed and is left unchanged", "run", id,
+			"error", errors.Join(err, l.Ledger.Close()))
 	}
 }
 

@@ -174,12 +174,12 @@ func as(t *testing.T, who string) context.Context { return audit.WithNamedToken(
 func (s *shift) submit(number int, who string) {
 	rate, server := 2+s.draw.IntN(6), fmt.Sprintf("server-%d.lab:8000", s.draw.IntN(10))
 	agents := fmt.Sprintf("agents: {count: %d", 1+s.draw.IntN(7))
-	switch {
+	switch kind := s.draw.IntN(9); {
 	case number%17 == 16:
 		agents = "" // all
-	case s.draw.IntN(3) == 0:
+	case kind < 3:
 		agents += ", labels: {region: " + []string{"eu", "us", "asia"}[s.draw.IntN(3)] + "}}"
-	case s.draw.IntN(3) == 0:
+	case kind < 5:
 		agents += ", labels: {pool: big}}"
 	default:
 		agents += "}"

@@ -56,20 +56,9 @@ func New(t *Dialect, model string, fields map[string]any, options Options) (Body
 		if slices.Contains(t.PromptFields(), name) || name == "messages" || name == "prompt" {
 			return nil, fmt.Errorf("body field %q: the workload generates the prompt: remove the field", name)
 		}
-		if given, ok := fields[name].(map[string]any); ok && name == t.Options {
-			maps.Copy(t.optionsOf(body), given)
-			continue
+		if err := t.override(body, name, fields[name]); err != nil {
+			return nil, err
 		}
-		if name == t.Options {
-			return nil, fmt.Errorf("body field %q: must be an object", name)
-		}
-		if own, ok := body[name].(map[string]any); ok && name == api.StreamOptions {
-			if given, ok := fields[name].(map[string]any); ok {
-				maps.Copy(own, given)
-				continue
-			}
-		}
-		body[name] = fields[name]
 	}
 	t.dropOwnLength(t.optionsOf(body), t.optionsOf(fields))
 	if _, named := fields[api.StreamOptions]; !named && body["stream"] == false {
@@ -80,6 +69,24 @@ func New(t *Dialect, model string, fields map[string]any, options Options) (Body
 		return nil, err
 	}
 	return encoded, nil
+}
+
+// override sets a field of a body as the plan gives it. The members of options are added to the body's own.
+func (t *Dialect) override(body map[string]any, name string, value any) error {
+	given, ok := value.(map[string]any)
+	if name == t.Options {
+		if !ok {
+			return fmt.Errorf("body field %q: must be an object", name)
+		}
+		maps.Copy(t.optionsOf(body), given)
+		return nil
+	}
+	if own, had := body[name].(map[string]any); had && ok && name == api.StreamOptions {
+		maps.Copy(own, given)
+		return nil
+	}
+	body[name] = value
+	return nil
 }
 
 // requestRunningUsage replaces the body's stream options, if it has any, by a copy, and asks there for running usage.

@@ -43,7 +43,7 @@ var (
 
 // Compress returns a writer whose Close completes one message.
 func (compressor) Compress(w io.Writer) (io.WriteCloser, error) {
-	e := encoders.Get().(*zstd.Encoder)
+	e := encoders.Get().(*zstd.Encoder) //nolint:forcetypeassert // the pool holds nothing else
 	e.Reset(w)
 	return &encoder{e}, nil
 }
@@ -59,7 +59,7 @@ func (e *encoder) Close() error {
 
 // Decompress returns a reader of one message.
 func (compressor) Decompress(r io.Reader) (io.Reader, error) {
-	d := decoders.Get().(*zstd.Decoder)
+	d := decoders.Get().(*zstd.Decoder) //nolint:forcetypeassert // the pool holds nothing else
 	if err := d.Reset(r); err != nil {
 		return nil, err
 	}
