@@ -130,6 +130,21 @@ func TestSchemaRefusesTypicalMistakes(t *testing.T) {
 	}
 }
 
+// Pods of a cluster are found when the plan is run: until then it needs no endpoints.
+func TestSchemaAcceptsTargetsOfAKubernetesService(t *testing.T) {
+	const target = "name: found\ntargets: [{name: t, model: m, kubernetes: {service: vllm}}]\n" +
+		"workloads: [{random: {isl: 10, osl: 5}}]\nloads: [{rate: [1], duration: 1m}]\n"
+	if err := editorSays(t, target); err != nil {
+		t.Error(err)
+	}
+	if _, err := Load("p", []byte(target), Options{Discover: true}); err != nil {
+		t.Error(err)
+	}
+	if err := editorSays(t, strings.Replace(target, ", kubernetes: {service: vllm}", "", 1)); err == nil {
+		t.Error("a target without endpoints passes")
+	}
+}
+
 // TestSchemaIsCurrent compares the shipped schema with the descriptors, except for the comments, which compiled Go does
 // not have. `make check-generated` checks the comments.
 func TestSchemaIsCurrent(t *testing.T) {

@@ -50,6 +50,9 @@ func TestClusterPlansAreRight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := editorSays(t, string(data)); err != nil {
+			t.Errorf("%s: an editor marks %v", file, err)
+		}
 		if p.Name()+".yaml" != filepath.Base(file) {
 			t.Errorf("%s is named %q", file, p.Name())
 		}

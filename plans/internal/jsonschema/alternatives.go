@@ -14,7 +14,7 @@ var (
 		"SessionContent": {{"turns", "turn_counts"}, {"isl", "isl_lengths"}, {"osl", "osl_lengths"}},
 	}
 	atLeast = map[protoreflect.Name][]string{
-		"Target":     {"endpoints", "simulator"},
+		"Target":     {"endpoints", "kubernetes", "simulator"},
 		"SLO":        {"ttft", "tpot", "e2e"},
 		"Objectives": {"latencies", "error_share", "goodput"},
 		"Abort":      {"error_share", "duration"},
