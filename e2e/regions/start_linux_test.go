@@ -107,7 +107,7 @@ type truth struct {
 // checkStart compares the true start error with the printed one and its uncertainty.
 func (w *world) checkStart(s site, run string, stage results.StageResult) truth {
 	w.t.Helper()
-	armed := w.armed(s.name, fmt.Sprintf("stage %d of run %s", stage.Index+1, run))
+	armed := w.armed(s.name, run, stage.Index)
 	for _, a := range stage.Agents {
 		if a.Name != s.name {
 			continue
@@ -129,21 +129,22 @@ func (w *world) checkStart(s site, run string, stage results.StageResult) truth 
 // armed is the log line of an agent when it was armed.
 type armed struct {
 	Message            string `json:"msg"`
-	Assignment         string `json:"assignment"`
+	Run                string `json:"run"`
+	StageIndex         uint32 `json:"stage_index"`
 	CoordinatorClockNs int64  `json:"coordinator_clock_ns"`
 	ClockNs            int64  `json:"clock_ns"`
 }
 
 // armed finds the log line.
-func (w *world) armed(agent, assignment string) armed {
+func (w *world) armed(agent, run string, stage uint32) armed {
 	w.t.Helper()
 	for line := range strings.Lines(w.agents[agent].Stderr.String()) {
 		var a armed
-		if json.Unmarshal([]byte(line), &a) == nil && a.Message == "armed" && a.Assignment == assignment {
+		if json.Unmarshal([]byte(line), &a) == nil && a.Message == "armed" && a.Run == run && a.StageIndex == stage {
 			return a
 		}
 	}
-	w.t.Fatalf("agent %s was never armed for %s", agent, assignment)
+	w.t.Fatalf("agent %s was never armed for stage %d of run %s", agent, stage+1, run)
 	return armed{}
 }
 
