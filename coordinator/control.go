@@ -114,21 +114,7 @@ func (s controlService) converse(
 		case <-session.gone:
 			return session.reason
 		case <-s.c.closing:
-			return flush(send, session)
-		}
-	}
-}
-
-// flush sends the queued messages, above all stops, before the coordinator closes.
-func flush(send func(*spatev1.ConnectResponse) error, session *session) error {
-	for {
-		select {
-		case m := <-session.outbox:
-			if err := send(m); err != nil {
-				return err
-			}
-		default:
-			return errClosing
+			return streams.Flush(session.outbox, send, errClosing)
 		}
 	}
 }

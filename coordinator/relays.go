@@ -66,20 +66,30 @@ func (s relayService) RelayControl(stream spatev1.RelayService_RelayControlServe
 	l := &relayLink{
 		c: s.c, out: make(chan *spatev1.ToAgent, relayQueue), carried: map[uint64]*carried{}, trusted: trusted,
 	}
-	ctx, cancel := context.WithCancelCause(stream.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		cancel(l.listen(ctx, in))
-	}()
-	err := sendAll(ctx, l.out, func(batch []*spatev1.ToAgent) error {
-		return stream.Send(&spatev1.RelayControlResponse{Messages: batch})
-	})
-	cancel(err)
-	<-ended
+	err := exchange(stream.Context(), func(ctx context.Context) error { return l.listen(ctx, in) }, l.out,
+		func(batch []*spatev1.ToAgent) error {
+			return stream.Send(&spatev1.RelayControlResponse{Messages: batch})
+		})
 	if errors.Is(err, io.EOF) { // the relay has closed the stream
 		return nil
 	}
+	return err
+}
+
+// exchange listens to a relay and sends it what comes out, in batches, until one of the two ends. It returns why, when
+// both have ended.
+func exchange[M proto.Message](
+	ctx context.Context, listen func(context.Context) error, out <-chan M, send func(batch []M) error,
+) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		cancel(listen(ctx))
+	}()
+	err := sendAll(ctx, out, send)
+	cancel(err)
+	<-ended
 	return err
 }
 
@@ -229,17 +239,10 @@ func (s relayService) RelayPush(stream spatev1.RelayService_RelayPushServer) err
 		c: s.c, trusted: trusted, out: make(chan *spatev1.RelayedAnswer, relayQueue), ended: map[uint64]bool{},
 		room: semaphore.NewWeighted(relayRoom), waiting: map[uint64][]*spatev1.RelayedSnapshot{},
 	}
-	ctx, cancel := context.WithCancelCause(stream.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		cancel(p.listen(ctx, in))
-	}()
-	err := sendAll(ctx, p.out, func(batch []*spatev1.RelayedAnswer) error {
-		return stream.Send(&spatev1.RelayPushResponse{Answers: batch})
-	})
-	cancel(err)
-	<-ended
+	err := exchange(stream.Context(), func(ctx context.Context) error { return p.listen(ctx, in) }, p.out,
+		func(batch []*spatev1.RelayedAnswer) error {
+			return stream.Send(&spatev1.RelayPushResponse{Answers: batch})
+		})
 	return s.c.pushEnded(err, admission.AddressOf(stream.Context()))
 }
 

@@ -97,25 +97,11 @@ func carry[In, Out any](
 				return err
 			}
 		case err := <-down.ended:
-			return flush(down, send, err)
+			return streams.Flush(down.messages, send, err)
 		case <-l.ctx.Done():
-			return flush(down, send, errLinkLost)
+			return streams.Flush(down.messages, send, errLinkLost)
 		case <-l.relay.closing:
 			return errClosing
-		}
-	}
-}
-
-// flush sends what is queued for a stream that ends for a reason, and returns the reason: a stop must reach its agent.
-func flush[Out any](down *downstream[Out], send func(Out) error, reason error) error {
-	for {
-		select {
-		case m := <-down.messages:
-			if err := send(m); err != nil {
-				return err
-			}
-		default:
-			return reason
 		}
 	}
 }

@@ -42,6 +42,20 @@ func Receive[M any](recv func() (M, error)) (in <-chan Received[M], quit func())
 	return out, func() { close(done) }
 }
 
+// Flush sends what is queued for a stream that ends for a reason, and returns the reason: a stop must reach its agent.
+func Flush[M any](queue <-chan M, send func(M) error, reason error) error {
+	for {
+		select {
+		case m := <-queue:
+			if err := send(m); err != nil {
+				return err
+			}
+		default:
+			return reason
+		}
+	}
+}
+
 // EndOf returns how a stream ended, for the other side of a relay. nil and io.EOF are its regular end.
 func EndOf(err error) *spatev1.StreamEnded {
 	if errors.Is(err, io.EOF) {
