@@ -69,20 +69,10 @@ func (c *Coordinator) estimateWaits() func() []*time.Duration {
 	}
 	return func() []*time.Duration {
 		for i, r := range queue {
-			waiting[i].Left = lengthOf(r.submission.GetPlan())
+			waiting[i].Left = estimate.Time(estimate.Plan(r.submission.GetPlan())).Length()
 		}
 		return allotment.Waits(agents, running, waiting, limits)
 	}
-}
-
-// lengthOf returns how long the stages of a plan take, without the time in which they are prepared and drain. Nil: it
-// is not known.
-func lengthOf(plan []*spatev1.Stage) *time.Duration {
-	sum := estimate.Of(plan).Time
-	if sum.Unknown {
-		return nil
-	}
-	return new(time.Duration(sum.Known * float64(time.Second)))
 }
 
 // limits returns the limits of all runs together. c.mu is held; what is returned needs no lock.

@@ -74,9 +74,9 @@ func (r *Run) Left(at clock.Instant) *time.Duration {
 	if r.inStage() && r.stage.start != 0 {
 		passed = min(max(0, at.Sub(r.stage.start)), now[0].GetExpected().AsDuration())
 	}
-	sum := estimate.Time(append(now, estimate.Plan(r.plan[r.next:])...))
-	if sum.Unknown {
+	length := estimate.Time(append(now, estimate.Plan(r.plan[r.next:])...)).Length()
+	if length == nil {
 		return nil
 	}
-	return new(time.Duration(sum.Known*float64(time.Second)) - passed)
+	return new(*length - passed)
 }

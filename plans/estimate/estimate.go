@@ -4,6 +4,7 @@ package estimate
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -26,6 +27,14 @@ type Total struct {
 type Sum struct {
 	Known                  float64
 	AtMost, About, Unknown bool
+}
+
+// Length returns a sum of seconds as a duration, nil if a part of it is not known.
+func (s Sum) Length() *time.Duration {
+	if s.Unknown {
+		return nil
+	}
+	return new(time.Duration(s.Known * float64(time.Second)))
 }
 
 // Of sums up stages. The pauses between them are part of their time.
