@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/plans/rules"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/report/page/chart"
 )
@@ -68,22 +69,12 @@ func historyRow(l *compare.Line, p compare.HistoryPoint) []string {
 		meaning = strings.Join(slices.DeleteFunc([]string{meaning, string(p.Verdict)},
 			func(s string) bool { return s == "" }), ", ")
 	}
-	row := []string{p.Time.UTC().Format("2006-01-02 15:04"), p.Run, p.Version, labelWords(p.Labels), value(d, p.Value),
+	row := []string{p.Time.UTC().Format("2006-01-02 15:04"), p.Run, p.Version, strings.Join(rules.LabelTexts(p.Labels), " "), value(d, p.Value),
 		changed, meaning}
 	for i, cell := range row {
 		row[i] = layout.Printable(cell)
 	}
 	return row
-}
-
-// labelWords lists labels by name: "image=vllm:0.10 quantization=fp8".
-func labelWords(labels map[string]string) string {
-	var words []string
-	for name, v := range labels {
-		words = append(words, name+"="+v)
-	}
-	slices.Sort(words)
-	return strings.Join(words, " ")
 }
 
 var (

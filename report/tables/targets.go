@@ -3,7 +3,6 @@ package tables
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/plans/rules"
 )
 
 // Targets returns a table of the targets side by side: for each workload and load a row for each target, with ratios to
@@ -226,9 +226,7 @@ func targetNotes(r *results.Result, baseline, same string) []string {
 		if t.CostPerHour != nil {
 			facts = append(facts, fmt.Sprintf("%g $/h", *t.CostPerHour))
 		}
-		for _, label := range slices.Sorted(maps.Keys(t.Labels)) {
-			facts = append(facts, label+"="+t.Labels[label])
-		}
+		facts = append(facts, rules.LabelTexts(t.Labels)...)
 		if len(facts) > 0 {
 			notes = append(notes, layout.Printable(t.Name+": "+strings.Join(facts, ", ")))
 		}

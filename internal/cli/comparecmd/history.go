@@ -1,6 +1,7 @@
 package comparecmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -151,7 +152,7 @@ func (f *historyFlags) directories() ([]string, error) {
 			}
 		}
 	}
-	slices.SortFunc(dirs, func(a, b string) int { return int(min(max(changed[b]-changed[a], -1), 1)) })
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(changed[b], changed[a]) })
 	return dirs[:min(len(dirs), int(f.limit))], nil
 }
 
