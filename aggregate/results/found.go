@@ -174,7 +174,7 @@ func objectives(o *spatev1.Objectives) []string {
 		out = append(out, "good requests >= "+percent(o.GetGoodput()))
 	}
 	if o.GetEachPart() {
-		out = append(out, "each part of the mixture, too")
+		out = append(out, "in each part of the mixture as well")
 	}
 	return out
 }
