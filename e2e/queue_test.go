@@ -130,6 +130,7 @@ func TestStopAll(t *testing.T) {
 		return same == 100 // at 40 requests per second
 	})
 	c.StartCoordinator()
+	c.Coordinator.Await(`"coordinator serves"`)
 	for i, server := range servers {
 		run := c.Follow(fmt.Sprint("run", i))
 		run.MustExit(4)
