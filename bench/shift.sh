@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs a fleet of real processes as people use one: five people submit RUNS runs to 12 agents in three regions for SECONDS.
+# Runs a fleet of real processes as people use one: five people submit RUNS runs to AGENTS agents in three regions for SECONDS.
 # Each twelfth of the time an agent is killed and restarted, all are restarted by SIGTERM once, as in an upgrade, and the
 # coordinator is killed once and restored from a backup in an empty directory. At the end every run must be complete or say
 # what is missing, no agent may have been in two runs at once, no server loaded by two, and the audit log must have all
 # submissions. The page and REST are asked each second: the script prints how long answers took.
-#   bench/shift.sh [SECONDS [RUNS]]      (after make build; loopback only; 300 s and 20 runs; 3600 for an hour)
+#   bench/shift.sh [SECONDS [RUNS [AGENTS]]]      (after make build; loopback only; 300 s, 20 runs, 12 agents)
 # TestAShift in coordinator plays twelve hours of this in virtual time.
 set -euo pipefail
-seconds=${1:-300} runs=${2:-20}
+seconds=${1:-300} runs=${2:-20} agents=${3:-12}
 bin=$(cd "$(dirname "$0")/../bin" && pwd)
 dir=$(mktemp -d)
 port=${PORT:-18400} # of the coordinator; the others use the next ones
@@ -38,8 +38,8 @@ for n in 1 2 3 4; do
     background "simulator-$n" "$bin/spate" simulate --listen "127.0.0.1:$((port + 1 + n))" --decode-step 5ms
 done
 coordinator "$dir/first"
-for n in {1..12}; do agent "$n"; done
-until [[ $("$bin/spate" agents --coordinator "$control" 2>/dev/null | grep -c ready) == 12 ]]; do sleep 0.5; done
+for ((n = 1; n <= agents; n++)); do agent "$n"; done
+until [[ $("$bin/spate" agents --coordinator "$control" 2>/dev/null | grep -c ready) == "$agents" ]]; do sleep 0.5; done
 
 # submit N: submits a run of one stage, as one of five people. Its server, agents, priority and length depend on N.
 submit() {
@@ -55,7 +55,7 @@ agents: {count: $((1 + n % 4))}
 PLAN
 }
 begun=$SECONDS submitted=0 killed=0 upgraded=0 leaving=0 restored=0
-while ((SECONDS - begun < seconds || upgraded < 12)); do
+while ((SECONDS - begun < seconds || upgraded < agents)); do
     sleep 1
     now=$((SECONDS - begun))
     curl -s -o /dev/null -w 'page %{time_total}\n' --max-time 10 "http://$web/" >>"$dir/times" || true
@@ -64,7 +64,7 @@ while ((SECONDS - begun < seconds || upgraded < 12)); do
         submit "$submitted" && submitted=$((submitted + 1))
     fi
     if ((killed < 12 && now * 12 >= (killed + 1) * seconds)); then
-        victim=$((1 + (killed * 5) % 12)) killed=$((killed + 1))
+        victim=$((1 + (killed * 5) % agents)) killed=$((killed + 1))
         kill -9 "${pids[agent-$victim]}" 2>/dev/null || true
         agent "$victim"
         ((victim != leaving)) || leaving=0
@@ -72,7 +72,7 @@ while ((SECONDS - begun < seconds || upgraded < 12)); do
     if ((leaving > 0)) && ! kill -0 "${pids[agent-$leaving]}" 2>/dev/null; then
         agent "$leaving"
         upgraded=$leaving leaving=0
-    elif ((leaving == 0 && upgraded < 12 && now * 2 >= seconds)); then
+    elif ((leaving == 0 && upgraded < agents && now * 2 >= seconds)); then
         leaving=$((upgraded + 1))
         kill -TERM "${pids[agent-$leaving]}" 2>/dev/null || true
     fi
