@@ -40,24 +40,19 @@ func (s controlService) FetchDataset(
 // helloTimeout is how long a new connection may take to send its Hello.
 const helloTimeout = 10 * time.Second
 
-// origin is where an agent's messages come from.
-type origin struct {
-	address string
-	who     certs.Identity // identity in the agent's certificate; zero without one
-	relay   string         // name of the relay that carries the messages; empty: none
-}
-
 // Connect holds an agent's control stream until either side ends it.
 func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) error {
 	in, quit := streams.Receive(stream.Recv)
 	defer quit()
 	who, _ := certs.PeerOf(stream.Context())
-	return s.serve(in, stream.Send, origin{address: admission.AddressOf(stream.Context()), who: who})
+	return s.serve(in, stream.Send, admission.Origin{Address: admission.AddressOf(stream.Context()), Who: who})
 }
 
 // serve holds an agent's session, whatever carries its messages, until either side ends it. It returns why, and nil if
 // the agent did.
-func (s controlService) serve(in <-chan fromAgent, send func(*spatev1.ConnectResponse) error, from origin) error {
+func (s controlService) serve(
+	in <-chan fromAgent, send func(*spatev1.ConnectResponse) error, from admission.Origin,
+) error {
 	hello, err := s.hello(in)
 	if err != nil {
 		return err

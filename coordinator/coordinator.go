@@ -58,6 +58,7 @@ import (
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/coordinator/relayed"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/coordinator/streams"
 	"github.com/spate-load/spate/coordinator/transfer"
@@ -138,7 +139,9 @@ func New(cfg Config) (*Coordinator, error) {
 		append(streams.ServerOptions(), grpc.MaxRecvMsgSize(maxMessage))...)...)
 	spatev1.RegisterControlServiceServer(c.server, controlService{c: c})
 	spatev1.RegisterMetricsServiceServer(c.server, metricsService{c: c})
-	spatev1.RegisterRelayServiceServer(c.server, relayService{c: c})
+	spatev1.RegisterRelayServiceServer(c.server, relayed.Service{
+		Coordinator: carried{c: c}, Closing: c.closing, ErrClosing: errClosing,
+	})
 	spatev1.RegisterRunServiceServer(c.server, runService{c: c})
 	return c, nil
 }

@@ -137,7 +137,7 @@ func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 	a.apply()
 	a.armed()
 	h.c.mu.Lock()
-	h.c.sessions["a"].who = certs.Identity{Role: certs.Agent, Name: "eu"}
+	h.c.sessions["a"].Who = certs.Identity{Role: certs.Agent, Name: "eu"}
 	h.c.owners["a"] = owner{incarnation: h.c.sessions["a"].incarnation,
 		who: certs.Identity{Role: certs.Agent, Name: "eu"}}
 	h.c.mu.Unlock()
@@ -164,22 +164,22 @@ func TestASessionIsBoundToItsCertificate(t *testing.T) {
 			Agent: &spatev1.AgentInfo{Name: "z"}}
 	}
 	eu, us := certs.Identity{Role: certs.Agent, Name: "eu"}, certs.Identity{Role: certs.Agent, Name: "us"}
-	first, err := h.c.join(hello(7), origin{address: "1.1.1.1:1", who: eu})
+	first, err := h.c.join(hello(7), admission.Origin{Address: "1.1.1.1:1", Who: eu})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.c.join(hello(7), origin{address: "2.2.2.2:2", who: us}); status.Code(err) != codes.PermissionDenied {
+	if _, err := h.c.join(hello(7), admission.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("while it is connected: %v", err)
 	}
 	h.c.leave(first, "it went away")
-	if _, err := h.c.join(hello(7), origin{address: "2.2.2.2:2", who: us}); status.Code(err) != codes.PermissionDenied {
+	if _, err := h.c.join(hello(7), admission.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("while it is away: %v", err)
 	}
 	push := &spatev1.Snapshot{Key: &spatev1.SnapshotKey{RunId: "r", Agent: "z", Incarnation: 7, Sequence: 1}}
 	if _, err := h.c.receiveSnapshot(push, us); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a snapshot: %v", err)
 	}
-	if _, err := h.c.join(hello(7), origin{address: "1.1.1.1:3", who: eu}); err != nil {
+	if _, err := h.c.join(hello(7), admission.Origin{Address: "1.1.1.1:3", Who: eu}); err != nil {
 		t.Errorf("the process itself: %v", err)
 	}
 }

@@ -60,6 +60,26 @@ func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 	}
 }
 
+// carried is what package relayed needs of the coordinator. A panic ends the stream of its agent, and not the relay's.
+type carried struct{ c *Coordinator }
+
+// ServeAgent holds the session of an agent of a relay.
+func (r carried) ServeAgent(
+	in <-chan fromAgent, send func(*spatev1.ConnectResponse) error, from admission.Origin,
+) (err error) {
+	defer r.c.failCall(spatev1.RelayService_RelayControl_FullMethodName, &err)
+	return controlService{c: r.c}.serve(in, send, from)
+}
+
+// AddSnapshot is receiveSnapshot.
+func (r carried) AddSnapshot(s *spatev1.Snapshot, who certs.Identity) (answer *spatev1.PushResponse, err error) {
+	defer r.c.failCall(spatev1.RelayService_RelayPush_FullMethodName, &err)
+	return r.c.receiveSnapshot(s, who)
+}
+
+// PushEnded is pushEnded.
+func (r carried) PushEnded(err error, address string) error { return r.c.pushEnded(err, address) }
+
 // pushEnded returns the error with which a stream of snapshots ends, nil if the sender closed it. A message that cannot
 // be decoded or is too large counts as a refused snapshot.
 func (c *Coordinator) pushEnded(err error, address string) error {
@@ -177,11 +197,11 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := c.sessions[k.GetAgent()]
-	if from != nil && from.who != who {
+	if from != nil && from.Who != who {
 		c.admission.CallsRefused.Add(1)
 		return nil, false, status.Errorf(codes.PermissionDenied,
 			"agent %s is connected with the certificate of %s: %s cannot push in its name",
-			k.GetAgent(), from.who, who)
+			k.GetAgent(), from.Who, who)
 	}
 	if err := c.checkOwner(k.GetAgent(), owner{incarnation: k.GetIncarnation(), who: who}); err != nil {
 		return nil, false, err

@@ -25,15 +25,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// relayed is a coordinator's harness whose agents connect through a relay. Clients connect to the coordinator itself.
-type relayed struct {
+// region is a coordinator's harness whose agents connect through a relay. Clients connect to the coordinator itself.
+type region struct {
 	*harness
 	relay *relay.Relay
 	cut   func() // breaks the relay's connections to the coordinator
 }
 
 // through starts a relay of a coordinator, and waits until it is connected.
-func (h *harness) through(name string) *relayed {
+func (h *harness) through(name string) *region {
 	h.t.Helper()
 	line := &line{to: h.listener}
 	r, err := relay.New(relay.Config{
@@ -58,7 +58,7 @@ func (h *harness) through(name string) *relayed {
 	})
 	own := *h
 	own.conn = conn
-	out := &relayed{harness: &own, relay: r, cut: line.cut}
+	out := &region{harness: &own, relay: r, cut: line.cut}
 	out.awaitLinks(1)
 	return out
 }
@@ -98,7 +98,7 @@ func dialOptions(dial func(context.Context) (net.Conn, error)) []grpc.DialOption
 }
 
 // awaitLinks waits until the relay has connected to its coordinator that often.
-func (r *relayed) awaitLinks(n uint64) {
+func (r *region) awaitLinks(n uint64) {
 	r.t.Helper()
 	eventually(r.t.(*testing.T), "the relay is connected", func() bool { return r.relay.Stats().Links == n })
 }
@@ -258,7 +258,7 @@ func TestARelayLosesItsCoordinatorAndFindsItAgain(t *testing.T) {
 }
 
 // resume connects an agent again, with the assignment that it has.
-func (r *relayed) resume(a *agent) (*agent, error) {
+func (r *region) resume(a *agent) (*agent, error) {
 	r.t.Helper()
 	again, err := r.dial(a.name, a.incarnation)
 	if err == nil {

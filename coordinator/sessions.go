@@ -23,7 +23,7 @@ import (
 // session is the control stream of one agent, its own or what a relay carries. Coordinator.mu guards all fields but the
 // channels.
 type session struct {
-	origin
+	admission.Origin
 	info        *spatev1.AgentInfo
 	incarnation uint64
 	heard       clock.Instant
@@ -56,9 +56,9 @@ func (s *session) send(m *spatev1.ConnectResponse) {
 
 // join registers an agent's session. The same process may reconnect before its old connection is known to be broken.
 // Another process with the same name is refused until the first one is gone.
-func (c *Coordinator) join(h *spatev1.Hello, from origin) (*session, error) {
+func (c *Coordinator) join(h *spatev1.Hello, from admission.Origin) (*session, error) {
 	s := &session{
-		origin: from, info: h.GetAgent(), incarnation: h.GetIncarnation(), heard: clock.Now(),
+		Origin: from, info: h.GetAgent(), incarnation: h.GetIncarnation(), heard: clock.Now(),
 		outbox: make(chan *spatev1.ConnectResponse, outboxSize), gone: make(chan struct{}),
 	}
 	name := s.info.GetName()
@@ -67,7 +67,7 @@ func (c *Coordinator) join(h *spatev1.Hello, from origin) (*session, error) {
 	if c.closed {
 		return nil, status.Error(codes.Unavailable, "the coordinator is closing")
 	}
-	if err := c.checkOwner(name, owner{incarnation: s.incarnation, who: s.who}); err != nil {
+	if err := c.checkOwner(name, owner{incarnation: s.incarnation, who: s.Who}); err != nil {
 		return nil, err
 	}
 	if old := c.sessions[name]; old != nil {
@@ -76,7 +76,7 @@ func (c *Coordinator) join(h *spatev1.Hello, from origin) (*session, error) {
 		}
 	}
 	c.sessions[name] = s
-	c.own(name, owner{incarnation: s.incarnation, who: s.who})
+	c.own(name, owner{incarnation: s.incarnation, who: s.Who})
 	s.send(c.welcome())
 	c.stopStale(s, h.GetResume())
 	c.log.Info("agent connected", s.attributes()...)
@@ -94,9 +94,9 @@ func (c *Coordinator) join(h *spatev1.Hello, from origin) (*session, error) {
 
 // attributes returns what the log says of a new session.
 func (s *session) attributes() []any {
-	a := []any{"agent", s.info.GetName(), "region", s.info.GetRegion(), "address", s.address}
-	if s.relay != "" {
-		a = append(a, "relay", s.relay)
+	a := []any{"agent", s.info.GetName(), "region", s.info.GetRegion(), "address", s.Address}
+	if s.Relay != "" {
+		a = append(a, "relay", s.Relay)
 	}
 	return a
 }
@@ -171,7 +171,7 @@ func (c *Coordinator) supersede(old, s *session) error {
 	}
 	if silent < c.cfg.Run.Silence {
 		return status.Errorf(codes.AlreadyExists, "agent name %s is taken by a process at %s that was heard %v ago: "+
-			"give this agent another name", name, old.address, silent.Round(time.Millisecond))
+			"give this agent another name", name, old.Address, silent.Round(time.Millisecond))
 	}
 	c.drop(old, fmt.Sprintf("silent for %v, and another process took its name", silent.Round(time.Millisecond)))
 	return nil
@@ -388,7 +388,7 @@ func (c *Coordinator) connected(now clock.Instant, asked func(name string) bool)
 		silent := now.Sub(s.heard)
 		out = append(out, &spatev1.AgentStatus{
 			Agent: proto.CloneOf(s.info), Health: c.health(name, silent), Heartbeat: proto.CloneOf(s.heartbeat),
-			SilentFor: durationOf(silent), Address: s.address, Relay: s.relay, Cordon: c.cordon(name),
+			SilentFor: durationOf(silent), Address: s.Address, Relay: s.Relay, Cordon: c.cordon(name),
 		})
 	}
 	return out

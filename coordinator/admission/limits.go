@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/spate-load/spate/certs"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -77,6 +78,13 @@ func (a *Admission) refuse(ctx context.Context, format string, args ...any) erro
 	reason := fmt.Sprintf(format, args...)
 	a.log.Warn("refused", "address", AddressOf(ctx), "reason", reason)
 	return LimitError(reason)
+}
+
+// Origin is where an agent's messages come from.
+type Origin struct {
+	Address string
+	Who     certs.Identity // identity in the agent's certificate; zero without one
+	Relay   string         // name of the relay that carries the messages; empty: none
 }
 
 // AddressOf returns the address of a call's peer, empty if it is not known.

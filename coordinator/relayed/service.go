@@ -1,4 +1,6 @@
-package coordinator
+// Package relayed is a coordinator's end of the two streams of a relay: it holds a session for each agent whose
+// messages the relay carries, and has the snapshots of these agents added.
+package relayed
 
 import (
 	"context"
@@ -18,22 +20,38 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// relayService is the service that relays call.
-type relayService struct {
+// Coordinator is what the service needs of its coordinator. Its methods may be called concurrently.
+type Coordinator interface {
+	// ServeAgent holds an agent's session until either side ends it. It returns why, and nil if the agent did.
+	ServeAgent(in <-chan FromAgent, send func(*spatev1.ConnectResponse) error, from admission.Origin) error
+	// AddSnapshot makes one snapshot durable and returns the answer to it. An error ends the stream of its agent. who
+	// is the authenticated peer, or zero.
+	AddSnapshot(s *spatev1.Snapshot, who certs.Identity) (*spatev1.PushResponse, error)
+	// PushEnded returns the error with which a stream of snapshots ends after err, nil if the sender closed the stream.
+	PushEnded(err error, address string) error
+}
+
+// FromAgent is a message from an agent, or the end of its control stream.
+type FromAgent = streams.Received[*spatev1.ConnectRequest]
+
+// Service is the service that relays call. When Closing is closed, its streams end with ErrClosing.
+type Service struct {
 	spatev1.UnimplementedRelayServiceServer
-	c *Coordinator
+	Coordinator Coordinator
+	Closing     <-chan struct{}
+	ErrClosing  error
 }
 
 // Bounds on what a relay may have open, and on how much the coordinator sends it at once.
 const (
-	maxRelayed      = 1 << 16 // control streams of agents
-	relayBatchBytes = 1 << 20
-	relayQueue      = 1024 // messages
+	maxAgents   = 1 << 16 // control streams of agents
+	batchBytes  = 1 << 20
+	queueLength = 1024 // messages
 )
 
-// relayLink is the control stream of a relay.
-type relayLink struct {
-	c       *Coordinator
+// link is the control stream of a relay.
+type link struct {
+	Service
 	out     chan *spatev1.ToAgent
 	trusted bool // the relay has a certificate, and with it its agents have one
 
@@ -45,13 +63,13 @@ type relayLink struct {
 
 // carried is the control stream of an agent, carried by a relay.
 type carried struct {
-	in   chan fromAgent
+	in   chan FromAgent
 	done chan struct{} // closed when the session has ended
 }
 
 // hear passes on what the agent said, or that its stream has ended. It does not block for long: a session computes, and
 // waits for nothing but the relay.
-func (a *carried) hear(m fromAgent) {
+func (a *carried) hear(m FromAgent) {
 	select {
 	case a.in <- m:
 	case <-a.done:
@@ -59,12 +77,12 @@ func (a *carried) hear(m fromAgent) {
 }
 
 // RelayControl holds the sessions of a relay's agents until the relay's stream ends.
-func (s relayService) RelayControl(stream spatev1.RelayService_RelayControlServer) error {
+func (s Service) RelayControl(stream spatev1.RelayService_RelayControlServer) error {
 	in, quit := streams.Receive(stream.Recv)
 	defer quit()
 	_, trusted := certs.PeerOf(stream.Context())
-	l := &relayLink{
-		c: s.c, out: make(chan *spatev1.ToAgent, relayQueue), carried: map[uint64]*carried{}, trusted: trusted,
+	l := &link{
+		Service: s, out: make(chan *spatev1.ToAgent, queueLength), carried: map[uint64]*carried{}, trusted: trusted,
 	}
 	err := exchange(stream.Context(), func(ctx context.Context) error { return l.listen(ctx, in) }, l.out,
 		func(batch []*spatev1.ToAgent) error {
@@ -96,7 +114,7 @@ func exchange[M proto.Message](
 // sendAll sends messages in batches until ctx ends, and then those that are waiting. It returns why ctx ended.
 func sendAll[M proto.Message](ctx context.Context, out <-chan M, send func(batch []M) error) error {
 	for {
-		batch, over := streams.Gather(ctx, out, relayBatchBytes)
+		batch, over := streams.Gather(ctx, out, batchBytes)
 		for over != nil && len(out) > 0 {
 			batch = append(batch, <-out)
 		}
@@ -113,7 +131,7 @@ func sendAll[M proto.Message](ctx context.Context, out <-chan M, send func(batch
 
 // listen passes messages from the relay on to the sessions of its agents, until the stream or the coordinator ends. It
 // returns why, when all sessions have ended.
-func (l *relayLink) listen(ctx context.Context, in <-chan streams.Received[*spatev1.RelayControlRequest]) (err error) {
+func (l *link) listen(ctx context.Context, in <-chan streams.Received[*spatev1.RelayControlRequest]) (err error) {
 	defer l.sessions.Wait()
 	for {
 		select {
@@ -125,9 +143,9 @@ func (l *relayLink) listen(ctx context.Context, in <-chan streams.Received[*spat
 				l.abandon()
 				return err
 			}
-		case <-l.c.closing: // so do the sessions, each after what it has still to say
+		case <-l.Closing: // so do the sessions, each after what it has still to say
 			l.sessions.Wait()
-			return errClosing
+			return l.ErrClosing
 		case <-ctx.Done():
 			l.abandon()
 			return context.Cause(ctx)
@@ -136,15 +154,15 @@ func (l *relayLink) listen(ctx context.Context, in <-chan streams.Received[*spat
 }
 
 // abandon ends the sessions of a relay whose stream has ended.
-func (l *relayLink) abandon() {
+func (l *link) abandon() {
 	err := status.Errorf(codes.Unavailable, "the connection to relay %s ended", l.relay)
 	for _, a := range l.carried {
-		a.hear(fromAgent{Err: err})
+		a.hear(FromAgent{Err: err})
 	}
 }
 
 // handle handles messages of the relay.
-func (l *relayLink) handle(ctx context.Context, m *spatev1.RelayControlRequest) error {
+func (l *link) handle(ctx context.Context, m *spatev1.RelayControlRequest) error {
 	if l.relay == "" {
 		if l.relay = m.GetRelay(); admission.CheckName(l.relay) != nil {
 			return status.Errorf(codes.InvalidArgument, "relay name %v", admission.CheckName(l.relay))
@@ -162,9 +180,9 @@ func (l *relayLink) handle(ctx context.Context, m *spatev1.RelayControlRequest) 
 				return err
 			}
 		case *spatev1.FromAgent_Said:
-			a.hear(fromAgent{Message: e.Said})
+			a.hear(FromAgent{Message: e.Said})
 		case *spatev1.FromAgent_Ended:
-			a.hear(fromAgent{Err: streams.ErrorOf(e.Ended)})
+			a.hear(FromAgent{Err: streams.ErrorOf(e.Ended)})
 			delete(l.carried, n)
 		}
 	}
@@ -172,18 +190,18 @@ func (l *relayLink) handle(ctx context.Context, m *spatev1.RelayControlRequest) 
 }
 
 // open begins the session of an agent of the relay.
-func (l *relayLink) open(ctx context.Context, n uint64, agent *spatev1.AgentConnected) error {
+func (l *link) open(ctx context.Context, n uint64, agent *spatev1.AgentConnected) error {
 	if l.carried[n] != nil {
 		return status.Errorf(codes.InvalidArgument, "stream %d is open already", n)
 	}
-	if len(l.carried) == maxRelayed {
-		return status.Errorf(codes.ResourceExhausted, "a relay with more than %d agents", maxRelayed)
+	if len(l.carried) == maxAgents {
+		return status.Errorf(codes.ResourceExhausted, "a relay with more than %d agents", maxAgents)
 	}
-	from := origin{address: agent.GetAddress(), relay: l.relay}
+	from := admission.Origin{Address: agent.GetAddress(), Relay: l.relay}
 	if l.trusted {
-		from.who = certs.Identity{Role: certs.Agent, Name: agent.GetCertificate()}
+		from.Who = certs.Identity{Role: certs.Agent, Name: agent.GetCertificate()}
 	}
-	a := &carried{in: make(chan fromAgent), done: make(chan struct{})}
+	a := &carried{in: make(chan FromAgent), done: make(chan struct{})}
 	l.carried[n] = a
 	l.sessions.Go(func() {
 		err := l.serve(ctx, n, a, from)
@@ -193,16 +211,15 @@ func (l *relayLink) open(ctx context.Context, n uint64, agent *spatev1.AgentConn
 }
 
 // serve holds the session of an agent of the relay.
-func (l *relayLink) serve(ctx context.Context, n uint64, a *carried, from origin) (err error) {
+func (l *link) serve(ctx context.Context, n uint64, a *carried, from admission.Origin) error {
 	defer close(a.done)
-	defer l.c.failCall(spatev1.RelayService_RelayControl_FullMethodName, &err)
-	return controlService{c: l.c}.serve(a.in, func(m *spatev1.ConnectResponse) error {
+	return l.Coordinator.ServeAgent(a.in, func(m *spatev1.ConnectResponse) error {
 		return l.put(ctx, &spatev1.ToAgent{Stream: n, Event: &spatev1.ToAgent_Say{Say: m}})
 	}, from)
 }
 
 // put queues a message to the relay. It blocks while the relay does not read.
-func (l *relayLink) put(ctx context.Context, m *spatev1.ToAgent) error {
+func (l *link) put(ctx context.Context, m *spatev1.ToAgent) error {
 	select {
 	case l.out <- m:
 		return nil
@@ -211,9 +228,9 @@ func (l *relayLink) put(ctx context.Context, m *spatev1.ToAgent) error {
 	}
 }
 
-// relayPush is the stream of snapshots of a relay.
-type relayPush struct {
-	c       *Coordinator
+// push is the stream of snapshots of a relay.
+type push struct {
+	Service
 	trusted bool
 	out     chan *spatev1.RelayedAnswer
 	room    *semaphore.Weighted // for snapshots in progress, in bytes
@@ -226,28 +243,28 @@ type relayPush struct {
 	ended   map[uint64]bool
 }
 
-// relayRoom is how many bytes of a relay's snapshots may be in progress.
-const relayRoom = 4 * merge.MaxSnapshotBytes
+// maxInProgress is how many bytes of a relay's snapshots may be in progress.
+const maxInProgress = 4 * merge.MaxSnapshotBytes
 
 // RelayPush receives the snapshots of a relay's agents until the relay closes the stream. Snapshots of one agent are
 // added in order, those of different agents together, so that they share the ledger's writes.
-func (s relayService) RelayPush(stream spatev1.RelayService_RelayPushServer) error {
+func (s Service) RelayPush(stream spatev1.RelayService_RelayPushServer) error {
 	_, trusted := certs.PeerOf(stream.Context())
 	in, quit := streams.Receive(stream.Recv)
 	defer quit()
-	p := &relayPush{
-		c: s.c, trusted: trusted, out: make(chan *spatev1.RelayedAnswer, relayQueue), ended: map[uint64]bool{},
-		room: semaphore.NewWeighted(relayRoom), waiting: map[uint64][]*spatev1.RelayedSnapshot{},
+	p := &push{
+		Service: s, trusted: trusted, out: make(chan *spatev1.RelayedAnswer, queueLength), ended: map[uint64]bool{},
+		room: semaphore.NewWeighted(maxInProgress), waiting: map[uint64][]*spatev1.RelayedSnapshot{},
 	}
 	err := exchange(stream.Context(), func(ctx context.Context) error { return p.listen(ctx, in) }, p.out,
 		func(batch []*spatev1.RelayedAnswer) error {
 			return stream.Send(&spatev1.RelayPushResponse{Answers: batch})
 		})
-	return s.c.pushEnded(err, admission.AddressOf(stream.Context()))
+	return s.Coordinator.PushEnded(err, admission.AddressOf(stream.Context()))
 }
 
 // listen takes snapshots in until the stream or the coordinator ends. It returns why, when none is in progress.
-func (p *relayPush) listen(ctx context.Context, in <-chan streams.Received[*spatev1.RelayPushRequest]) error {
+func (p *push) listen(ctx context.Context, in <-chan streams.Received[*spatev1.RelayPushRequest]) error {
 	defer p.lanes.Wait()
 	for {
 		select {
@@ -261,8 +278,8 @@ func (p *relayPush) listen(ctx context.Context, in <-chan streams.Received[*spat
 				}
 				p.add(ctx, one)
 			}
-		case <-p.c.closing:
-			return errClosing
+		case <-p.Closing:
+			return p.ErrClosing
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -270,10 +287,10 @@ func (p *relayPush) listen(ctx context.Context, in <-chan streams.Received[*spat
 }
 
 // roomOf returns how much room a snapshot takes.
-func roomOf(m *spatev1.RelayedSnapshot) int64 { return int64(min(proto.Size(m), relayRoom)) }
+func roomOf(m *spatev1.RelayedSnapshot) int64 { return int64(min(proto.Size(m), maxInProgress)) }
 
 // add starts to add a snapshot, or lets it wait for those before it.
-func (p *relayPush) add(ctx context.Context, m *spatev1.RelayedSnapshot) {
+func (p *push) add(ctx context.Context, m *spatev1.RelayedSnapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := m.GetStream()
@@ -302,7 +319,7 @@ func (p *relayPush) add(ctx context.Context, m *spatev1.RelayedSnapshot) {
 
 // next returns the next snapshot of a stream after an answer, nil if none waits. An answer that ends the stream drops
 // all that wait.
-func (p *relayPush) next(n uint64, answer *spatev1.RelayedAnswer) *spatev1.RelayedSnapshot {
+func (p *push) next(n uint64, answer *spatev1.RelayedAnswer) *spatev1.RelayedSnapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	waiting := p.waiting[n]
@@ -322,22 +339,16 @@ func (p *relayPush) next(n uint64, answer *spatev1.RelayedAnswer) *spatev1.Relay
 }
 
 // take adds one snapshot to its ledger and returns the answer.
-func (p *relayPush) take(m *spatev1.RelayedSnapshot) *spatev1.RelayedAnswer {
+func (p *push) take(m *spatev1.RelayedSnapshot) *spatev1.RelayedAnswer {
 	var who certs.Identity
 	if p.trusted {
 		who = certs.Identity{Role: certs.Agent, Name: m.GetCertificate()}
 	}
-	answer, err := p.guarded(m.GetSnapshot(), who)
+	answer, err := p.Coordinator.AddSnapshot(m.GetSnapshot(), who)
 	if err != nil {
 		return &spatev1.RelayedAnswer{
 			Stream: m.GetStream(), Event: &spatev1.RelayedAnswer_Ended{Ended: streams.EndOf(err)},
 		}
 	}
 	return &spatev1.RelayedAnswer{Stream: m.GetStream(), Event: &spatev1.RelayedAnswer_Answer{Answer: answer}}
-}
-
-// guarded is receiveSnapshot, with a panic as an error.
-func (p *relayPush) guarded(s *spatev1.Snapshot, who certs.Identity) (answer *spatev1.PushResponse, err error) {
-	defer p.c.failCall(spatev1.RelayService_RelayPush_FullMethodName, &err)
-	return p.c.receiveSnapshot(s, who)
 }
