@@ -89,14 +89,15 @@ func (e *expansion) stages() []*spatev1.Stage {
 					!loadpoint.IsForTarget(point.of, target.GetName()) {
 					continue
 				}
+				limited, slo := defaults.Limits(target, workload, frame.GetSlo())
 				stages = append(stages, &spatev1.Stage{
 					Index:        uint32(len(stages)),
 					Target:       defaults.Asked(target, workload),
-					Workload:     workload,
+					Workload:     limited,
 					Load:         proto.CloneOf(loads[w][i]),
 					Seed:         stageSeed(e.plan.GetSeed(), workload.GetName(), point.key),
 					DrainTimeout: frame.GetDrainTimeout(),
-					Slo:          frame.GetSlo(),
+					Slo:          slo,
 					Pause:        frame.GetPause(),
 					Dataset:      datasets[w].whole,
 					PartDatasets: datasets[w].parts,

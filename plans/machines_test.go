@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/plans/draft"
 	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // onMachines returns a plan with some lines about machines.
@@ -121,6 +122,48 @@ func TestWarningOfKnownRows(t *testing.T) {
 	}
 	if got := load(t, onMachines("", "[{rate: [5], duration: 1s}]")).Warnings(); len(got) > 0 {
 		t.Errorf("without observers: %v", got)
+	}
+}
+
+// TestLimitsOfAnswersInOnePiece: an SLO binds where it can be measured, stage by stage, and the plan is told where it
+// cannot. The parts of a mixture keep their own limits: none falls back on the plan's.
+func TestLimitsOfAnswersInOnePiece(t *testing.T) {
+	p := load(t, `
+name: x
+slo: {ttft: 1s, tpot: 1s, e2e: 9s}
+targets:
+  - {name: stream, simulator: {}}
+  - {name: whole, simulator: {}, stream: false}
+workloads:
+  - {name: one, random: {isl: 1, osl: 1}}
+  - name: mixed
+    mix:
+      parts:
+        - {weight: 1, workload: {name: a, random: {isl: 1, osl: 1}}, slo: {ttft: 2s}}
+        - {weight: 1, workload: {name: b, random: {isl: 1, osl: 1}}, slo: {ttft: 3s, e2e: 4s}}
+        - {weight: 1, workload: {name: c, random: {isl: 1, osl: 1}}}
+loads:
+  - {rate: 1, requests: 1}
+`)
+	var got []string
+	for _, s := range p.Outline() {
+		for _, slo := range content.SLOs(s) {
+			got = append(got, fmt.Sprint(
+				slo.GetTtft().AsDuration(), slo.GetTpot().AsDuration(), slo.GetE2E().AsDuration()))
+		}
+	}
+	want := []string{
+		"1s 1s 9s", "2s 0s 0s", "3s 0s 4s", "1s 1s 9s", // with streams
+		"0s 0s 9s", "0s 0s 0s", "0s 0s 4s", "0s 0s 9s", // in one piece
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	const warnings = `plan.yaml:3:13: slo.ttft: ttft and tpot cannot be measured on the target "whole", whose answers come in one piece: e2e alone applies there
+plan.yaml:12:82: workloads[1].mix.parts[0].slo.ttft: ttft cannot be measured on the target "whole", whose answers come in one piece: its requests have no goodput there
+plan.yaml:13:82: workloads[1].mix.parts[1].slo.ttft: ttft cannot be measured on the target "whole", whose answers come in one piece: e2e alone applies there`
+	if diff := cmp.Diff(warnings, p.Warnings().Error()); diff != "" {
+		t.Errorf("warnings (-want +got)\n%s", diff)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -14,11 +15,48 @@ import (
 const light = 0.1
 
 // Warnings returns what is valid in a plan but perhaps not intended: observers that are not a light load beside a
-// stage's own, or observers that send the same requests as the load. Numbers in warnings are those of the stages; in a
-// simulation, those of the simulation.
+// stage's own, observers that send the same requests as the load, or limits that do not apply to a target. Numbers in
+// warnings are those of the stages; in a simulation, those of the simulation.
 func (p *Plan) Warnings() Mistakes {
 	stages := p.Outline()
-	return append(p.heavyObservers(stages), p.knownRows(stages)...)
+	return slices.Concat(p.heavyObservers(stages), p.knownRows(stages), p.idleLimits())
+}
+
+// idleLimits returns a warning for each SLO and target whose answers come in one piece, so that some limits do not
+// apply.
+func (p *Plan) idleLimits() (found Mistakes) {
+	found = p.idleLimitsOf("slo", p.msg.GetSlo(), func(*spatev1.Target) bool { return true })
+	for i, w := range p.msg.GetWorkloads() {
+		for j, part := range w.GetMix().GetParts() {
+			found = append(found, p.idleLimitsOf(fmt.Sprintf("workloads[%d].mix.parts[%d].slo", i, j), part.GetSlo(),
+				func(t *spatev1.Target) bool {
+					return slices.ContainsFunc(p.msg.GetLoads(), func(l *spatev1.Load) bool {
+						return loadpoint.IsForTarget(l, t.GetName()) && loadpoint.IsFor(l, content.Name(w))
+					})
+				})...)
+		}
+	}
+	return found
+}
+
+// idleLimitsOf returns the warnings about one SLO. of reports whether the SLO is for a target.
+func (p *Plan) idleLimitsOf(path string, slo *spatev1.SLO, of func(*spatev1.Target) bool) (found Mistakes) {
+	fields := p.document.Given(path, "ttft", "tpot")
+	if len(fields) == 0 {
+		return nil
+	}
+	effect := "its requests have no goodput there"
+	if slo.GetE2E() != nil {
+		effect = "e2e alone applies there"
+	}
+	for _, t := range p.msg.GetTargets() {
+		if of(t) && !defaults.Streams(t) {
+			found = append(found, p.Mistake(path+"."+fields[0], fmt.Sprintf(
+				"%s cannot be measured on the target %q, whose answers come in one piece: %s",
+				strings.Join(fields, " and "), t.GetName(), effect)))
+		}
+	}
+	return found
 }
 
 // heavyObservers returns a warning if the observers are not a light load.

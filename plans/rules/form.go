@@ -12,16 +12,14 @@ import (
 // textForms refuses several texts for a target whose API takes one prompt.
 func (c *checker) textForms(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {
-		for j, w := range p.GetWorkloads() {
-			r := w.GetRandom()
-			several := r.GetTexts() > 0 || r.GetTextCounts() != nil
-			if several && !defaults.API(t).NoOutput && meet(p, t, w) {
-				field := c.Given(fmt.Sprintf("workloads[%d].random", j), "texts", "text_counts")[0]
-				c.wrong(fmt.Sprintf("workloads[%d].random.%s", j, field),
+		eachPart(p, func(path string, of, w *spatev1.Workload) {
+			given := c.Given(path+".random", "texts", "text_counts")
+			if len(given) > 0 && !defaults.API(t).NoOutput && meet(p, t, of) {
+				c.wrong(path+".random."+given[0],
 					fmt.Sprintf("does not work with the target %q (targets[%d]) of api: %s: only embeddings, rerank and score take several texts",
 						t.GetName(), i, defaults.API(t).Name))
 			}
-		}
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // wholeTarget checks the fields of a target whose answers come in one piece.
@@ -35,39 +36,60 @@ func (c *checker) wholeTarget(path string, t *spatev1.Target) {
 	}
 }
 
-// wholeAnswers checks that nothing depends on times that answers in one piece do not have.
+// wholeAnswers checks that nothing depends on times that answers in one piece do not have. An SLO's limits on such
+// times apply where there are streams.
 func (c *checker) wholeAnswers(p *spatev1.Plan) {
-	const why = "needs streams, and the answers of targets[%d] come in one piece, of which only e2e is known"
-	whole := func(l *spatev1.Load) int {
-		return slices.IndexFunc(p.GetTargets(), func(t *spatev1.Target) bool {
-			return !defaults.Streams(t) && loadpoint.IsForTarget(l, t.GetName())
-		})
-	}
-	if at := whole(nil); at >= 0 {
-		slos := []string{"slo"}
-		for j, w := range p.GetWorkloads() {
-			for k := range w.GetMix().GetParts() {
-				slos = append(slos, fmt.Sprintf("workloads[%d].mix.parts[%d].slo", j, k))
+	c.wholeLimits("slo", p.GetTargets())
+	for i, w := range p.GetWorkloads() {
+		var targets []*spatev1.Target
+		for _, t := range p.GetTargets() {
+			if meet(p, t, w) {
+				targets = append(targets, t)
 			}
 		}
-		for _, slo := range slos {
-			for _, field := range c.Given(slo, "ttft", "tpot") {
-				c.wrong(slo+"."+field, fmt.Sprintf(why, at))
-			}
+		for j := range w.GetMix().GetParts() {
+			c.wholeLimits(fmt.Sprintf("workloads[%d].mix.parts[%d].slo", i, j), targets)
 		}
 	}
 	for i, l := range p.GetLoads() {
-		at := whole(l)
-		if at < 0 {
-			continue
+		c.wholeLoad(fmt.Sprintf("loads[%d]", i), l, p)
+	}
+}
+
+// wholeLimits refuses limits of an SLO that none of the targets that it is for can be held to.
+func (c *checker) wholeLimits(path string, targets []*spatev1.Target) {
+	if len(targets) == 0 || slices.ContainsFunc(targets, defaults.Streams) {
+		return
+	}
+	for _, field := range c.Given(path, "ttft", "tpot") {
+		c.wrong(path+"."+field, "needs streams, and all of its targets answer in one piece, of which only e2e is known")
+	}
+}
+
+// wholeLoad refuses a load that depends on such times with one of its targets.
+func (c *checker) wholeLoad(path string, l *spatev1.Load, p *spatev1.Plan) {
+	at := slices.IndexFunc(p.GetTargets(), func(t *spatev1.Target) bool {
+		return !defaults.Streams(t) && loadpoint.IsForTarget(l, t.GetName())
+	})
+	if at < 0 {
+		return
+	}
+	why := fmt.Sprintf(" needs streams, and the answers of targets[%d] come in one piece, of which only e2e is known", at)
+	for i, limit := range l.GetSearch().GetKeep().GetLatencies() {
+		if m := limit.GetMetric(); ofTokens(m) {
+			c.wrong(fmt.Sprintf("%s.search.keep.latencies[%d].metric", path, i), m+why)
 		}
-		for j, limit := range l.GetSearch().GetKeep().GetLatencies() {
-			if m := limit.GetMetric(); ofTokens(m) {
-				c.wrong(fmt.Sprintf("loads[%d].search.keep.latencies[%d].metric", i, j), m+" "+fmt.Sprintf(why, at))
-			}
-		}
-		if m := l.GetUntil().GetMetric(); ofTokens(m) {
-			c.wrong(fmt.Sprintf("loads[%d].until.metric", i), m+" "+fmt.Sprintf(why, at))
+	}
+	if m := l.GetUntil().GetMetric(); ofTokens(m) {
+		c.wrong(path+".until.metric", m+why)
+	}
+	without := func(s *spatev1.SLO) bool { return s != nil && defaults.WholeLimits(s) == nil }
+	for i, w := range p.GetWorkloads() {
+		limits := content.SLOs(&spatev1.Stage{Workload: w, Slo: p.GetSlo()})
+		if c.Has(path+".search.keep.goodput") && loadpoint.IsFor(l, content.Name(w)) &&
+			slices.ContainsFunc(limits, without) {
+			c.wrong(path+".search.keep.goodput", fmt.Sprintf("needs an slo with e2e for workloads[%d] on targets[%d], "+
+				"whose answers come in one piece: add one, or give the load targets", i, at))
 		}
 	}
 }
