@@ -29,10 +29,10 @@ type Block struct {
 	Centred bool
 }
 
-// New returns a section of those blocks that are not empty.
+// New returns a section of those blocks that are not empty. A table without rows is empty.
 func New(title string, blocks ...Block) Section {
 	return Section{title, slices.DeleteFunc(blocks, func(b Block) bool {
-		return b.Heading+b.Text+b.Note == "" && len(b.Items)+len(b.Headers) == 0
+		return b.Heading+b.Text+b.Note == "" && len(b.Items)+len(b.Rows) == 0
 	})}
 }
 

@@ -9,11 +9,11 @@ import (
 
 func TestMarkdown(t *testing.T) {
 	var b strings.Builder
-	New("Empty", Text(""), List(nil)).Markdown(&b)
+	New("Empty", Text(""), List(nil), Table([]string{"Stage"}, nil)).Markdown(&b)
 	New("Errors <1>", Text("Of %d stages.", 2),
 		Table([]string{"Stage", "Requests"}, [][]string{{"a \\| b\nc", Unknown}, {"*d*", "7"}}),
 		List([]string{"[one](http://x)", "two"}), Block{Note: "`note`"}, Block{Heading: "Part"},
-		Block{Headers: []string{"Name", "Number"}, Words: []bool{true, false}}).Markdown(&b)
+		Block{Headers: []string{"Name", "Number"}, Rows: [][]string{{"a", "1"}}, Words: []bool{true, false}}).Markdown(&b)
 	want := `
 ## Errors &lt;1>
 
@@ -33,6 +33,7 @@ Of 2 stages.
 
 | Name | Number |
 |:-|-:|
+| a | 1 |
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)

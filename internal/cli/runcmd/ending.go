@@ -174,19 +174,25 @@ func (e ending) missing() string {
 	return fmt.Sprintf(": %s; and %d more, see report.md", missing[0], len(missing)-1)
 }
 
-// doubt says which measurements are bad.
+// doubt says which measurements are bad, and for the first of them why.
 func (e ending) doubt(fail failOn) string {
 	if e.result == nil {
 		return "its measurements are " + e.GetVerdict()
 	}
-	bad := 0
+	bad, first := 0, ""
 	for _, s := range e.result.Stages {
-		if fail.fails(s.Trust.Verdict) {
-			bad++
+		if !fail.fails(s.Trust.Verdict) {
+			continue
+		}
+		bad++
+		for _, check := range s.Trust.Checks {
+			if first == "" && check.Verdict == s.Trust.Verdict {
+				first = fmt.Sprintf(": in stage %d, %s", s.Index+1, check.Words)
+			}
 		}
 	}
-	return fmt.Sprintf("%d of its %s cannot be relied on (verdict %s): the reasons are above and in report.md",
-		bad, words.Count(uint64(len(e.result.Stages)), "stage"), e.GetVerdict())
+	return fmt.Sprintf("%d of its %s cannot be relied on (verdict %s)%s; report.md has all reasons",
+		bad, words.Count(uint64(len(e.result.Stages)), "stage"), e.GetVerdict(), first)
 }
 
 // colourState colours how a run ended, given as in `ending`.
