@@ -3,6 +3,7 @@ package coordinator
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -35,7 +36,7 @@ func (c *Coordinator) mayEnd(caller audit.Caller, id string) error {
 	return c.permit(caller, policy.MayEnd(caller, found[0].GetSubmitter()))
 }
 
-// ReadAuditLog returns the newest entries of the audit log to an operator.
+// ReadAuditLog returns the newest of the entries that are asked for to an operator.
 func (s runService) ReadAuditLog(
 	ctx context.Context, q *spatev1.ReadAuditLogRequest,
 ) (*spatev1.ReadAuditLogResponse, error) {
@@ -43,7 +44,11 @@ func (s runService) ReadAuditLog(
 	if err := s.c.permit(caller, s.c.cfg.Access.Policy().MayOperate(caller)); err != nil {
 		return nil, err
 	}
-	entries, err := s.c.audit.Newest(int(min(cmp.Or(q.GetLimit(), defaultListed), maxListed)))
+	filter, err := filterOf(q)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := s.c.audit.Newest(int(min(cmp.Or(q.GetLimit(), defaultListed), maxListed)), filter)
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "audit log: %v", err)
 	}
@@ -55,4 +60,22 @@ func (s runService) ReadAuditLog(
 		})
 	}
 	return out, nil
+}
+
+// filterOf returns which entries of the audit log a request asks for. Its error is a status.
+func filterOf(q *spatev1.ReadAuditLogRequest) (audit.Filter, error) {
+	f := audit.Filter{By: q.GetBy(), About: q.GetAbout()}
+	for _, name := range q.GetActions() {
+		if !slices.Contains(audit.Actions, audit.Action(name)) {
+			return f, status.Errorf(codes.InvalidArgument, "action %.40q: want one of %v", name, audit.Actions)
+		}
+		f.Actions = append(f.Actions, audit.Action(name))
+	}
+	if q.GetSince() != nil {
+		f.Since = q.GetSince().AsTime()
+	}
+	if q.GetUntil() != nil {
+		f.Until = q.GetUntil().AsTime()
+	}
+	return f, nil
 }

@@ -168,7 +168,7 @@ func TestGeneratedClient(t *testing.T) {
 	}
 	strictly(log.Body, &client.ReadAuditLogResponse{})
 	if got := s.fake.called(); got != "stop live true submit submit remove old "+
-		"a CORDON_CORDONED a CORDON_DRAINED a CORDON_UNSPECIFIED audit 0" {
+		"a CORDON_CORDONED a CORDON_DRAINED a CORDON_UNSPECIFIED audit 0 []" {
 		t.Errorf("called: %s", got)
 	}
 }

@@ -397,16 +397,22 @@ func (s *Server) cordonPage(to spatev1.Cordon) http.HandlerFunc {
 	}
 }
 
-// audited is how many entries the page of the audit log lists.
+// audited is how many entries the page of the audit log lists, unless its address asks for another number.
 const audited = 200
 
 func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
-	log, err := s.runs.ReadAuditLog(r.Context(), &spatev1.ReadAuditLogRequest{Limit: audited})
+	asked, err := auditRequest(r)
+	if err != nil {
+		s.failurePage(w, status.Error(codes.InvalidArgument, err.Error()))
+		return
+	}
+	asked.Limit = cmp.Or(asked.GetLimit(), audited)
+	log, err := s.runs.ReadAuditLog(r.Context(), asked)
 	if err != nil {
 		s.failurePage(w, err)
 		return
 	}
-	s.page(w, http.StatusOK, func(b *bytes.Buffer) error { return pages.Audit(b, log.GetEntries()) })
+	s.page(w, http.StatusOK, func(b *bytes.Buffer) error { return pages.Audit(b, log.GetEntries(), asked) })
 }
 
 func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {

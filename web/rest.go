@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -173,12 +174,38 @@ func (s *Server) forWriters(handle http.HandlerFunc) http.HandlerFunc {
 }
 
 func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) {
-	limit, err := number(r, "limit", 32)
+	asked, err := auditRequest(r)
 	if err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	answer(w)(s.runs.ReadAuditLog(r.Context(), &spatev1.ReadAuditLogRequest{Limit: uint32(limit)}))
+	answer(w)(s.runs.ReadAuditLog(r.Context(), asked))
+}
+
+// auditRequest returns which entries of the audit log a request asks for.
+func auditRequest(r *http.Request) (*spatev1.ReadAuditLogRequest, error) {
+	q := r.URL.Query()
+	limit, err1 := number(r, "limit", 32)
+	since, err2 := moment(r, "since")
+	until, err3 := moment(r, "until")
+	return &spatev1.ReadAuditLogRequest{
+		Limit: uint32(limit), By: q.Get("by"), About: q.Get("about"), Since: since, Until: until,
+		Actions: slices.DeleteFunc(q["action"], func(a string) bool { return a == "" }), // a form's "any"
+	}, errors.Join(err1, err2, err3)
+}
+
+// moment returns a time of a request's query, or the start of a day in UTC, nil if it is not there.
+func moment(r *http.Request, name string) (*timestamppb.Timestamp, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return nil, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return timestamppb.New(t), nil
+		}
+	}
+	return nil, fmt.Errorf("%s=%.40q: want a time such as 2026-03-29T10:00:00Z, or a day such as 2026-03-29", name, text)
 }
 
 // format is that of all messages: what has its default value is written, what is not known is left out.

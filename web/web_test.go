@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/access"
@@ -88,7 +89,13 @@ func (f *fake) CordonAgents(
 func (f *fake) ReadAuditLog(
 	ctx context.Context, q *spatev1.ReadAuditLogRequest,
 ) (*spatev1.ReadAuditLogResponse, error) {
-	f.note(ctx, fmt.Sprintf("audit %d", q.GetLimit()))
+	asked := strings.Fields(fmt.Sprint("audit ", q.GetLimit(), " ", q.GetBy(), " ", q.GetActions(), " ", q.GetAbout()))
+	for _, t := range []*timestamppb.Timestamp{q.GetSince(), q.GetUntil()} {
+		if t != nil {
+			asked = append(asked, t.AsTime().Format(time.RFC3339))
+		}
+	}
+	f.note(ctx, strings.Join(asked, " "))
 	return &spatev1.ReadAuditLogResponse{Entries: []*spatev1.AuditEntry{
 		{Action: "stop", By: evil, Run: "live", Immediately: true}, {Action: "drain", Agents: []string{"a"}},
 	}}, nil

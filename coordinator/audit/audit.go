@@ -45,6 +45,9 @@ const (
 	Backup   Action = "backup"
 )
 
+// Actions are all actions.
+var Actions = []Action{Submit, Stop, Remove, Cordon, Drain, Uncordon, Backup}
+
 // Entry is one line.
 type Entry struct {
 	// Time is when it was done. Zero: now.
@@ -185,26 +188,47 @@ func (l *Log) write(line []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Newest returns up to most entries, the newest first. Lines that cannot be read are left out.
-func (l *Log) Newest(most int) (entries []Entry, err error) {
+// Filter selects entries. What is empty or zero selects all.
+type Filter struct {
+	// By is who did it.
+	By string
+	// Actions are what was done.
+	Actions []Action
+	// About is the ID of the run or the name of the agent that it was done to.
+	About string
+	// Since and Until are the time from which on, and before which, it was done.
+	Since, Until time.Time
+}
+
+// selects reports whether an entry is one of those that the filter selects.
+func (f *Filter) selects(e *Entry) bool {
+	return (f.By == "" || e.By == f.By) &&
+		(len(f.Actions) == 0 || slices.Contains(f.Actions, e.Action)) &&
+		(f.About == "" || e.Run == f.About || slices.Contains(e.Agents, f.About)) &&
+		!e.Time.Before(f.Since) && (f.Until.IsZero() || e.Time.Before(f.Until))
+}
+
+// Newest returns up to most of the entries that a filter selects, the newest first. Lines that cannot be read are left
+// out.
+func (l *Log) Newest(most int, filter Filter) (entries []Entry, err error) {
 	files, err := l.Files()
 	for _, f := range files {
 		if err == nil && len(entries) < most {
 			var text []byte
 			text, err = io.ReadAll(f)
-			entries = append(entries, newest(text, most-len(entries))...)
+			entries = append(entries, newest(text, most-len(entries), &filter)...)
 		}
 		err = errors.Join(err, f.Close())
 	}
 	return entries, err
 }
 
-// newest returns up to most entries of a file, the newest first.
-func newest(text []byte, most int) (entries []Entry) {
+// newest returns up to most of the entries of a file that a filter selects, the newest first.
+func newest(text []byte, most int, filter *Filter) (entries []Entry) {
 	lines := bytes.Split(text, []byte("\n"))
 	for _, line := range slices.Backward(lines) {
 		var e Entry
-		if len(entries) < most && json.Unmarshal(line, &e) == nil {
+		if len(entries) < most && json.Unmarshal(line, &e) == nil && filter.selects(&e) {
 			entries = append(entries, e)
 		}
 	}

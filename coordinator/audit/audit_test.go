@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestFilesAreBounded(t *testing.T) {
 		t.Errorf("only %d entries are kept", len(kept))
 	}
 	for _, most := range []int{0, 3, len(kept), len(kept) + 1} {
-		newest, err := l.Newest(most)
+		newest, err := l.Newest(most, Filter{})
 		if err != nil || len(newest) != min(most, len(kept)) {
 			t.Fatalf("%d newest of %d: %d, %v", most, len(kept), len(newest), err)
 		}
@@ -127,5 +128,46 @@ func TestCallerOf(t *testing.T) {
 	}
 	if got := CallerOf(ctx).Host(); got != "10.0.0.7" {
 		t.Errorf("host %q", got)
+	}
+}
+
+// A filter selects entries for which all that it has holds, in all files, and counts only these.
+func TestFilter(t *testing.T) {
+	var l Log
+	l.Open(t.TempDir())
+	l.maxBytes = 200 // two entries
+	at := func(n int) time.Time { return time.Unix(int64(n), 0).UTC() }
+	for i, e := range []Entry{
+		{Action: Submit, Caller: Caller{By: "anna"}, Run: "a"}, {Action: Submit, Caller: Caller{By: "bob"}, Run: "b"},
+		{Action: Drain, Caller: Caller{By: "anna"}, Agents: []string{"eu-1", "eu-2"}}, {Action: Stop, Caller: Caller{By: "bob"}, Run: "a"},
+		{Action: Stop, Caller: Caller{By: "anna"}, Run: "b"},
+	} {
+		e.Time = at(i)
+		if err := l.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		most   int
+		filter Filter
+		want   string // seconds
+	}{
+		{10, Filter{}, "4 3 2 1 0"},
+		{2, Filter{By: "anna"}, "4 2"},
+		{10, Filter{By: "ann"}, ""},
+		{10, Filter{Actions: []Action{Submit, Drain}}, "2 1 0"},
+		{10, Filter{About: "a"}, "3 0"},
+		{10, Filter{About: "eu-2"}, "2"},
+		{10, Filter{Since: at(1), Until: at(4)}, "3 2 1"},
+		{10, Filter{By: "bob", Actions: []Action{Stop}, Since: at(4)}, ""},
+	} {
+		entries, err := l.Newest(c.most, c.filter)
+		var got []string
+		for _, e := range entries {
+			got = append(got, strconv.FormatInt(e.Time.Unix(), 10))
+		}
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %v %v, want %s", c.filter, err, got, c.want)
+		}
 	}
 }

@@ -472,11 +472,20 @@ func (x *SubmitRunRequest) GetPriority() int32 {
 	return 0
 }
 
-// ReadAuditLogRequest asks for entries of the audit log.
+// ReadAuditLogRequest asks for entries of the audit log: those for which all that is given holds.
 type ReadAuditLogRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Maximum number of entries. 0: 50.
-	Limit         uint32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	Limit uint32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Who made the change, as in AuditEntry. Empty: anybody.
+	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	// The changes, as in AuditEntry. Empty: all.
+	Actions []string `protobuf:"bytes,3,rep,name=actions,proto3" json:"actions,omitempty"`
+	// ID of the run or name of the agent that was changed. Empty: any.
+	About string `protobuf:"bytes,4,opt,name=about,proto3" json:"about,omitempty"`
+	// Time from which on, and before which, the change was made. Missing: any.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -516,6 +525,41 @@ func (x *ReadAuditLogRequest) GetLimit() uint32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *ReadAuditLogRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ReadAuditLogRequest) GetActions() []string {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
+func (x *ReadAuditLogRequest) GetAbout() string {
+	if x != nil {
+		return x.About
+	}
+	return ""
+}
+
+func (x *ReadAuditLogRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ReadAuditLogRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
 }
 
 // ReadAuditLogResponse has entries of the audit log.
@@ -3405,9 +3449,14 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.DatasetR\x05value:\x028\x01\x1aN\n" +
 	"\rLexiconsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
-	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\"+\n" +
+	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\"\xcf\x01\n" +
 	"\x13ReadAuditLogRequest\x12\x14\n" +
-	"\x05limit\x18\x01 \x01(\rR\x05limit\"F\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x18\n" +
+	"\aactions\x18\x03 \x03(\tR\aactions\x12\x14\n" +
+	"\x05about\x18\x04 \x01(\tR\x05about\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"F\n" +
 	"\x14ReadAuditLogResponse\x12.\n" +
 	"\aentries\x18\x01 \x03(\v2\x14.spate.v1.AuditEntryR\aentries\"\xe0\x01\n" +
 	"\n" +
@@ -3740,81 +3789,83 @@ var file_spate_v1_run_proto_depIdxs = []int32{
 	52, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
 	49, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
 	50, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
-	8,  // 5: spate.v1.ReadAuditLogResponse.entries:type_name -> spate.v1.AuditEntry
-	53, // 6: spate.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	19, // 7: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	53, // 8: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	20, // 9: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
-	23, // 10: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
-	24, // 11: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
-	30, // 12: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
-	31, // 13: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
-	32, // 14: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
-	22, // 15: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
-	25, // 16: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
-	54, // 17: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
-	21, // 18: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
-	52, // 19: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
-	52, // 20: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
-	54, // 21: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
-	52, // 22: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
-	52, // 23: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
-	29, // 24: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
-	29, // 25: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	27, // 26: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
-	27, // 27: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
-	27, // 28: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
-	51, // 29: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
-	26, // 30: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
-	28, // 31: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
-	0,  // 32: spate.v1.Notice.severity:type_name -> spate.v1.Severity
-	1,  // 33: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	39, // 34: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
-	2,  // 35: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
-	53, // 36: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
-	53, // 37: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
-	53, // 38: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
-	1,  // 39: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
-	52, // 40: spate.v1.RunSummary.wait:type_name -> google.protobuf.Duration
-	42, // 41: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	54, // 42: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
-	4,  // 43: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	55, // 44: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	52, // 45: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
-	3,  // 46: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
-	3,  // 47: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
-	15, // 48: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	56, // 49: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	57, // 50: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
-	5,  // 51: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	17, // 52: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	33, // 53: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	35, // 54: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	11, // 55: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	13, // 56: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	37, // 57: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	45, // 58: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
-	40, // 59: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	43, // 60: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
-	6,  // 61: spate.v1.RunService.ReadAuditLog:input_type -> spate.v1.ReadAuditLogRequest
-	9,  // 62: spate.v1.RunService.Backup:input_type -> spate.v1.BackupRequest
-	16, // 63: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	18, // 64: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	34, // 65: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	36, // 66: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	12, // 67: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	14, // 68: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	38, // 69: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	46, // 70: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
-	41, // 71: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	44, // 72: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
-	7,  // 73: spate.v1.RunService.ReadAuditLog:output_type -> spate.v1.ReadAuditLogResponse
-	10, // 74: spate.v1.RunService.Backup:output_type -> spate.v1.BackupResponse
-	63, // [63:75] is the sub-list for method output_type
-	51, // [51:63] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	53, // 5: spate.v1.ReadAuditLogRequest.since:type_name -> google.protobuf.Timestamp
+	53, // 6: spate.v1.ReadAuditLogRequest.until:type_name -> google.protobuf.Timestamp
+	8,  // 7: spate.v1.ReadAuditLogResponse.entries:type_name -> spate.v1.AuditEntry
+	53, // 8: spate.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	19, // 9: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
+	53, // 10: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	20, // 11: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
+	23, // 12: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
+	24, // 13: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
+	30, // 14: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
+	31, // 15: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
+	32, // 16: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
+	22, // 17: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
+	25, // 18: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
+	54, // 19: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
+	21, // 20: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
+	52, // 21: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
+	52, // 22: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
+	54, // 23: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
+	52, // 24: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
+	52, // 25: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	29, // 26: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
+	29, // 27: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
+	27, // 28: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
+	27, // 29: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
+	27, // 30: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
+	51, // 31: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
+	26, // 32: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
+	28, // 33: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
+	0,  // 34: spate.v1.Notice.severity:type_name -> spate.v1.Severity
+	1,  // 35: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
+	39, // 36: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
+	2,  // 37: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
+	53, // 38: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	53, // 39: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	53, // 40: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	1,  // 41: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
+	52, // 42: spate.v1.RunSummary.wait:type_name -> google.protobuf.Duration
+	42, // 43: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	54, // 44: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	4,  // 45: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
+	55, // 46: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	52, // 47: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	3,  // 48: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
+	3,  // 49: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
+	15, // 50: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	56, // 51: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	57, // 52: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	5,  // 53: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
+	17, // 54: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	33, // 55: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	35, // 56: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	11, // 57: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	13, // 58: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	37, // 59: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	45, // 60: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	40, // 61: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	43, // 62: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
+	6,  // 63: spate.v1.RunService.ReadAuditLog:input_type -> spate.v1.ReadAuditLogRequest
+	9,  // 64: spate.v1.RunService.Backup:input_type -> spate.v1.BackupRequest
+	16, // 65: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	18, // 66: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	34, // 67: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	36, // 68: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	12, // 69: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	14, // 70: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	38, // 71: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	46, // 72: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	41, // 73: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	44, // 74: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
+	7,  // 75: spate.v1.RunService.ReadAuditLog:output_type -> spate.v1.ReadAuditLogResponse
+	10, // 76: spate.v1.RunService.Backup:output_type -> spate.v1.BackupResponse
+	65, // [65:77] is the sub-list for method output_type
+	53, // [53:65] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_run_proto_init() }

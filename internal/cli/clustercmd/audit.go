@@ -1,0 +1,127 @@
+package clustercmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/coordinator/audit"
+	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/watch/show"
+)
+
+// auditFlags are the flags of `spate audit`.
+type auditFlags struct {
+	client.Flags
+	request      spatev1.ReadAuditLogRequest
+	since, until string
+	output       string
+}
+
+// NewAudit makes `spate audit`.
+func NewAudit() *cobra.Command {
+	f := &auditFlags{}
+	cmd := &cobra.Command{
+		Use:   "audit --coordinator HOST:PORT",
+		Short: "List who changed what on a coordinator",
+		Long: `List who changed what on a coordinator, the newest first: its audit log. Where --access says who may
+do what, only operators may.
+
+ACTION is "submit", "stop", "remove", "cordon", "drain", "uncordon" or "backup"; "at once": requests
+in flight were cancelled. BY is the name in a certificate, or the holder of a token; with the proof
+"token", which is the coordinator's own, it is only what the caller said. Flags select the entries
+for which all that is given holds. A time is a duration before now (90m, 24h), a day (2026-03-29),
+or a time as RFC 3339 has it. Times of day and days are this machine's. --output jsonl has a line
+of JSON for each entry, in the form of the coordinator's audit.jsonl.`,
+		Example: `  spate audit --coordinator 127.0.0.1:7700
+  spate audit --coordinator 127.0.0.1:7700 --by anna --action stop,drain --since 24h`,
+		Args: command.Arguments(cobra.NoArgs),
+		RunE: f.run,
+	}
+	fs := cmd.Flags()
+	f.Add(fs)
+	fs.StringVar(&f.request.By, "by", "", "only what the person or program of this `name` changed")
+	fs.StringSliceVar(&f.request.Actions, "action", nil, "only these `actions`, with commas between them")
+	fs.StringVar(&f.request.About, "about", "", "only changes of this `run` (its whole ID) or agent")
+	fs.StringVar(&f.since, "since", "", "only changes from this `time` on")
+	fs.StringVar(&f.until, "until", "", "only changes before this `time`")
+	fs.Uint32Var(&f.request.Limit, "limit", 50, "list at most this many entries, the newest; at most 1000")
+	settings.AddChoice(fs, &f.output, "output", "table", "`form` of the list: table or jsonl", "table", "jsonl")
+	return cmd
+}
+
+// run reads the log and prints it.
+func (f *auditFlags) run(cmd *cobra.Command, _ []string) error {
+	var err error
+	if f.request.Since, err = moment("--since", f.since, time.Now()); err != nil {
+		return err
+	}
+	if f.request.Until, err = moment("--until", f.until, time.Now()); err != nil {
+		return err
+	}
+	conn, err := f.Connect()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), client.AnswerTimeout)
+	defer cancel()
+	log, err := spatev1.NewRunServiceClient(conn).ReadAuditLog(ctx, &f.request)
+	if status.Code(err) == codes.InvalidArgument {
+		return command.BadInputf("%s", status.Convert(err).Message())
+	}
+	if err != nil {
+		return client.Unreachable(f.Coordinator, err)
+	}
+	if f.output == "jsonl" {
+		return writeAuditLines(cmd.OutOrStdout(), log.GetEntries())
+	}
+	if len(log.GetEntries()) == 0 {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "No entries.")
+		return err
+	}
+	return tableOf(show.Audit(log.GetEntries(), time.Local)).Write(cmd.OutOrStdout())
+}
+
+// moment reads a point in time: a duration before now, a day of this machine, or RFC 3339. nil: none was given.
+func moment(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return timestamppb.New(now.Add(-d)), nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return timestamppb.New(t), nil
+		}
+	}
+	return nil, command.BadInputf("%s %q: want a duration before now such as 24h, a day such as 2026-03-29, "+
+		"or a time such as 2026-03-29T10:00:00Z", flag, text)
+}
+
+// writeAuditLines prints entries as the lines that the coordinator's file has.
+func writeAuditLines(w io.Writer, entries []*spatev1.AuditEntry) error {
+	lines := json.NewEncoder(w)
+	for _, e := range entries {
+		err := lines.Encode(audit.Entry{
+			Time: e.GetTime().AsTime(), Action: audit.Action(e.GetAction()),
+			Caller: audit.Caller{By: e.GetBy(), Proof: audit.Proof(e.GetProof()), Address: e.GetAddress()},
+			Run:    e.GetRun(), Immediately: e.GetImmediately(), Agents: e.GetAgents(),
+		})
+		if err != nil {
+			return fmt.Errorf("audit log: %w", err)
+		}
+	}
+	return nil
+}
