@@ -243,7 +243,7 @@ func TestMarkdownOfASearch(t *testing.T) {
 	for _, want := range []string{
 		"> **SIMULATION with time compressed 20 times", "| Good (%) |", "| 97.50 |",
 		"Result of the search for the highest load with p99 ttft &lt;= 25ms: 42.5 req/s;",
-		"| t | w | n/a | words | n/a | no | no | n/a | 0 |\n\n- t: a note\n\n## Agents",
+		"| t | w | n/a | words | n/a | no | no | n/a | 0 |\n\n- t: a note\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
