@@ -7,14 +7,15 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // benchSnapshot returns the snapshot of a busy second: 200 completed requests, 10,000 token gaps.
-func (a *agent) benchSnapshot() *spatev1.Snapshot {
-	s := a.snapshot(uint32(a.sequence))
-	random := rand.New(rand.NewPCG(1, a.sequence))
+func benchSnapshot(a *clustertest.Agent) *spatev1.Snapshot {
+	s := a.Snapshot(uint32(a.Sequence))
+	random := rand.New(rand.NewPCG(1, a.Sequence))
 	series := &spatev1.Series{Counters: &spatev1.Counters{Started: 200, Completed: 200, OutputTokens: 10000,
 		TokensArrived: 10000}}
 	for _, m := range []spatev1.Metric{
@@ -41,21 +42,21 @@ func (a *agent) benchSnapshot() *spatev1.Snapshot {
 // BenchmarkPush pushes one agent's snapshots one after another: check, durable ledger, merge, acknowledgement.
 func BenchmarkPush(b *testing.B) {
 	h := start(b)
-	a := h.agent("a")
-	h.submit(1)
-	a.apply()
-	a.armed()
+	a := h.Agent("a")
+	h.Submit(1)
+	a.Apply()
+	a.Armed()
 	b.ReportAllocs()
 	snapshots := make([]*spatev1.Snapshot, 64)
 	for i := range snapshots {
-		snapshots[i] = a.benchSnapshot()
+		snapshots[i] = benchSnapshot(a)
 	}
 	var bytes int
 	for i := 0; b.Loop(); i++ {
 		s := snapshots[i%len(snapshots)]
 		s.Key.Sequence = uint64(i + 1) // a unique key: no duplicates
 		bytes += len(s.GetSeries()[0].GetDistributions()[5].GetHistogram())
-		a.acked(s)
+		a.Acked(s)
 	}
 	b.ReportMetric(float64(bytes)/float64(b.N), "ITLbytes/op")
 }

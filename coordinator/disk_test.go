@@ -12,6 +12,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/writes"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -75,7 +76,7 @@ func (g *gate) kill() {
 // held waits until n writes are stopped.
 func (g *gate) held(n int) {
 	g.t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(clustertest.Patience)
 	for {
 		g.mu.Lock()
 		waiting, more := g.waiting, g.more
@@ -131,7 +132,7 @@ func (g *gate) checkLock() {
 	}()
 	select {
 	case <-free:
-	case <-time.After(patience):
+	case <-time.After(clustertest.Patience):
 		g.t.Error("a write to the disk holds the lock that heartbeats need")
 	}
 }
@@ -176,50 +177,34 @@ func (g *gate) checkTold(m *spatev1.ConnectResponse, ack *spatev1.PushResponse) 
 	}
 }
 
-// heartbeat returns a heartbeat message.
-func heartbeat(number uint64) *spatev1.ConnectRequest {
-	return &spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{
-		Heartbeat: &spatev1.Heartbeat{Number: number},
-	}}
-}
-
-// beat sends a heartbeat and expects its answer as the next message.
-func (a *agent) beat(number uint64) {
-	a.h.t.Helper()
-	a.say(heartbeat(number))
-	if m := a.hear(); m.GetRenewed().GetNumber() != number {
-		a.h.t.Fatalf("%s hears %v, want the answer to heartbeat %d", a.name, m, number)
-	}
-}
-
 // Whatever waits for the disk, heartbeats of all agents are answered, and no client sees anything that is not
 // durable yet.
 func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 	for name, late := range map[string]bool{"before it is written": false, "before Sync returns": true} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t)
-			s := &stopper{t: t, h: h, late: late, a: h.agent("a"), b: h.agent("b")}
+			s := &stopper{t: t, h: h, late: late, a: h.Agent("a"), b: h.Agent("b")}
 			s.whileCalling(s.submit) // the submission, and the start of the run
-			s.a.apply()
-			s.while(s.b.apply) // the start
-			s.a.armed()
-			s.b.armed()
-			first := s.a.snapshot(0)
+			s.a.Apply()
+			s.while(s.b.Apply) // the start
+			s.a.Armed()
+			s.b.Armed()
+			first := s.a.Snapshot(0)
 			s.while(func() { s.push(s.a, first) })
-			if ack, err := s.a.push.Recv(); err != nil || ack.GetRefused() != "" {
+			if ack, err := s.a.Push.Recv(); err != nil || ack.GetRefused() != "" {
 				t.Fatal(ack, err)
 			}
 			s.whileCalling(s.submit) // another run, which waits
-			got, all := list(t, h.runs, 0)
+			got, all := clustertest.List(t, h.Runs, 0)
 			if len(got) != 2 {
 				t.Fatal(got)
 			}
 			s.whileCalling(func() error { return s.stop(all[0].GetRunId()) }) // its end
 			s.whileCalling(func() error { return s.stop(all[1].GetRunId()) }) // the stop of the run in progress
-			s.a.stopped()
-			s.b.stopped()
-			s.a.acked(s.a.last(1))
-			last := s.b.last(0)
+			s.a.Stopped()
+			s.b.Stopped()
+			s.a.Acked(s.a.Last(1))
+			last := s.b.Last(0)
 			s.while(func() {
 				s.push(s.b, last)
 				h.gate.held(1)
@@ -227,7 +212,7 @@ func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 					t.Error("the disk was not stopped")
 				}
 			})
-			h.end(all[1].GetRunId())
+			h.End(all[1].GetRunId())
 		})
 	}
 }
@@ -237,7 +222,7 @@ type stopper struct {
 	t     *testing.T
 	h     *harness
 	late  bool // the disk stops before Sync returns, not before it writes
-	a, b  *agent
+	a, b  *clustertest.Agent
 	beats uint64
 }
 
@@ -250,8 +235,8 @@ func (s *stopper) while(do func()) {
 	s.h.gate.held(1)
 	for range 3 {
 		s.beats++
-		s.a.beat(s.beats)
-		s.b.beat(s.beats)
+		s.a.Beat(s.beats)
+		s.b.Beat(s.beats)
 	}
 	s.h.gate.restart()
 }
@@ -268,19 +253,19 @@ func (s *stopper) whileCalling(call func() error) {
 
 // submit submits a run of two agents.
 func (s *stopper) submit() error {
-	_, err := s.h.runs.SubmitRun(s.t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 2})
+	_, err := s.h.Runs.SubmitRun(s.t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 2})
 	return err
 }
 
 // stop stops a run immediately.
 func (s *stopper) stop(id string) error {
-	_, err := s.h.runs.StopRun(s.t.Context(), &spatev1.StopRunRequest{RunId: id, Immediately: true})
+	_, err := s.h.Runs.StopRun(s.t.Context(), &spatev1.StopRunRequest{RunId: id, Immediately: true})
 	return err
 }
 
 // push sends a snapshot and does not wait for the answer.
-func (s *stopper) push(a *agent, snapshot *spatev1.Snapshot) {
-	if err := a.push.Send(&spatev1.PushRequest{Snapshot: snapshot}); err != nil {
+func (s *stopper) push(a *clustertest.Agent, snapshot *spatev1.Snapshot) {
+	if err := a.Push.Send(&spatev1.PushRequest{Snapshot: snapshot}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -288,16 +273,16 @@ func (s *stopper) push(a *agent, snapshot *spatev1.Snapshot) {
 // An agent whose control stream breaks while the disk is stopped may reconnect, and its heartbeats are answered.
 func TestAgentsComeBackWhileTheDiskIsStopped(t *testing.T) {
 	h := start(t)
-	a := h.agent("a")
-	h.submit(1)
+	a := h.Agent("a")
+	h.Submit(1)
 	h.gate.stop(false)
-	a.apply()
+	a.Apply()
 	h.gate.held(1)
-	again, err := h.dial("a", 1)
+	again, err := h.Dial("a", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again.beat(1)
+	again.Beat(1)
 	h.gate.restart()
 }
 
@@ -324,7 +309,7 @@ func TestACoordinatorIsKilledWhileTheDiskIsStopped(t *testing.T) {
 
 // playStopped is playKilled, but stops the disk first at the step. It also returns how many writes were stopped.
 func playStopped(t *testing.T, at int, late bool) (held int, killed bool) {
-	p := newPlay(t, plan)
+	p := newPlay(t, clustertest.Plan)
 	p.atStep(at, func() { p.rig.gate.stop(late) })
 	killed = p.run(func() {
 		for number := range uint64(3) {
@@ -349,10 +334,10 @@ func (p *play) renewed(a *actor, number uint64) {
 	select {
 	case got := <-a.renewals:
 		if got != number {
-			p.rig.t.Errorf("%s hears the answer to heartbeat %d, want %d", a.name, got, number)
+			p.rig.t.Errorf("%s hears the answer to heartbeat %d, want %d", a.Name, got, number)
 		}
-	case <-time.After(patience):
-		p.rig.t.Fatalf("%s hears no answer to heartbeat %d", a.name, number)
+	case <-time.After(clustertest.Patience):
+		p.rig.t.Fatalf("%s hears no answer to heartbeat %d", a.Name, number)
 	}
 }
 
@@ -377,7 +362,7 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		_, _ = h.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{ // fails because its context is cancelled
+		_, _ = h.Runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{ // fails because its context is cancelled
 			PlanYaml: []byte(keyless), MinAgents: 1, AgentsTimeout: durationOf(1),
 		})
 	}()
@@ -411,8 +396,8 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 
 // active waits for a run to be in progress and returns it.
 func (h *harness) active() *run {
-	h.t.Helper()
-	for until := time.Now().Add(patience); time.Now().Before(until); {
+	h.T.Helper()
+	for until := time.Now().Add(clustertest.Patience); time.Now().Before(until); {
 		h.c.mu.Lock()
 		active := h.c.active
 		h.c.mu.Unlock()
@@ -420,6 +405,6 @@ func (h *harness) active() *run {
 			return active[0]
 		}
 	}
-	h.t.Fatal("no run begins")
+	h.T.Fatal("no run begins")
 	return nil
 }

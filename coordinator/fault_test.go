@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/writes"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -29,19 +30,19 @@ func (faulty) Append([]*spatev1.Snapshot) ([]bool, error) { panic("a bug") }
 
 // A panic ends only its own run, with a reason that says so, and the next run begins.
 func TestAFaultEndsItsRunOnly(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, h *harness, a *agent, r *run){
-		"at work for the run": func(_ *testing.T, h *harness, _ *agent, r *run) {
+	for name, spoil := range map[string]func(t *testing.T, h *harness, a *clustertest.Agent, r *run){
+		"at work for the run": func(_ *testing.T, h *harness, _ *clustertest.Agent, r *run) {
 			h.c.guarded(r, func() { panic("a bug") })
 		},
-		"where its snapshots are merged": func(t *testing.T, h *harness, a *agent, r *run) {
+		"where its snapshots are merged": func(t *testing.T, h *harness, a *clustertest.Agent, r *run) {
 			h.c.mu.Lock()
 			r.disk = writes.Watch(faulty{h.c.diskOf(r.ledger)}, clock.Now)
 			h.c.mu.Unlock()
-			if _, err := h.c.receiveSnapshot(a.snapshot(0), certs.Identity{}); status.Code(err) != codes.Internal {
+			if _, err := h.c.receiveSnapshot(a.Snapshot(0), certs.Identity{}); status.Code(err) != codes.Internal {
 				t.Errorf("the agent is told %v", err)
 			}
 		},
-		"in its machine": func(_ *testing.T, h *harness, _ *agent, r *run) {
+		"in its machine": func(_ *testing.T, h *harness, _ *clustertest.Agent, r *run) {
 			h.c.mu.Lock()
 			defer h.c.mu.Unlock()
 			h.c.feed(r, func(*run, clock.Instant) { panic("a bug") })
@@ -50,7 +51,7 @@ func TestAFaultEndsItsRunOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, a, r, next := faultRig(t)
 			spoil(t, h, a, r)
-			if end := h.end(r.id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED ||
+			if end := h.End(r.id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED ||
 				!strings.Contains(end.GetReason(), "internal fault of the coordinator: a bug") {
 				t.Errorf("ended with %v", end)
 			}
@@ -103,16 +104,16 @@ func TestAFaultySinkEndsItsRunOnly(t *testing.T) {
 					return open(), nil
 				}
 			})
-			a := h.agent("a")
-			first := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
-			next := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
-			if _, err := h.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: first}); err != nil {
+			a := h.Agent("a")
+			first := h.SubmitPlan(1, clustertest.PlanOf(`{concurrency: [1], requests: 4}`))
+			next := h.SubmitPlan(1, clustertest.PlanOf(`{concurrency: [1], requests: 4}`))
+			if _, err := h.Runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: first}); err != nil {
 				t.Fatal(err)
 			}
-			h.end(first)
-			for a.hear().GetAssign().GetRef().GetRunId() != next { // until the next run begins
+			h.End(first)
+			for a.Hear().GetAssign().GetRef().GetRunId() != next { // until the next run begins
 			}
-			eventually(t, "a fault is counted", func() bool { return h.c.faults.Load() > 0 })
+			clustertest.Eventually(t, "a fault is counted", func() bool { return h.c.faults.Load() > 0 })
 		})
 	}
 }
@@ -136,16 +137,16 @@ func TestAFaultInEachWriteReleasesTheRun(t *testing.T) {
 // A panic in a call fails this call only.
 func TestAFaultInACallFailsTheCall(t *testing.T) {
 	h := start(t)
-	if _, err := h.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{}); err != nil { // it has begun to serve
+	if _, err := h.Runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{}); err != nil { // it has begun to serve
 		t.Fatal(err)
 	}
 	whole := h.c.storage
 	h.c.storage = nil
-	_, err := h.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})
+	_, err := h.Runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})
 	if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "internal fault of the coordinator") {
 		t.Errorf("a single call: %v", err)
 	}
-	stream, err := h.runs.FetchLedger(t.Context(), &spatev1.FetchLedgerRequest{RunId: "x"})
+	stream, err := h.Runs.FetchLedger(t.Context(), &spatev1.FetchLedgerRequest{RunId: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func TestAFaultInACallFailsTheCall(t *testing.T) {
 		t.Errorf("a stream: %v", err)
 	}
 	h.c.storage = whole
-	if _, err := h.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{}); err != nil {
+	if _, err := h.Runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{}); err != nil {
 		t.Errorf("the next call: %v", err)
 	}
 	if got := h.c.faults.Load(); got != 2 {
@@ -162,13 +163,13 @@ func TestAFaultInACallFailsTheCall(t *testing.T) {
 }
 
 // faultRig starts a run with an agent that is armed, and submits another run.
-func faultRig(t *testing.T) (h *harness, a *agent, r *run, next string) {
+func faultRig(t *testing.T) (h *harness, a *clustertest.Agent, r *run, next string) {
 	h = start(t)
-	a = h.agent("a")
-	h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
-	next = h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
-	a.apply()
-	a.armed()
+	a = h.Agent("a")
+	h.SubmitPlan(1, clustertest.PlanOf(`{concurrency: [1], requests: 4}`))
+	next = h.SubmitPlan(1, clustertest.PlanOf(`{concurrency: [1], requests: 4}`))
+	a.Apply()
+	a.Armed()
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	return h, a, h.c.active[0], next
@@ -179,10 +180,10 @@ func (h *harness) nextIs(id string) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	if len(h.c.active) != 1 || h.c.active[0].id != id {
-		h.t.Error("the next run does not begin")
+		h.T.Error("the next run does not begin")
 	}
 	if h.c.faults.Load() == 0 {
-		h.t.Error("no fault was counted")
+		h.T.Error("no fault was counted")
 	}
 }
 
@@ -205,7 +206,7 @@ func TestAFaultAtARestartSparesTheOthers(t *testing.T) {
 		return sink.Discard, nil
 	}
 	r.start()
-	got, _ := list(t, r.runs, 0)
+	got, _ := clustertest.List(t, r.runs, 0)
 	if want := fmt.Sprint([]string{ids[1] + " RUNNING", ids[0] + " BROKEN"}); fmt.Sprint(got) != want {
 		t.Errorf("runs %v, want %v", got, want)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -63,7 +64,7 @@ func (h *hand) step() {
 		h.read(<-h.session.outbox)
 	}
 	h.beat++
-	h.s.c.hear(h.session, heartbeat(h.beat))
+	h.s.c.hear(h.session, clustertest.Heartbeat(h.beat))
 	h.work()
 	for len(h.pending) > 0 {
 		answer, err := h.s.c.receiveSnapshot(h.pending[0], certs.Identity{})

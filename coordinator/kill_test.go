@@ -22,6 +22,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/streams"
 	"github.com/spate-load/spate/measure"
@@ -50,7 +51,7 @@ func newRig(t *testing.T) *rig {
 		Run: lifecycle.Config{Silence: time.Hour, NearLead: time.Millisecond},
 	}}
 	conn, err := grpc.NewClient("passthrough:///rig", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: patience,
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: clustertest.Patience,
 			Backoff: backoff.Config{BaseDelay: time.Millisecond, MaxDelay: 5 * time.Millisecond, Multiplier: 1.5}}),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -149,7 +150,7 @@ func (r *rig) crash() {
 
 // actor is an agent that follows the protocol, whatever happens to its coordinator.
 type actor struct {
-	agent
+	clustertest.Agent
 	rig     *rig
 	step    func()
 	ref     *spatev1.AssignmentRef
@@ -184,8 +185,8 @@ func (a *actor) session(ctx context.Context) error {
 		return err
 	}
 	hello := &spatev1.Hello{
-		Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: a.incarnation,
-		Agent: &spatev1.AgentInfo{Name: a.name, Region: "eu", Weight: 1}, Resume: a.ref, Armed: a.armed,
+		Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: a.Incarnation,
+		Agent: &spatev1.AgentInfo{Name: a.Name, Region: "eu", Weight: 1}, Resume: a.ref, Armed: a.armed,
 	}
 	if err := control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: hello}}); err != nil {
 		return err
@@ -215,7 +216,7 @@ func (a *actor) session(ctx context.Context) error {
 			a.rig.checkTold(nil, m.Message)
 			a.acknowledge(m.Message)
 		case n := <-a.beats:
-			if err := control.Send(heartbeat(n)); err != nil {
+			if err := control.Send(clustertest.Heartbeat(n)); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -235,7 +236,7 @@ func (a *actor) handle(
 	case *spatev1.ConnectResponse_Assign:
 		a.step()
 		if !proto.Equal(a.ref, m.Assign.GetRef()) {
-			a.ref, a.armed, a.assigned, a.first = m.Assign.GetRef(), false, m.Assign, a.sequence
+			a.ref, a.armed, a.Assigned, a.First = m.Assign.GetRef(), false, m.Assign, a.Sequence
 		}
 		a.secrets = append(a.secrets, m.Assign.GetSecrets()["env:KEY"])
 		defer a.step()
@@ -247,7 +248,7 @@ func (a *actor) handle(
 			return nil
 		}
 		a.armed = true
-		a.pending = append(a.pending, a.snapshot(0), a.last(1))
+		a.pending = append(a.pending, a.Snapshot(0), a.Last(1))
 		a.sent += 2
 		a.ref, a.armed = nil, false // its totals are on their way
 		for _, s := range a.pending {
@@ -257,7 +258,7 @@ func (a *actor) handle(
 			}
 		}
 	case *spatev1.ConnectResponse_Stop:
-		a.rig.t.Errorf("%s is told to stop: %v", a.name, m.Stop)
+		a.rig.t.Errorf("%s is told to stop: %v", a.Name, m.Stop)
 	}
 	return nil
 }
@@ -266,7 +267,7 @@ func (a *actor) handle(
 func (a *actor) acknowledge(m *spatev1.PushResponse) {
 	a.step()
 	if m.GetRefused() != "" {
-		a.rig.t.Errorf("%s: snapshot %d refused: %s", a.name, m.GetKey().GetSequence(), m.GetRefused())
+		a.rig.t.Errorf("%s: snapshot %d refused: %s", a.Name, m.GetKey().GetSequence(), m.GetRefused())
 	}
 	if len(a.pending) > 0 && a.pending[0].GetKey().GetSequence() == m.GetKey().GetSequence() {
 		a.pending = a.pending[1:]
@@ -317,7 +318,7 @@ func newPlay(t *testing.T, plan string) *play {
 	p := &play{rig: newRig(t), plan: plan, reached: make(chan struct{})}
 	for _, name := range []string{"a", "b"} {
 		p.agents = append(p.agents, &actor{
-			agent: agent{name: name, incarnation: 7}, rig: p.rig, step: p.count,
+			Agent: clustertest.Agent{Name: name, Incarnation: 7}, rig: p.rig, step: p.count,
 			beats: make(chan uint64, 1), renewals: make(chan uint64, 1),
 		})
 	}
@@ -341,14 +342,14 @@ func (p *play) count() {
 // the step.
 func (p *play) run(end func()) (killed bool) {
 	t, r := p.rig.t, p.rig
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
 	defer cancel()
 	var acting sync.WaitGroup
 	for _, a := range p.agents {
 		acting.Go(func() { a.act(ctx) })
 	}
 	answer, err := r.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{
-		PlanYaml: []byte(p.plan), MinAgents: 2, Secrets: map[string]string{"env:KEY": secretKey},
+		PlanYaml: []byte(p.plan), MinAgents: 2, Secrets: map[string]string{"env:KEY": clustertest.SecretKey},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -432,7 +433,7 @@ func checkWhole(t *testing.T, dir string, events []*spatev1.RunEvent, agents []*
 }
 
 // searchPlan is a plan with a search in which every probe keeps the objectives.
-var searchPlan = strings.Replace(plan, "  - concurrency: [1, 2]\n    requests: 4\n",
+var searchPlan = strings.Replace(clustertest.Plan, "  - concurrency: [1, 2]\n    requests: 4\n",
 	"  - search: {concurrency: {from: 1, to: 4}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: "+
 		"500ms}]}, probes: 4}\n    requests: 4\n", 1)
 
@@ -451,8 +452,8 @@ func TestAKilledCoordinatorGoesOn(t *testing.T) {
 		plan   string
 		stride int
 		end    func(*rig)
-	}{"sweep": {plan, 1, (*rig).crash}, "search": {searchPlan, 3, (*rig).crash},
-		"sweep it leaves": {plan, 2, (*rig).leave}} {
+	}{"sweep": {clustertest.Plan, 1, (*rig).crash}, "search": {searchPlan, 3, (*rig).crash},
+		"sweep it leaves": {clustertest.Plan, 2, (*rig).leave}} {
 		t.Run(name, func(t *testing.T) {
 			for at, killed := 1, true; killed; at += tc.stride {
 				killed = false
@@ -460,4 +461,83 @@ func TestAKilledCoordinatorGoesOn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A coordinator that is killed with two runs in progress and one that waits resumes all of them, each with its agents.
+func TestSeveralRunsGoOn(t *testing.T) {
+	for at, killed := 1, true; killed; at += 2 {
+		killed = false
+		t.Run(fmt.Sprint("step ", at), func(t *testing.T) { killed = severalKilled(t, at) })
+	}
+}
+
+func severalKilled(t *testing.T, at int) (killed bool) {
+	p := newPlay(t, "")
+	p.atStep(at, func() {})
+	ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
+	defer cancel()
+	var acting sync.WaitGroup
+	for _, a := range p.agents {
+		acting.Go(func() { a.act(ctx) })
+	}
+	var ids []string
+	for _, server := range []string{"one", "two", "one"} {
+		answer, err := p.rig.runs.SubmitRun(ctx,
+			&spatev1.SubmitRunRequest{PlanYaml: []byte(clustertest.PlanOn(1, server)), MinAgents: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, answer.GetRunId())
+	}
+	done := make(chan error)
+	for _, id := range ids {
+		go func() {
+			events, err := p.rig.followAll(ctx, id)
+			if end := events[max(0, len(events)-1)].GetRunEnded(); err == nil && !end.GetComplete() {
+				err = fmt.Errorf("run %s: %v", id, end)
+			}
+			done <- err
+		}()
+	}
+	left := len(ids)
+	take := func(err error) {
+		if left--; err != nil {
+			t.Error(err)
+		}
+	}
+	for !killed && left > 0 {
+		select {
+		case <-p.reached:
+			killed = true
+			p.rig.crash()
+			p.rig.start()
+		case err := <-done:
+			take(err)
+		}
+	}
+	for left > 0 {
+		take(<-done)
+	}
+	cancel()
+	acting.Wait()
+	sent := 0
+	for _, a := range p.agents {
+		sent += a.sent
+	}
+	for _, id := range ids {
+		l, err := ledger.OpenReadOnly(filepath.Join(p.rig.cfg.DataDir, id, ledger.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := clustertest.AgentsIn(t, l); len(got) != 1 {
+			t.Errorf("run %s has the agents %v", id, got)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if sent != 2*len(ids) {
+		t.Errorf("%d requests, want two for each run", sent)
+	}
+	return killed
 }

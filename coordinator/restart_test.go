@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/leftover"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -52,20 +53,20 @@ func TestWhereAStartIsAfterANewStart(t *testing.T) {
 // acknowledged again.
 func TestSnapshotsOfAGivenUpShareAreRefused(t *testing.T) {
 	h := start(t)
-	a := h.agent("a")
-	id := h.submit(1)
-	a.apply()
-	a.armed()
-	before := a.snapshot(0)
-	a.acked(before)
+	a := h.Agent("a")
+	id := h.Submit(1)
+	a.Apply()
+	a.Armed()
+	before := a.Snapshot(0)
+	a.Acked(before)
 	r := h.c.known(id)
 	h.c.mu.Lock()
 	m, _ := r.stages.Get(0)
 	rec := cloneWithLoss(m.Record)
 	r.stages.Put(rec)
 	h.c.mu.Unlock()
-	a.acked(before)
-	if m := a.deliver(a.snapshot(1)); m.GetRefused() != errDropped.Error() {
+	a.Acked(before)
+	if m := a.Deliver(a.Snapshot(1)); m.GetRefused() != errDropped.Error() {
 		t.Errorf("a late snapshot: %v", m)
 	}
 	if s := h.c.Stats(); s.Dropped != 1 || s.Refused != 0 || s.Duplicates != 1 || s.Snapshots != 1 {
@@ -87,17 +88,17 @@ func cloneWithLoss(rec *spatev1.StageRecord) *spatev1.StageRecord {
 // A silent agent's snapshot is accepted, while nothing else happens to the run.
 func TestASilentAgentsSnapshotsAreTaken(t *testing.T) {
 	h := start(t)
-	a := h.agent("a")
-	id := h.submit(1)
-	a.apply()
-	a.armed()
+	a := h.Agent("a")
+	id := h.Submit(1)
+	a.Apply()
+	a.Armed()
 	h.c.mu.Lock()
 	h.c.sessions["a"].heard = clock.Now().Add(-2 * h.c.cfg.Run.Silence)
 	h.c.mu.Unlock()
-	a.acked(a.snapshot(0))
-	a.acked(a.last(1))
-	runStage(a)
-	if end := h.end(id); !end.GetComplete() {
+	a.Acked(a.Snapshot(0))
+	a.Acked(a.Last(1))
+	clustertest.RunStage(a)
+	if end := h.End(id); !end.GetComplete() {
 		t.Errorf("end: %v", end)
 	}
 }
@@ -105,22 +106,22 @@ func TestASilentAgentsSnapshotsAreTaken(t *testing.T) {
 // A ledger that cannot be written ends the run, and nothing that depended on the failed write is done.
 func TestALedgerThatFailsEndsTheRun(t *testing.T) {
 	h := start(t)
-	a := h.agent("a")
-	id := h.submit(1)
-	m := a.hear()
+	a := h.Agent("a")
+	id := h.Submit(1)
+	m := a.Hear()
 	r := h.c.known(id)
 	if err := r.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
-	a.say(
+	a.Say(
 		&spatev1.ConnectRequest{
 			Message: &spatev1.ConnectRequest_Applied{
 				Applied: &spatev1.Applied{Ref: m.GetAssign().GetRef(), ClockUncertaintyNs: 1000},
 			},
 		},
 	)
-	a.stopped() // was never armed
-	if end := h.end(id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED {
+	a.Stopped() // was never armed
+	if end := h.End(id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED {
 		t.Errorf("end: %v", end)
 	}
 }
@@ -163,11 +164,11 @@ func local(t *testing.T, dir string) *Coordinator {
 }
 
 // interrupt runs the plan of two stages on a local coordinator until a moment, and leaves it like a killed command.
-func interrupt(t *testing.T, dir string, until func(h *harness, a *agent)) {
+func interrupt(t *testing.T, dir string, until func(h *harness, a *clustertest.Agent)) {
 	t.Helper()
 	h := serve(t, local(t, dir), "")
-	a := h.agent("a")
-	h.submit(1)
+	a := h.Agent("a")
+	h.Submit(1)
 	until(h, a)
 	if err := h.c.Leave(); err != nil {
 		t.Fatal(err)
@@ -178,15 +179,15 @@ func interrupt(t *testing.T, dir string, until func(h *harness, a *agent)) {
 // coordinator that is started next.
 func TestASnapshotOfARunThatIsLeftIsNotRefused(t *testing.T) {
 	h := serve(t, local(t, filepath.Join(t.TempDir(), "run")), "")
-	a := h.agent("a")
-	h.submit(1)
-	a.apply()
-	a.armed()
+	a := h.Agent("a")
+	h.Submit(1)
+	a.Apply()
+	a.Armed()
 	r := h.active()
 	if err := h.c.Leave(); err != nil {
 		t.Fatal(err)
 	}
-	if answer, err := h.c.addSnapshot(r, a.snapshot(0), true); status.Code(err) != codes.Unavailable {
+	if answer, err := h.c.addSnapshot(r, a.Snapshot(0), true); status.Code(err) != codes.Unavailable {
 		t.Errorf("answer %v, error %v", answer, err)
 	}
 }
@@ -196,13 +197,13 @@ func TestASnapshotOfARunThatIsLeftIsNotRefused(t *testing.T) {
 func TestASnapshotIsAckedAgainWhileItsRunEnds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	h := serve(t, local(t, dir), "")
-	a := h.agent("a")
-	h.submit(1)
-	a.apply()
-	a.armed()
+	a := h.Agent("a")
+	h.Submit(1)
+	a.Apply()
+	a.Armed()
 	r := h.active()
-	s := a.snapshot(0)
-	a.acked(s)
+	s := a.Snapshot(0)
+	a.Acked(s)
 	if err := h.c.Leave(); err != nil {
 		t.Fatal(err)
 	}
@@ -227,35 +228,35 @@ func TestASnapshotIsAckedAgainWhileItsRunEnds(t *testing.T) {
 }
 
 // finishStage plays an agent's part of a stage.
-func finishStage(a *agent) {
-	a.h.t.Helper()
-	a.apply()
-	a.armed()
-	a.acked(a.last(0))
+func finishStage(a *clustertest.Agent) {
+	a.Cluster.T.Helper()
+	a.Apply()
+	a.Armed()
+	a.Acked(a.Last(0))
 }
 
 // A local run whose command is killed at any point is resumed with new agents. Ended stages are kept, and the stage in
 // progress is measured again, without anything from its first try.
 func TestResume(t *testing.T) {
 	for name, tc := range map[string]struct {
-		until func(h *harness, a *agent)
+		until func(h *harness, a *clustertest.Agent)
 		kept  uint32
 		again bool
 		left  int
 	}{
-		"getting ready": {func(_ *harness, a *agent) { a.hear() }, 0, true, 2},
-		"in the first stage": {func(_ *harness, a *agent) { a.apply(); a.armed(); a.acked(a.snapshot(0)) },
+		"getting ready": {func(_ *harness, a *clustertest.Agent) { a.Hear() }, 0, true, 2},
+		"in the first stage": {func(_ *harness, a *clustertest.Agent) { a.Apply(); a.Armed(); a.Acked(a.Snapshot(0)) },
 			0, true, 2},
 		"in the second stage": {func(_ *harness,
-			a *agent) {
+			a *clustertest.Agent) {
 			finishStage(a)
-			a.apply()
-			a.armed()
-			a.acked(a.snapshot(0))
+			a.Apply()
+			a.Armed()
+			a.Acked(a.Snapshot(0))
 		}, 1, true, 1},
-		"after it was told so": {func(h *harness, a *agent) { finishStage(a); a.apply(); a.armed(); stop(h, a) },
+		"after it was told so": {func(h *harness, a *clustertest.Agent) { finishStage(a); a.Apply(); a.Armed(); stop(h, a) },
 			1, true, 1},
-		"before it had any agent": {func(*harness, *agent) {}, 0, true, 2},
+		"before it had any agent": {func(*harness, *clustertest.Agent) {}, 0, true, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
@@ -274,37 +275,37 @@ func TestResume(t *testing.T) {
 }
 
 // stop stops the run in progress and waits until its agent is told.
-func stop(h *harness, a *agent) {
-	h.t.Helper()
-	if _, err := h.runs.StopRun(h.t.Context(), &spatev1.StopRunRequest{RunId: h.c.Stats().Runs[0]}); err != nil {
-		h.t.Fatal(err)
+func stop(h *harness, a *clustertest.Agent) {
+	h.T.Helper()
+	if _, err := h.Runs.StopRun(h.T.Context(), &spatev1.StopRunRequest{RunId: h.c.Stats().Runs[0]}); err != nil {
+		h.T.Fatal(err)
 	}
-	a.stopped()
+	a.Stopped()
 }
 
 // resumeToTheEnd resumes a run with an agent of another process, and checks that its result is complete.
 func resumeToTheEnd(t *testing.T, dir string, stages int) {
 	t.Helper()
 	c := local(t, dir)
-	id, err := c.Resume(Resumption{MinAgents: 1, Secrets: map[string]string{"env:KEY": secretKey}})
+	id, err := c.Resume(Resumption{MinAgents: 1, Secrets: map[string]string{"env:KEY": clustertest.SecretKey}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := serve(t, c, "")
-	b, err := h.dial("b", 7)
+	b, err := h.Dial("b", 7)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range stages {
 		finishStage(b)
-		if got := b.assigned.GetSecrets()["env:KEY"]; got != secretKey {
+		if got := b.Assigned.GetSecrets()["env:KEY"]; got != clustertest.SecretKey {
 			t.Errorf("the agent has the key %q", got)
 		}
 	}
-	if end := h.end(id); !end.GetComplete() {
+	if end := h.End(id); !end.GetComplete() {
 		t.Errorf("end: %v", end)
 	}
-	ledger := h.fetch(id)
+	ledger := h.Fetch(id)
 	result, err := results.Of(ledger)
 	if err != nil || !result.Run.Complete || len(result.Stages) != 2 || result.Run.Restarts != 1 {
 		t.Fatalf("%+v, %v", result, err)
@@ -321,14 +322,18 @@ func TestWhatCannotBeResumed(t *testing.T) {
 	for want, dir := range map[string]string{
 		"nothing is left to resume": func() string {
 			dir := filepath.Join(t.TempDir(), "run")
-			interrupt(t, dir, func(h *harness, a *agent) { finishStage(a); finishStage(a); h.end(h.c.recent[0]) })
+			interrupt(t, dir, func(h *harness, a *clustertest.Agent) {
+				finishStage(a)
+				finishStage(a)
+				h.End(h.c.recent[0])
+			})
 			return dir
 		}(),
 		"the run belongs to a coordinator": func() string {
 			h := start(t, func(c *Config) { c.Run = leisurely })
-			a := h.agent("a")
-			id := h.submit(1)
-			a.apply()
+			a := h.Agent("a")
+			id := h.Submit(1)
+			a.Apply()
 			if err := h.c.Leave(); err != nil {
 				t.Fatal(err)
 			}

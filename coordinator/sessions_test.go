@@ -17,8 +17,10 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -89,13 +91,13 @@ func TestBadHellosAreRefused(t *testing.T) {
 func TestAHeartbeatWithoutNumbersEndsTheSession(t *testing.T) {
 	for _, cores := range []float64{math.NaN(), math.Inf(1), -1} {
 		h := start(t)
-		a := h.agent("a")
-		a.say(
+		a := h.Agent("a")
+		a.Say(
 			&spatev1.ConnectRequest{
 				Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: 1, CpuCores: cores}},
 			},
 		)
-		if _, err := a.control.Recv(); status.Code(err) != codes.InvalidArgument ||
+		if _, err := a.Control.Recv(); status.Code(err) != codes.InvalidArgument ||
 			!strings.Contains(err.Error(), "cpu_cores") {
 			t.Errorf("cpu_cores of %v: %v", cores, err)
 		}
@@ -104,15 +106,15 @@ func TestAHeartbeatWithoutNumbersEndsTheSession(t *testing.T) {
 
 // firstMessage connects with a message and returns how the stream ends.
 func (h *harness) firstMessage(m *spatev1.ConnectRequest) codes.Code {
-	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
+	h.T.Helper()
+	ctx, cancel := context.WithTimeout(h.T.Context(), clustertest.Patience)
 	defer cancel()
-	stream, err := spatev1.NewControlServiceClient(h.conn).Connect(ctx)
+	stream, err := spatev1.NewControlServiceClient(h.Conn).Connect(ctx)
 	if err != nil {
-		h.t.Fatal(err)
+		h.T.Fatal(err)
 	}
 	if err := stream.Send(m); err != nil {
-		h.t.Fatal(err)
+		h.T.Fatal(err)
 	}
 	_, err = stream.Recv()
 	return status.Code(err)
@@ -120,34 +122,34 @@ func (h *harness) firstMessage(m *spatev1.ConnectRequest) codes.Code {
 
 func TestANameBelongsToOneProcess(t *testing.T) {
 	h := start(t)
-	first := h.agent("a")
-	if _, err := h.dial("a", 2); status.Code(err) != codes.AlreadyExists {
+	first := h.Agent("a")
+	if _, err := h.Dial("a", 2); status.Code(err) != codes.AlreadyExists {
 		t.Fatalf("a second process with the name: %v", err)
 	}
-	if _, err := h.dial("a", 1); err != nil {
+	if _, err := h.Dial("a", 1); err != nil {
 		t.Fatalf("the same process, on a new connection: %v", err)
 	}
-	if _, err := first.control.Recv(); status.Code(err) != codes.Aborted {
+	if _, err := first.Control.Recv(); status.Code(err) != codes.Aborted {
 		t.Errorf("its old connection: %v", err)
 	}
 }
 
 func TestANameIsFreeWhenItsProcessIsSilent(t *testing.T) {
 	h := start(t, func(c *Config) { c.Run.Silence = time.Nanosecond })
-	first := h.agent("a")
-	if _, err := h.dial("a", 2); err != nil {
+	first := h.Agent("a")
+	if _, err := h.Dial("a", 2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := first.control.Recv(); status.Code(err) != codes.Aborted {
+	if _, err := first.Control.Recv(); status.Code(err) != codes.Aborted {
 		t.Errorf("the silent process: %v", err)
 	}
 }
 
 func TestASecondHelloEndsTheSession(t *testing.T) {
 	h := start(t)
-	a := h.agent("a")
-	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{}}})
-	if _, err := a.control.Recv(); status.Code(err) != codes.InvalidArgument {
+	a := h.Agent("a")
+	a.Say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{}}})
+	if _, err := a.Control.Recv(); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("error %v", err)
 	}
 }
@@ -165,13 +167,13 @@ func TestAnAgentThatDoesNotReadIsCutOff(t *testing.T) {
 
 func TestAgentsAreListedWithTheirHealth(t *testing.T) {
 	h := start(t, func(c *Config) { c.HeartbeatInterval = time.Hour })
-	h.agent("b")
-	a := h.agent("a")
-	h.submit(3)
+	h.Agent("b")
+	a := h.Agent("a")
+	h.Submit(3)
 	h.checkHealth("a READY, b READY")
-	h.agent("c")
-	a.apply()
-	h.agent("d")
+	h.Agent("c")
+	a.Apply()
+	h.Agent("d")
 	h.checkHealth("a BUSY, b BUSY, c BUSY, d READY")
 	h.c.mu.Lock()
 	h.c.sessions["d"].heard = clock.Now().Add(-3 * time.Hour)
@@ -180,24 +182,24 @@ func TestAgentsAreListedWithTheirHealth(t *testing.T) {
 }
 
 func (h *harness) checkHealth(want string) {
-	h.t.Helper()
-	m, err := h.runs.ListAgents(h.t.Context(), &spatev1.ListAgentsRequest{})
+	h.T.Helper()
+	m, err := h.Runs.ListAgents(h.T.Context(), &spatev1.ListAgentsRequest{})
 	if err != nil {
-		h.t.Fatal(err)
+		h.T.Fatal(err)
 	}
 	var got []string
 	for _, s := range m.GetAgents() {
 		got = append(got, s.GetAgent().GetName()+" "+strings.TrimPrefix(s.GetHealth().String(), "AGENT_HEALTH_"))
 	}
 	if text := strings.Join(got, ", "); text != want {
-		h.t.Errorf("agents %s, want %s", text, want)
+		h.T.Errorf("agents %s, want %s", text, want)
 	}
 }
 
 func TestProbeClock(t *testing.T) {
 	h := start(t)
 	before := clock.Now()
-	m, err := spatev1.NewControlServiceClient(h.conn).ProbeClock(t.Context(), &spatev1.ProbeClockRequest{})
+	m, err := spatev1.NewControlServiceClient(h.Conn).ProbeClock(t.Context(), &spatev1.ProbeClockRequest{})
 	after := clock.Now()
 	if err != nil {
 		t.Fatal(err)
@@ -211,22 +213,22 @@ func TestProbeClock(t *testing.T) {
 // Programs of another version may take part, and the run's followers are told about each once.
 func TestAnotherVersionIsTold(t *testing.T) {
 	h := start(t)
-	a := h.agent("a")
+	a := h.Agent("a")
 	h.c.mu.Lock()
 	h.c.sessions["a"].info.Version = "v0.0.1"
 	h.c.mu.Unlock()
-	submitted, err := h.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{
-		PlanYaml: []byte(planOf(`{concurrency: [1], requests: 4}`)), MinAgents: 1,
-		Secrets: map[string]string{"env:KEY": secretKey},
+	submitted, err := h.Runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{
+		PlanYaml: []byte(clustertest.PlanOf(`{concurrency: [1], requests: 4}`)), MinAgents: 1,
+		Secrets: map[string]string{"env:KEY": clustertest.SecretKey},
 		Version: "v0.0.2", Definitions: measure.Definitions,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.apply()
-	a.armed()
-	a.acked(closing(values(a.snapshot(0), 4, 1)))
-	said := texts(h.follow(submitted.GetRunId()))
+	a.Apply()
+	a.Armed()
+	a.Acked(clustertest.Closing(clustertest.Values(a.Snapshot(0), 4, 1)))
+	said := clustertest.Texts(h.Follow(submitted.GetRunId()))
 	if len(said) != 2 || !strings.Contains(said[0], "agent a has version v0.0.1, the coordinator has test") ||
 		!strings.Contains(said[1], "the client has version v0.0.2, the coordinator has test") {
 		t.Errorf("%q", said)
@@ -251,15 +253,15 @@ func TestClientsOfOtherDefinitionsAreRefused(t *testing.T) {
 			codes.InvalidArgument, "longer than 128 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1}
+			q := &spatev1.SubmitRunRequest{PlanYaml: []byte(clustertest.Keyless), MinAgents: 1}
 			c.change(q)
-			_, err := h.runs.SubmitRun(t.Context(), q)
+			_, err := h.Runs.SubmitRun(t.Context(), q)
 			if status.Code(err) != c.code || !strings.Contains(status.Convert(err).Message(), c.says) {
 				t.Errorf("%v", err)
 			}
 		})
 	}
-	runs, err := h.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})
+	runs, err := h.Runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})
 	if err != nil || len(runs.GetRuns()) != 2 {
 		t.Errorf("%d runs, error %v: want those of the two that were taken", len(runs.GetRuns()), err)
 	}
@@ -287,14 +289,14 @@ func TestReasonsHaveNoGRPCCodes(t *testing.T) {
 
 func TestHeartbeatsAreAnswered(t *testing.T) {
 	h := start(t)
-	a := h.agent("a")
+	a := h.Agent("a")
 	for number := uint64(1); number <= 3; number++ {
-		a.say(
+		a.Say(
 			&spatev1.ConnectRequest{
 				Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: number}},
 			},
 		)
-		if m := a.hear(); m.GetRenewed().GetNumber() != number {
+		if m := a.Hear(); m.GetRenewed().GetNumber() != number {
 			t.Errorf("heartbeat %d is answered with %v", number, m)
 		}
 	}
@@ -305,9 +307,9 @@ func TestHeartbeatsAreAnswered(t *testing.T) {
 
 func TestAnAgentOfARunThatDoesNotGoOnHereIsToldToStop(t *testing.T) {
 	h := start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
 	defer cancel()
-	control, err := spatev1.NewControlServiceClient(h.conn).Connect(ctx)
+	control, err := spatev1.NewControlServiceClient(h.Conn).Connect(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,5 +327,91 @@ func TestAnAgentOfARunThatDoesNotGoOnHereIsToldToStop(t *testing.T) {
 	m, err := control.Recv()
 	if err != nil || m.GetStop().GetRef().GetStageIndex() != 3 || !m.GetStop().GetImmediately() {
 		t.Errorf("%v, %v", m, err)
+	}
+}
+
+// A snapshot that a coordinator cannot take ends the stream of its agent, and no other.
+func TestARelayEndsOneStreamOfSnapshots(t *testing.T) {
+	h := start(t)
+	r := h.Through("eu-relay")
+	a, b := r.Agent("a"), r.Agent("b")
+	id := h.SubmitPlan(2, clustertest.PlanOf(`{concurrency: [2], requests: 2}`))
+	a.Apply()
+	b.Apply()
+	a.Armed()
+	b.Armed()
+	stranger := b.Snapshot(0)
+	b.Sequence--
+	stranger.Key.Incarnation = 99
+	h.c.mu.Lock()
+	h.c.own("b", owner{incarnation: 99, who: certs.Identity{Role: certs.Agent, Name: "other"}}) // as if its certificate were another one
+	h.c.mu.Unlock()
+	if err := b.Push.Send(&spatev1.PushRequest{Snapshot: stranger}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Push.Recv(); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("its stream: %v", err)
+	}
+	a.Acked(clustertest.Closing(clustertest.Values(a.Snapshot(0), 1, 1)))
+	var err error
+	if b.Push, err = spatev1.NewMetricsServiceClient(r.Conn).Push(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Acked(clustertest.Closing(clustertest.Values(b.Snapshot(0), 1, 1)))
+	h.End(id)
+}
+
+// A peer with a different certificate cannot push in an agent's name.
+func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
+	h := start(t)
+	a := h.Agent("a")
+	id := h.SubmitPlan(1, clustertest.PlanOf(`{concurrency: [1], requests: 4}`))
+	a.Apply()
+	a.Armed()
+	h.c.mu.Lock()
+	h.c.sessions["a"].Who = certs.Identity{Role: certs.Agent, Name: "eu"}
+	h.c.owners["a"] = owner{incarnation: h.c.sessions["a"].incarnation,
+		who: certs.Identity{Role: certs.Agent, Name: "eu"}}
+	h.c.mu.Unlock()
+	s := clustertest.Closing(clustertest.Values(a.Snapshot(0), 4, 1))
+	if _, err := h.c.receiveSnapshot(s, certs.Identity{Role: certs.Agent,
+		Name: "us"}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("taken from another: %v", err)
+	}
+	if m, err := h.c.receiveSnapshot(s, certs.Identity{Role: certs.Agent, Name: "eu"}); err != nil ||
+		m.GetRefused() != "" {
+		t.Errorf("not taken: %v, %v", m, err)
+	}
+	if end := h.End(id); !end.GetComplete() {
+		t.Errorf("%v", end)
+	}
+}
+
+// Knowing a process's incarnation, which is in every ledger, does not let a peer take its place, neither while the
+// process is connected nor afterwards.
+func TestASessionIsBoundToItsCertificate(t *testing.T) {
+	h := start(t)
+	hello := func(incarnation uint64) *spatev1.Hello {
+		return &spatev1.Hello{Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: incarnation,
+			Agent: &spatev1.AgentInfo{Name: "z"}}
+	}
+	eu, us := certs.Identity{Role: certs.Agent, Name: "eu"}, certs.Identity{Role: certs.Agent, Name: "us"}
+	first, err := h.c.join(hello(7), admission.Origin{Address: "1.1.1.1:1", Who: eu})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.c.join(hello(7), admission.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("while it is connected: %v", err)
+	}
+	h.c.leave(first, "it went away")
+	if _, err := h.c.join(hello(7), admission.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("while it is away: %v", err)
+	}
+	push := &spatev1.Snapshot{Key: &spatev1.SnapshotKey{RunId: "r", Agent: "z", Incarnation: 7, Sequence: 1}}
+	if _, err := h.c.receiveSnapshot(push, us); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a snapshot: %v", err)
+	}
+	if _, err := h.c.join(hello(7), admission.Origin{Address: "1.1.1.1:3", Who: eu}); err != nil {
+		t.Errorf("the process itself: %v", err)
 	}
 }

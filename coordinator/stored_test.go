@@ -5,144 +5,116 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/coordinator/clustertest"
+	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// keyless is a plan without secrets.
-var keyless = strings.Replace(plan, "    api_key: env:KEY\n", "", 1)
-
-// list lists the runs, also in short: "id state" each.
-func list(t *testing.T, runs spatev1.RunServiceClient, limit uint32) (out []string, all []*spatev1.RunSummary) {
+// endedRun makes a run that has ended, and returns its id.
+func endedRun(t *testing.T, r *rig) string {
 	t.Helper()
-	m, err := runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{Limit: limit})
+	a, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range m.GetRuns() {
-		out = append(out, r.GetRunId()+" "+strings.TrimPrefix(r.GetState().String(), "RUN_STATE_"))
+	if _, err := r.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: a.GetRunId()}); err != nil {
+		t.Fatal(err)
 	}
-	return out, m.GetRuns()
+	if _, err := r.followAll(t.Context(), a.GetRunId()); err != nil {
+		t.Fatal(err)
+	}
+	return a.GetRunId()
 }
 
-func TestRunsWaitInOrder(t *testing.T) {
-	h := start(t)
+// A run that has ended can be removed, and leaves no trace. A run that waits or is in progress cannot, and an id cannot
+// be a path.
+func TestRunsAreRemoved(t *testing.T) {
+	r := newRig(t)
+	ended := endedRun(t, r)
+	running, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		id   string
+		want codes.Code
+	}{
+		{running.GetRunId(), codes.FailedPrecondition},
+		{waits.GetRunId(), codes.FailedPrecondition},
+		{"../" + ended, codes.InvalidArgument},
+		{"", codes.InvalidArgument},
+		{"none", codes.NotFound},
+		{ended, codes.OK},
+		{ended, codes.NotFound},
+	} {
+		if _, err := r.runs.RemoveRun(t.Context(), &spatev1.RemoveRunRequest{RunId: c.id}); status.Code(err) != c.want {
+			t.Errorf("run %q: %v, want %v", c.id, err, c.want)
+		}
+	}
+	if left, err := fs.Glob(os.DirFS(r.cfg.DataDir), "*"+ended+"*"); err != nil || len(left) != 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+	if err := followOnce(t, r.runs, ended); status.Code(err) != codes.NotFound {
+		t.Errorf("following it: %v", err)
+	}
+	if got, _ := clustertest.List(t, r.runs, 0); len(got) != 2 {
+		t.Errorf("runs %v", got)
+	}
+}
+
+// Beyond the limits the oldest runs are removed, except runs that have not ended and runs whose points wait.
+func TestRunsBeyondTheLimitsAreRemoved(t *testing.T) {
+	r := newRig(t)
 	var ids []string
-	for i := range 3 {
-		a, err := h.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
-		if err != nil || a.GetWaiting() != uint32(i) {
-			t.Fatalf("run %d: %v, %v", i, a, err)
-		}
-		ids = append(ids, a.GetRunId())
+	for range 4 {
+		ids = append(ids, endedRun(t, r))
 	}
-	got, all := list(t, h.runs, 0)
-	if want := fmt.Sprint([]string{ids[2] + " WAITING", ids[1] + " WAITING",
-		ids[0] + " RUNNING"}); fmt.Sprint(got) != want {
-		t.Errorf("runs %v, want %v", got, want)
+	if err := os.WriteFile(filepath.Join(r.cfg.DataDir, ids[1], "influx.incomplete"), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if w := all[0]; w.GetPlan() != "sweep" || w.GetSubmitTime() == nil || w.GetBeginTime() != nil ||
-		w.GetStages() != 2 {
-		t.Errorf("a run that waits: %v", w)
-	}
-	if s := h.c.Stats(); s.Waiting != 2 || !slices.Equal(s.Runs, ids[:1]) {
-		t.Errorf("%+v", s)
-	}
-	for id, want := range map[string]codes.Code{ids[1]: codes.OK, "none": codes.NotFound, "../" + ids[1]: codes.InvalidArgument} {
-		one, err := h.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{RunId: id})
-		if status.Code(err) != want || want == codes.OK && !proto.Equal(one.GetRuns()[0], all[1]) {
-			t.Errorf("the only run %q: %v, %v", id, err, one)
-		}
-	}
-	if code := h.fetchCode(ids[1]); code != codes.FailedPrecondition {
-		t.Errorf("the ledger of a run that waits: %v", code)
-	}
-	a := h.agent("a")
-	for _, id := range ids {
-		runStage(a)
-		runStage(a)
-		if end := h.end(id); !end.GetComplete() {
-			t.Errorf("run %s: %v", id, end)
-		}
-	}
-	got, all = list(t, h.runs, 2)
-	if want := fmt.Sprint([]string{ids[2] + " ENDED", ids[1] + " ENDED"}); fmt.Sprint(got) != want {
-		t.Errorf("runs %v, want %v", got, want)
-	}
-	if e := all[0]; !e.GetComplete() || e.GetOutcome() != spatev1.Outcome_OUTCOME_DONE || e.GetStagesEnded() != 2 ||
-		e.GetEndTime() == nil || e.GetPlan() != "sweep" {
-		t.Errorf("a run that has ended: %v", e)
-	}
-}
-
-func TestFollowersOfARunThatWaitsAreToldItsPlace(t *testing.T) {
-	h := start(t)
-	first := h.submit(1)
-	second, third := h.submit(1), h.submit(1)
-	for _, id := range []string{first, second} {
-		if _, err := h.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: id}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stream, err := h.runs.FollowRun(t.Context(), &spatev1.FollowRunRequest{RunId: third})
+	running, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 run in the queue comes before this one", "this run is next"} {
-		m, err := stream.Recv()
-		if err != nil || !strings.Contains(m.GetEvent().GetNotice().GetText(), want) {
-			t.Errorf("%v, %v, want %q", m, err, want)
-		}
-	}
-	if end := h.end(second); end.GetOutcome() != spatev1.Outcome_OUTCOME_STOPPED {
-		t.Errorf("end of the second: %v", end)
-	}
-}
-
-func TestARunThatWaitsCanBeStopped(t *testing.T) {
-	h := start(t)
-	h.submit(1)
-	waiting := h.submit(1)
-	if _, err := h.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: waiting}); err != nil {
+	r.crash()
+	half := filepath.Join(r.cfg.DataDir, ".removed-half")
+	if err := os.MkdirAll(half, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if end := h.end(waiting); end.GetOutcome() != spatev1.Outcome_OUTCOME_STOPPED ||
-		!strings.Contains(end.GetReason(), "before it began") {
-		t.Errorf("end: %v", end)
+	r.cfg.KeepRuns = retention.Limits{Count: 3}
+	r.start()
+	runs, err := r.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	rec, err := h.fetch(waiting).Run()
-	if err != nil || rec.GetOutcome() != spatev1.Outcome_OUTCOME_STOPPED || rec.GetBeginTime() != nil ||
-		rec.GetEndTime() == nil {
-		t.Errorf("record %v, %v", rec, err)
+	var got []string
+	for _, run := range runs.GetRuns() {
+		got = append(got, run.GetRunId())
 	}
-	if _, err := h.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: waiting}); err != nil {
-		t.Errorf("stopped again: %v", err)
+	want := []string{ids[1], ids[3], running.GetRunId()}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("runs %v, want %v of %v", got, want, ids)
 	}
-	if h.c.Stats().Waiting != 0 {
-		t.Error("it still waits")
-	}
-}
-
-func TestTheQueueIsBounded(t *testing.T) {
-	h := start(t)
-	for range 1 + 64 {
-		h.submitPlan(1, keyless)
-	}
-	_, err := h.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless)})
-	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "64 runs are waiting") {
-		t.Errorf("one more: %v", err)
-	}
-	if got, _ := list(t, h.runs, 500); len(got) != 1+64 {
-		t.Errorf("%d runs", len(got))
+	if _, err := os.Stat(half); err == nil {
+		t.Error("what was half removed is there")
 	}
 }
 
@@ -151,16 +123,17 @@ func TestRunsWaitOnAfterANewStart(t *testing.T) {
 	r := newRig(t)
 	submit := func(plan string) string {
 		a, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(plan), MinAgents: 1,
-			Secrets: map[string]string{"env:KEY": secretKey}})
+			Secrets: map[string]string{"env:KEY": clustertest.SecretKey}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return a.GetRunId()
 	}
-	begun, keyed, first, second := submit(plan), submit(plan), submit(keyless), submit(keyless)
+	begun, keyed := submit(clustertest.Plan), submit(clustertest.Plan)
+	first, second := submit(keyless), submit(keyless)
 	r.crash()
 	r.start()
-	got, _ := list(t, r.runs, 0)
+	got, _ := clustertest.List(t, r.runs, 0)
 	if want := fmt.Sprint([]string{second + " WAITING", first + " WAITING", begun + " RUNNING",
 		keyed + " ENDED"}); fmt.Sprint(got) != want {
 		t.Errorf("runs %v, want %v", got, want)
@@ -180,7 +153,7 @@ func TestRunsWaitOnAfterANewStart(t *testing.T) {
 	if _, err := r.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: begun}); err != nil {
 		t.Fatal(err)
 	}
-	got, _ = list(t, r.runs, 2)
+	got, _ = clustertest.List(t, r.runs, 2)
 	if want := fmt.Sprint([]string{second + " WAITING", first + " RUNNING"}); fmt.Sprint(got) != want {
 		t.Errorf("runs %v, want %v", got, want)
 	}
@@ -210,7 +183,7 @@ func TestForeignAndDamagedFilesAreNoObstacle(t *testing.T) {
 	used := inUse(t, dir)
 	defer used.Close()
 	r.start()
-	got, _ := list(t, r.runs, 0)
+	got, _ := clustertest.List(t, r.runs, 0)
 	for _, want := range []string{"empty BROKEN", "text BROKEN", "used RUNNING"} {
 		if !strings.Contains(fmt.Sprint(got), want) {
 			t.Errorf("runs %v, want %s", got, want)
@@ -294,11 +267,11 @@ func TestAnInterruptedLocalRunIsLeftAlone(t *testing.T) {
 			t.Errorf("local %v: in progress %q, error %v", local, r.c.Stats().Runs, err)
 		}
 	}
-	got, _ := list(t, r.runs, 0)
+	got, _ := clustertest.List(t, r.runs, 0)
 	if fmt.Sprint(got) != "[embedded BROKEN]" || len(r.c.Stats().Runs) > 0 {
 		t.Errorf("runs %v, in progress %q", got, r.c.Stats().Runs)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
 	defer cancel()
 	stream, err := r.runs.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: "embedded"})
 	if err != nil {
@@ -309,5 +282,50 @@ func TestAnInterruptedLocalRunIsLeftAlone(t *testing.T) {
 	}
 	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "was interrupted") {
 		t.Errorf("following it: %v", err)
+	}
+}
+
+// Runs wait by priority and then by time, also after a restart. A list says what each waits for, and about how long.
+func TestPriority(t *testing.T) {
+	r := newRig(t)
+	submit := func(priority int32) string {
+		text := strings.Replace(clustertest.PlanOn(1, "one"), "{concurrency: [1], requests: 4}", "{rate: [1], duration: 60s}", 1)
+		answer, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{
+			PlanYaml: []byte(text), MinAgents: 1, Priority: priority,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.GetRunId()
+	}
+	first, low, high, second := submit(0), submit(-1), submit(5), submit(5)
+	check := func(when string) {
+		t.Helper()
+		_, all := clustertest.List(t, r.runs, 0)
+		var got []string
+		for _, s := range all {
+			got = append(got, s.GetRunId())
+		}
+		if want := []string{low, second, high, first}; !slices.Equal(got, want) {
+			t.Fatalf("%s: runs %v, want %v", when, got, want)
+		}
+		for i, wait := range []time.Duration{180 * time.Second, 120 * time.Second, 60 * time.Second} {
+			s := all[i]
+			if s.GetPlace() != uint32(3-i) || s.GetWait().AsDuration() != wait ||
+				!strings.HasPrefix(s.GetWaitsBecause(), "the same server is loaded by run "+s.GetWaitsFor()[0]) {
+				t.Errorf("%s: %v, want it to wait %v", when, s, wait)
+			}
+		}
+		if s := all[2]; !slices.Equal(s.GetWaitsFor(), []string{first}) || s.GetPriority() != 5 {
+			t.Errorf("%s: the next run: %v", when, s)
+		}
+	}
+	check("at first")
+	r.crash()
+	r.start()
+	check("after a restart")
+	if _, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless),
+		Priority: 101}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("priority 101: %v", err)
 	}
 }

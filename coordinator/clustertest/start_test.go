@@ -1,0 +1,40 @@
+package clustertest_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/coordinator/clustertest"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// harness is a coordinator with a client, in one process.
+type harness struct {
+	*clustertest.Cluster
+	c       *coordinator.Coordinator
+	dataDir string
+}
+
+// start lets a coordinator serve until the test ends. Its agents may be silent, because agents in the tests send no
+// heartbeats unless a test is about heartbeats.
+func start(t *testing.T, change ...func(*coordinator.Config)) *harness {
+	t.Helper()
+	cfg := coordinator.Config{
+		DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Version: "test",
+		Run: lifecycle.Config{Silence: time.Hour},
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := coordinator.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &harness{Cluster: clustertest.Serve(t, c), c: c, dataDir: cfg.DataDir}
+}
