@@ -265,7 +265,7 @@ func (m *meaning) outputs(v jsonValue) {
 
 func (m *meaning) block(v jsonValue) {
 	m.answer = v.at("text").text()
-	for _, name := range []string{"text", "thinking", "partial_json", "name"} {
+	for _, name := range []string{"text", "thinking", "partial_json", "name", "input"} {
 		m.token = m.token || v.at(name).filled()
 	}
 	m.reasoning = m.reasoning || v.at("thinking").filled()
@@ -396,7 +396,7 @@ var oddFrames = map[string][]string{
 		`{"type":"message_delta","delta":{"stop_reason":null}}`, `{"type":"error"}`,
 		`{"type":"error","error":{"type":"api_error"}}`, `{"type":"error","error":"m"}`,
 		`{"error":{"message":"m"}}`, `{"type":"message","content":"a"}`,
-		`{"type":"message","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"tool_use","name":"f"}],"stop_reason":"tool_use"}`,
+		`{"type":"message","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"tool_use","name":"f","input":{"a":1}}],"stop_reason":"tool_use"}`,
 		`{"type":"message_sto\u0070"}`,
 	},
 	"gemini": {

@@ -70,7 +70,7 @@ var tools = &api.Tools{Names: "tools.#.name", NoArguments: true, Calls: func(val
 // Members of an event or a whole message, of a block or its delta, and of a usage.
 var (
 	eventFields   = []string{"type", "delta", "usage", "message", "content_block", "error", "content", "stop_reason"}
-	blockFields   = []string{"text", "thinking", "partial_json", "name", "type"}
+	blockFields   = []string{"text", "thinking", "partial_json", "name", "input", "type"}
 	usageFields   = []string{"input_tokens", "cache_read_input_tokens", "output_tokens", "cache_creation_input_tokens"}
 	messageFields = []string{"usage"}
 	deltaFields   = []string{"stop_reason"}
@@ -127,15 +127,15 @@ func parse(e api.Event, f *api.Frame) error {
 // addBlock records a content block, its start or its delta: text, thinking, a tool's name or its input. The first text
 // is the answer. addBlock reports whether the block is a tool call, or a piece of its input.
 func addBlock(f *api.Frame, data []byte) (call bool) {
-	var v [5][]byte
+	var v [6][]byte
 	jsonscan.NestedMembers(data, blockFields, v[:])
 	if len(f.Answer) == 0 {
 		f.Answer = jsonscan.Unquoted(v[0])
 	}
-	for i, value := range v[:4] {
+	for i, value := range v[:5] {
 		f.AddOutput(value, blockFields[i] == "thinking")
 	}
-	kind := string(jsonscan.StringBytes(v[4]))
+	kind := string(jsonscan.StringBytes(v[5]))
 	return kind == "tool_use" || kind == "input_json_delta"
 }
 
