@@ -26,6 +26,7 @@ type Agent struct {
 
 	packed    [measure.Count]*histogram.Packed
 	region    *Region
+	bundled   bool                  // a relay has added values of it to those of others
 	failed    bool                  // views do not wait for it, lost or not
 	recorded  [measure.Count]uint64 // number of values, including metrics that the tally does not keep
 	snapshots uint64
@@ -46,7 +47,7 @@ func (a *Agent) add(series *spatev1.Series, parts []part, at place, by packers) 
 	a.Tally.add(series, parts, at)
 	for _, p := range parts {
 		a.recorded[p.metric] += p.values.Count()
-		if !keyMetrics.Has(p.metric) {
+		if a.bundled || !keyMetrics.Has(p.metric) {
 			continue
 		}
 		if a.packed[p.metric] == nil {
@@ -56,7 +57,21 @@ func (a *Agent) add(series *spatev1.Series, parts []part, at place, by packers) 
 	}
 }
 
-// Whole returns the agent's tally with the values that agents keep.
+// takeOut notes the values that a relay took out of one snapshot. From now on the agent has no values of its own,
+// because those that are left are not all.
+func (a *Agent) takeOut(counts []*spatev1.MetricCount) {
+	if len(counts) == 0 {
+		return
+	}
+	a.bundled, a.packed = true, [measure.Count]*histogram.Packed{}
+	for _, c := range counts {
+		a.recorded[c.GetMetric()] += c.GetCount()
+		a.region.takenOut[c.GetMetric()] += c.GetCount()
+	}
+}
+
+// Whole returns the agent's tally with the values that agents keep. It has none if a relay added values of the agent to
+// those of others.
 func (a *Agent) Whole() *Tally { return a.whole(newTally(keyMetrics)) }
 
 // whole returns the tally with its values unpacked. The result shares the histograms of memory, a tally of the key
@@ -115,6 +130,9 @@ type Region struct {
 	Tally
 	// Paths has the connections to each endpoint of the target.
 	Paths []*Tally
+
+	// How many values relays took out of the snapshots of agents, and how many are in the sums of bundles.
+	takenOut, addedUp [measure.Count]uint64
 }
 
 // newRegion returns an empty tally of a region.

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -174,14 +175,6 @@ func (s *Sums) find(key AgentKey) (a *Agent, observes bool) {
 	return a, a != nil
 }
 
-// takesPart reports whether an agent takes part.
-func (s *Stage) takesPart(key AgentKey) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a, _ := s.sums.find(key)
-	return a != nil
-}
-
 // Add merges a snapshot that has passed Check. On an error, nothing of it is merged. A lost agent's snapshot
 // that does not belong to the result is ignored without an error.
 func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
@@ -195,19 +188,28 @@ func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 // AddChecked merges a snapshot of this stage that has passed Check. On an error, nothing of it is merged. A lost
 // agent's snapshot that does not belong to the result is ignored without an error.
 func (s *Stage) AddChecked(c Checked) error {
-	snapshot := c.snapshot
-	key := AgentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
-	if !s.takesPart(key) || snapshot.GetStageIndex() != s.index || snapshot.GetWindow() > measure.MaxWindow {
-		return fmt.Errorf("merge %s into stage %d: the snapshot does not belong to it", ledger.KeyText(snapshot.GetKey()), s.index+1)
-	}
-	if err := s.merge(key, snapshot, c.decoded); err != nil {
-		return fmt.Errorf("merge %s into stage %d: %w", ledger.KeyText(snapshot.GetKey()), s.index+1, err)
+	return s.addAll(c)
+}
+
+// addAll merges snapshots, all before anybody reads what was merged. On an error, it merges none of the rest.
+func (s *Stage) addAll(all ...Checked) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range all {
+		if err := s.merge(c.snapshot, c.decoded); err != nil {
+			return fmt.Errorf("merge %s into stage %d: %w", ledger.KeyText(c.snapshot.GetKey()), s.index+1, err)
+		}
 	}
 	return nil
 }
 
 // decode checks the distributions of all series of a snapshot, and of its turns.
 func (s *Stage) decode(snapshot *spatev1.Snapshot) (decoded [][]part, err error) {
+	for _, c := range snapshot.GetMergedValues() {
+		if !measure.Known(c.GetMetric()) {
+			return decoded, fmt.Errorf("metric %d is not known", c.GetMetric())
+		}
+	}
 	turns, err := checkAllSeries(snapshot.GetTurns(), measure.TurnClasses, 1)
 	if err != nil {
 		return decoded, fmt.Errorf("turns: %w", err)
@@ -228,11 +230,22 @@ func (s *Stage) decode(snapshot *spatev1.Snapshot) (decoded [][]part, err error)
 	return append(decoded, turns...), nil
 }
 
-// merge merges a decoded snapshot.
-func (s *Stage) merge(key AgentKey, snapshot *spatev1.Snapshot, decoded [][]part) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// errStranger refuses a snapshot of another stage, or of an agent that takes no part.
+var errStranger = errors.New("the snapshot does not belong to it")
+
+// merge merges a decoded snapshot. s.mu is held.
+func (s *Stage) merge(snapshot *spatev1.Snapshot, decoded [][]part) error {
+	if snapshot.GetStageIndex() != s.index || snapshot.GetWindow() > measure.MaxWindow {
+		return errStranger
+	}
+	if m := snapshot.GetMerged(); m != nil {
+		return s.mergeValues(m, snapshot, decoded)
+	}
+	key := AgentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
 	agent, observes := s.sums.find(key)
+	if agent == nil {
+		return errStranger
+	}
 	if !beforeLoss(agent.Loss, snapshot) {
 		return nil
 	}
@@ -241,31 +254,12 @@ func (s *Stage) merge(key AgentKey, snapshot *spatev1.Snapshot, decoded [][]part
 	}
 	s.advance(snapshot.GetWindow())
 	agent.deliver(snapshot)
+	agent.takeOut(snapshot.GetMergedValues())
 	s.sums.Servers.Add(snapshot)
 	if first := measure.FirstWindow(snapshot); first < snapshot.GetWindow() && !observes {
 		s.sums.spans = append(s.sums.spans, span{first, snapshot.GetWindow()})
 	}
-	for i, series := range snapshot.GetSeries() {
-		at := place{
-			first: measure.FirstWindow(snapshot), window: snapshot.GetWindow(), agent: key.Name,
-			sequence: snapshot.GetKey().GetSequence(),
-			endpoint: series.GetEndpoint(),
-		}
-		agent.add(series, decoded[i], at, s.packers)
-		if !observes {
-			s.window(at.window).add(series, decoded[i], at, agent.RegionName)
-		}
-		s.hold(cell{agent.region, agent.RegionName, at.window, at.endpoint, series.GetPart(), observes},
-			pendingSeries{series, decoded[i], at})
-		if observes {
-			continue
-		}
-		if s.watch != nil {
-			for _, p := range decoded[i] {
-				s.watch(at.window, p.metric, p.values)
-			}
-		}
-	}
+	s.mergeSeries(agent, observes, snapshot, decoded)
 	if !observes {
 		s.sums.addTurns(snapshot, decoded[len(snapshot.GetSeries()):])
 		s.window(snapshot.GetWindow()) // a window without measurements counts as delivered, too
@@ -274,6 +268,33 @@ func (s *Stage) merge(key AgentKey, snapshot *spatev1.Snapshot, decoded [][]part
 		}
 	}
 	return nil
+}
+
+// mergeSeries merges the measurements of an agent by part and endpoint.
+func (s *Stage) mergeSeries(agent *Agent, observes bool, snapshot *spatev1.Snapshot, decoded [][]part) {
+	for i, series := range snapshot.GetSeries() {
+		at := place{
+			first: measure.FirstWindow(snapshot), window: snapshot.GetWindow(), agent: snapshot.GetKey().GetAgent(),
+			sequence: snapshot.GetKey().GetSequence(), endpoint: series.GetEndpoint(),
+		}
+		agent.add(series, decoded[i], at, s.packers)
+		if !observes {
+			s.window(at.window).add(series, decoded[i], at, agent.RegionName)
+		}
+		s.share(cell{agent.region, agent.RegionName, at.window, at.endpoint, series.GetPart(), observes},
+			pendingSeries{series, decoded[i], at})
+	}
+}
+
+// share adds measurements to all tallies but those of agents and their windows, and shows values to the watch.
+func (s *Stage) share(c cell, series pendingSeries) {
+	s.hold(c, series)
+	if c.observed || s.watch == nil {
+		return
+	}
+	for _, p := range series.parts {
+		s.watch(c.window, p.metric, p.values)
+	}
 }
 
 // addTurns adds the measurements by turn of a snapshot.

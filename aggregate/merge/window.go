@@ -80,11 +80,7 @@ func (w *Window) add(series *spatev1.Series, parts []part, at place, region stri
 	w.framesPerSecond += float64(c.GetFrames()) / float64(at.windows())
 	w.uncountedFrames += c.GetUncountedFrames()
 	w.Frames += c.GetFrames()
-	for _, p := range parts {
-		if p.metric == spatev1.Metric_METRIC_RECEIVE_LAG {
-			w.Lags += p.values.Count()
-		}
-	}
+	w.lag(parts)
 	w.unmeasuredFrames += c.GetUnmeasuredFrames()
 	w.unmeasuredStarted += c.GetUnmeasuredStarted()
 	w.unmeasuredEnded += c.GetUnmeasuredEnded()
@@ -95,6 +91,15 @@ func (w *Window) add(series *spatev1.Series, parts []part, at place, region stri
 		w.live.agents[at.agent] = &agentWindow{region: region}
 	}
 	w.live.agents[at.agent].add(series, parts, at)
+}
+
+// lag counts the receive lags.
+func (w *Window) lag(parts []part) {
+	for _, p := range parts {
+		if p.metric == spatev1.Metric_METRIC_RECEIVE_LAG {
+			w.Lags += p.values.Count()
+		}
+	}
 }
 
 // addTo returns the tally of a name, and creates it if necessary.

@@ -565,7 +565,13 @@ type Snapshot struct {
 	Left bool `protobuf:"varint,15,opt,name=left,proto3" json:"left,omitempty"`
 	// Measurements of completed requests by their turn in a session, if the workload plays sessions. The endpoint of each
 	// is the number of a class of turns (measure.TurnClass). Turns without measurements are left out.
-	Turns         []*Series `protobuf:"bytes,18,rep,name=turns,proto3" json:"turns,omitempty"`
+	Turns []*Series `protobuf:"bytes,18,rep,name=turns,proto3" json:"turns,omitempty"`
+	// Number of values by metric that a relay took out of this snapshot, and added to those of other agents: see Merged.
+	// The snapshot then has no distributions and no turns. Empty: it has its own.
+	MergedValues []*MetricCount `protobuf:"bytes,19,rep,name=merged_values,json=mergedValues,proto3" json:"merged_values,omitempty"`
+	// Set on the snapshot that has the values which a relay took out of the snapshots of one window. It has only the
+	// distributions, and turns, and is of no agent.
+	Merged        *Merged `protobuf:"bytes,20,opt,name=merged,proto3" json:"merged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -712,6 +718,75 @@ func (x *Snapshot) GetTurns() []*Series {
 	return nil
 }
 
+func (x *Snapshot) GetMergedValues() []*MetricCount {
+	if x != nil {
+		return x.MergedValues
+	}
+	return nil
+}
+
+func (x *Snapshot) GetMerged() *Merged {
+	if x != nil {
+		return x.Merged
+	}
+	return nil
+}
+
+// Merged says whose values a relay has added up.
+type Merged struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Region of the agents.
+	Region string `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	// The agents are observers.
+	Observer      bool `protobuf:"varint,2,opt,name=observer,proto3" json:"observer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Merged) Reset() {
+	*x = Merged{}
+	mi := &file_spate_v1_metrics_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Merged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Merged) ProtoMessage() {}
+
+func (x *Merged) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_metrics_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Merged.ProtoReflect.Descriptor instead.
+func (*Merged) Descriptor() ([]byte, []int) {
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Merged) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Merged) GetObserver() bool {
+	if x != nil {
+		return x.Observer
+	}
+	return false
+}
+
 // WindowShare is the part of completed requests that falls into one earlier or equal window. Only at the end of a
 // request is it known whether the request completed, and how many tokens its frames held.
 type WindowShare struct {
@@ -730,7 +805,7 @@ type WindowShare struct {
 
 func (x *WindowShare) Reset() {
 	*x = WindowShare{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[4]
+	mi := &file_spate_v1_metrics_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +817,7 @@ func (x *WindowShare) String() string {
 func (*WindowShare) ProtoMessage() {}
 
 func (x *WindowShare) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[4]
+	mi := &file_spate_v1_metrics_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +830,7 @@ func (x *WindowShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowShare.ProtoReflect.Descriptor instead.
 func (*WindowShare) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *WindowShare) GetWindow() uint32 {
@@ -805,7 +880,7 @@ type ServerSample struct {
 
 func (x *ServerSample) Reset() {
 	*x = ServerSample{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[5]
+	mi := &file_spate_v1_metrics_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +892,7 @@ func (x *ServerSample) String() string {
 func (*ServerSample) ProtoMessage() {}
 
 func (x *ServerSample) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[5]
+	mi := &file_spate_v1_metrics_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +905,7 @@ func (x *ServerSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerSample.ProtoReflect.Descriptor instead.
 func (*ServerSample) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ServerSample) GetSource() uint32 {
@@ -897,7 +972,7 @@ type ServerAccount struct {
 
 func (x *ServerAccount) Reset() {
 	*x = ServerAccount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[6]
+	mi := &file_spate_v1_metrics_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +984,7 @@ func (x *ServerAccount) String() string {
 func (*ServerAccount) ProtoMessage() {}
 
 func (x *ServerAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[6]
+	mi := &file_spate_v1_metrics_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +997,7 @@ func (x *ServerAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerAccount.ProtoReflect.Descriptor instead.
 func (*ServerAccount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ServerAccount) GetSource() uint32 {
@@ -1003,7 +1078,7 @@ type ServerCounter struct {
 
 func (x *ServerCounter) Reset() {
 	*x = ServerCounter{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[7]
+	mi := &file_spate_v1_metrics_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1090,7 @@ func (x *ServerCounter) String() string {
 func (*ServerCounter) ProtoMessage() {}
 
 func (x *ServerCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[7]
+	mi := &file_spate_v1_metrics_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1103,7 @@ func (x *ServerCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerCounter.ProtoReflect.Descriptor instead.
 func (*ServerCounter) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ServerCounter) GetName() string {
@@ -1072,7 +1147,7 @@ type ServerHistogram struct {
 
 func (x *ServerHistogram) Reset() {
 	*x = ServerHistogram{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[8]
+	mi := &file_spate_v1_metrics_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1159,7 @@ func (x *ServerHistogram) String() string {
 func (*ServerHistogram) ProtoMessage() {}
 
 func (x *ServerHistogram) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[8]
+	mi := &file_spate_v1_metrics_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1172,7 @@ func (x *ServerHistogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerHistogram.ProtoReflect.Descriptor instead.
 func (*ServerHistogram) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ServerHistogram) GetName() string {
@@ -1154,7 +1229,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[9]
+	mi := &file_spate_v1_metrics_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1241,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[9]
+	mi := &file_spate_v1_metrics_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1254,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Series) GetEndpoint() uint32 {
@@ -1325,7 +1400,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[10]
+	mi := &file_spate_v1_metrics_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1412,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[10]
+	mi := &file_spate_v1_metrics_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1425,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Counters) GetStarted() uint64 {
@@ -1710,7 +1785,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	mi := &file_spate_v1_metrics_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +1797,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	mi := &file_spate_v1_metrics_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +1810,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Distribution) GetMetric() Metric {
@@ -1793,7 +1868,7 @@ type Uint128 struct {
 
 func (x *Uint128) Reset() {
 	*x = Uint128{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[12]
+	mi := &file_spate_v1_metrics_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1805,7 +1880,7 @@ func (x *Uint128) String() string {
 func (*Uint128) ProtoMessage() {}
 
 func (x *Uint128) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[12]
+	mi := &file_spate_v1_metrics_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1818,7 +1893,7 @@ func (x *Uint128) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Uint128.ProtoReflect.Descriptor instead.
 func (*Uint128) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Uint128) GetHigh() uint64 {
@@ -1852,7 +1927,7 @@ type ErrorCount struct {
 
 func (x *ErrorCount) Reset() {
 	*x = ErrorCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[13]
+	mi := &file_spate_v1_metrics_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +1939,7 @@ func (x *ErrorCount) String() string {
 func (*ErrorCount) ProtoMessage() {}
 
 func (x *ErrorCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[13]
+	mi := &file_spate_v1_metrics_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +1952,7 @@ func (x *ErrorCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorCount.ProtoReflect.Descriptor instead.
 func (*ErrorCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ErrorCount) GetClass() ErrorClass {
@@ -1953,7 +2028,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[14]
+	mi := &file_spate_v1_metrics_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2040,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[14]
+	mi := &file_spate_v1_metrics_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2053,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Totals) GetSnapshots() uint64 {
@@ -2099,7 +2174,7 @@ type MetricCount struct {
 
 func (x *MetricCount) Reset() {
 	*x = MetricCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[15]
+	mi := &file_spate_v1_metrics_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2186,7 @@ func (x *MetricCount) String() string {
 func (*MetricCount) ProtoMessage() {}
 
 func (x *MetricCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[15]
+	mi := &file_spate_v1_metrics_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2199,7 @@ func (x *MetricCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricCount.ProtoReflect.Descriptor instead.
 func (*MetricCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MetricCount) GetMetric() Metric {
@@ -2240,7 +2315,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[16]
+	mi := &file_spate_v1_metrics_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +2327,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[16]
+	mi := &file_spate_v1_metrics_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +2340,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RequestRecord) GetIndex() uint64 {
@@ -2590,7 +2665,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xa8\x05\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\x8e\x06\n" +
 	"\bSnapshot\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -2609,8 +2684,13 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06shares\x18\r \x03(\v2\x15.spate.v1.WindowShareR\x06shares\x12@\n" +
 	"\x0fserver_accounts\x18\x0e \x03(\v2\x17.spate.v1.ServerAccountR\x0eserverAccounts\x12\x12\n" +
 	"\x04left\x18\x0f \x01(\bR\x04left\x12&\n" +
-	"\x05turns\x18\x12 \x03(\v2\x10.spate.v1.SeriesR\x05turnsB\x0f\n" +
-	"\r_first_window\"\x89\x01\n" +
+	"\x05turns\x18\x12 \x03(\v2\x10.spate.v1.SeriesR\x05turns\x12:\n" +
+	"\rmerged_values\x18\x13 \x03(\v2\x15.spate.v1.MetricCountR\fmergedValues\x12(\n" +
+	"\x06merged\x18\x14 \x01(\v2\x10.spate.v1.MergedR\x06mergedB\x0f\n" +
+	"\r_first_window\"<\n" +
+	"\x06Merged\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x12\x1a\n" +
+	"\bobserver\x18\x02 \x01(\bR\bobserver\"\x89\x01\n" +
 	"\vWindowShare\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\x04R\foutputTokens\x12\x16\n" +
@@ -2909,7 +2989,7 @@ func file_spate_v1_metrics_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_metrics_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_spate_v1_metrics_proto_goTypes = []any{
 	(Metric)(0),             // 0: spate.v1.Metric
 	(ErrorClass)(0),         // 1: spate.v1.ErrorClass
@@ -2918,52 +2998,55 @@ var file_spate_v1_metrics_proto_goTypes = []any{
 	(*PushResponse)(nil),    // 4: spate.v1.PushResponse
 	(*SnapshotKey)(nil),     // 5: spate.v1.SnapshotKey
 	(*Snapshot)(nil),        // 6: spate.v1.Snapshot
-	(*WindowShare)(nil),     // 7: spate.v1.WindowShare
-	(*ServerSample)(nil),    // 8: spate.v1.ServerSample
-	(*ServerAccount)(nil),   // 9: spate.v1.ServerAccount
-	(*ServerCounter)(nil),   // 10: spate.v1.ServerCounter
-	(*ServerHistogram)(nil), // 11: spate.v1.ServerHistogram
-	(*Series)(nil),          // 12: spate.v1.Series
-	(*Counters)(nil),        // 13: spate.v1.Counters
-	(*Distribution)(nil),    // 14: spate.v1.Distribution
-	(*Uint128)(nil),         // 15: spate.v1.Uint128
-	(*ErrorCount)(nil),      // 16: spate.v1.ErrorCount
-	(*Totals)(nil),          // 17: spate.v1.Totals
-	(*MetricCount)(nil),     // 18: spate.v1.MetricCount
-	(*RequestRecord)(nil),   // 19: spate.v1.RequestRecord
+	(*Merged)(nil),          // 7: spate.v1.Merged
+	(*WindowShare)(nil),     // 8: spate.v1.WindowShare
+	(*ServerSample)(nil),    // 9: spate.v1.ServerSample
+	(*ServerAccount)(nil),   // 10: spate.v1.ServerAccount
+	(*ServerCounter)(nil),   // 11: spate.v1.ServerCounter
+	(*ServerHistogram)(nil), // 12: spate.v1.ServerHistogram
+	(*Series)(nil),          // 13: spate.v1.Series
+	(*Counters)(nil),        // 14: spate.v1.Counters
+	(*Distribution)(nil),    // 15: spate.v1.Distribution
+	(*Uint128)(nil),         // 16: spate.v1.Uint128
+	(*ErrorCount)(nil),      // 17: spate.v1.ErrorCount
+	(*Totals)(nil),          // 18: spate.v1.Totals
+	(*MetricCount)(nil),     // 19: spate.v1.MetricCount
+	(*RequestRecord)(nil),   // 20: spate.v1.RequestRecord
 }
 var file_spate_v1_metrics_proto_depIdxs = []int32{
 	6,  // 0: spate.v1.PushRequest.snapshot:type_name -> spate.v1.Snapshot
 	5,  // 1: spate.v1.PushResponse.key:type_name -> spate.v1.SnapshotKey
 	5,  // 2: spate.v1.Snapshot.key:type_name -> spate.v1.SnapshotKey
-	12, // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
-	19, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
-	17, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
-	8,  // 6: spate.v1.Snapshot.server_samples:type_name -> spate.v1.ServerSample
-	7,  // 7: spate.v1.Snapshot.shares:type_name -> spate.v1.WindowShare
-	9,  // 8: spate.v1.Snapshot.server_accounts:type_name -> spate.v1.ServerAccount
-	12, // 9: spate.v1.Snapshot.turns:type_name -> spate.v1.Series
-	10, // 10: spate.v1.ServerAccount.counters:type_name -> spate.v1.ServerCounter
-	11, // 11: spate.v1.ServerAccount.histograms:type_name -> spate.v1.ServerHistogram
-	13, // 12: spate.v1.Series.counters:type_name -> spate.v1.Counters
-	14, // 13: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
-	16, // 14: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
-	0,  // 15: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
-	15, // 16: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
-	15, // 17: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
-	1,  // 18: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
-	13, // 19: spate.v1.Totals.counters:type_name -> spate.v1.Counters
-	18, // 20: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
-	2,  // 21: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
-	0,  // 22: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
-	1,  // 23: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
-	3,  // 24: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
-	4,  // 25: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
-	25, // [25:26] is the sub-list for method output_type
-	24, // [24:25] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	13, // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
+	20, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
+	18, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
+	9,  // 6: spate.v1.Snapshot.server_samples:type_name -> spate.v1.ServerSample
+	8,  // 7: spate.v1.Snapshot.shares:type_name -> spate.v1.WindowShare
+	10, // 8: spate.v1.Snapshot.server_accounts:type_name -> spate.v1.ServerAccount
+	13, // 9: spate.v1.Snapshot.turns:type_name -> spate.v1.Series
+	19, // 10: spate.v1.Snapshot.merged_values:type_name -> spate.v1.MetricCount
+	7,  // 11: spate.v1.Snapshot.merged:type_name -> spate.v1.Merged
+	11, // 12: spate.v1.ServerAccount.counters:type_name -> spate.v1.ServerCounter
+	12, // 13: spate.v1.ServerAccount.histograms:type_name -> spate.v1.ServerHistogram
+	14, // 14: spate.v1.Series.counters:type_name -> spate.v1.Counters
+	15, // 15: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
+	17, // 16: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
+	0,  // 17: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
+	16, // 18: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
+	16, // 19: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
+	1,  // 20: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
+	14, // 21: spate.v1.Totals.counters:type_name -> spate.v1.Counters
+	19, // 22: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
+	2,  // 23: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
+	0,  // 24: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
+	1,  // 25: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
+	3,  // 26: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
+	4,  // 27: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
+	27, // [27:28] is the sub-list for method output_type
+	26, // [26:27] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_metrics_proto_init() }
@@ -2972,15 +3055,15 @@ func file_spate_v1_metrics_proto_init() {
 		return
 	}
 	file_spate_v1_metrics_proto_msgTypes[3].OneofWrappers = []any{}
-	file_spate_v1_metrics_proto_msgTypes[14].OneofWrappers = []any{}
-	file_spate_v1_metrics_proto_msgTypes[16].OneofWrappers = []any{}
+	file_spate_v1_metrics_proto_msgTypes[15].OneofWrappers = []any{}
+	file_spate_v1_metrics_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_metrics_proto_rawDesc), len(file_spate_v1_metrics_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -447,7 +447,11 @@ func (*ToAgent_Ended) isToAgent_Event() {}
 type RelayPushRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Snapshots, those of one stream in order.
-	Snapshots     []*RelayedSnapshot `protobuf:"bytes,1,rep,name=snapshots,proto3" json:"snapshots,omitempty"`
+	Snapshots []*RelayedSnapshot `protobuf:"bytes,1,rep,name=snapshots,proto3" json:"snapshots,omitempty"`
+	// Name of the relay. Set in the first message only.
+	Relay string `protobuf:"bytes,2,opt,name=relay,proto3" json:"relay,omitempty"`
+	// Bundles. A snapshot follows a bundle with an earlier one of its stream only when that is answered.
+	Bundles       []*Bundle `protobuf:"bytes,3,rep,name=bundles,proto3" json:"bundles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -489,6 +493,85 @@ func (x *RelayPushRequest) GetSnapshots() []*RelayedSnapshot {
 	return nil
 }
 
+func (x *RelayPushRequest) GetRelay() string {
+	if x != nil {
+		return x.Relay
+	}
+	return ""
+}
+
+func (x *RelayPushRequest) GetBundles() []*Bundle {
+	if x != nil {
+		return x.Bundles
+	}
+	return nil
+}
+
+// Bundle has the snapshots that agents of one region made of one window, with their values added up. It becomes part of
+// the ledger as a whole or not at all.
+type Bundle struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the bundle among those of this RelayPush. The relay chooses it, and uses it once.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// The values. Run, stage and window are those of all members. The coordinator completes the key.
+	Merged *Snapshot `protobuf:"bytes,2,opt,name=merged,proto3" json:"merged,omitempty"`
+	// The snapshots without their values, without run, stage and window.
+	Members       []*RelayedSnapshot `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bundle) Reset() {
+	*x = Bundle{}
+	mi := &file_spate_v1_relay_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bundle) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bundle) ProtoMessage() {}
+
+func (x *Bundle) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_relay_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bundle.ProtoReflect.Descriptor instead.
+func (*Bundle) Descriptor() ([]byte, []int) {
+	return file_spate_v1_relay_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Bundle) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Bundle) GetMerged() *Snapshot {
+	if x != nil {
+		return x.Merged
+	}
+	return nil
+}
+
+func (x *Bundle) GetMembers() []*RelayedSnapshot {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
 // RelayedSnapshot is one snapshot of an agent.
 type RelayedSnapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -504,7 +587,7 @@ type RelayedSnapshot struct {
 
 func (x *RelayedSnapshot) Reset() {
 	*x = RelayedSnapshot{}
-	mi := &file_spate_v1_relay_proto_msgTypes[7]
+	mi := &file_spate_v1_relay_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -516,7 +599,7 @@ func (x *RelayedSnapshot) String() string {
 func (*RelayedSnapshot) ProtoMessage() {}
 
 func (x *RelayedSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_relay_proto_msgTypes[7]
+	mi := &file_spate_v1_relay_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -529,7 +612,7 @@ func (x *RelayedSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayedSnapshot.ProtoReflect.Descriptor instead.
 func (*RelayedSnapshot) Descriptor() ([]byte, []int) {
-	return file_spate_v1_relay_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_relay_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RelayedSnapshot) GetStream() uint64 {
@@ -557,14 +640,16 @@ func (x *RelayedSnapshot) GetCertificate() string {
 type RelayPushResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Answers, those of one stream in order.
-	Answers       []*RelayedAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	Answers []*RelayedAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	// Answers to bundles.
+	Bundles       []*BundleAnswer `protobuf:"bytes,2,rep,name=bundles,proto3" json:"bundles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RelayPushResponse) Reset() {
 	*x = RelayPushResponse{}
-	mi := &file_spate_v1_relay_proto_msgTypes[8]
+	mi := &file_spate_v1_relay_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +661,7 @@ func (x *RelayPushResponse) String() string {
 func (*RelayPushResponse) ProtoMessage() {}
 
 func (x *RelayPushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_relay_proto_msgTypes[8]
+	mi := &file_spate_v1_relay_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,12 +674,85 @@ func (x *RelayPushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayPushResponse.ProtoReflect.Descriptor instead.
 func (*RelayPushResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_relay_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_relay_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RelayPushResponse) GetAnswers() []*RelayedAnswer {
 	if x != nil {
 		return x.Answers
+	}
+	return nil
+}
+
+func (x *RelayPushResponse) GetBundles() []*BundleAnswer {
+	if x != nil {
+		return x.Bundles
+	}
+	return nil
+}
+
+// BundleAnswer answers one bundle.
+type BundleAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the bundle.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// The bundle is not in the ledger, and was not taken in: the streams of its members end with this. Unset: the bundle
+	// was judged.
+	Ended *StreamEnded `protobuf:"bytes,2,opt,name=ended,proto3" json:"ended,omitempty"`
+	// The bundle is not in the ledger, because of the snapshots of these streams: the relay sends them by themselves, and
+	// bundles the others again. Empty, and ended is unset: the bundle is in the ledger, so all its members are acked.
+	Alone         []uint64 `protobuf:"varint,3,rep,packed,name=alone,proto3" json:"alone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BundleAnswer) Reset() {
+	*x = BundleAnswer{}
+	mi := &file_spate_v1_relay_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BundleAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BundleAnswer) ProtoMessage() {}
+
+func (x *BundleAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_relay_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BundleAnswer.ProtoReflect.Descriptor instead.
+func (*BundleAnswer) Descriptor() ([]byte, []int) {
+	return file_spate_v1_relay_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *BundleAnswer) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *BundleAnswer) GetEnded() *StreamEnded {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+func (x *BundleAnswer) GetAlone() []uint64 {
+	if x != nil {
+		return x.Alone
 	}
 	return nil
 }
@@ -617,7 +775,7 @@ type RelayedAnswer struct {
 
 func (x *RelayedAnswer) Reset() {
 	*x = RelayedAnswer{}
-	mi := &file_spate_v1_relay_proto_msgTypes[9]
+	mi := &file_spate_v1_relay_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -629,7 +787,7 @@ func (x *RelayedAnswer) String() string {
 func (*RelayedAnswer) ProtoMessage() {}
 
 func (x *RelayedAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_relay_proto_msgTypes[9]
+	mi := &file_spate_v1_relay_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -642,7 +800,7 @@ func (x *RelayedAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayedAnswer.ProtoReflect.Descriptor instead.
 func (*RelayedAnswer) Descriptor() ([]byte, []int) {
-	return file_spate_v1_relay_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_relay_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RelayedAnswer) GetStream() uint64 {
@@ -722,15 +880,26 @@ const file_spate_v1_relay_proto_rawDesc = "" +
 	"\x06stream\x18\x01 \x01(\x04R\x06stream\x12-\n" +
 	"\x03say\x18\x02 \x01(\v2\x19.spate.v1.ConnectResponseH\x00R\x03say\x12-\n" +
 	"\x05ended\x18\x03 \x01(\v2\x15.spate.v1.StreamEndedH\x00R\x05endedB\a\n" +
-	"\x05event\"K\n" +
+	"\x05event\"\x8d\x01\n" +
 	"\x10RelayPushRequest\x127\n" +
-	"\tsnapshots\x18\x01 \x03(\v2\x19.spate.v1.RelayedSnapshotR\tsnapshots\"{\n" +
+	"\tsnapshots\x18\x01 \x03(\v2\x19.spate.v1.RelayedSnapshotR\tsnapshots\x12\x14\n" +
+	"\x05relay\x18\x02 \x01(\tR\x05relay\x12*\n" +
+	"\abundles\x18\x03 \x03(\v2\x10.spate.v1.BundleR\abundles\"\x81\x01\n" +
+	"\x06Bundle\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12*\n" +
+	"\x06merged\x18\x02 \x01(\v2\x12.spate.v1.SnapshotR\x06merged\x123\n" +
+	"\amembers\x18\x03 \x03(\v2\x19.spate.v1.RelayedSnapshotR\amembers\"{\n" +
 	"\x0fRelayedSnapshot\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\x04R\x06stream\x12.\n" +
 	"\bsnapshot\x18\x02 \x01(\v2\x12.spate.v1.SnapshotR\bsnapshot\x12 \n" +
-	"\vcertificate\x18\x03 \x01(\tR\vcertificate\"F\n" +
+	"\vcertificate\x18\x03 \x01(\tR\vcertificate\"x\n" +
 	"\x11RelayPushResponse\x121\n" +
-	"\aanswers\x18\x01 \x03(\v2\x17.spate.v1.RelayedAnswerR\aanswers\"\x91\x01\n" +
+	"\aanswers\x18\x01 \x03(\v2\x17.spate.v1.RelayedAnswerR\aanswers\x120\n" +
+	"\abundles\x18\x02 \x03(\v2\x16.spate.v1.BundleAnswerR\abundles\"i\n" +
+	"\fBundleAnswer\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12+\n" +
+	"\x05ended\x18\x02 \x01(\v2\x15.spate.v1.StreamEndedR\x05ended\x12\x14\n" +
+	"\x05alone\x18\x03 \x03(\x04R\x05alone\"\x91\x01\n" +
 	"\rRelayedAnswer\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\x04R\x06stream\x120\n" +
 	"\x06answer\x18\x02 \x01(\v2\x16.spate.v1.PushResponseH\x00R\x06answer\x12-\n" +
@@ -752,7 +921,7 @@ func file_spate_v1_relay_proto_rawDescGZIP() []byte {
 	return file_spate_v1_relay_proto_rawDescData
 }
 
-var file_spate_v1_relay_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_spate_v1_relay_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_spate_v1_relay_proto_goTypes = []any{
 	(*RelayControlRequest)(nil),  // 0: spate.v1.RelayControlRequest
 	(*FromAgent)(nil),            // 1: spate.v1.FromAgent
@@ -761,36 +930,43 @@ var file_spate_v1_relay_proto_goTypes = []any{
 	(*RelayControlResponse)(nil), // 4: spate.v1.RelayControlResponse
 	(*ToAgent)(nil),              // 5: spate.v1.ToAgent
 	(*RelayPushRequest)(nil),     // 6: spate.v1.RelayPushRequest
-	(*RelayedSnapshot)(nil),      // 7: spate.v1.RelayedSnapshot
-	(*RelayPushResponse)(nil),    // 8: spate.v1.RelayPushResponse
-	(*RelayedAnswer)(nil),        // 9: spate.v1.RelayedAnswer
-	(*ConnectRequest)(nil),       // 10: spate.v1.ConnectRequest
-	(*ConnectResponse)(nil),      // 11: spate.v1.ConnectResponse
-	(*Snapshot)(nil),             // 12: spate.v1.Snapshot
-	(*PushResponse)(nil),         // 13: spate.v1.PushResponse
+	(*Bundle)(nil),               // 7: spate.v1.Bundle
+	(*RelayedSnapshot)(nil),      // 8: spate.v1.RelayedSnapshot
+	(*RelayPushResponse)(nil),    // 9: spate.v1.RelayPushResponse
+	(*BundleAnswer)(nil),         // 10: spate.v1.BundleAnswer
+	(*RelayedAnswer)(nil),        // 11: spate.v1.RelayedAnswer
+	(*ConnectRequest)(nil),       // 12: spate.v1.ConnectRequest
+	(*ConnectResponse)(nil),      // 13: spate.v1.ConnectResponse
+	(*Snapshot)(nil),             // 14: spate.v1.Snapshot
+	(*PushResponse)(nil),         // 15: spate.v1.PushResponse
 }
 var file_spate_v1_relay_proto_depIdxs = []int32{
 	1,  // 0: spate.v1.RelayControlRequest.messages:type_name -> spate.v1.FromAgent
 	2,  // 1: spate.v1.FromAgent.connected:type_name -> spate.v1.AgentConnected
-	10, // 2: spate.v1.FromAgent.said:type_name -> spate.v1.ConnectRequest
+	12, // 2: spate.v1.FromAgent.said:type_name -> spate.v1.ConnectRequest
 	3,  // 3: spate.v1.FromAgent.ended:type_name -> spate.v1.StreamEnded
 	5,  // 4: spate.v1.RelayControlResponse.messages:type_name -> spate.v1.ToAgent
-	11, // 5: spate.v1.ToAgent.say:type_name -> spate.v1.ConnectResponse
+	13, // 5: spate.v1.ToAgent.say:type_name -> spate.v1.ConnectResponse
 	3,  // 6: spate.v1.ToAgent.ended:type_name -> spate.v1.StreamEnded
-	7,  // 7: spate.v1.RelayPushRequest.snapshots:type_name -> spate.v1.RelayedSnapshot
-	12, // 8: spate.v1.RelayedSnapshot.snapshot:type_name -> spate.v1.Snapshot
-	9,  // 9: spate.v1.RelayPushResponse.answers:type_name -> spate.v1.RelayedAnswer
-	13, // 10: spate.v1.RelayedAnswer.answer:type_name -> spate.v1.PushResponse
-	3,  // 11: spate.v1.RelayedAnswer.ended:type_name -> spate.v1.StreamEnded
-	0,  // 12: spate.v1.RelayService.RelayControl:input_type -> spate.v1.RelayControlRequest
-	6,  // 13: spate.v1.RelayService.RelayPush:input_type -> spate.v1.RelayPushRequest
-	4,  // 14: spate.v1.RelayService.RelayControl:output_type -> spate.v1.RelayControlResponse
-	8,  // 15: spate.v1.RelayService.RelayPush:output_type -> spate.v1.RelayPushResponse
-	14, // [14:16] is the sub-list for method output_type
-	12, // [12:14] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	8,  // 7: spate.v1.RelayPushRequest.snapshots:type_name -> spate.v1.RelayedSnapshot
+	7,  // 8: spate.v1.RelayPushRequest.bundles:type_name -> spate.v1.Bundle
+	14, // 9: spate.v1.Bundle.merged:type_name -> spate.v1.Snapshot
+	8,  // 10: spate.v1.Bundle.members:type_name -> spate.v1.RelayedSnapshot
+	14, // 11: spate.v1.RelayedSnapshot.snapshot:type_name -> spate.v1.Snapshot
+	11, // 12: spate.v1.RelayPushResponse.answers:type_name -> spate.v1.RelayedAnswer
+	10, // 13: spate.v1.RelayPushResponse.bundles:type_name -> spate.v1.BundleAnswer
+	3,  // 14: spate.v1.BundleAnswer.ended:type_name -> spate.v1.StreamEnded
+	15, // 15: spate.v1.RelayedAnswer.answer:type_name -> spate.v1.PushResponse
+	3,  // 16: spate.v1.RelayedAnswer.ended:type_name -> spate.v1.StreamEnded
+	0,  // 17: spate.v1.RelayService.RelayControl:input_type -> spate.v1.RelayControlRequest
+	6,  // 18: spate.v1.RelayService.RelayPush:input_type -> spate.v1.RelayPushRequest
+	4,  // 19: spate.v1.RelayService.RelayControl:output_type -> spate.v1.RelayControlResponse
+	9,  // 20: spate.v1.RelayService.RelayPush:output_type -> spate.v1.RelayPushResponse
+	19, // [19:21] is the sub-list for method output_type
+	17, // [17:19] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_relay_proto_init() }
@@ -809,7 +985,7 @@ func file_spate_v1_relay_proto_init() {
 		(*ToAgent_Say)(nil),
 		(*ToAgent_Ended)(nil),
 	}
-	file_spate_v1_relay_proto_msgTypes[9].OneofWrappers = []any{
+	file_spate_v1_relay_proto_msgTypes[11].OneofWrappers = []any{
 		(*RelayedAnswer_Answer)(nil),
 		(*RelayedAnswer_Ended)(nil),
 	}
@@ -819,7 +995,7 @@ func file_spate_v1_relay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_relay_proto_rawDesc), len(file_spate_v1_relay_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
