@@ -84,7 +84,6 @@ func (c *Coordinator) enqueue(r *run, failure error) (waiting int, written <-cha
 	c.wait(r)
 	c.allot(clock.Now())
 	if r.machine != nil {
-		r.record.SubmitTime = nil // it began at once
 		return 0, c.written(r), nil
 	}
 	place := slices.Index(c.queue, r) + 1

@@ -56,7 +56,8 @@ func New(ctx context.Context, c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	return of(sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(resource.NewSchemaless(
+	return of(sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithIDGenerator(generator{}),
+		sdktrace.WithResource(resource.NewSchemaless(
 		attribute.String("service.name", "spate-coordinator"), attribute.String("service.version", c.Version),
 		attribute.String("service.instance.id", c.Instance))))), nil
 }
@@ -77,23 +78,49 @@ func (t *Tracer) Close(ctx context.Context) error {
 // Run is the trace of a run. Its methods may be called concurrently, and do not block. A nil Run has none.
 type Run struct {
 	tracer trace.Tracer
+	id     string // of the run
 
 	mu     sync.Mutex
+	past   bool            // events are those that an earlier coordinator has sent spans of
 	root   context.Context // has the span of the run
 	stage  context.Context // has the span of the stage in progress; nil: none is
 	waits  bool            // the run has not begun
 	before time.Time       // when what comes before the next stage began
 }
 
-// Run begins the trace of a run at the time of its submission.
+// Run begins the trace of a run at the time of its submission, or continues it after Resume.
 func (t *Tracer) Run(id, plan, submitter string, submitted time.Time) *Run {
 	if t == nil {
 		return nil
 	}
-	root, _ := t.tracer.Start(context.Background(), "run", trace.WithTimestamp(submitted), trace.WithAttributes(
-		attribute.String("spate.run", id), attribute.String("spate.plan", plan),
-		attribute.String("spate.submitter", submitter)))
-	return &Run{tracer: t.tracer, root: root, waits: true, before: submitted}
+	r := &Run{tracer: t.tracer, id: id, waits: true, before: submitted}
+	r.root = r.open(context.Background(), "run", "run", submitted, attribute.String("spate.run", id),
+		attribute.String("spate.plan", plan), attribute.String("spate.submitter", submitter))
+	return r
+}
+
+// open begins a span whose identity follows from the run and a key of the span. It returns a context that has the span.
+func (r *Run) open(parent context.Context, name, key string, at time.Time, attributes ...attribute.KeyValue,
+) context.Context {
+	_, span := r.tracer.Start(withIdentity(parent, r.id, key), name, trace.WithTimestamp(at),
+		trace.WithAttributes(attributes...))
+	return trace.ContextWithSpan(context.Background(), span) // the identity is not that of spans within
+}
+
+// Resume takes the events that the run had before the coordinator was restarted, and sends no spans of what ended by
+// then: the process before has done so.
+func (r *Run) Resume(events []*spatev1.FollowRunResponse, restarted time.Time) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.past = true
+	for _, e := range events {
+		r.take(e.GetEvent())
+	}
+	r.past = false
+	r.current().AddEvent("coordinator restarted", trace.WithTimestamp(restarted))
 }
 
 // Take takes an event of the run.
@@ -103,6 +130,11 @@ func (r *Run) Take(e *spatev1.RunEvent) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.take(e)
+}
+
+// take takes an event. r.mu is held.
+func (r *Run) take(e *spatev1.RunEvent) {
 	at := e.GetTime().AsTime()
 	switch {
 	case e.GetRunStarted() != nil:
@@ -133,16 +165,19 @@ func (r *Run) Merged(from, to time.Time) {
 
 // span adds a span that has ended. r.mu is held.
 func (r *Run) span(parent context.Context, name string, from, to time.Time, attributes ...attribute.KeyValue) {
+	if r.past {
+		return
+	}
 	_, s := r.tracer.Start(parent, name, trace.WithTimestamp(from), trace.WithAttributes(attributes...))
 	s.End(trace.WithTimestamp(to))
 }
 
 func (r *Run) stageStarted(s *spatev1.StageStarted, at time.Time) {
-	attributes := trace.WithAttributes(
-		attribute.Int("spate.stage", int(s.GetStageIndex())), attribute.String("spate.target", s.GetTarget()),
-		attribute.String("spate.workload", s.GetWorkload()), attribute.String("spate.load", s.GetLoad()))
-	r.span(r.root, "prepare and arm", r.before, at, attribute.Int("spate.stage", int(s.GetStageIndex())))
-	r.stage, _ = r.tracer.Start(r.root, "stage", trace.WithTimestamp(at), attributes)
+	index := int(s.GetStageIndex())
+	r.span(r.root, "prepare and arm", r.before, at, attribute.Int("spate.stage", index))
+	r.stage = r.open(r.root, "stage", fmt.Sprint("stage ", index), at, attribute.Int("spate.stage", index),
+		attribute.String("spate.target", s.GetTarget()), attribute.String("spate.workload", s.GetWorkload()),
+		attribute.String("spate.load", s.GetLoad()))
 }
 
 func (r *Run) agentChanged(c *spatev1.AgentChanged, at time.Time) {
@@ -172,7 +207,9 @@ func (r *Run) stageEnded(s *spatev1.StageEnded, at time.Time) {
 	if why := s.GetFailure(); why != "" {
 		span.SetStatus(codes.Error, why)
 	}
-	span.End(trace.WithTimestamp(at))
+	if !r.past {
+		span.End(trace.WithTimestamp(at))
+	}
 	r.stage, r.before = nil, at
 }
 

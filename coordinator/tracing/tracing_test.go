@@ -122,6 +122,75 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// A coordinator that is restarted continues the trace: wherever it happens, the spans of both processes together are
+// those of one that was not restarted, and all of one trace. The span in progress says so.
+func TestTraceIsContinued(t *testing.T) {
+	stage := func(n float64, index uint32) []*spatev1.RunEvent {
+		return []*spatev1.RunEvent{
+			event(n, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageStarted{StageStarted: &spatev1.StageStarted{
+				StageIndex: index}}}),
+			event(n+4, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{
+				StageIndex: index}}}),
+		}
+	}
+	all := slices.Concat(
+		[]*spatev1.RunEvent{
+			event(1, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunStarted{RunStarted: &spatev1.RunStarted{}}})},
+		stage(2, 0), stage(10, 1),
+		[]*spatev1.RunEvent{
+			event(20, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunEnded{RunEnded: &spatev1.RunEnded{}}})},
+	)
+	want := []string{"run>wait 0-1", "run>prepare and arm 1-2", "run>stage 2-6", "run>prepare and arm 6-10",
+		"run>stage 10-14", ">run 0-20"}
+	for cut := range all {
+		r := &receiver{}
+		server := httptest.NewServer(r)
+		for _, part := range [][2][]*spatev1.RunEvent{{nil, all[:cut]}, {all[:cut], all[cut:]}} {
+			tracer, err := New(t.Context(), Config{URL: server.URL, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := tracer.Run("sweep-1", "sweep", "anna", start)
+			if cut > 0 && len(part[0]) == cut {
+				var before []*spatev1.FollowRunResponse
+				for _, e := range part[0] {
+					before = append(before, &spatev1.FollowRunResponse{Event: e})
+				}
+				run.Resume(before, second(5))
+			}
+			for _, e := range part[1] {
+				run.Take(e)
+			}
+			if err := tracer.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server.Close()
+		text := strings.Join(r.words(), "\n")
+		if cut > 0 && strings.Count(text, " [coordinator restarted 5]") != 1 {
+			t.Errorf("after %d events: the restart is not in\n%s", cut, text)
+		}
+		if got := strings.ReplaceAll(text, " [coordinator restarted 5]", ""); got != strings.Join(want, "\n") {
+			t.Errorf("after %d events: got\n%s\nwant\n%s", cut, got, strings.Join(want, "\n"))
+		}
+		for _, s := range r.spans {
+			if string(s.GetTraceId()) != string(r.spans[0].GetTraceId()) {
+				t.Errorf("after %d events: two traces", cut)
+			}
+		}
+	}
+}
+
+// Traces of two runs are two.
+func TestRunsHaveTheirOwnTraces(t *testing.T) {
+	a, b := withIdentity(t.Context(), "a", "run"), withIdentity(t.Context(), "b", "run")
+	trace1, span1 := generator{}.NewIDs(a)
+	trace2, span2 := generator{}.NewIDs(b)
+	if within := (generator{}).NewSpanID(t.Context(), trace1); trace1 == trace2 || span1 == span2 || !within.IsValid() {
+		t.Errorf("%v %v %v %v %v", trace1, trace2, span1, span2, within)
+	}
+}
+
 // A run that is stopped while it waits has a trace, too.
 func TestTraceOfAWaitingRun(t *testing.T) {
 	r := traced(t, nil, event(3, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunEnded{RunEnded: &spatev1.RunEnded{}}}))

@@ -13,6 +13,7 @@ import (
 
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/spate-load/spate/internal/process"
@@ -23,17 +24,21 @@ type Server struct {
 	// URL is where it takes OTLP over HTTP.
 	URL string
 
-	file string // it appends what it took to this file
-	tb   testing.TB
+	metrics, traces string // it appends what it took to these files
+	tb              testing.TB
 }
 
-// config takes metrics over HTTP, and appends them to a file at once.
+// config takes metrics and traces over HTTP, and appends them to files at once.
 const config = `
 receivers: {otlp: {protocols: {http: {endpoint: %q}}}}
-exporters: {file: {path: %q, flush_interval: 50ms}}
+exporters:
+  file/metrics: {path: %q, flush_interval: 50ms}
+  file/traces: {path: %q, flush_interval: 50ms}
 service:
   telemetry: {logs: {level: warn}, metrics: {level: none}}
-  pipelines: {metrics: {receivers: [otlp], exporters: [file]}}
+  pipelines:
+    metrics: {receivers: [otlp], exporters: [file/metrics]}
+    traces: {receivers: [otlp], exporters: [file/traces]}
 `
 
 // Start runs a collector until the test ends. If the collector is not built, the test fails under CI=true and is
@@ -49,9 +54,10 @@ func Start(tb testing.TB) *Server {
 		tb.Fatal(err)
 	}
 	dir := tb.TempDir()
-	s := &Server{URL: "http://" + address, file: filepath.Join(dir, "metrics.jsonl"), tb: tb}
+	s := &Server{URL: "http://" + address, metrics: filepath.Join(dir, "metrics.jsonl"),
+		traces: filepath.Join(dir, "traces.jsonl"), tb: tb}
 	settings := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(settings, fmt.Appendf(nil, config, address, s.file), 0o600); err != nil {
+	if err := os.WriteFile(settings, fmt.Appendf(nil, config, address, s.metrics, s.traces), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	process.Start(tb, process.Tool(tb, "otelcol", "the OpenTelemetry collector"), "--config=file:"+settings)
@@ -83,11 +89,44 @@ type Point struct {
 	Histogram *metrics.ExponentialHistogramDataPoint
 }
 
-// Points returns all points that the collector passed on until now, in their order. The last line of its file may be
-// incomplete, and is left out.
+// Points returns all points that the collector passed on until now, in their order.
 func (s *Server) Points() (all []Point) {
 	s.tb.Helper()
-	file, err := os.Open(s.file)
+	s.lines(s.metrics, func(line []byte) error {
+		var data metrics.MetricsData
+		err := protojson.Unmarshal(line, &data)
+		for _, r := range data.GetResourceMetrics() {
+			for _, scope := range r.GetScopeMetrics() {
+				for _, m := range scope.GetMetrics() {
+					all = append(all, pointsOf(m)...)
+				}
+			}
+		}
+		return err
+	})
+	return all
+}
+
+// Spans returns all spans that the collector passed on until now, in their order.
+func (s *Server) Spans() (all []*traces.Span) {
+	s.tb.Helper()
+	s.lines(s.traces, func(line []byte) error {
+		var data traces.TracesData
+		err := protojson.Unmarshal(line, &data)
+		for _, r := range data.GetResourceSpans() {
+			for _, scope := range r.GetScopeSpans() {
+				all = append(all, scope.GetSpans()...)
+			}
+		}
+		return err
+	})
+	return all
+}
+
+// lines calls each with the lines of a file. The last line may be incomplete, and is left out.
+func (s *Server) lines(path string, each func([]byte) error) {
+	s.tb.Helper()
+	file, err := os.Open(path)
 	if err != nil {
 		s.tb.Fatal(err)
 	}
@@ -96,18 +135,10 @@ func (s *Server) Points() (all []Point) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return all
+			return
 		}
-		var data metrics.MetricsData
-		if err := protojson.Unmarshal(line, &data); err != nil {
+		if err := each(line); err != nil {
 			s.tb.Fatalf("%v in %.1000s", err, line)
-		}
-		for _, r := range data.GetResourceMetrics() {
-			for _, scope := range r.GetScopeMetrics() {
-				for _, m := range scope.GetMetrics() {
-					all = append(all, pointsOf(m)...)
-				}
-			}
 		}
 	}
 }

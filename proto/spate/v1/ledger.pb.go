@@ -51,7 +51,7 @@ type RunRecord struct {
 	Searches []*SearchRecord `protobuf:"bytes,10,rep,name=searches,proto3" json:"searches,omitempty"`
 	// Factor by which times are compressed, if the run is a simulation. 0: the run is not a simulation.
 	TimeCompression float64 `protobuf:"fixed64,11,opt,name=time_compression,json=timeCompression,proto3" json:"time_compression,omitempty"`
-	// When the run was submitted. Unset: it started at once.
+	// When the run was submitted. Unset: version 0.1.0 wrote this, and the run started at once.
 	SubmitTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=submit_time,json=submitTime,proto3" json:"submit_time,omitempty"`
 	// Nothing is missing from the result. Meaningful only after the run has ended.
 	Complete bool `protobuf:"varint,13,opt,name=complete,proto3" json:"complete,omitempty"`
