@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -102,6 +103,9 @@ func (s *Skipped) String() string {
 	return text
 }
 
+// defaultMaxBytes is the default maximum size, in bytes, of a source's text.
+const defaultMaxBytes = 64 << 30
+
 // defaultSkipped is the share of rows that may be unusable unless the plan says otherwise.
 const defaultSkipped = 0.01
 
@@ -143,9 +147,9 @@ type builder struct {
 	maxBytes   uint64  // maximum bytes of text
 	skipped    *Skipped
 	// openItems finds the lines or elements.
-	openItems func(*source) (items, error)
+	openItems func(*items.Source) (items.Reader, error)
 	// parse reads an item and adds its row. After an unusableError the row was not added.
-	parse func(item item) error
+	parse func(item items.Item) error
 	// end adds the remaining rows.
 	end func() error
 
@@ -194,24 +198,24 @@ func (b *builder) readInput(ctx context.Context, in Input) error {
 
 // readFile reads a file.
 func (b *builder) readFile(ctx context.Context, name string, src io.Reader) error {
-	in, err := open(ctx, src, b.maxBytes)
+	in, err := items.Open(ctx, src, b.maxBytes)
 	if err != nil {
 		return err
 	}
-	defer in.close()
-	in.name = name
+	defer in.Close()
+	in.Name = name
 	all, err := b.openItems(in)
 	if err != nil {
 		return err
 	}
-	b.skipped.Unit = all.unit()
+	b.skipped.Unit = all.Unit()
 	return b.readAll(all)
 }
 
 // readAll reads all items.
-func (b *builder) readAll(all items) error {
+func (b *builder) readAll(all items.Reader) error {
 	for {
-		it, err := all.next()
+		it, err := all.Next()
 		switch {
 		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 			return nil
@@ -219,10 +223,10 @@ func (b *builder) readAll(all items) error {
 			return err
 		}
 		switch {
-		case it.tooLong:
-			err = unusable("is longer than %d MiB", maxUsedItem>>20)
-		case it.fault != nil:
-			err = it.fault
+		case it.TooLong:
+			err = unusable("is longer than %d MiB", items.MaxUsed>>20)
+		case it.Fault != nil:
+			err = unusable("%v", it.Fault)
 		default:
 			err = b.parse(it)
 		}
@@ -230,9 +234,9 @@ func (b *builder) readAll(all items) error {
 		var bad *unusableError
 		switch {
 		case errors.As(err, &bad):
-			b.skipped.note(it.number, bad)
+			b.skipped.note(it.Number, bad)
 		case err != nil:
-			return fmt.Errorf("%s %d: %w", all.unit(), it.number, err)
+			return fmt.Errorf("%s %d: %w", all.Unit(), it.Number, err)
 		}
 	}
 }

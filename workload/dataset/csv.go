@@ -11,6 +11,7 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -150,16 +151,16 @@ func (c *table) split(text []byte) error {
 func (b *builder) table(c *spatev1.TraceContent, t *table) {
 	t.unused = &b.skipped.Unused
 	b.header.RecordSize = rows.ShortRecord
-	b.openItems = func(s *source) (items, error) {
-		all := &lines{src: s.Reader}
-		first, err := all.next()
+	b.openItems = func(s *items.Source) (items.Reader, error) {
+		all := items.NewLines(s.Reader)
+		first, err := all.Next()
 		switch {
 		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 			return all, nil
 		case err != nil:
 			return all, err
 		}
-		return all, t.header(first.text)
+		return all, t.header(first.Text)
 	}
 	b.trace(c, t.parse, func(timedRow, *rows.Row) error { return nil })
 }

@@ -3,12 +3,11 @@ package dataset
 import (
 	"bytes"
 	"errors"
-	"path"
-	"strings"
 	"unicode/utf8"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -17,7 +16,7 @@ func init() {
 		Example: "JSON (Alpaca, SpecBench, ShareGPT, prompts, messages), CSV, Parquet or text.",
 		build: func(b *builder, w *spatev1.Workload, o Options) {
 			f := newAnyFile(content.File(w), o, &b.skipped.Unused)
-			b.openItems = func(s *source) (items, error) { return f.open(s, b.maxBytes) }
+			b.openItems = func(s *items.Source) (items.Reader, error) { return f.open(s, b.maxBytes) }
 			b.file(content.File(w), func(text []byte, row *rows.Row) error { return f.parse(text, row) })
 		}})
 }
@@ -59,27 +58,27 @@ var rowForms = []struct {
 }
 
 // open finds out the form of the file, and returns its items. maxBytes is the most text that a Parquet file may have.
-func (f *anyFile) open(s *source, maxBytes uint64) (items, error) {
+func (f *anyFile) open(s *items.Source, maxBytes uint64) (items.Reader, error) {
 	format := f.format
 	if format == "" {
 		format = detect(s)
 	}
 	switch f.parse = f.object; format {
 	case "json":
-		return newItems(s.Reader)
+		return items.New(s.Reader)
 	case "csv":
-		return newRecords(s.Reader, append(outputNames[:], f.columns.GetOsl()))
+		return items.NewRecords(s.Reader, append(outputNames[:], f.columns.GetOsl()))
 	case "parquet":
-		return newParquetRows(s.raw, maxBytes)
+		return items.NewParquetRows(s.Raw, maxBytes)
 	case "text":
 		f.parse = f.line
-		return &lines{src: s.Reader}, nil
+		return items.NewLines(s.Reader), nil
 	}
 	return nil, errors.New("neither its content nor its name tells its form: give format: json, csv, parquet or text")
 }
 
 // detect returns the format of a file, or "".
-func detect(s *source) string {
+func detect(s *items.Source) string {
 	head, _ := s.Peek(512) // an error comes up again when items are read
 	if bytes.HasPrefix(head, parquetMagic) {
 		return "parquet"
@@ -88,12 +87,7 @@ func detect(s *source) string {
 	if len(head) > 0 && (head[0] == '{' || head[0] == '[') {
 		return "json"
 	}
-	return map[string]string{".csv": "csv", ".txt": "text"}[extension(s.name)]
-}
-
-// extension returns the extension of a file's name, in lowercase and without that of its compression.
-func extension(name string) string {
-	return path.Ext(strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".gz"), ".zst"))
+	return map[string]string{".csv": "csv", ".txt": "text"}[items.Extension(s.Name)]
 }
 
 // object reads a row in the form that the plan or its members tell.
@@ -240,3 +234,6 @@ func (f *anyFile) specBench(text []byte, row *rows.Row) error {
 	f.text(string(first.User), nil, row)
 	return nil
 }
+
+// parquetMagic is how a Parquet file starts.
+var parquetMagic = []byte("PAR1")

@@ -8,8 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -18,7 +21,7 @@ func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, err
 	number, _ := content.Of(w)
 	b := &builder{
 		header: rows.Header{Form: number, RecordSize: rows.LongRecord}, maxSkipped: defaultSkipped, skipped: skipped,
-		openItems: func(s *source) (items, error) { return newItems(s.Reader) },
+		openItems: func(s *items.Source) (items.Reader, error) { return items.New(s.Reader) },
 		end:       func() error { return nil },
 	}
 	form, ok := sources[number]
@@ -38,9 +41,9 @@ func (b *builder) setMaxSkipped(share *float64) {
 
 // rows makes the builder read items with a function that fills in a row.
 func (b *builder) rows(parse func(text []byte, row *rows.Row) error) {
-	b.parse = func(it item) error {
+	b.parse = func(it items.Item) error {
 		b.row.Reset()
-		if err := parse(it.text, &b.row); err != nil {
+		if err := parse(it.Text, &b.row); err != nil {
 			return err
 		}
 		return b.add(&b.row)
@@ -60,12 +63,12 @@ func (b *builder) trace(
 	b.setMaxSkipped(c.MaxSkipped)
 	b.flags |= rows.HasTimes
 	sorter := &timeSorter{limit: sorterBytes, unit: "line"}
-	b.parse = func(it item) error {
-		t, err := parse(it.text)
+	b.parse = func(it items.Item) error {
+		t, err := parse(it.Text)
 		if err != nil {
 			return err
 		}
-		t.number, sorter.unit = it.number, b.skipped.Unit
+		t.number, sorter.unit = it.Number, b.skipped.Unit
 		return sorter.add(t)
 	}
 	sorter.emit = func(t timedRow, at time.Duration) error {
@@ -119,4 +122,38 @@ func (u *Unused) String() string {
 		names = append(names, fmt.Sprintf("others (%d)", u.others))
 	}
 	return strings.Join(names, ", ")
+}
+
+// Source is a form of file that workloads take their content from. A new source is a field of Workload.content in
+// plan.proto, and a file of this package that registers it.
+type Source struct {
+	// Name is the name of the field in a plan.
+	Name string
+	// Help says in a few words what such a file has, and Example describes its text in a sentence.
+	Help, Example string
+	// build makes the builder read the workload's file.
+	build func(b *builder, w *spatev1.Workload, o Options)
+}
+
+// sources are the sources by the number of their field in a workload, which identifies the form of a rows file.
+var sources = map[uint32]Source{}
+
+// register adds a source. It panics unless a workload has a field of its name that no other source has.
+func register(name string, s Source) {
+	fields := (*spatev1.Workload)(nil).ProtoReflect().Descriptor().Oneofs().ByName("content").Fields()
+	field := fields.ByName(protoreflect.Name(name))
+	if field == nil || sources[uint32(field.Number())].build != nil {
+		panic(fmt.Sprintf("dataset: source %q is not a field of a workload, or registered twice", name))
+	}
+	s.Name = name
+	sources[uint32(field.Number())] = s
+}
+
+// Sources returns the sources in the order of their fields.
+func Sources() []Source {
+	var all []Source
+	for _, number := range slices.Sorted(maps.Keys(sources)) {
+		all = append(all, sources[number])
+	}
+	return all
 }

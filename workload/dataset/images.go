@@ -31,7 +31,10 @@ func BuildImages(ctx context.Context, dst io.Writer, w *spatev1.Workload, files 
 	}
 	total := 0
 	for _, f := range files {
-		url, err := readImage(ctx, f)
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		url, err := readImage(f)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
@@ -51,12 +54,12 @@ func BuildImages(ctx context.Context, dst io.Writer, w *spatev1.Workload, files 
 }
 
 // readImage reads a file as a data URL.
-func readImage(ctx context.Context, f Input) (string, error) {
+func readImage(f Input) (string, error) {
 	src, err := f.Open()
 	if err != nil {
 		return "", err
 	}
-	data, err := io.ReadAll(io.LimitReader(&contextReader{ctx: ctx, src: src}, maxImage+1))
+	data, err := io.ReadAll(io.LimitReader(src, maxImage+1))
 	if err := errors.Join(err, src.Close()); err != nil {
 		return "", err
 	}

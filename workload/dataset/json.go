@@ -183,11 +183,6 @@ func parseNumber(name string, value []byte) (float64, error) {
 	return f, nil
 }
 
-// isNumber reports whether a text is a JSON number.
-func isNumber(text string) bool {
-	return (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && json.Valid([]byte(text))
-}
-
 // maxTime is the largest absolute time of a trace, in nanoseconds. Larger times do not fit into 64 bits.
 const maxTime = 9.2e18
 

@@ -7,6 +7,7 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/dataset/prefixes"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -197,7 +198,7 @@ func checkTokens(t timedRow) error {
 func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 	block := cmp.Or(c.GetBlockTokens(), form.block)
 	b.header.BlockTokens = block
-	known := newPrefixes(block)
+	known := prefixes.New(block)
 	m := &mooncake{form: form, block: block, unused: &b.skipped.Unused,
 		prompts: jsonl{unused: &b.skipped.Unused, lengths: lengths{count: o.Count, fallback: defaultOutput}}}
 	if play := c.GetSessions(); play != nil {
@@ -210,13 +211,13 @@ func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 			return nil
 		}
 		row.Blocks = append(row.Blocks[:0], t.blocks...)
-		row.Shared, err = known.shared(t.blocks, t.isl)
+		row.Shared, err = known.Shared(t.blocks, t.isl)
 		return err
 	})
 }
 
 // linked reads a row of a session. Its content is valid until the next call.
-func (m *mooncake) linked(text []byte, known *prefixes) (l linkedRow, err error) {
+func (m *mooncake) linked(text []byte, known *prefixes.Set) (l linkedRow, err error) {
 	if err := checkObject(text); err != nil {
 		return l, err
 	}
@@ -235,7 +236,7 @@ func (m *mooncake) linked(text []byte, known *prefixes) (l linkedRow, err error)
 	l.at, l.timed, l.content = t.at, f.time != nil, &m.row
 	l.step = rows.Step{ISL: t.isl, OSL: t.osl}
 	if t.kind == rows.Blocks {
-		l.step.Shared, err = known.shared(t.blocks, t.isl)
+		l.step.Shared, err = known.Shared(t.blocks, t.isl)
 	}
 	return l, err
 }

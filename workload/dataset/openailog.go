@@ -8,6 +8,7 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -24,11 +25,11 @@ func init() {
 type logReader struct{ requests *recordedRequests }
 
 // read returns the call of a line and its row.
-func (r *logReader) read(it item) (call, *linkedRow, error) {
-	if err := checkObject(it.text); err != nil {
+func (r *logReader) read(it items.Item) (call, *linkedRow, error) {
+	if err := checkObject(it.Text); err != nil {
 		return call{}, nil, err
 	}
-	line := membersOf(it.text)
+	line := membersOf(it.Text)
 	request, response := line, membersOf(firstOf(line, "response"))
 	for _, inner := range []string{"request", "body"} {
 		if object := membersOf(request[inner]); object != nil {
@@ -43,7 +44,7 @@ func (r *logReader) read(it item) (call, *linkedRow, error) {
 		return c, nil, err
 	}
 	if c.trace == "" {
-		c.trace = fmt.Sprintf("line %d", it.number) // a session by itself
+		c.trace = fmt.Sprintf("line %d", it.Number) // a session by itself
 	}
 	usage := membersOf(firstOf(line, "usage"))
 	if usage == nil {

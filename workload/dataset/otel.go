@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -20,89 +18,9 @@ func init() {
 	register("otel", Source{Help: "spans of OpenTelemetry's conventions for GenAI, as OTLP JSON",
 		Example: "OTLP JSON, a file or lines, with the attributes gen_ai.*.",
 		build: func(b *builder, w *spatev1.Workload, o Options) {
-			b.openItems = func(s *source) (items, error) { return newSpans(s), nil }
+			b.openItems = func(s *items.Source) (items.Reader, error) { return items.NewSpans(s), nil }
 			b.recorded(content.Trace(w), (&spanReader{requests: newRecordedRequests(b, o)}).read)
 		}})
-}
-
-// spans are the spans of OTLP JSON: one object, or several behind one another, each with resourceSpans or the like.
-// Only one span is in memory.
-type spans struct {
-	src     *limitedRecord
-	dec     *json.Decoder
-	number  uint64
-	depth   int  // of objects and arrays
-	within  bool // an array of spans
-	started bool
-}
-
-func newSpans(s *source) *spans {
-	limited := &limitedRecord{Reader: s.Reader}
-	return &spans{src: limited, dec: json.NewDecoder(limited)}
-}
-
-func (s *spans) unit() string { return "span" }
-
-// next returns the next span.
-func (s *spans) next() (item, error) {
-	it := item{number: s.number + 1}
-	for s.src.read = 0; !s.within; s.src.read = 0 {
-		token, err := s.token()
-		switch {
-		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !s.started:
-			return it, errors.New("it has no spans: give an export in OTLP JSON")
-		case err != nil:
-			return it, err
-		}
-		if token != "spans" {
-			continue
-		}
-		if token, err = s.token(); err != nil {
-			return it, err
-		}
-		s.within = token == json.Delim('[')
-	}
-	if !s.dec.More() {
-		s.within = false
-		if _, err := s.token(); err != nil { // the bracket
-			return it, err
-		}
-		return s.next()
-	}
-	var span json.RawMessage
-	if err := s.dec.Decode(&span); err != nil {
-		return it, s.explain(err)
-	}
-	s.number, s.started = s.number+1, true
-	it.text, it.tooLong = span, len(span) > maxUsedItem
-	return it, nil
-}
-
-// token returns the next token of the JSON.
-func (s *spans) token() (json.Token, error) {
-	token, err := s.dec.Token()
-	switch token {
-	case json.Delim('{'), json.Delim('['):
-		s.depth++
-	case json.Delim('}'), json.Delim(']'):
-		s.depth--
-	}
-	if errors.Is(err, io.EOF) && s.depth > 0 {
-		err = io.ErrUnexpectedEOF
-	}
-	return token, s.explain(err)
-}
-
-// explain says where the JSON is wrong, or that it ends too early. The end of the source remains io.EOF.
-func (s *spans) explain(err error) error {
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &syntax):
-		return fmt.Errorf("after span %d: it is not JSON: %w", s.number, err)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("after span %d: %w", s.number, explainEOF(err))
-	}
-	return err
 }
 
 // span is a span in OTLP JSON, as far as it is used.
@@ -178,9 +96,9 @@ var operations = []string{"chat", "text_completion", "generate_content"}
 type spanReader struct{ requests *recordedRequests }
 
 // read returns the call of a span and, if it is a request to a model, its row.
-func (r *spanReader) read(it item) (call, *linkedRow, error) {
+func (r *spanReader) read(it items.Item) (call, *linkedRow, error) {
 	var s span
-	if err := json.Unmarshal(it.text, &s); err != nil {
+	if err := json.Unmarshal(it.Text, &s); err != nil {
 		return call{}, nil, unusable("is not a span: %v", err)
 	}
 	attributes := map[string]string{}

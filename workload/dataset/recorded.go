@@ -7,6 +7,8 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+
+	"github.com/spate-load/spate/workload/dataset/items"
 )
 
 // call is one call that was recorded: a request to a model, or something around requests, such as an agent or a tool.
@@ -29,12 +31,12 @@ type callTree struct {
 }
 
 // recorded reads a recording of calls. parse returns the call of an item and, if it is a request, its row.
-func (b *builder) recorded(c *spatev1.TraceContent, parse func(it item) (call, *linkedRow, error)) {
+func (b *builder) recorded(c *spatev1.TraceContent, parse func(it items.Item) (call, *linkedRow, error)) {
 	s := b.sessions(c, false)
 	s.named = true // no row waits for the one before it unless the tree says so
 	t := &callTree{builder: s}
 	played := c.GetSessions() != nil
-	b.parse = func(it item) error {
+	b.parse = func(it items.Item) error {
 		one, row, err := parse(it)
 		if err != nil {
 			return err
@@ -45,7 +47,7 @@ func (b *builder) recorded(c *spatev1.TraceContent, parse func(it item) (call, *
 			if played {
 				row.session = one.trace
 			}
-			if err := s.add(it.number, *row); err != nil {
+			if err := s.add(it.Number, *row); err != nil {
 				return err
 			}
 			one.row = len(s.held) - 1

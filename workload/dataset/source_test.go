@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+
+	"github.com/spate-load/spate/workload/dataset/items"
 )
 
 // gzipped and zstded compress a text.
@@ -81,7 +82,7 @@ func TestRefused(t *testing.T) {
 
 // TestEnormousLine: a line or element beyond the limit is skipped and counted, and the rows after it are used.
 func TestEnormousLine(t *testing.T) {
-	huge := `{"prompt": "` + strings.Repeat("ab ", maxUsedItem/3) + `"}`
+	huge := `{"prompt": "` + strings.Repeat("ab ", items.MaxUsed/3) + `"}`
 	for name, source := range map[string]string{
 		"line":    `{"prompt": "x"}` + "\n" + huge + "\n" + `{"prompt": "y"}`,
 		"last":    `{"prompt": "x"}` + "\n" + `{"prompt": "y"}` + "\n" + huge,
@@ -127,40 +128,6 @@ func TestSourceFails(t *testing.T) {
 type failing struct{ error }
 
 func (e failing) Read([]byte) (int, error) { return 0, e.error }
-
-// TestElementsOracle splits arrays as encoding/json would.
-func TestElementsOracle(t *testing.T) {
-	values := rapid.SliceOf(rapid.SampledFrom([]string{`1`, `"a,]}\\\""`, `{"a": [1, {"b": "]"}]}`, `[]`, `[[], {}]`,
-		`null`, `"\\"`, `{"}": "{"}`}))
-	spaces := rapid.SampledFrom([]string{"", " ", "\n\t "})
-	rapid.Check(t, func(t *rapid.T) {
-		list := values.Draw(t, "values")
-		text := spaces.Draw(t, "before") + "["
-		for i, v := range list {
-			if i > 0 {
-				text += ","
-			}
-			text += spaces.Draw(t, "left") + v + spaces.Draw(t, "right")
-		}
-		s, err := open(t.Context(), strings.NewReader(text+"]"+spaces.Draw(t, "behind")), defaultMaxBytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := newItems(s.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, v := range list {
-			it, err := got.next()
-			if err != nil || string(it.text) != v || it.number != uint64(i+1) {
-				t.Fatalf("element %d is %q (%v), want %q", it.number, it.text, err, v)
-			}
-		}
-		if it, err := got.next(); !errors.Is(err, io.EOF) {
-			t.Fatalf("after the last there is %q (%v)", it.text, err)
-		}
-	})
-}
 
 // Each kind of content with a path in the plan has a source, with a description, and no other kind has one.
 func TestEveryFileHasASource(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/dataset"
+	"github.com/spate-load/spate/workload/dataset/huggingface"
 	"github.com/spate-load/spate/workload/rows"
 	"github.com/spate-load/spate/workload/store"
 	"github.com/spate-load/spate/workload/tokenizer"
@@ -155,7 +156,7 @@ func (g *gatherer) inputs(ctx context.Context, f plans.File) ([]dataset.Input, e
 		info, err := os.Stat(f.Path)
 		switch {
 		case err == nil && info.IsDir():
-			names, err := dataset.FilesIn(os.DirFS(f.Path), c)
+			names, err := huggingface.Files(os.DirFS(f.Path), c)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", f.Path, err)
 			}

@@ -1,4 +1,4 @@
-package dataset
+package items
 
 import (
 	"bufio"
@@ -8,13 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
+	"path"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
-	"google.golang.org/protobuf/reflect/protoreflect"
-
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // maxWindow is the maximum window of a zstd stream, which is what its decoder keeps in memory. It covers the
@@ -23,8 +20,6 @@ const maxWindow = 128 << 20
 
 // Limits of a source, so that an endless source ends and a decompression bomb does not fill a disk.
 const (
-	// defaultMaxBytes is the default maximum size, in bytes, of a source's text.
-	defaultMaxBytes = 64 << 30
 	// uncheckedBytes is how many bytes of text any compressed source may have, however small it is.
 	uncheckedBytes = 256 << 20
 	// maxGrowth is the maximum ratio of text to compressed size beyond that. Traces reach 10 to 30.
@@ -86,21 +81,22 @@ func formatBytes(n uint64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// source is the text of a source file, uncompressed, without byte order mark. It is a stream, so that a small file that
+// Source is the text of a source file, uncompressed, without byte order mark. It is a stream, so that a small file that
 // is large when uncompressed takes time, never memory.
-type source struct {
+type Source struct {
 	*bufio.Reader
-	name  string
-	raw   io.Reader // the file as it is, for formats that are not read as a stream
-	close func()
+	Name  string
+	Raw   io.Reader // the file as it is, for formats that are not read as a stream
+	Close func()
 }
 
-// open detects the compression of a file by its first bytes.
-func open(ctx context.Context, src io.Reader, maxBytes uint64) (*source, error) {
+// Open detects the compression of a file by its first bytes, and skips a byte order mark. Text of more than maxBytes
+// bytes is an error when it is read, and so is the end of ctx. The caller calls Close of the source.
+func Open(ctx context.Context, src io.Reader, maxBytes uint64) (*Source, error) {
 	raw := &contextReader{ctx: ctx, src: src}
 	bounded := &boundedReader{text: raw, limit: maxBytes}
 	in := bufio.NewReaderSize(bounded, 1<<18)
-	s := &source{Reader: in, raw: src, close: func() {}}
+	s := &Source{Reader: in, Raw: src, Close: func() {}}
 	head, err := in.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -119,22 +115,22 @@ func open(ctx context.Context, src io.Reader, maxBytes uint64) (*source, error) 
 			return nil, fmt.Errorf("not a valid zstd file: %w", explainEOF(err))
 		}
 		s.decompress(z, raw, maxBytes)
-		s.close = z.Close
+		s.Close = z.Close
 	}
 	if err := s.skipByteOrderMark(); err != nil {
-		s.close()
+		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
 // decompress continues with the output of a decompressor.
-func (s *source) decompress(text io.Reader, packed *contextReader, maxBytes uint64) {
+func (s *Source) decompress(text io.Reader, packed *contextReader, maxBytes uint64) {
 	s.Reader = bufio.NewReaderSize(&boundedReader{text: text, limit: maxBytes, packed: packed}, 1<<18)
 }
 
 // skipByteOrderMark skips a UTF-8 byte order mark, and refuses those of UTF-16.
-func (s *source) skipByteOrderMark() error {
+func (s *Source) skipByteOrderMark() error {
 	head, err := s.Peek(3)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return explainEOF(err)
@@ -157,36 +153,7 @@ func explainEOF(err error) error {
 	return err
 }
 
-// Source is a form of file that workloads take their content from. A new source is a field of Workload.content in
-// plan.proto, and a file of this package that registers it.
-type Source struct {
-	// Name is the name of the field in a plan.
-	Name string
-	// Help says in a few words what such a file has, and Example describes its text in a sentence.
-	Help, Example string
-	// build makes the builder read the workload's file.
-	build func(b *builder, w *spatev1.Workload, o Options)
-}
-
-// sources are the sources by the number of their field in a workload, which identifies the form of a rows file.
-var sources = map[uint32]Source{}
-
-// register adds a source. It panics unless a workload has a field of its name that no other source has.
-func register(name string, s Source) {
-	fields := (*spatev1.Workload)(nil).ProtoReflect().Descriptor().Oneofs().ByName("content").Fields()
-	field := fields.ByName(protoreflect.Name(name))
-	if field == nil || sources[uint32(field.Number())].build != nil {
-		panic(fmt.Sprintf("dataset: source %q is not a field of a workload, or registered twice", name))
-	}
-	s.Name = name
-	sources[uint32(field.Number())] = s
-}
-
-// Sources returns the sources in the order of their fields.
-func Sources() []Source {
-	var all []Source
-	for _, number := range slices.Sorted(maps.Keys(sources)) {
-		all = append(all, sources[number])
-	}
-	return all
+// Extension returns the extension of a file's name, in lowercase and without that of its compression.
+func Extension(name string) string {
+	return path.Ext(strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".gz"), ".zst"))
 }

@@ -1,4 +1,6 @@
-package dataset
+// Package items reads source files: it uncompresses their text, and divides it into items, which are lines, elements of
+// a JSON array, records of CSV, rows of Parquet or spans of OTLP JSON. One item is in memory at a time.
+package items
 
 import (
 	"bufio"
@@ -8,9 +10,9 @@ import (
 	"io"
 )
 
-// maxUsedItem is the maximum length, in bytes, of a line or array element that is used. A prompt of a million tokens
+// MaxUsed is the maximum length, in bytes, of a line or array element that is used. A prompt of a million tokens
 // has about 5 MB. A longer item is skipped without being kept, and counts as unusable.
-const maxUsedItem = 32 << 20
+const MaxUsed = 32 << 20
 
 // maxReadItem is the length of a line or element above which a source is refused: it is a device, or not a file of
 // rows.
@@ -19,19 +21,20 @@ const maxReadItem = 1 << 30
 // errItemTooLong is the error for a line or element that does not end within maxReadItem bytes.
 var errItemTooLong = fmt.Errorf("is longer than %d MiB: the file is not a file of rows", maxReadItem>>20)
 
-// item is one line, or one element of an array.
-type item struct {
-	number  uint64 // from 1
-	text    []byte // valid until the next item
-	tooLong bool
-	fault   error // why the item cannot be used, an unusableError; nil: it may be usable
+// Item is one line, or one element of an array.
+type Item struct {
+	Number  uint64 // from 1
+	Text    []byte // valid until the next item
+	TooLong bool
+	Fault   error // why the item cannot be used; nil: it may be usable
 }
 
-// items are the lines or elements of a source. next returns io.EOF after the last one.
-type items interface {
-	next() (item, error)
-	// unit returns the word for an item.
-	unit() string
+// Reader reads the items of a source.
+type Reader interface {
+	// Next returns the next item, and io.EOF after the last one.
+	Next() (Item, error)
+	// Unit returns the word for an item.
+	Unit() string
 }
 
 // lines are the lines of a source, without their line ends.
@@ -41,37 +44,41 @@ type lines struct {
 	number uint64
 }
 
-func (l *lines) unit() string { return "line" }
+// NewLines returns the lines of a source.
+func NewLines(src *bufio.Reader) Reader { return &lines{src: src} }
 
-// next returns the next line. The last line needs no line end.
-func (l *lines) next() (item, error) {
+// Unit returns "line".
+func (l *lines) Unit() string { return "line" }
+
+// Next returns the next line. The last line needs no line end.
+func (l *lines) Next() (Item, error) {
 	l.buffer = l.buffer[:0]
-	it := item{number: l.number + 1}
+	it := Item{Number: l.number + 1}
 	for length := 0; ; {
 		part, err := l.src.ReadSlice('\n')
 		if length += len(part); length > maxReadItem {
-			return it, fmt.Errorf("line %d %w", it.number, errItemTooLong)
+			return it, fmt.Errorf("line %d %w", it.Number, errItemTooLong)
 		}
-		it.tooLong = it.tooLong || len(l.buffer)+len(part) > maxUsedItem
-		if it.tooLong {
+		it.TooLong = it.TooLong || len(l.buffer)+len(part) > MaxUsed
+		if it.TooLong {
 			part = nil
 		}
 		if len(l.buffer) == 0 && err == nil {
-			it.text = part // the line still lies in the reader's buffer
+			it.Text = part // the line still lies in the reader's buffer
 		} else {
 			l.buffer = append(l.buffer, part...)
-			it.text = l.buffer
+			it.Text = l.buffer
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
-		case errors.Is(err, io.EOF) && len(it.text) == 0 && !it.tooLong:
+		case errors.Is(err, io.EOF) && len(it.Text) == 0 && !it.TooLong:
 			return it, io.EOF
 		case err != nil && !errors.Is(err, io.EOF):
-			return it, fmt.Errorf("line %d: %w", it.number, explainEOF(err))
+			return it, fmt.Errorf("line %d: %w", it.Number, explainEOF(err))
 		}
 		l.number++
-		it.text = bytes.TrimSuffix(bytes.TrimSuffix(it.text, []byte("\n")), []byte("\r"))
+		it.Text = bytes.TrimSuffix(bytes.TrimSuffix(it.Text, []byte("\n")), []byte("\r"))
 		return it, nil
 	}
 }
@@ -85,14 +92,15 @@ type elements struct {
 	ended  bool
 }
 
-func (e *elements) unit() string { return "element" }
+// Unit returns "element".
+func (e *elements) Unit() string { return "element" }
 
-// newItems returns the elements of an array if the source's first character is a bracket, or else its lines.
-func newItems(src *bufio.Reader) (items, error) {
+// New returns the elements of an array if the source's first character is a bracket, or else its lines.
+func New(src *bufio.Reader) (Reader, error) {
 	for n := 1; ; n++ {
 		head, err := src.Peek(n)
 		if err != nil || n == src.Size() {
-			return &lines{src: src}, nil //nolint:nilerr // the error comes up again at the first line
+			return NewLines(src), nil //nolint:nilerr // the error comes up again at the first line
 		}
 		switch head[n-1] {
 		case ' ', '\t', '\r', '\n':
@@ -100,14 +108,14 @@ func newItems(src *bufio.Reader) (items, error) {
 			_, err := src.Discard(n)
 			return &elements{src: src}, err
 		default:
-			return &lines{src: src}, nil
+			return NewLines(src), nil
 		}
 	}
 }
 
-// next returns the next element.
-func (e *elements) next() (item, error) {
-	it := item{number: e.number + 1}
+// Next returns the next element.
+func (e *elements) Next() (Item, error) {
+	it := Item{Number: e.number + 1}
 	if e.ended {
 		return it, e.end()
 	}
@@ -129,12 +137,12 @@ func (e *elements) next() (item, error) {
 		return it, e.unexpectedEnd(err)
 	}
 	e.number, e.ended = e.number+1, c == ']'
-	it.text = bytes.TrimSpace(e.buffer)
+	it.Text = bytes.TrimSpace(e.buffer)
 	return it, nil
 }
 
 // take reads an element up to the comma or bracket that ends it.
-func (e *elements) take(it *item) error {
+func (e *elements) take(it *Item) error {
 	cut := elementScanner{}
 	e.buffer = e.buffer[:0]
 	for length := 0; !cut.done; {
@@ -146,7 +154,7 @@ func (e *elements) take(it *item) error {
 		if length += n; length > maxReadItem {
 			return errItemTooLong
 		}
-		if it.tooLong = it.tooLong || len(e.buffer)+n > maxUsedItem; !it.tooLong {
+		if it.TooLong = it.TooLong || len(e.buffer)+n > MaxUsed; !it.TooLong {
 			e.buffer = append(e.buffer, ready[:n]...)
 		}
 		if _, err := e.src.Discard(n); err != nil {

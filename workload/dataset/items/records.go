@@ -1,8 +1,9 @@
-package dataset
+package items
 
 import (
 	"bufio"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,8 +39,9 @@ func (l *limitedRecord) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// newRecords reads the names of the columns. Columns named in numbers hold numbers.
-func newRecords(src *bufio.Reader, numbers []string) (items, error) {
+// NewRecords returns the records of a CSV file as JSON objects. It reads the names of the columns. Columns named in
+// numbers hold numbers.
+func NewRecords(src *bufio.Reader, numbers []string) (Reader, error) {
 	limited := &limitedRecord{Reader: src}
 	r := &records{src: limited, csv: csv.NewReader(limited)}
 	r.csv.ReuseRecord = true
@@ -57,29 +59,30 @@ func newRecords(src *bufio.Reader, numbers []string) (items, error) {
 	return r, nil
 }
 
-func (r *records) unit() string { return "line" }
+// Unit returns "line".
+func (r *records) Unit() string { return "line" }
 
-// next returns the next record. Its number is that of its first line.
-func (r *records) next() (item, error) {
+// Next returns the next record. Its number is that of its first line.
+func (r *records) Next() (Item, error) {
 	r.src.read = 0
 	fields, err := r.csv.Read()
 	var fault *csv.ParseError
 	switch {
 	case errors.Is(err, csv.ErrFieldCount):
 		line, _ := r.csv.FieldPos(0)
-		return item{number: uint64(line),
-			fault: unusable("has %d fields, but there are %d columns", len(fields), len(r.names))}, nil
+		return Item{Number: uint64(line),
+			Fault: fmt.Errorf("has %d fields, but there are %d columns", len(fields), len(r.names))}, nil
 	case errors.As(err, &fault):
-		return item{number: uint64(fault.StartLine), fault: unusable("is not CSV: %v", fault.Err)}, nil
+		return Item{Number: uint64(fault.StartLine), Fault: fmt.Errorf("is not CSV: %w", fault.Err)}, nil
 	case err != nil:
-		return item{}, explainEOF(err)
+		return Item{}, explainEOF(err)
 	}
 	line, _ := r.csv.FieldPos(0)
-	it := item{number: uint64(line)}
+	it := Item{Number: uint64(line)}
 	r.text = append(r.text[:0], '{')
 	for i, field := range fields {
 		if !utf8.ValidString(field) {
-			it.fault = unusable("is not UTF-8")
+			it.Fault = errors.New("is not UTF-8")
 			return it, nil
 		}
 		if i > 0 {
@@ -89,7 +92,7 @@ func (r *records) next() (item, error) {
 		r.text = r.value(r.text, field, r.numbers[i])
 	}
 	r.text = append(r.text, '}')
-	it.text, it.tooLong = r.text, len(r.text) > maxUsedItem
+	it.Text, it.TooLong = r.text, len(r.text) > MaxUsed
 	return it, nil
 }
 
@@ -98,8 +101,13 @@ func (r *records) value(dst []byte, field string, number bool) []byte {
 	switch {
 	case number && field == "":
 		return append(dst, "null"...)
-	case number && isNumber(field):
+	case number && IsNumber(field):
 		return append(dst, field...)
 	}
 	return append(append(append(dst, '"'), rows.Escape(field)...), '"')
+}
+
+// IsNumber reports whether a text is a JSON number.
+func IsNumber(text string) bool {
+	return (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && json.Valid([]byte(text))
 }

@@ -1,4 +1,5 @@
-package dataset
+// Package huggingface finds the files of a subset and a split in a folder that Hugging Face's tools or Hub wrote.
+package huggingface
 
 import (
 	"bytes"
@@ -15,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/dataset/items"
 )
 
 // splitWords are the names of splits and the words in names of files that stand for them.
@@ -27,10 +29,10 @@ var splitWords = map[string]string{
 // maxCard is how much of a README.md is read for its front matter, in bytes.
 const maxCard = 1 << 20
 
-// FilesIn returns the names of the files with a subset's split of a data set that Hugging Face's tools or Hub wrote to
-// a folder. The front matter of the folder's README.md says what it has, else the names of the files do: a split is a
-// word in a file's or folder's name. The error lists what there is.
-func FilesIn(folder fs.FS, c *spatev1.FileContent) ([]string, error) {
+// Files returns the names of the files with a subset's split of a data set in a folder. The front matter of the
+// folder's README.md says what it has, else the names of the files do: a split is a word in a file's or folder's name.
+// The error lists what there is.
+func Files(folder fs.FS, c *spatev1.FileContent) ([]string, error) {
 	all, err := dataFiles(folder)
 	if err != nil {
 		return nil, err
@@ -65,7 +67,7 @@ func dataFiles(folder fs.FS) (all []string, err error) {
 		case hidden || entry.IsDir():
 			return nil
 		}
-		if slices.Contains([]string{".parquet", ".json", ".jsonl", ".csv", ".txt"}, extension(name)) {
+		if slices.Contains([]string{".parquet", ".json", ".jsonl", ".csv", ".txt"}, items.Extension(name)) {
 			all = append(all, name)
 		}
 		return nil

@@ -1,4 +1,4 @@
-package dataset
+package items
 
 import (
 	"bytes"
@@ -9,9 +9,6 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 )
-
-// parquetMagic is how a Parquet file starts.
-var parquetMagic = []byte("PAR1")
 
 // sizedReader is a file that is not read as a stream.
 type sizedReader interface {
@@ -29,8 +26,9 @@ type parquetRows struct {
 	maxBytes uint64
 }
 
-// newParquetRows opens a Parquet file.
-func newParquetRows(src io.Reader, maxBytes uint64) (all items, err error) {
+// NewParquetRows returns the rows of a Parquet file as JSON objects, of at most maxBytes bytes together. src must have
+// a size and be readable at any offset.
+func NewParquetRows(src io.Reader, maxBytes uint64) (all Reader, err error) {
 	file, ok := src.(sizedReader)
 	if !ok || file.Size() == 0 {
 		return nil, errors.New("a Parquet file is read from its end: name a file that is not a pipe and not compressed")
@@ -50,29 +48,30 @@ func explainParquet(err *error) {
 	}
 }
 
-func (p *parquetRows) unit() string { return "row" }
+// Unit returns "row".
+func (p *parquetRows) Unit() string { return "row" }
 
-// next returns the next row.
-func (p *parquetRows) next() (it item, err error) {
+// Next returns the next row.
+func (p *parquetRows) Next() (it Item, err error) {
 	defer explainParquet(&err)
-	it.number = p.number + 1
+	it.Number = p.number + 1
 	p.row[0] = nil
 	n, err := p.reader.Read(p.row[:])
 	switch {
 	case n == 0 && errors.Is(err, io.EOF):
 		return it, io.EOF
 	case n == 0:
-		return it, fmt.Errorf("row %d: %w", it.number, err)
+		return it, fmt.Errorf("row %d: %w", it.Number, err)
 	}
 	p.number++
 	p.text.Reset()
 	encoder := json.NewEncoder(&p.text)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(p.row[0]); err != nil {
-		it.fault = unusable("cannot be written as JSON: %v", err)
+		it.Fault = fmt.Errorf("cannot be written as JSON: %w", err)
 		return it, nil
 	}
-	it.text, it.tooLong = p.text.Bytes(), p.text.Len() > maxUsedItem
+	it.Text, it.TooLong = p.text.Bytes(), p.text.Len() > MaxUsed
 	if p.read += uint64(p.text.Len()); p.read > p.maxBytes {
 		return it, errTooMuchText(p.maxBytes)
 	}

@@ -1,4 +1,5 @@
-package dataset
+// Package prefixes finds how much of a prompt, given as blocks of tokens, began an earlier prompt.
+package prefixes
 
 import (
 	"fmt"
@@ -72,21 +73,22 @@ func (p *part) grow() {
 // at most 1 GiB.
 const maxPrefixes = 1 << 26
 
-// prefixes is the set of the starts of all prompts so far. Each start is a hash of its block ids, so that a block
+// Set is the set of the starts of all prompts so far. Each start is a hash of its block ids, so that a block
 // counts as seen only behind the same blocks as before, as in a prefix cache. (Among n starts, two have the same hash
 // with a chance of n^2 / 2^65.)
-type prefixes struct {
+type Set struct {
 	seen  hashes
 	block uint32 // tokens
 	limit int
 }
 
-func newPrefixes(block uint32) *prefixes { return &prefixes{block: block, limit: maxPrefixes} }
+// New returns an empty set for blocks of so many tokens.
+func New(block uint32) *Set { return &Set{block: block, limit: maxPrefixes} }
 
-// shared returns how many tokens at the start of a prompt were the start of an earlier prompt, and records the prompt.
+// Shared returns how many tokens at the start of a prompt were the start of an earlier prompt, and records the prompt.
 // A last block that is shorter than the others counts as seen if it had the same length before, or is part of a whole
 // block.
-func (p *prefixes) shared(blocks []uint64, isl uint32) (uint32, error) {
+func (p *Set) Shared(blocks []uint64, isl uint32) (uint32, error) {
 	tokens, chain, open := uint32(0), uint64(0), true
 	for i, id := range blocks {
 		chain = draw.Mix(chain ^ draw.Mix(id+1))
