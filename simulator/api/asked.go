@@ -15,6 +15,7 @@ type asked struct {
 	ResponseFormat    responseFormat  `json:"response_format"`
 	StructuredOutputs structured      `json:"structured_outputs"`
 	GuidedJSON        json.RawMessage `json:"guided_json"`
+	OutputConfig      outputConfig    `json:"output_config"`
 }
 
 // tool is the definition of a tool: OpenAI's has the name and the parameters in "function".
@@ -36,13 +37,21 @@ type responseFormat struct {
 	} `json:"json_schema"`
 }
 
+// outputConfig is Anthropic's.
+type outputConfig struct {
+	Format struct {
+		Schema json.RawMessage `json:"schema"`
+	} `json:"format"`
+}
+
 type structured struct {
 	JSON json.RawMessage `json:"json"`
 }
 
 // script says what the answer says, if the request asks for more than words.
 func (a *asked) script(q *Request, c *config.Config) *Error {
-	schema := firstOf(a.ResponseFormat.JSONSchema.Schema, a.StructuredOutputs.JSON, a.GuidedJSON)
+	schema := firstOf(a.ResponseFormat.JSONSchema.Schema, a.StructuredOutputs.JSON, a.GuidedJSON,
+		a.OutputConfig.Format.Schema)
 	if a.ResponseFormat.Type == "json_object" {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
@@ -54,18 +63,32 @@ func (a *asked) script(q *Request, c *config.Config) *Error {
 	if problem != nil || !heard {
 		return problem
 	}
-	if forced := a.forced(); forced != "" {
-		i := slices.IndexFunc(a.Tools, func(t tool) bool { return forced == anyTool || t.name() == forced })
-		if i < 0 {
-			return BadRequest("tool_choice names a tool that tools does not have: " + forced)
-		}
-		q.call, schema = a.Tools[i].name(), firstOf(a.Tools[i].Function.Parameters, a.Tools[i].InputSchema,
-			json.RawMessage(`{"type":"object"}`))
-	}
 	if schema != nil {
 		q.said = piecesOf(JSON(instance(schema, 0)))
 	}
+	switch forced := a.forced(); forced {
+	case "":
+	case choiceAuto:
+		q.mayCall = a.Tools
+	case anyTool:
+		if len(a.Tools) == 0 {
+			return BadRequest("tool_choice forces a call, and there are no tools")
+		}
+		q.calls(a.Tools[0])
+	default:
+		i := slices.IndexFunc(a.Tools, func(t tool) bool { return t.name() == forced })
+		if i < 0 {
+			return BadRequest("tool_choice names a tool that tools does not have: " + forced)
+		}
+		q.calls(a.Tools[i])
+	}
 	return nil
+}
+
+// calls makes the answer a call of a tool.
+func (q *Request) calls(t tool) {
+	q.call = t.name()
+	q.said = piecesOf(JSON(instance(firstOf(t.Function.Parameters, t.InputSchema, json.RawMessage(`{"type":"object"}`)), 0)))
 }
 
 func (t *tool) name() string {
@@ -75,29 +98,38 @@ func (t *tool) name() string {
 	return t.Function.Name
 }
 
-// anyTool stands for any of the tools.
-const anyTool = "any"
+// anyTool stands for any of the tools, choiceAuto for any of them or words.
+const (
+	anyTool    = "any"
+	choiceAuto = "auto"
+)
 
-// forced returns the tool that must be called, or anyTool. With "auto", the default, the simulator answers with words.
+// forced returns the tool that must be called, anyTool, or choiceAuto, the default. Empty: none.
 func (a *asked) forced() string {
+	if kindOf(a.ToolChoice) == 0 || kindOf(a.ToolChoice) == 'n' {
+		return choiceAuto
+	}
 	var word string
-	if json.Unmarshal(a.ToolChoice, &word) == nil {
-		if word == "required" {
-			return anyTool
-		}
-		return ""
-	}
-	var choice tool
-	var kind struct {
+	var choice struct {
 		Type string `json:"type"`
+		tool
 	}
-	if json.Unmarshal(a.ToolChoice, &choice) != nil || json.Unmarshal(a.ToolChoice, &kind) != nil {
+	switch {
+	case json.Unmarshal(a.ToolChoice, &word) == nil: // OpenAI's words
+	case json.Unmarshal(a.ToolChoice, &choice) != nil:
 		return ""
+	case choice.name() != "":
+		return choice.name()
+	default:
+		word = choice.Type // Anthropic's
 	}
-	if kind.Type == anyTool {
+	switch word {
+	case "required", anyTool:
 		return anyTool
+	case choiceAuto:
+		return choiceAuto
 	}
-	return choice.name()
+	return ""
 }
 
 func firstOf(all ...json.RawMessage) json.RawMessage {

@@ -31,8 +31,10 @@ type Request struct {
 	hideReasoning   bool   // the request asks for no reasoning in the answer
 	call            string // name of the tool that the answer calls; empty: none
 	// said is the answer or the arguments of its call, as the texts of tokens. Nil: words.
-	said   []string
-	Script Script // of the answer, drawn after the request is read
+	said []string
+	// mayCall are the tools of which the answer may call one.
+	mayCall []tool
+	Script  Script // of the answer, drawn after the request is read
 }
 
 // newRequest returns a request with a prompt that has been counted.

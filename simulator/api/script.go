@@ -57,10 +57,14 @@ func unit(seed uint64, i int) float64 {
 	return float64((x^x>>31)>>11) * 0x1p-53
 }
 
-// DrawScript returns the script of a request. It draws the same numbers whatever the configuration.
+// DrawScript returns the script of a request, and decides whether the answer calls one of the tools that it may call.
+// It draws the same numbers whatever the configuration.
 func DrawScript(c *config.Config, q *Request, r *rand.Rand) Script {
 	uniform, exponential, normal, seed, noise := r.Float64(), r.ExpFloat64(), r.NormFloat64(), r.Uint64(),
 		r.NormFloat64()
+	if call, share := r.Float64(), c.Dialect.ToolCallShare; call < share && len(q.mayCall) > 0 {
+		q.calls(q.mayCall[int(call/share*float64(len(q.mayCall)))])
+	}
 	s := Script{Tokens: q.MaxTokens, first: c.Textless.First, last: c.Textless.Last, share: c.Textless.Share,
 		seed: seed, Noise: noise}
 	if !q.IgnoreEOS {

@@ -111,3 +111,27 @@ func TestShareOfTokensWithoutText(t *testing.T) {
 		t.Errorf("%d of 100,000 tokens have no text, want about 2,000", n)
 	}
 }
+
+// As many answers call a tool as the share says, each tool as often as the others, and the lengths of the other answers
+// do not depend on it.
+func TestToolCallShare(t *testing.T) {
+	const n = 10_000
+	c, calls := config.Default(), map[string]int{}
+	c.OutputLength.MeanShare = 0.5
+	words := c
+	c.Dialect.ToolCallShare = 0.3
+	for i := range n {
+		id := fmt.Sprint("r", i)
+		q := &Request{MaxTokens: 1 << 20, mayCall: []tool{{Name: "a"}, {Name: "b"}}}
+		got := DrawScript(&c, q, RequestRand(1, id)).Tokens
+		calls[q.call]++
+		if want := DrawScript(&words, q, RequestRand(1, id)).Tokens; q.call == "" && got != want {
+			t.Fatalf("%s has %d tokens, without calls %d", id, got, want)
+		}
+	}
+	for name, want := range map[string]float64{"": 0.7, "a": 0.15, "b": 0.15} {
+		if share := float64(calls[name]) / n; math.Abs(share-want) > 0.02 { // five standard deviations
+			t.Errorf("%q: %v of the answers, want %v", name, share, want)
+		}
+	}
+}

@@ -67,6 +67,7 @@ func TestValidate(t *testing.T) {
 		"Stddev is set without":          func(c *Config) { c.OutputLength.Stddev = 5 },
 		"Textless.Share is 1.5":          func(c *Config) { c.Textless.Share = 1.5 },
 		"Textless.First is -1":           func(c *Config) { c.Textless.First = -1 },
+		"ToolCallShare is 2":             func(c *Config) { c.Dialect.ToolCallShare = 2 },
 		"ExactOutput is \"never\"":       func(c *Config) { c.Dialect.ExactOutput = "never" },
 		"Deliver is \"late\"":            func(c *Config) { c.Frames.Deliver = "late" },
 		"ReasoningField is \"a b\"":      func(c *Config) { c.Frames.ReasoningField = "a b" },

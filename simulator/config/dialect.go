@@ -39,6 +39,9 @@ type Dialect struct {
 	// Honoured, the default: a tool that tool_choice forces is called, and answers have the form. Ignored: answers are
 	// words.
 	Tools FieldHandling
+	// ToolCallShare is the share of the answers that call one of the request's tools where tool_choice is auto, from 0
+	// (default: they are words) to 1. Each tool is as likely as the others.
+	ToolCallShare float64
 	// NVExt answers nvext.extra_fields "timing" and "worker_id" of a chat or completions request, as Dynamo does.
 	// Default off.
 	NVExt bool
@@ -55,6 +58,9 @@ func (d *Dialect) validate() error {
 			errs = append(errs, fmt.Errorf("simulator: Dialect.%s is %q: give one of %q",
 				f.name, f.value, fieldHandlings))
 		}
+	}
+	if share := d.ToolCallShare; !(share >= 0 && share <= 1) {
+		errs = append(errs, fmt.Errorf("simulator: Dialect.ToolCallShare is %v: give 0 to 1", share))
 	}
 	return errors.Join(errs...)
 }

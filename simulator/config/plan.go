@@ -66,4 +66,5 @@ func (c *Config) dialectFromPlan(t *spatev1.SimulatedTarget) {
 	c.Dialect.ExactOutput = FieldHandling(t.GetExactOutput())
 	c.Dialect.ContinuousUsage = FieldHandling(t.GetContinuousUsage())
 	c.Dialect.Tools = FieldHandling(t.GetTools())
+	c.Dialect.ToolCallShare = t.GetToolCallShare()
 }

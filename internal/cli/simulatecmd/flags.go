@@ -80,6 +80,8 @@ func (f *simulateFlags) manners() command.FlagGroup {
 		"stream_options.continuous_usage_stats: `treatment`; if refused, all stream options that OpenAI lacks are")
 	g.Flags.StringVar((*string)(&m.Tools), "tools", string(config.Honoured),
 		"tools, response_format and the like: `treatment`; a tool that tool_choice forces is called")
+	g.Flags.Float64Var(&m.ToolCallShare, "tool-call-share", 0,
+		"`share` of answers that call a tool where tool_choice is auto, from 0 to 1")
 	g.Flags.StringVar((*string)(&m.TokenIDs), "token-ids", string(m.TokenIDs), "return_token_ids: `treatment`")
 	g.Flags.BoolVar(&m.NVExt, "nvext", false, "answer Dynamo's nvext.extra_fields: timing and worker_id")
 	return g
@@ -336,7 +338,8 @@ var fieldFlags = strings.NewReplacer(
 	"simulator: Textless.Share", "--textless-share", "simulator: Textless.First", "--textless-first",
 	"simulator: Textless.Last", "--textless-last",
 	"simulator: Dialect.ExactOutput", "--exact-output", "simulator: Dialect.ContinuousUsage", "--continuous-usage",
-	"simulator: Dialect.TokenIDs", "--token-ids", "simulator: Dialect.Tools", "--tools",
+	"simulator: Dialect.TokenIDs", "--token-ids", "simulator: Dialect.ToolCallShare", "--tool-call-share",
+	"simulator: Dialect.Tools", "--tools",
 )
 
 // inFlags rewrites an error of the configuration in terms of flags.

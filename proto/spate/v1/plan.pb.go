@@ -1425,7 +1425,10 @@ type SimulatedTarget struct {
 	PrefillFirst bool `protobuf:"varint,38,opt,name=prefill_first,json=prefillFirst,proto3" json:"prefill_first,omitempty"`
 	// How tools, response_format and the like are treated: "honoured" (default: a tool that tool_choice forces is called,
 	// and answers have the form), "ignored", or "refused" with status 400.
-	Tools         string `protobuf:"bytes,39,opt,name=tools,proto3" json:"tools,omitempty"`
+	Tools string `protobuf:"bytes,39,opt,name=tools,proto3" json:"tools,omitempty"`
+	// Share of the answers that call one of the request's tools where tool_choice is auto, from 0 (default: they are
+	// words) to 1.
+	ToolCallShare float64 `protobuf:"fixed64,40,opt,name=tool_call_share,json=toolCallShare,proto3" json:"tool_call_share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1731,6 +1734,13 @@ func (x *SimulatedTarget) GetTools() string {
 		return x.Tools
 	}
 	return ""
+}
+
+func (x *SimulatedTarget) GetToolCallShare() float64 {
+	if x != nil {
+		return x.ToolCallShare
+	}
+	return 0
 }
 
 // Workload is what requests contain.
@@ -5580,7 +5590,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"RolesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf4\x12\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb7\x13\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -5632,7 +5642,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05stall\x18$ \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x05stall\x12N\n" +
 	"\x15transfer_interference\x18% \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x14transferInterference\x12#\n" +
 	"\rprefill_first\x18& \x01(\bR\fprefillFirst\x12:\n" +
-	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\"\xfb\x06\n" +
+	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\x12A\n" +
+	"\x0ftool_call_share\x18( \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rtoolCallShare\"\xfb\x06\n" +
 	"\bWorkload\x12A\n" +
 	"\x04name\x18\x01 \x01(\tB-\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$R\x04name\x121\n" +
 	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +
