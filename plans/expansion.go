@@ -89,11 +89,11 @@ func (e *expansion) stages() []*spatev1.Stage {
 					!loadpoint.IsForTarget(point.of, target.GetName()) {
 					continue
 				}
-				limited, slo := defaults.Limits(target, workload, frame.GetSlo())
+				seen, slo := defaults.Limits(target, defaults.AskedParts(target, workload), frame.GetSlo())
 				stages = append(stages, &spatev1.Stage{
 					Index:        uint32(len(stages)),
 					Target:       defaults.Asked(target, workload),
-					Workload:     limited,
+					Workload:     seen,
 					Load:         proto.CloneOf(loads[w][i]),
 					Seed:         stageSeed(e.plan.GetSeed(), workload.GetName(), point.key),
 					DrainTimeout: frame.GetDrainTimeout(),

@@ -75,6 +75,9 @@ type File struct {
 	// Workload whose rows the file holds, with its full name (content.FullName) and defaults. nil: the file is a
 	// tokenizer.
 	Workload *spatev1.Workload
+	// Mixture and Part are the mixture that the workload is a part of, and the part. nil: it is none.
+	Mixture *spatev1.Workload
+	Part    *spatev1.Part
 	// Target whose tokenizer the file is, with its defaults. nil: the file belongs to a workload.
 	Target *spatev1.Target
 }
@@ -93,7 +96,11 @@ func (p *Plan) Files() []File {
 			if path, field := content.Path(part); path != "" {
 				of := defaults.Workload(part)
 				of.Name = content.FullName(w, part)
-				files = append(files, File{Field: partField(i, w, j) + "." + field, Path: p.beside(path), Workload: of})
+				file := File{Field: partField(i, w, j) + "." + field, Path: p.beside(path), Workload: of}
+				if w.GetMix() != nil {
+					file.Mixture, file.Part = w, w.GetMix().GetParts()[j]
+				}
+				files = append(files, file)
 			}
 		}
 	}
@@ -114,11 +121,21 @@ func (p *Plan) AskFiles() []File {
 		}
 	}
 	for i, w := range p.msg.GetWorkloads() {
-		if t := w.GetTools(); t.GetPath() != "" && len(t.GetDefinitions()) == 0 {
-			files = append(files, File{Field: fmt.Sprintf("workloads[%d].tools.definitions", i), Path: p.beside(t.GetPath())})
+		asking := []*spatev1.Workload{w}
+		if w.GetMix() != nil {
+			asking = append(asking, content.Parts(w)...)
 		}
-		if a := w.GetAnswer(); a.GetPath() != "" && a.GetSchema() == nil {
-			files = append(files, File{Field: fmt.Sprintf("workloads[%d].answer.schema", i), Path: p.beside(a.GetPath())})
+		for j, of := range asking {
+			at := fmt.Sprintf("workloads[%d]", i)
+			if j > 0 {
+				at = partField(i, w, j-1)
+			}
+			if t := of.GetTools(); t.GetPath() != "" && len(t.GetDefinitions()) == 0 {
+				files = append(files, File{Field: at + ".tools.definitions", Path: p.beside(t.GetPath())})
+			}
+			if a := of.GetAnswer(); a.GetPath() != "" && a.GetSchema() == nil {
+				files = append(files, File{Field: at + ".answer.schema", Path: p.beside(a.GetPath())})
+			}
 		}
 	}
 	return files

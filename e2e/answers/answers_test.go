@@ -147,6 +147,46 @@ func TestToolsAndSchemasFromFiles(t *testing.T) {
 	}
 }
 
+const partsPlan = `
+name: parts
+targets:
+  - {name: chat, simulator: {decode_step: 1ms}}
+  - {name: anthropic, api: anthropic, simulator: {decode_step: 1ms}}
+workloads:
+  - name: mixed
+    mix:
+      parts:
+        - {weight: 1, workload: {name: tools, random: {isl: 20, osl: 24}, tools: {path: tools.json, choice: weather}}}
+        - {weight: 1, workload: {name: form, random: {isl: 20, osl: 24}, answer: {path: schema.json}}}
+        - {weight: 2, workload: {name: plain, random: {isl: 20, osl: 24}}}
+loads: [{concurrency: [2], requests: 40}]
+`
+
+// The parts of a mixture ask for tools and forms of their own; other parts ask for nothing.
+func TestPartsAskForToolsAndForms(t *testing.T) {
+	t.Parallel()
+	r := programs.Run(t, planIn(t, partsPlan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
+	r.MustExit(0)
+	rows := r.Rows()
+	for _, s := range r.Results().Stages {
+		asked := map[string]int{}
+		for _, q := range rows[s.Index] {
+			if q.ValidCalls != nil {
+				asked[*q.Part+" calls"] += int(*q.ValidCalls)
+			}
+			if q.ValidAnswer != nil && *q.ValidAnswer {
+				asked[*q.Part+" answers"]++
+			}
+		}
+		if diff := cmp.Diff(map[string]int{"tools calls": 10, "form answers": 10}, asked); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", s.Target, diff)
+		}
+		if s.Tools.Requests != 10 || s.Tools.ValidCalls != 10 || s.Answers.Checked != 10 || s.Answers.Valid != 10 {
+			t.Errorf("%s: %+v, %+v", s.Target, s.Tools, s.Answers)
+		}
+	}
+}
+
 // Nothing is sent to a server that refuses what the plan asks for, and the message names the field.
 func TestServersWithoutToolsAreNamed(t *testing.T) {
 	t.Parallel()

@@ -51,9 +51,38 @@ func Asked(t *spatev1.Target, w *spatev1.Workload) *spatev1.Target {
 	body := t.GetBody().AsMap()
 	api.Merge(body, fields)
 	t = proto.CloneOf(t)
-	var err error
-	if t.Body, err = structpb.NewStruct(body); err != nil {
+	t.Body = structOf(body)
+	return t
+}
+
+// AskedParts returns a mixture as a target sees it: the bodies of its parts have what the workloads of the parts ask
+// for. It returns w itself if they ask for nothing beside text.
+func AskedParts(t *spatev1.Target, w *spatev1.Workload) *spatev1.Workload {
+	of := w
+	for i, part := range w.GetMix().GetParts() {
+		a := API(t)
+		fields := Asks(a, part.GetWorkload())
+		if len(fields) == 0 {
+			continue
+		}
+		if of == w {
+			of = proto.CloneOf(w)
+		}
+		body := part.GetBody().AsMap()
+		if options, is := t.GetBody().AsMap()[a.Options]; is && body[a.Options] == nil && fields[a.Options] != nil {
+			body[a.Options] = options // the part's would replace them
+		}
+		api.Merge(body, fields)
+		of.GetMix().GetParts()[i].Body = structOf(body)
+	}
+	return of
+}
+
+// structOf returns the fields of a body as a message.
+func structOf(body map[string]any) *structpb.Struct {
+	s, err := structpb.NewStruct(body)
+	if err != nil {
 		panic(fmt.Sprintf("defaults: a body of JSON values: %v", err))
 	}
-	return t
+	return s
 }

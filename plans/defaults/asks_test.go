@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/api/registry"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -103,5 +104,30 @@ func TestTheBodyKeepsItsOwnFields(t *testing.T) {
 	}
 	if plain := (&spatev1.Workload{}); Asked(target, plain) != target {
 		t.Error("a workload that asks for nothing has a target of its own")
+	}
+}
+
+// A part's body has what the part asks for, beside the target's options, which its own would replace.
+func TestThePartsKeepTheTargetsOptions(t *testing.T) {
+	target, mixture := &spatev1.Target{}, &spatev1.Workload{}
+	for text, m := range map[string]proto.Message{
+		`{"api": "gemini", "body": {"generationConfig": {"topK": 1}, "x": 1}}`:                               target,
+		`{"mix": {"parts": [{"workload": {"answer": {"schema": {}}}, "body": {"y": 2}}, {"workload": {}}]}}`: mixture,
+	} {
+		if err := protojson.Unmarshal([]byte(text), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := AskedParts(target, mixture)
+	got, err := json.Marshal(asked.GetMix().GetParts()[0].GetBody().AsMap())
+	want := `{"generationConfig":{"responseJsonSchema":{},"responseMimeType":"application/json","topK":1},"y":2}`
+	if err != nil || string(got) != want {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if body := asked.GetMix().GetParts()[1].GetBody(); body != nil {
+		t.Errorf("a part that asks for nothing has the body %v", body)
+	}
+	if len(mixture.GetMix().GetParts()[0].GetBody().GetFields()) != 1 {
+		t.Error("the mixture itself was changed")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/schema"
@@ -68,22 +69,37 @@ func (c *checker) tools(path string, t *spatev1.Tools, discover bool) {
 	}
 }
 
-// askForms refuses what a workload asks for where a target's API cannot say it, or where the target's body says it.
+// askForms refuses what a workload asks for where a target's API cannot say it, or where a body says it.
 func (c *checker) askForms(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {
+		target := fmt.Sprintf("does not work with the target %q (targets[%d])", t.GetName(), i)
 		for j, w := range p.GetWorkloads() {
-			path := fmt.Sprintf("workloads[%d]", j)
-			target := fmt.Sprintf("does not work with the target %q (targets[%d])", t.GetName(), i)
-			if !meet(p, t, w) || c.unsayable(path, target, defaults.API(t), w) {
+			if !meet(p, t, w) {
 				continue
 			}
-			fields := defaults.Asks(defaults.API(t), w)
-			for _, name := range slices.Sorted(maps.Keys(fields)) {
-				_, given := t.GetBody().GetFields()[name]
-				if given && name != defaults.API(t).Options {
-					c.wrong(fmt.Sprintf("targets[%d].body[%s]", i, strconv.Quote(name)), "is also what "+path+
-						" asks for: give it in one of them")
-				}
+			path, bodyPath := fmt.Sprintf("workloads[%d]", j), fmt.Sprintf("targets[%d].body", i)
+			c.askForm(path, target, t, w, map[string]body{bodyPath: t})
+			for k, part := range w.GetMix().GetParts() {
+				at := fmt.Sprintf("%s.mix.parts[%d]", path, k)
+				c.askForm(at+".workload", target, t, part.GetWorkload(), map[string]body{bodyPath: t, at + ".body": part})
+			}
+		}
+	}
+}
+
+// body is a target or a part of a mixture, whose body has fields of the plan.
+type body interface{ GetBody() *structpb.Struct }
+
+// askForm checks what a workload asks for against a target's API, and against the fields of bodies, by their paths.
+func (c *checker) askForm(path, target string, t *spatev1.Target, w *spatev1.Workload, bodies map[string]body) {
+	a := defaults.API(t)
+	if c.unsayable(path, target, a, w) {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(defaults.Asks(a, w))) {
+		for at, of := range bodies {
+			if _, given := of.GetBody().GetFields()[name]; given && name != a.Options {
+				c.wrong(at+"["+strconv.Quote(name)+"]", "is also what "+path+" asks for: give it in one of them")
 			}
 		}
 	}

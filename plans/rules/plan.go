@@ -31,6 +31,9 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 		}
 		c.workload(path, w)
 		c.asks(path, w, opts.Discover)
+		for j, part := range w.GetMix().GetParts() {
+			c.asks(fmt.Sprintf("%s.mix.parts[%d].workload", path, j), part.GetWorkload(), opts.Discover)
+		}
 	}
 	points := make(map[string][]place)
 	for i, l := range p.GetLoads() {

@@ -75,7 +75,10 @@ func (c *checker) mixture(path string, m *spatev1.Mixture) {
 		}
 		c.models(at, part)
 		for _, field := range c.Given(at+".workload", "tools", "answer") {
-			c.wrong(at+".workload."+field, "works only for all parts: give it in the mixture's workload")
+			if c.Has(path + "." + field) {
+				c.wrong(at+".workload."+field, fmt.Sprintf("is also given for all parts, in %s.%s: give it in one of them",
+					path, field))
+			}
 		}
 		c.workload(at+".workload", w)
 	}

@@ -231,22 +231,33 @@ func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
 		if err := workload.Writable(opened, formOf(t)); err != nil {
 			g.wrong(f, fmt.Errorf("does not fit target %s: %s", t.GetName(),
 				strings.TrimPrefix(err.Error(), "workload: ")))
-		} else if problem := fieldProblem(opened, defaults.Asked(t, f.Workload)); problem != "" {
+		} else if problem := fieldProblem(opened, t, f); problem != "" {
 			g.wrong(f, fmt.Errorf("does not fit target %s: %s", t.GetName(), problem))
 		}
 	}
 }
 
 // fieldProblem returns why the fields of rows cannot be sent to a target, or "".
-func fieldProblem(f *rows.File, t *spatev1.Target) string {
+func fieldProblem(opened *rows.File, t *spatev1.Target, f plans.File) string {
+	a := defaults.API(t)
+	others := []struct {
+		where string
+		has   map[string]any
+	}{
+		{"the target's body", t.GetBody().AsMap()}, {"the part's body", f.Part.GetBody().AsMap()},
+		{"the workload", defaults.Asks(a, f.Workload)}, {"the mixture's workload", defaults.Asks(a, f.Mixture)},
+	}
 	for _, name := range rows.FieldNames {
-		_, given := t.GetBody().GetFields()[name]
-		switch {
-		case !f.HasField(name):
-		case t.GetApi() != openai.Chat.Name:
+		if !opened.HasField(name) {
+			continue
+		}
+		if t.GetApi() != openai.Chat.Name {
 			return fmt.Sprintf("its rows have %s, which only api: chat takes", name)
-		case given:
-			return fmt.Sprintf("its rows have %s, and so has the target's body: give one of them", name)
+		}
+		for _, other := range others {
+			if _, given := other.has[name]; given {
+				return fmt.Sprintf("its rows have %s, and so has %s: give one of them", name, other.where)
+			}
 		}
 	}
 	return ""
