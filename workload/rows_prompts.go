@@ -47,8 +47,8 @@ func (w *prompts) rowOf(index uint64) (row, before uint64) {
 	n := w.rows.Len()
 	row, before = index%n, index/n
 	if w.shuffled {
-		order := newPermutation(w.orders.Sub(before), n)
-		row = order.at(row)
+		order := draw.NewPermutation(w.orders.Sub(before), n)
+		row = order.At(row)
 	}
 	return row, before
 }

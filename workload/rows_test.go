@@ -13,11 +13,9 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/dataset"
-	"github.com/spate-load/spate/workload/draw"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -88,39 +86,6 @@ func fixture(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// TestPermutation: each number occurs once, and other keys give another order.
-func TestPermutation(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.Uint64Range(1, 3000).Draw(t, "n")
-		keys := draw.New(rapid.Uint64().Draw(t, "seed"), "order")
-		p := newPermutation(keys, n)
-		seen := make([]bool, n)
-		for i := range n {
-			at := p.at(i)
-			if at >= n || seen[at] {
-				t.Fatalf("number %d is %d, again or too large", i, at)
-			}
-			seen[at] = true
-		}
-	})
-}
-
-// TestPermutationUniform: all 120 orders of five things are about equally frequent.
-func TestPermutationUniform(t *testing.T) {
-	counts, places := make([]int, 120), map[string]int{}
-	for key := range uint64(120_000) {
-		p := newPermutation(draw.New(7, "order").Sub(key), 5)
-		order := fmt.Sprint(p.at(0), p.at(1), p.at(2), p.at(3), p.at(4))
-		if _, known := places[order]; !known {
-			places[order] = len(places)
-		}
-		counts[places[order]]++
-	}
-	if far := chiSquare(counts); far > 4 || far < -4 {
-		t.Errorf("orders are %.1f standard deviations from uniform", far)
-	}
 }
 
 // TestOrder: shuffled takes each row once before it takes any row again, then in another order. file takes rows in the

@@ -5,12 +5,13 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+
+	"github.com/spate-load/spate/workload/lexicon"
 )
 
 // withContent returns a workload of random content.
@@ -133,29 +134,11 @@ func checkTokens(t *rapid.T, form Form, tokens []string) {
 	}
 }
 
+// ownWords are the words that text prompts are made of.
+var ownWords = lexicon.Words()
+
 // placeOf returns the index of a word in the sorted list.
-func placeOf(text string) (int, bool) {
-	return slices.BinarySearchFunc(words, text,
-		func(w word, text string) int { return strings.Compare(w.text(), text) })
-}
-
-// text returns the word without its space.
-func (w word) text() string { return string(w.letters[:w.size-1]) }
-
-// TestWordList: the words are sorted, so that each occurs once, short and lowercase, and none needs escaping in JSON.
-func TestWordList(t *testing.T) {
-	if len(words) < 256 {
-		t.Fatalf("%d words are too few", len(words))
-	}
-	for i, w := range words {
-		if strings.Trim(w.text(), "abcdefghijklmnopqrstuvwxyz") != "" || w.letters[w.size-1] != ' ' {
-			t.Errorf("%q is not a lowercase word of at most 7 letters and a space", w.letters)
-		}
-		if i > 0 && words[i-1].text() >= w.text() {
-			t.Errorf("%q comes after %q", w.text(), words[i-1].text())
-		}
-	}
-}
+func placeOf(text string) (int, bool) { return slices.BinarySearch(ownWords, text) }
 
 // TestKnownPrompts pins prompts and lengths: later versions must be able to repeat a run.
 func TestKnownPrompts(t *testing.T) {
@@ -240,7 +223,7 @@ func TestUniform(t *testing.T) {
 		requests uint64
 	}{"all places": {1000, 300}, "first place": {1, 300_000}} {
 		w := newRandomWorkload(t, &spatev1.RandomContent{Isl: c.isl, Osl: 1, FirstTokenId: 5000, LastTokenId: 5999}, 9)
-		ids, texts := make([]int, 1000), make([]int, len(words))
+		ids, texts := make([]int, 1000), make([]int, len(ownWords))
 		var buffer []byte
 		for index := range c.requests {
 			buffer = prompt(t, w, buffer[:0], index, TokenIDs)

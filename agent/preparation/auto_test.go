@@ -13,6 +13,7 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/lexicon"
 )
 
 // TestAuto: the default uses what works, makes prompts exact with that, and never fails.
@@ -222,7 +223,7 @@ func sonnetStage(target *spatev1.Target, isl uint32) *spatev1.Stage {
 
 // verses returns lines of 3 to 9 words, some of which a server splits.
 func verses(tokens bool) func() ([]workload.Line, error) {
-	words := workload.Words()
+	words := lexicon.Words()
 	var lines []workload.Line
 	for i := range 120 {
 		n := 3 + i%7
@@ -261,7 +262,7 @@ func TestSonnet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stage := sonnetStage(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: tt.tokenizer}, 400)
-			stage.Lexicon = &spatev1.Lexicon{Words: workload.Words()}
+			stage.Lexicon = &spatev1.Lexicon{Words: lexicon.Words()}
 			server := httptest.NewServer(tt.server)
 			defer server.Close()
 			client, err := stream.New(stream.Config{Endpoints: []string{server.URL}, Model: "m"})
@@ -342,7 +343,7 @@ func TestOwnText(t *testing.T) {
 		"usage": {0, "tokenizer: usage does not count it"}, "file:x": {9, ""},
 	} {
 		stage := stageOf(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: tokenizer})
-		stage.Workload, stage.Lexicon = rows, &spatev1.Lexicon{Words: workload.Words()}
+		stage.Workload, stage.Lexicon = rows, &spatev1.Lexicon{Words: lexicon.Words()}
 		s := &fakeServer{models: listing("m", "vllm", 0), template: 9, usage: true, tokenizer: true}
 		f, err := found(t, s, stage)
 		notes := strings.Join(f.Preparation.GetNotes(), " ")

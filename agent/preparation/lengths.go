@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/lexicon"
 )
 
 // The number of requests that the search for words may send.
@@ -154,7 +155,7 @@ func (f *finder) newWordFinder(ctx context.Context, way string) (*wordFinder, er
 		sameCount:    true,
 		requestsLeft: tokenizeRequests,
 		perRound:     singlesPerRound,
-		words:        workload.Words(),
+		words:        lexicon.Words(),
 	}
 	if f.client.Form() != workload.Messages {
 		return s, nil
@@ -184,7 +185,7 @@ func (f *finder) measureChat(ctx context.Context, text string) (uint64, error) {
 // template.
 func (f *finder) fitting() []string {
 	const template, each = 100, 3
-	words := workload.Words()
+	words := lexicon.Words()
 	limit := int(f.found.Preparation.GetMaxModelTokens())
 	if limit == 0 {
 		return words

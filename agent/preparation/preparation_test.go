@@ -18,12 +18,13 @@ import (
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
 	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/lexicon"
 )
 
 // split returns a model that splits one word in every `one` words into two or three tokens.
 func split(one int, where func(first bool) bool) func(string, bool) int {
 	extra := make(map[string]int)
-	for i, word := range workload.Words() {
+	for i, word := range lexicon.Words() {
 		if i%one == one-1 {
 			extra[word] = 1 + i%2
 		}
@@ -40,7 +41,7 @@ func anywhere(bool) bool      { return true }
 func atBegin(first bool) bool { return first }
 
 // fewWhole is a model in which a sixth of the words are one token.
-func fewWhole(word string, _ bool) int { return min(1, slices.Index(workload.Words(), word)%6) }
+func fewWhole(word string, _ bool) int { return min(1, slices.Index(lexicon.Words(), word)%6) }
 
 // checkPrompts makes the workload generate 1,000 prompts of random length, and the server count them.
 func checkPrompts(t *testing.T, f Found, form workload.Form, count func(string) int) {
@@ -316,7 +317,7 @@ func TestSimulator(t *testing.T) {
 	}
 	defer client.Close()
 	f, err := Find(t.Context(), client, stageOf(&spatev1.Target{Tokenizer: "usage", Model: "m"}), nil)
-	if err != nil || f.Template != 9 || len(f.Words) != len(workload.Words()) || !f.Preparation.GetExactOutput() ||
+	if err != nil || f.Template != 9 || len(f.Words) != len(lexicon.Words()) || !f.Preparation.GetExactOutput() ||
 		len(f.Preparation.GetNotes()) > 0 {
 		t.Errorf("%v, %d words, %v", f.Preparation, len(f.Words), err)
 	}

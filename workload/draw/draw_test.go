@@ -48,7 +48,7 @@ func TestBelowStaysBelow(t *testing.T) {
 // TestUnit: numbers lie strictly between 0 and 1, and 1,000 equal parts of this range are equally frequent (chi-square
 // within four standard deviations of its mean; the seed is fixed).
 func TestUnit(t *testing.T) {
-	s, parts := New(11, "test"), make([]float64, 1000)
+	s, parts := New(11, "test"), make([]int, 1000)
 	const n = 1_000_000
 	for i := range uint64(n) {
 		u := s.Unit(i)
@@ -57,13 +57,24 @@ func TestUnit(t *testing.T) {
 		}
 		parts[int(u*1000)]++
 	}
-	x := 0.0
-	for _, c := range parts {
-		x += (c - n/1000) * (c - n/1000) / (n / 1000)
-	}
-	if far := (x - 999) / math.Sqrt(2*999); math.Abs(far) > 4 {
+	if far := chiSquare(parts); math.Abs(far) > 4 {
 		t.Errorf("%.1f standard deviations from uniform", far)
 	}
+}
+
+// chiSquare returns how far counts are from uniform, in standard deviations of the statistic: (x - f) / sqrt(2f) with f
+// degrees of freedom.
+func chiSquare(counts []int) float64 {
+	total := 0
+	for _, c := range counts {
+		total += c
+	}
+	want, x := float64(total)/float64(len(counts)), 0.0
+	for _, c := range counts {
+		x += (float64(c) - want) * (float64(c) - want) / want
+	}
+	freedom := float64(len(counts) - 1)
+	return (x - freedom) / math.Sqrt(2*freedom)
 }
 
 // TestNeighboursDifferInHalfTheirBits flips one bit of the place, the seed or the sub-sequence.

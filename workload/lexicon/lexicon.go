@@ -1,4 +1,6 @@
-package workload
+// Package lexicon has the words that text prompts are made of: the package's own, or those of a list. Each is one
+// token.
+package lexicon
 
 import (
 	"slices"
@@ -7,8 +9,8 @@ import (
 	"github.com/spate-load/spate/workload/rows"
 )
 
-// lexicon is a list of words that are one token each, ready to be written between the quotes of a JSON string.
-type lexicon struct {
+// Lexicon is a list of words that are one token each, ready to be written between the quotes of a JSON string.
+type Lexicon struct {
 	// short holds the words if none is longer than 7 bytes. Otherwise it is empty.
 	short []word
 	// long holds the words, each with a space behind it, if any word is longer than 7 bytes.
@@ -17,10 +19,10 @@ type lexicon struct {
 	most int
 }
 
-// newLexicon returns the lexicon of a list, or of the package's own words if the list is empty.
-func newLexicon(list []string) *lexicon {
+// New returns the lexicon of a list, or of the package's own words if the list is empty.
+func New(list []string) *Lexicon {
 	if len(list) == 0 {
-		return &lexicon{short: words, most: len(word{}.letters)}
+		return &Lexicon{short: words, most: len(word{}.letters)}
 	}
 	plain := make([]string, len(list))
 	most := 0
@@ -29,20 +31,20 @@ func newLexicon(list []string) *lexicon {
 		most = max(most, len(plain[i])+1)
 	}
 	if most <= len(word{}.letters) {
-		return &lexicon{short: withSpaces(plain), most: len(word{}.letters)}
+		return &Lexicon{short: withSpaces(plain), most: len(word{}.letters)}
 	}
 	for i := range plain {
 		plain[i] += " "
 	}
-	return &lexicon{long: plain, most: most}
+	return &Lexicon{long: plain, most: most}
 }
 
-// size returns the number of words.
-func (l *lexicon) size() int { return len(l.short) + len(l.long) }
+// Size returns the number of words.
+func (l *Lexicon) Size() int { return len(l.short) + len(l.long) }
 
-// append appends the n words that numbers from, from+1, ... of a sequence draw, with a space between two, none at the
+// Append appends the n words that numbers from, from+1, ... of a sequence draw, with a space between two, none at the
 // ends, and no quotes. It allocates only to grow dst.
-func (l *lexicon) append(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
+func (l *Lexicon) Append(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
 	if n == 0 {
 		return dst
 	}
@@ -55,7 +57,7 @@ func (l *lexicon) append(dst []byte, tokens draw.Sequence, from, n uint64) []byt
 
 // appendShort copies all eight bytes of each word, and the next word overwrites the excess. This is twice as fast as
 // copying by length.
-func (l *lexicon) appendShort(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
+func (l *Lexicon) appendShort(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
 	room, end, list := dst[:cap(dst)], len(dst), l.short
 	for i := from; i < from+n; i++ {
 		w := &list[tokens.Below(i, uint64(len(list)))]
@@ -66,19 +68,9 @@ func (l *lexicon) appendShort(dst []byte, tokens draw.Sequence, from, n uint64) 
 }
 
 // appendLong copies words of any length.
-func (l *lexicon) appendLong(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
+func (l *Lexicon) appendLong(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
 	for i := from; i < from+n; i++ {
 		dst = append(dst, l.long[tokens.Below(i, uint64(len(l.long)))]...)
 	}
 	return dst[:len(dst)-1]
-}
-
-// Words returns the package's own words, which text prompts are made of if a Config names none. The caller may keep the
-// list.
-func Words() []string {
-	list := make([]string, len(words))
-	for i, w := range words {
-		list[i] = string(w.letters[:w.size-1])
-	}
-	return list
 }

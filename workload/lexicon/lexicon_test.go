@@ -1,4 +1,4 @@
-package workload
+package lexicon
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ var lists = rapid.Custom(func(t *rapid.T) []string {
 func TestLexicon(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := lists.Draw(t, "list")
-		l := newLexicon(list)
+		l := New(list)
 		tokens := draw.New(rapid.Uint64().Draw(t, "seed"))
 		from, n := rapid.Uint64Max(1e6).Draw(t, "from"), rapid.Uint64Max(200).Draw(t, "n")
 		want := make([]string, n)
@@ -29,7 +29,7 @@ func TestLexicon(t *testing.T) {
 			want[i] = list[tokens.Below(from+i, uint64(len(list)))]
 		}
 		var got string
-		quoted := append(l.append([]byte(`"`), tokens, from, n), '"')
+		quoted := append(l.Append([]byte(`"`), tokens, from, n), '"')
 		if err := json.Unmarshal(quoted, &got); err != nil {
 			t.Fatalf("%v: %q", err, quoted)
 		}
@@ -41,12 +41,12 @@ func TestLexicon(t *testing.T) {
 
 // TestLexiconDefault: no list means the package's own words.
 func TestLexiconDefault(t *testing.T) {
-	l := newLexicon(nil)
-	if l.size() != len(words) {
-		t.Fatalf("%d words, want %d", l.size(), len(words))
+	l := New(nil)
+	if l.Size() != len(words) {
+		t.Fatalf("%d words, want %d", l.Size(), len(words))
 	}
-	for _, word := range strings.Fields(string(l.append(nil, draw.New(1), 0, 1000))) {
-		if _, known := placeOf(word); !known {
+	for _, word := range strings.Fields(string(l.Append(nil, draw.New(1), 0, 1000))) {
+		if !slices.Contains(Words(), word) {
 			t.Errorf("%q is not one of the words", word)
 		}
 	}
@@ -58,12 +58,12 @@ func BenchmarkLexicon(b *testing.B) {
 	for i, w := range words {
 		long[i] = w.text() + "ingly"
 	}
-	for name, l := range map[string]*lexicon{"short": newLexicon(nil), "long": newLexicon(long)} {
+	for name, l := range map[string]*Lexicon{"short": New(nil), "long": New(long)} {
 		b.Run(name, func(b *testing.B) {
-			buffer := l.append(nil, draw.New(1), 0, 3000)
+			buffer := l.Append(nil, draw.New(1), 0, 3000)
 			b.ReportAllocs()
 			for i := uint64(0); b.Loop(); i++ {
-				buffer = l.append(buffer[:0], draw.New(i), 0, 3000)
+				buffer = l.Append(buffer[:0], draw.New(i), 0, 3000)
 			}
 		})
 	}
@@ -77,6 +77,24 @@ func TestOwnWords(t *testing.T) {
 	for _, w := range list {
 		if w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyz") != "" {
 			t.Errorf("%q is not a plain lowercase word", w)
+		}
+	}
+}
+
+// text returns the word without its space.
+func (w word) text() string { return string(w.letters[:w.size-1]) }
+
+// TestWordList: the words are sorted, so that each occurs once, short and lowercase, and none needs escaping in JSON.
+func TestWordList(t *testing.T) {
+	if len(words) < 256 {
+		t.Fatalf("%d words are too few", len(words))
+	}
+	for i, w := range words {
+		if strings.Trim(w.text(), "abcdefghijklmnopqrstuvwxyz") != "" || w.letters[w.size-1] != ' ' {
+			t.Errorf("%q is not a lowercase word of at most 7 letters and a space", w.letters)
+		}
+		if i > 0 && words[i-1].text() >= w.text() {
+			t.Errorf("%q comes after %q", w.text(), words[i-1].text())
 		}
 	}
 }
