@@ -1,24 +1,28 @@
 #!/usr/bin/env bash
 # Measures how far times of frames are from the truth. Spate's stream client and net/http with a Scanner (bench/frames)
 # run on core 0, the simulator on core 1, with 1,000 streams and a frame every 20 ms. Each round runs both clients in
-# turn in three cases: streams spread evenly, all at once as batching engines send, and all at once while a busy loop
-# competes for the client's core. Prints for each round the errors of the kernel's timestamps and of the program's
-# clock, p50/p99/p99.9/max in us, and the simulator's CPU time per frame, and then their medians. net/http has no
-# timestamps: both of its errors are those of the program's clock.
+# turn in four cases: streams spread evenly, all at once as batching engines send, all at once while a busy loop takes
+# half of the client's core, and while three take three quarters, which is more than the client can spare. Prints for each round the errors of the kernel's timestamps and of the program's
+# clock, p50/p99/p99.9/max in us, and the simulator's CPU time per frame, and then their medians. The client "packets"
+# is Spate's with packet times, for which root or CAP_BPF is needed. net/http has no timestamps: both of its errors are
+# those of the program's clock.
 #   bench/stamps.sh [ROUNDS [STREAMS [STEP_MS]]]      (after make build; loopback only; about 40 s a round)
-# CLIENTS="stream" omits the other client. OTHER names another spate program, whose simulator alternates with ours, to
+# CLIENTS="stream" omits the other clients. OTHER names another spate program, whose simulator alternates with ours, to
 # compare before and after.
 set -euo pipefail
 source "$(dirname "$0")/simulator.sh"
 rounds=${1:-5} streams=${2:-1000} step=${3:-20} seconds=${SECONDS_EACH:-4}
-clients=${CLIENTS:-stream nethttp}
+clients=${CLIENTS:-stream packets nethttp}
 simulators=("$bin/spate" ${OTHER:+"$OTHER"})
 CGO_ENABLED=0 go build -C "$root" -o "$dir/frames" ./bench/frames
 
-# compete: starts a busy loop on core 0. Its process ID is $rival.
+# compete N: starts N busy loops on core 0. Their process IDs are $rivals.
 compete() {
-    $PRIORITY taskset -c 0 bash -c 'while :; do :; done' & rival=$!
-    pids+=("$rival")
+    local i
+    for ((i = 0; i < $1; i++)); do
+        $PRIORITY taskset -c 0 bash -c 'while :; do :; done' & rivals+=($!)
+    done
+    pids+=("${rivals[@]}")
 }
 
 # measured CLIENT: prints the line of a client, with the CPU time that the simulator used per frame in its middle.
@@ -39,14 +43,14 @@ simulator_use() { awk -v hz="$(getconf CLK_TCK)" -v at="$(date +%s.%N)" '{ print
 
 # case_of NAME FLAGS...: runs the clients in turn against each simulator.
 case_of() {
-    local name=$1 client simulated rival=
+    local name=$1 client simulated rivals=()
     shift
     for simulated in "${simulators[@]}"; do
         serve_by "$simulated" --decode-step "${step}ms" --truth "$@"
         for client in $clients; do
-            [[ $name != stolen ]] || compete
+            case $name in stolen) compete 1 ;; starved) compete 3 ;; esac
             echo "case=$name simulator=$simulated round=$round $(measured "$client")" | tee -a "$dir/lines"
-            [[ -z $rival ]] || { kill "$rival"; wait "$rival" 2>/dev/null || true; rival=; }
+            [[ ${#rivals[@]} == 0 ]] || { kill "${rivals[@]}"; wait "${rivals[@]}" 2>/dev/null || true; rivals=(); }
         done
     done
 }
@@ -69,9 +73,10 @@ for ((round = 1; round <= rounds; round++)); do
     case_of spread --spread-step
     case_of at-once
     case_of stolen
+    case_of starved
 done
 echo "Medians of $rounds rounds, in us: errors' p50 p99 p99.9 max; the simulator's CPU a frame"
-for name in spread at-once stolen; do
+for name in spread at-once stolen starved; do
     for client in $clients; do
         for simulated in "${simulators[@]}"; do medians "$name" "$simulated" "$client"; done
     done

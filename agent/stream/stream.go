@@ -132,6 +132,8 @@ type Observation struct {
 	CoalescedReads uint64
 	// Token frames without a kernel timestamp, timed by the program's clock.
 	UnstampedFrames uint64
+	// Token frames with the time of the packet that carried their last byte. See wire.Settings.PacketTimes.
+	PacketFrames uint64
 	// Bytes of text received, as encoded in JSON.
 	TextBytes uint64
 	// Token frames of reasoning, before FirstAnswer.

@@ -191,6 +191,9 @@ func (x *exchange) countRead(read socket.Reading) {
 	if !read.Stamped {
 		o.UnstampedFrames++
 	}
+	if read.Packet {
+		o.PacketFrames++
+	}
 	if read.Number != x.lastRead {
 		x.reads++
 		x.lastRead, x.coalesced = read.Number, false

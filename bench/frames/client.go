@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
 )
 
@@ -24,14 +25,15 @@ type client interface {
 
 func newClient(s *settings) (client, error) {
 	switch s.client {
-	case "stream":
-		c, err := stream.New(stream.Config{Endpoints: []string{s.endpoint}, Model: "m", RequestTimeout: forever})
+	case "stream", "packets":
+		c, err := stream.New(stream.Config{Endpoints: []string{s.endpoint}, Model: "m", RequestTimeout: forever,
+			Connection: wire.Settings{PacketTimes: s.client == "packets"}})
 		return &spate{client: c, body: s.body()}, err
 	case "nethttp", "json":
 		t := &http.Transport{MaxIdleConnsPerHost: s.streams, DisableCompression: true}
 		return &usual{transport: t, url: s.endpoint + chatPath, body: s.body(), decode: s.client == "json"}, nil
 	}
-	return nil, fmt.Errorf("--client %q: want stream, nethttp or json", s.client)
+	return nil, fmt.Errorf("--client %q: want stream, packets, nethttp or json", s.client)
 }
 
 // spate is Spate's stream client.

@@ -1,8 +1,9 @@
 // Command frames is a minimal client of streams. It sends the same request again and again on a number of streams,
 // reads the answers, and reports what a frame and a request cost this process in CPU time, and how far its times of
-// frames are from the true times that the simulator writes into them. --client selects Spate's stream client, or what
-// most programs are made of: net/http with a bufio.Scanner, optionally with encoding/json. bench/floor is the same in
-// C, without decoding. Shell scripts in bench/ call it. It writes no result files, and sends load only to loopback.
+// frames are from the true times that the simulator writes into them. --client selects Spate's stream client, the same
+// with packet times, or what most programs are made of: net/http with a bufio.Scanner, optionally with encoding/json.
+// bench/floor is the same in C, without decoding. Shell scripts in bench/ call it. It writes no result files, and sends
+// load only to loopback.
 package main
 
 import (
@@ -29,7 +30,7 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.StringVar(&s.client, "client", "stream", "`client`: stream, nethttp or json")
+	flag.StringVar(&s.client, "client", "stream", "`client`: stream, packets (stream with packet times), nethttp or json")
 	flag.StringVar(&s.endpoint, "endpoint", "http://127.0.0.1:18100", "`URL` of the simulator")
 	flag.IntVar(&s.streams, "streams", 1000, "`requests` under way at a time")
 	flag.UintVar(&s.tokens, "tokens", 1_000_000,

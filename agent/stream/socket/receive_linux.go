@@ -10,6 +10,7 @@ import (
 type receiver struct {
 	kernel.Receiver
 	buffer []byte
+	pieces []piece // of the last read
 }
 
 // smallBuffer is the buffer size of readers that are not sweepers.

@@ -16,6 +16,7 @@ type Reading struct {
 	Seen    clock.Instant // when the program had read the bytes
 	Number  uint64        // counts the reads of the socket, from 1
 	Stamped bool          // At is the kernel's
+	Packet  bool          // At is that of the packet that carried the last byte
 }
 
 // Lag returns how long the bytes waited for the program, in nanoseconds.

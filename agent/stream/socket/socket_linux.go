@@ -32,6 +32,9 @@ type Socket struct {
 	consumer Consumer // receives what the sweeper reads; nil: Read returns the bytes
 	Last     Reading  // of the last read
 	failed   error    // why pushing ended
+	flow     *flow    // nil: its segments are not noted
+	cookie   uint64   // of the flow
+	unasked  bool     // the consumer wanted less than what was read
 
 	sweeper  *sweeper
 	slot     int32
@@ -45,8 +48,39 @@ type Socket struct {
 	local, remote net.Addr
 }
 
+// Dial opens a TCP connection from the next address of sources in turn.
+func (s *Sweepers) Dial(ctx context.Context, sources *Sources, addr string) (*Socket, error) {
+	w, err := s.next()
+	if err != nil {
+		return nil, err
+	}
+	if w.arrivals == nil {
+		return dial(ctx, sources, addr, w, prepareSocket)
+	}
+	a := attempts{arrivals: w.arrivals}
+	k, err := dial(ctx, sources, addr, w, a.prepare)
+	a.end(k)
+	return k, err
+}
+
+func dial(ctx context.Context, sources *Sources, addr string, w *sweeper, prepare control) (*Socket, error) {
+	c, err := sources.dial(ctx, addr, prepare)
+	if err != nil {
+		return nil, err
+	}
+	return wrap(c, w)
+}
+
 // Wrap returns a socket for a connection that was dialled with prepareSocket. It closes the net.Conn in any case.
 func Wrap(c net.Conn, sweepers *Sweepers) (*Socket, error) {
+	w, err := sweepers.next()
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return wrap(c, w)
+}
+
+func wrap(c net.Conn, w *sweeper) (*Socket, error) {
 	defer c.Close()
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -57,13 +91,13 @@ func Wrap(c net.Conn, sweepers *Sweepers) (*Socket, error) {
 		return nil, fmt.Errorf("duplicate the socket's file descriptor: %w", err)
 	}
 	s := &Socket{
-		fd: fd, RTT: roundTrip(fd), local: c.LocalAddr(), remote: c.RemoteAddr(),
+		fd: fd, sweeper: w, RTT: roundTrip(fd), local: c.LocalAddr(), remote: c.RemoteAddr(),
 		readable: make(chan struct{}, 1), writable: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
-	if s.sweeper, err = sweepers.next(); err == nil {
-		err = s.sweeper.add(s)
+	if w.arrivals != nil {
+		s.flow, s.cookie = w.arrivals.flow(fd)
 	}
-	if err != nil {
+	if err := w.add(s); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("register the socket with epoll: %w", err)
 	}
@@ -122,6 +156,11 @@ func (s *Socket) tryRead(p []byte) (int, error) {
 	defer receivers.Put(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.flow != nil {
+		if first := s.sweeper.arrivals.first(s.flow); first > 0 {
+			p = p[:min(first, len(p))]
+		}
+	}
 	n, err := r.Receive(s.fd, p)
 	switch {
 	case err != 0:
@@ -129,15 +168,26 @@ func (s *Socket) tryRead(p []byte) (int, error) {
 	case n == 0:
 		return 0, io.EOF
 	}
-	s.mark(r)
+	by := readingOf(r)
+	if s.flow != nil {
+		r.pieces = s.sweeper.arrivals.take(s.flow, n, by, n < len(p), r.pieces[:0])
+		by = r.pieces[len(r.pieces)-1].by
+	}
+	s.mark(by)
 	return n, nil
 }
 
-// mark records when the bytes of a read came. Bytes of one connection come in order, so a timestamp that follows a time
-// of the program's clock must not be earlier than that time. The socket is locked.
-func (s *Socket) mark(r *receiver) {
-	at, seen, stamped := r.Times()
-	s.Last = Reading{At: max(at, s.Last.At), Seen: seen, Number: s.Last.Number + 1, Stamped: stamped}
+// readingOf returns when the bytes of the last read came, without its number.
+func readingOf(r *receiver) (by Reading) {
+	by.At, by.Seen, by.Stamped = r.Times()
+	return by
+}
+
+// mark numbers and records a reading. Bytes of one connection come in order, so a timestamp that follows a time of the
+// program's clock must not be earlier than that time. The socket is locked.
+func (s *Socket) mark(by Reading) {
+	by.At, by.Number = max(by.At, s.Last.At), s.Last.Number+1
+	s.Last = by
 }
 
 // errorOf returns the error that a system call's error number means. The socket is locked.
@@ -263,8 +313,7 @@ func (s *Socket) pushAvailable(r *receiver, ended bool) {
 			s.endPush(io.EOF)
 			return
 		}
-		s.mark(r)
-		if !s.consumer.Consume(r.buffer[:n], s.Last) {
+		if !s.push(r, n) {
 			s.endPush(nil)
 			return
 		}
@@ -275,6 +324,26 @@ func (s *Socket) pushAvailable(r *receiver, ended bool) {
 	if err := s.sweeper.rearm(s); err != nil {
 		s.endPush(err)
 	}
+}
+
+// push passes the n bytes that were read to the consumer. Each part that arrived by itself counts as a read. It returns
+// false if the consumer wants no more. The socket is locked.
+func (s *Socket) push(r *receiver, n int) (more bool) {
+	by, p := readingOf(r), r.buffer[:n]
+	if s.flow == nil {
+		s.mark(by)
+		return s.consumer.Consume(p, s.Last)
+	}
+	r.pieces = s.sweeper.arrivals.take(s.flow, n, by, n < len(r.buffer), r.pieces[:0])
+	for _, of := range r.pieces {
+		s.mark(of.by)
+		if !s.consumer.Consume(p[:of.bytes], s.Last) {
+			s.unasked = s.unasked || of.bytes < len(p)
+			return false
+		}
+		p = p[of.bytes:]
+	}
+	return true
 }
 
 // endPush ends pushing. The socket is locked.
@@ -321,7 +390,7 @@ func (s *Socket) Unread() bool {
 func (s *Socket) Quiet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return kernel.Peek(s.fd) == unix.EAGAIN
+	return !s.unasked && kernel.Peek(s.fd) == unix.EAGAIN
 }
 
 // Close implements net.Conn. It may be called again.
@@ -332,6 +401,9 @@ func (s *Socket) Close() error {
 		return net.ErrClosed
 	}
 	s.sweeper.drop(s)
+	if s.flow != nil {
+		s.sweeper.arrivals.forget(s.cookie)
+	}
 	err := unix.Close(s.fd)
 	s.fd = -1
 	if s.consumer != nil {

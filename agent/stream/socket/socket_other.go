@@ -19,8 +19,20 @@ type Socket struct {
 	RTT  time.Duration // 0: not known
 }
 
-// Sweepers is empty: each goroutine reads its own socket.
-type Sweepers struct{}
+// Sweepers opens sockets. Each goroutine reads its own socket.
+type Sweepers struct {
+	// PacketTimes has no effect: it needs Linux.
+	PacketTimes bool
+}
+
+// Dial opens a TCP connection from the next address of sources in turn.
+func (s *Sweepers) Dial(ctx context.Context, sources *Sources, addr string) (*Socket, error) {
+	c, err := sources.dial(ctx, addr, prepareSocket)
+	if err != nil {
+		return nil, err
+	}
+	return Wrap(c, s)
+}
 
 // Close does nothing.
 func (*Sweepers) Close() {}

@@ -46,9 +46,12 @@ func (s *Sources) candidates(addr string) [][]netip.Addr {
 	return [][]netip.Addr{s.v6}
 }
 
-// Dial opens a TCP connection from the next address in turn. Nil sources: the system picks the address.
-func (s *Sources) Dial(ctx context.Context, addr string) (net.Conn, error) {
-	d := net.Dialer{Control: prepareSocket}
+// control prepares a socket before it connects, as net.Dialer's Control does.
+type control = func(network, addr string, c syscall.RawConn) error
+
+// dial opens a TCP connection from the next address in turn. Nil sources: the system picks the address.
+func (s *Sources) dial(ctx context.Context, addr string, prepare control) (net.Conn, error) {
+	d := net.Dialer{Control: prepare}
 	if s == nil {
 		return d.DialContext(ctx, "tcp", addr)
 	}

@@ -15,6 +15,10 @@ import (
 // Sweepers read the sockets of a client. Each socket belongs to one sweeper. There are at most GOMAXPROCS sweepers,
 // created when needed.
 type Sweepers struct {
+	// PacketTimes makes the sockets of Dial read when each packet arrived, however late the program reads it. The
+	// first Dial of a sweeper then needs the capability CAP_BPF.
+	PacketTimes bool
+
 	mu     sync.Mutex
 	all    []*sweeper
 	turn   int
@@ -30,7 +34,7 @@ func (s *Sweepers) next() (*sweeper, error) {
 	}
 	s.turn++
 	if len(s.all) < runtime.GOMAXPROCS(0) {
-		w, err := newSweeper()
+		w, err := newSweeper(s.PacketTimes)
 		if err != nil {
 			return nil, err
 		}
@@ -62,8 +66,9 @@ type sweeper struct {
 	events     [sweepBatch]unix.EpollEvent
 	batch      [sweepBatch]*Socket
 	receiver   receiver
-	yieldAfter int // sockets read before it yields
-	sinceYield int // sockets read since it yielded
+	arrivals   *arrivals // nil: reads have the kernel's timestamps
+	yieldAfter int       // sockets read before it yields
+	sinceYield int       // sockets read since it yielded
 
 	mu    sync.Mutex
 	slots []*Socket // by the number that is registered with epoll; nil: free
@@ -83,7 +88,7 @@ const (
 	sweepTurnOfMany = 64
 )
 
-func newSweeper() (*sweeper, error) {
+func newSweeper(packetTimes bool) (s *sweeper, err error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
@@ -91,7 +96,7 @@ func newSweeper() (*sweeper, error) {
 	if err := unix.SetNonblock(fd, true); err != nil { // else Go's runtime would not poll it
 		return nil, errors.Join(fmt.Errorf("epoll: %w", err), unix.Close(fd))
 	}
-	s := &sweeper{
+	s = &sweeper{
 		file: os.NewFile(uintptr(fd), "epoll"), epoll: fd, done: make(chan struct{}), yieldAfter: sweepTurn,
 		receiver: receiver{buffer: make([]byte, sweepBuffer)},
 	}
@@ -100,6 +105,11 @@ func newSweeper() (*sweeper, error) {
 	}
 	if s.raw, err = s.file.SyscallConn(); err != nil {
 		return nil, errors.Join(fmt.Errorf("epoll: %w", err), s.file.Close())
+	}
+	if packetTimes {
+		if s.arrivals, err = newArrivals(); err != nil {
+			return nil, errors.Join(err, s.file.Close())
+		}
 	}
 	go s.run()
 	return s, nil
@@ -201,4 +211,7 @@ func (s *sweeper) release(k *Socket) {
 func (s *sweeper) close() {
 	_ = s.file.Close()
 	<-s.done
+	if s.arrivals != nil {
+		s.arrivals.close()
+	}
 }

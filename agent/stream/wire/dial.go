@@ -40,6 +40,7 @@ func newDialer(timeout time.Duration, config *tls.Config, s *Settings, p *proxy)
 		timeout: timeout, tls: config, proxy: p, sources: socket.NewSources(s.Sources), pins: s.Pins, http2: s.HTTP2,
 		open: make(map[*Conn]struct{}),
 	}
+	d.sweep.PacketTimes = s.PacketTimes
 	d.lifetime, d.end = context.WithCancel(context.Background())
 	return d
 }
@@ -115,11 +116,7 @@ func (d *dialer) connect(ctx context.Context, addr string, u *url.URL, p *phases
 	if tunnel {
 		hop = d.proxy.address
 	}
-	tcp, err := d.dialTCP(p.watch(ctx), hop)
-	if err != nil {
-		return nil, err
-	}
-	s, err := socket.Wrap(tcp, &d.sweep)
+	s, err := d.dialTCP(p.watch(ctx), hop)
 	if err != nil {
 		return nil, err
 	}
@@ -150,19 +147,19 @@ func (d *dialer) connect(ctx context.Context, addr string, u *url.URL, p *phases
 
 // dialTCP opens a TCP connection to a host. For a pinned host it tries the pinned addresses, starting with the next one
 // each time, until one of them accepts.
-func (d *dialer) dialTCP(ctx context.Context, addr string) (net.Conn, error) {
+func (d *dialer) dialTCP(ctx context.Context, addr string) (*socket.Socket, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
 	addresses, pinned := d.pins.Of(host)
 	if !pinned {
-		return d.sources.Dial(ctx, addr)
+		return d.sweep.Dial(ctx, d.sources, addr)
 	}
 	first := int(d.pinned.Add(1) - 1)
 	for i := range addresses {
 		a := addresses[(first+i)%len(addresses)]
-		var c net.Conn
+		var c *socket.Socket
 		if c, err = d.dialWithin(ctx, net.JoinHostPort(a.String(), port), len(addresses)-i); err == nil {
 			return c, nil
 		}
@@ -171,13 +168,13 @@ func (d *dialer) dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 // dialWithin opens a TCP connection. It divides the time left evenly by the number of addresses left to try.
-func (d *dialer) dialWithin(ctx context.Context, addr string, left int) (net.Conn, error) {
+func (d *dialer) dialWithin(ctx context.Context, addr string, left int) (*socket.Socket, error) {
 	if at, ok := ctx.Deadline(); ok && left > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(at)/time.Duration(left))
 		defer cancel()
 	}
-	return d.sources.Dial(ctx, addr)
+	return d.sweep.Dial(ctx, d.sources, addr)
 }
 
 // handshake performs the TLS handshake over a socket. If that fails, the error is a DialError.

@@ -1,0 +1,249 @@
+package socket
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/kernel"
+)
+
+// arrivals knows when the segments of a sweeper's sockets arrived. It is safe for concurrent use. Nothing is woken for
+// a segment: segments are collected when a read needs them, and until then the kernel's ring keeps them.
+type arrivals struct {
+	mu      sync.Mutex
+	packets *kernel.Packets  // nil: closed
+	flows   map[uint64]*flow // by the socket's cookie, from before it connects until it is closed
+}
+
+// newArrivals fails if the kernel refuses to load BPF programs.
+func newArrivals() (*arrivals, error) {
+	p, err := kernel.OpenPackets()
+	if err != nil {
+		return nil, err
+	}
+	return &arrivals{packets: p, flows: make(map[uint64]*flow)}, nil
+}
+
+// watch starts a flow for a socket that is not connected yet, and returns its cookie.
+func (a *arrivals) watch(c syscall.RawConn) (cookie uint64, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.packets == nil {
+		return 0, ErrClosed
+	}
+	var failed error
+	err = c.Control(func(fd uintptr) {
+		if cookie, failed = kernel.Cookie(int(fd)); failed == nil {
+			failed = a.packets.Watch(int(fd))
+		}
+	})
+	if err := errors.Join(err, failed); err != nil {
+		return 0, err
+	}
+	a.flows[cookie] = new(flow)
+	return cookie, nil
+}
+
+// forget ends flows.
+func (a *arrivals) forget(cookies ...uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, cookie := range cookies {
+		delete(a.flows, cookie)
+	}
+}
+
+// flow returns the flow of a socket and its cookie. Nil: its segments are not noted.
+func (a *arrivals) flow(fd int) (*flow, uint64) {
+	cookie, err := kernel.Cookie(fd)
+	if err != nil {
+		return nil, 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.flows[cookie], cookie
+}
+
+// attempts are the sockets of one dial, which may try several addresses, some at the same time.
+type attempts struct {
+	arrivals *arrivals
+	mu       sync.Mutex
+	cookies  []uint64
+	ended    bool
+}
+
+// prepare is a net.Dialer's Control.
+func (t *attempts) prepare(network, addr string, c syscall.RawConn) error {
+	if err := prepareSocket(network, addr, c); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended { // another address has answered
+		return net.ErrClosed
+	}
+	cookie, err := t.arrivals.watch(c)
+	if err == nil {
+		t.cookies = append(t.cookies, cookie)
+	}
+	return err
+}
+
+// end forgets the sockets that were not chosen. Nil: none was.
+func (t *attempts) end(chosen *Socket) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+	if chosen != nil {
+		t.cookies = slices.DeleteFunc(t.cookies, func(cookie uint64) bool { return cookie == chosen.cookie })
+	}
+	t.arrivals.forget(t.cookies...)
+}
+
+// collect passes the segments that the kernel has noted to their flows. a is locked.
+func (a *arrivals) collect() {
+	if a.packets == nil {
+		return
+	}
+	for s, ok := a.packets.Next(); ok; s, ok = a.packets.Next() {
+		if f := a.flows[s.Cookie]; f != nil {
+			f.add(s)
+		}
+	}
+}
+
+// first returns how many bytes of a flow became readable first, of those not read yet. 0: not known.
+func (a *arrivals) first(f *flow) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(f.marks) == 0 {
+		a.collect()
+	}
+	return f.first()
+}
+
+// take appends the pieces of a flow's next n bytes, which were read.
+func (a *arrivals) take(f *flow, n int, by Reading, emptied bool, pieces []piece) []piece {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if f.ready < f.read+uint64(n) {
+		a.collect()
+	}
+	return f.take(n, by, emptied, pieces)
+}
+
+// close releases the program and its ring.
+func (a *arrivals) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.packets.Close()
+	a.packets = nil
+}
+
+// flow is the stream of bytes that a socket receives. Offsets count its bytes from 0.
+type flow struct {
+	begin uint32 // sequence number of the first byte
+	known bool   // begin is known
+	read  uint64 // offset of the next byte to read
+	ready uint64 // the segments before this offset have arrived
+	marks []mark // when bytes from read on became readable, in their order
+	ahead []span // segments that arrived before others in front of them
+}
+
+// mark is when the bytes before an offset became readable.
+type mark struct {
+	end uint64
+	at  clock.Instant
+}
+
+// span is a segment's part of a flow.
+type span struct{ from, to uint64 }
+
+// piece is the part of a read that became readable at one instant.
+type piece struct {
+	bytes int
+	by    Reading
+}
+
+const (
+	// maxAhead bounds the segments of a flow that wait for others.
+	maxAhead = 4096
+	// stampMargin is how much later than a segment's arrival the kernel's timestamp of the same bytes may be: the
+	// timestamp is taken first, but by the wall clock. If it is later still, the kernel had dropped the segment, and
+	// the bytes came again.
+	stampMargin = 100 * time.Microsecond
+)
+
+// add records a segment. Bytes are readable once all before them have arrived, so a segment that fills a gap makes
+// those behind the gap readable, too. Bytes that arrive again change nothing.
+func (f *flow) add(s kernel.Segment) {
+	if s.SYN {
+		f.begin, f.known = s.Seq+1, true
+		return
+	}
+	from := int64(f.ready) + int64(int32(s.Seq-f.begin-uint32(f.ready)))
+	to := from + int64(s.Length)
+	switch {
+	case !f.known || from < 0 || to <= int64(f.ready):
+		return
+	case from > int64(f.ready):
+		if len(f.ahead) < maxAhead {
+			f.ahead = append(f.ahead, span{uint64(from), uint64(to)})
+		}
+		return
+	}
+	f.ready = uint64(to)
+	f.join()
+	f.marks = append(f.marks, mark{f.ready, s.At})
+}
+
+// join moves ready behind the segments that arrived ahead.
+func (f *flow) join() {
+	for i := 0; i < len(f.ahead); i++ {
+		if s := f.ahead[i]; s.from <= f.ready {
+			f.ready = max(f.ready, s.to)
+			f.ahead = append(f.ahead[:i], f.ahead[i+1:]...)
+			i = -1 // one before it may have waited for it
+		}
+	}
+}
+
+// first returns how many bytes became readable first, of those not read yet. 0: not known.
+func (f *flow) first() int {
+	if len(f.marks) == 0 {
+		return 0
+	}
+	return int(f.marks[0].end - f.read)
+}
+
+// take appends the pieces of the next n bytes, which were read at by. emptied: the socket had no more, so that by's
+// timestamp, if it is the kernel's, is that of the last byte. Bytes whose segment was not noted have the time of by.
+func (f *flow) take(n int, by Reading, emptied bool, pieces []piece) []piece {
+	end, start, taken := f.read+uint64(n), len(pieces), 0
+	for _, m := range f.marks {
+		if f.read == end {
+			break
+		}
+		to := min(m.end, end)
+		pieces = append(pieces, piece{int(to - f.read), Reading{At: m.at, Seen: by.Seen, Stamped: true, Packet: true}})
+		f.read = to
+		if to == m.end {
+			taken++
+		}
+	}
+	f.marks = append(f.marks[:0], f.marks[taken:]...)
+	if f.read < end { // a segment was not noted, because the ring was full
+		pieces = append(pieces, piece{int(end - f.read), by})
+		f.read, f.ready, f.ahead = end, end, f.ahead[:0]
+		return pieces
+	}
+	if last := pieces[len(pieces)-1].by.At; emptied && by.Stamped && by.At.Sub(last) > stampMargin {
+		return append(pieces[:start], piece{n, by})
+	}
+	return pieces
+}

@@ -1,0 +1,115 @@
+package socket_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/streamtest"
+	"github.com/spate-load/spate/agent/stream/testserver"
+	"github.com/spate-load/spate/agent/stream/wire"
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/kernel"
+)
+
+// A program that reads many frames at once still reports when each arrived if it has the times of packets, and only
+// then.
+func TestPacketTimesOfABusyProgram(t *testing.T) {
+	needPackets(t)
+	a := testserver.NewAuthority(t)
+	for name, secure := range map[string]*tls.Config{"plain": nil, "TLS": a.Serves("127.0.0.1", testserver.Later())} {
+		t.Run(name, func(t *testing.T) {
+			const late = 20
+			busy, sent := make(chan struct{}), make(chan []clock.Instant, 1)
+			s := testserver.NewPeer(t, "127.0.0.1:0", true, true, secure, func(w http.ResponseWriter, _ *http.Request) {
+				var truth []clock.Instant
+				for range 1 + late {
+					truth = append(truth, clock.Now())
+					io.WriteString(w, testserver.TokenFrame("a"))
+					w.(http.Flusher).Flush()
+					if len(truth) == 1 {
+						<-busy
+					}
+					<-time.After(streamtest.Hold / late)
+				}
+				sent <- truth
+				io.WriteString(w, testserver.DoneFrame)
+			})
+			for _, packets := range []bool{true, false} {
+				c := streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL},
+					Connection: wire.Settings{CA: a.PEM, PacketTimes: packets}})
+				var o stream.Observation
+				var truth []clock.Instant
+				c.Do(t.Context(), stream.Request{Body: streamtest.Body(c), OnToken: func(clock.Instant, int) {
+					if truth == nil {
+						busy <- struct{}{}
+						truth = <-sent // all frames wait for the program now
+					}
+				}}, &o)
+				if o.Err != nil || len(o.Frames) != len(truth) {
+					t.Fatalf("%v, %d frames", o.Err, len(o.Frames))
+				}
+				worst := worstOf(t, &o, truth)
+				if exact := worst < streamtest.Hold/4; exact != packets || packets == (o.CoalescedReads > 0) {
+					t.Errorf("packets %v: times are off by %v, %d reads of several frames", packets, worst, o.CoalescedReads)
+				}
+				if packets && o.PacketFrames != 1+late || !packets && o.PacketFrames != 0 {
+					t.Errorf("packets %v: %d frames have a packet's time", packets, o.PacketFrames)
+				}
+				t.Logf("packets %v: times are off by %v at most", packets, worst)
+			}
+		})
+	}
+}
+
+// worstOf returns how far a frame's time is from the truth at most.
+func worstOf(t *testing.T, o *stream.Observation, truth []clock.Instant) (worst time.Duration) {
+	t.Helper()
+	for i, f := range o.Frames {
+		off := f.At().Sub(truth[i])
+		if off < 0 {
+			t.Errorf("frame %d came %v before it was sent", i, -off)
+		}
+		worst = max(worst, off)
+	}
+	return worst
+}
+
+// needPackets skips a test where the kernel refuses BPF programs.
+func needPackets(t *testing.T) {
+	t.Helper()
+	p, err := kernel.OpenPackets()
+	if errors.Is(err, os.ErrPermission) {
+		t.Skip("NOT TESTED: times of packets need root or CAP_BPF: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+}
+
+// Offsets stay right from one answer on a connection to the next.
+func TestPacketTimesOfReusedConnections(t *testing.T) {
+	needPackets(t)
+	s := testserver.NewPeer(t, "127.0.0.1:0", true, true, nil, func(w http.ResponseWriter, _ *http.Request) {
+		for range 3 {
+			io.WriteString(w, testserver.TokenFrame("a"))
+			w.(http.Flusher).Flush()
+		}
+		io.WriteString(w, testserver.DoneFrame)
+	})
+	c := streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL},
+		Connection: wire.Settings{PacketTimes: true}})
+	for i := range 50 {
+		o := streamtest.Ask(t, c)
+		if o.Err != nil || o.PacketFrames != 3 || o.Connected != (i == 0) || o.FirstToken < o.Start ||
+			o.End < o.LastToken {
+			t.Fatalf("request %d: %+v", i, o)
+		}
+	}
+}

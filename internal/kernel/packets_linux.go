@@ -1,0 +1,151 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// Packets records when each TCP segment reached the sockets that it watches, whenever the program gets to read them. A
+// BPF program, a socket filter that accepts everything, notes each segment in a ring of memory that the kernel shares
+// with this process. One goroutine at a time may use Packets.
+type Packets struct {
+	ring    *ebpf.Map
+	program *ebpf.Program
+	reader  *ringbuf.Reader
+	record  ringbuf.Record
+}
+
+// Segment is a TCP segment that reached a watched socket.
+type Segment struct {
+	Cookie uint64        // the socket: see Cookie
+	At     clock.Instant // when the kernel handed the segment to the socket
+	Seq    uint32        // sequence number of the first byte, or of the SYN
+	Length uint32        // bytes of payload
+	SYN    bool
+}
+
+const (
+	// packetsRing is the size of the ring, in bytes: 131,072 segments.
+	packetsRing = 4 << 20
+	// segmentBytes is the size of a segment's record: cookie, time, sequence number, length and flags.
+	segmentBytes = 24
+)
+
+// OpenPackets loads the BPF program and makes its ring. Without the capability CAP_BPF it fails with os.ErrPermission.
+func OpenPackets() (*Packets, error) {
+	p := new(Packets)
+	if err := p.open(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Packets) open() (err error) {
+	p.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "spate_segments", Type: ebpf.RingBuf, MaxEntries: packetsRing})
+	if err != nil {
+		return fmt.Errorf("make the ring: %w", err)
+	}
+	p.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "spate_segments", Type: ebpf.SocketFilter,
+		Instructions: noteSegment(p.ring.FD()), License: "Apache-2.0"})
+	if err != nil {
+		return fmt.Errorf("load the program: %w", err)
+	}
+	if p.reader, err = ringbuf.NewReader(p.ring); err != nil {
+		return fmt.Errorf("map the ring: %w", err)
+	}
+	p.reader.SetDeadline(time.Unix(1, 0)) // Next does not wait
+	return nil
+}
+
+// noteSegment returns the program. A socket's filter sees a segment from its TCP header on.
+func noteSegment(ring int) asm.Instructions {
+	const (
+		skbLen = 0 // struct __sk_buff
+		record = -segmentBytes
+		header = record - 16 // bytes 4 to 13 of the TCP header
+		noWake = 1           // BPF_RB_NO_WAKEUP
+	)
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.LoadMem(asm.R7, asm.R6, skbLen, asm.Word),
+		asm.Mov.Imm(asm.R2, 4),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, header),
+		asm.Mov.Imm(asm.R4, 10),
+		asm.FnSkbLoadBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, "accept"),
+		asm.LoadMem(asm.R1, asm.RFP, header+8, asm.Byte), // the header's length, in words, in the upper half
+		asm.RSh.Imm(asm.R1, 4),
+		asm.LSh.Imm(asm.R1, 2),
+		asm.Sub.Reg(asm.R7, asm.R1),
+		asm.LoadMem(asm.R1, asm.RFP, header+9, asm.Byte), // flags
+		asm.And.Imm(asm.R1, 2),                           // SYN
+		asm.LSh.Imm(asm.R1, 30),
+		asm.Or.Reg(asm.R7, asm.R1),
+		asm.JEq.Imm(asm.R7, 0, "accept"), // a bare acknowledgement
+		asm.StoreMem(asm.RFP, record+20, asm.R7, asm.Word),
+		asm.LoadMem(asm.R1, asm.RFP, header, asm.Word),
+		asm.HostTo(asm.BE, asm.R1, asm.Word),
+		asm.StoreMem(asm.RFP, record+16, asm.R1, asm.Word),
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(asm.RFP, record+8, asm.R0, asm.DWord),
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.FnGetSocketCookie.Call(),
+		asm.StoreMem(asm.RFP, record, asm.R0, asm.DWord),
+		asm.LoadMapPtr(asm.R1, ring),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, record),
+		asm.Mov.Imm(asm.R3, segmentBytes),
+		asm.Mov.Imm(asm.R4, noWake),
+		asm.FnRingbufOutput.Call(), // a full ring loses the segment: its bytes then have no time
+		asm.Mov.Imm(asm.R0, -1).WithSymbol("accept"),
+		asm.Return(),
+	}
+}
+
+// Watch notes a socket's segments from now on.
+func (p *Packets) Watch(fd int) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ATTACH_BPF, p.program.FD()); err != nil {
+		return fmt.Errorf("attach the program to a socket: %w", err)
+	}
+	return nil
+}
+
+// Cookie returns the number by which segments name their socket.
+func Cookie(fd int) (uint64, error) {
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
+	if err != nil {
+		return 0, fmt.Errorf("the socket's cookie: %w", err)
+	}
+	return cookie, nil
+}
+
+// Next returns the next segment, in the order in which the kernel noted them. False: there is none yet.
+func (p *Packets) Next() (s Segment, ok bool) {
+	if p.reader.AvailableBytes() == 0 || p.reader.ReadInto(&p.record) != nil ||
+		len(p.record.RawSample) != segmentBytes {
+		return Segment{}, false
+	}
+	b := p.record.RawSample
+	length := binary.NativeEndian.Uint32(b[20:])
+	return Segment{Cookie: binary.NativeEndian.Uint64(b), At: clock.Instant(binary.NativeEndian.Uint64(b[8:])),
+		Seq: binary.NativeEndian.Uint32(b[16:]), Length: length &^ (1 << 31), SYN: length>>31 != 0}, true
+}
+
+// Close releases the program and the ring. Sockets that are still open keep the program.
+func (p *Packets) Close() {
+	if p.reader != nil {
+		_ = p.reader.Close()
+	}
+	_ = p.program.Close() // may be nil, like the ring
+	_ = p.ring.Close()
+}
