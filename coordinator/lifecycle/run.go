@@ -35,8 +35,8 @@ type Config struct {
 	MinAgents int
 	// AgentsTimeout is how long the run waits for these agents. Default 30 s.
 	AgentsTimeout time.Duration
-	// ApplyTimeout is how long agents may take to get ready for a stage, plus a second for each MiB of its dataset.
-	// Default 30 s.
+	// ApplyTimeout is how long agents may take to get ready for a stage, plus a second for each MiB of its dataset. It
+	// is more than the minute that it may take to find out about a slow target. Default 90 s.
 	ApplyTimeout time.Duration
 	// Lease is how long an agent continues without its coordinator. After a restart of the coordinator, an agent that
 	// was connected has as long to come back. ReassignLease is the lease in stages whose policy is reassign. Defaults
@@ -75,7 +75,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.MinAgents = max(1, c.MinAgents)
 	set(&c.AgentsTimeout, 30*time.Second)
-	set(&c.ApplyTimeout, 30*time.Second)
+	set(&c.ApplyTimeout, 90*time.Second)
 	set(&c.Lease, 30*time.Second)
 	set(&c.ReassignLease, 10*time.Second)
 	set(&c.Silence, 3500*time.Millisecond)
