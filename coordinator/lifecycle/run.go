@@ -295,3 +295,72 @@ func (r *Run) wallTime(at clock.Instant) time.Time { return r.wall.Add(at.Sub(r.
 
 // clone copies a message that leaves the machine, since the machine may change its own later.
 func clone[M proto.Message](m M) M { return proto.CloneOf(m) }
+
+// Effect is something that the shell must do, in the order in which Effects returns them. It is one of Send, PutStage,
+// PutSearch, PutCheckpoint, Emit, Progress, CloseStage and Finish.
+type Effect interface{ isEffect() }
+
+// Send is a message to an agent. An Assign is without secrets: the shell adds them.
+type Send struct {
+	Agent   string
+	Message *spatev1.ConnectResponse
+}
+
+// PutStage writes a stage's record to the ledger. The record must be durable before later effects are carried out.
+type PutStage struct{ Record *spatev1.StageRecord }
+
+// PutSearch adds what a search found to the run's record in the ledger.
+type PutSearch struct{ Record *spatev1.SearchRecord }
+
+// PutCheckpoint writes Run.Checkpoint to the ledger, in one change with the records of the same batch. It is the last
+// effect of its batch, and the checkpoint is the state after all of the batch's effects.
+type PutCheckpoint struct {
+	// Stage is the record of the stage in progress, which may have changed without its own PutStage. Nil: there is
+	// none.
+	Stage *spatev1.StageRecord
+}
+
+// Emit is an event for the run's followers.
+type Emit struct{ Event *spatev1.RunEvent }
+
+// Progress asks for a progress event of the stage. The machine fills in what only it knows; the shell adds what was
+// merged.
+type Progress struct {
+	Time  time.Time
+	State *spatev1.StageProgress
+}
+
+// CloseStage says that nothing more is expected in a stage. The shell computes the result and answers with Run.Closed.
+type CloseStage struct {
+	Record *spatev1.StageRecord
+	// Keep has the objectives whose values the outcome must contain. Nil: there are none.
+	Keep *spatev1.Objectives
+}
+
+// Finish is the last effect but one: the run has ended, and the ledger can be closed once this batch is written. The
+// event of the run's end follows it.
+type Finish struct {
+	Time     time.Time
+	Outcome  spatev1.Outcome
+	Complete bool
+	Reason   string
+	// Stages is the number of stages that were begun or skipped, plus the largest number that the rest of the plan
+	// could have had.
+	Stages uint32
+}
+
+func (Send) isEffect() {}
+
+func (PutStage) isEffect() {}
+
+func (PutSearch) isEffect() {}
+
+func (PutCheckpoint) isEffect() {}
+
+func (Emit) isEffect() {}
+
+func (Progress) isEffect() {}
+
+func (CloseStage) isEffect() {}
+
+func (Finish) isEffect() {}
