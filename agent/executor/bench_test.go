@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
@@ -75,3 +77,5 @@ func benchmarkLoad(b *testing.B, a *spatev1.Assign) {
 	b.ReportMetric(float64(delay.Percentile(50))/1e3, "send-delay-p50-us")
 	b.ReportMetric(float64(delay.Percentile(99))/1e3, "send-delay-p99-us")
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
