@@ -25,8 +25,8 @@ func OfStage(merged *merge.Stage, rec *spatev1.StageRecord) (r StageResult) {
 	return r
 }
 
-// MostFrequentError returns the class of most of the stage's errors, the first by name if several have as many, or "" if
-// there are none.
+// MostFrequentError returns the class of most of the stage's errors, the first by name if several have as many, or ""
+// if there are none.
 func (r *StageResult) MostFrequentError() (most string) {
 	for _, class := range slices.Sorted(maps.Keys(r.Errors)) {
 		if r.Errors[class] > r.Errors[most] {
@@ -368,4 +368,21 @@ func unlessZero[T comparable](v T) *T {
 		return nil
 	}
 	return &v
+}
+
+// serverAccount compares the servers' own account of the stage so far with the clients'. It returns nil if there is
+// none.
+func (s sums) serverAccount() *servermetrics.ServerAccount {
+	sent := s.Total.Counters.GetStarted() + s.Total.Counters.GetUnmeasuredStarted()
+	for _, o := range s.Observers {
+		sent += o.Totals.GetCounters().GetStarted()
+	}
+	of := s.Total.Summary
+	return s.Servers.Compare(servermetrics.Client{
+		Measured: s.Total.Counters.GetCompleted(), Sent: sent,
+		TTFT: of(spatev1.Metric_METRIC_TTFT), ITL: of(spatev1.Metric_METRIC_ITL), TPOT: of(spatev1.Metric_METRIC_TPOT),
+		E2E:       of(spatev1.Metric_METRIC_E2E),
+		SendDelay: of(spatev1.Metric_METRIC_SEND_DELAY), ReceiveLag: of(spatev1.Metric_METRIC_RECEIVE_LAG),
+		Connect: of(spatev1.Metric_METRIC_CONNECT), RTT: of(spatev1.Metric_METRIC_RTT),
+	})
 }
