@@ -1,4 +1,5 @@
-package api
+// Package sigv4 checks that requests are signed by AWS's Signature Version 4.
+package sigv4
 
 import (
 	"crypto/hmac"
@@ -16,9 +17,9 @@ import (
 
 // The words of AWS's Signature Version 4.
 const (
-	signatureAlgorithm = "AWS4-HMAC-SHA256"
-	signatureTime      = "20060102T150405Z"
-	signatureValidity  = 5 * time.Minute // before and after its time
+	Algorithm         = "AWS4-HMAC-SHA256"
+	signatureTime     = "20060102T150405Z"
+	signatureValidity = 5 * time.Minute // before and after its time
 )
 
 // signature is what the Authorization header says.
@@ -28,9 +29,9 @@ type signature struct {
 	mac     string   // in hexadecimal
 }
 
-// checkSignature returns an error if the request is not signed with the secret for Bedrock at about this time
+// Check returns an error if the request is not signed with the secret for Bedrock at about this time
 // (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html).
-func checkSignature(r *http.Request, body []byte, secret string, now time.Time) error {
+func Check(r *http.Request, body []byte, secret string, now time.Time) error {
 	s, err := parseSignature(r.Header.Get("Authorization"))
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func checkSignature(r *http.Request, body []byte, secret string, now time.Time) 
 		key = keyed(key, part)
 	}
 	digest := sha256.Sum256([]byte(canonical))
-	mac := keyed(key, signatureAlgorithm+"\n"+stamp+"\n"+s.scope+"\n"+hex.EncodeToString(digest[:]))
+	mac := keyed(key, Algorithm+"\n"+stamp+"\n"+s.scope+"\n"+hex.EncodeToString(digest[:]))
 	if !hmac.Equal([]byte(hex.EncodeToString(mac)), []byte(s.mac)) {
 		return errors.New("the request signature we calculated does not match the signature you provided: " +
 			"check the secret and the signing method")
@@ -74,7 +75,7 @@ func keyed(key []byte, text string) []byte {
 // parseSignature reads an Authorization header of this algorithm.
 func parseSignature(header string) (signature, error) {
 	fields := map[string]string{}
-	for field := range strings.SplitSeq(strings.TrimPrefix(header, signatureAlgorithm), ",") {
+	for field := range strings.SplitSeq(strings.TrimPrefix(header, Algorithm), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(field), "=")
 		fields[name] = value
 	}

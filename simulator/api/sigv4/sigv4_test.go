@@ -1,4 +1,4 @@
-package api
+package sigv4
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func TestSignature(t *testing.T) {
 		"http://bedrock.test:8000/model/anthropic.claude-3:0/converse-stream?b=2&a=1+1&a=%2F",
 		"http://bedrock.test/model/arn%3Aaws%3Abedrock%3Aeu%3A1%3Ainference-profile%2Fx/converse",
 	} {
-		if err := checkSignature(signed(t, target, body, now), []byte(body), "secret", now.Add(4*time.Minute)); err != nil {
+		if err := Check(signed(t, target, body, now), []byte(body), "secret", now.Add(4*time.Minute)); err != nil {
 			t.Errorf("%s: %v", target, err)
 		}
 		for name, c := range map[string]struct {
@@ -65,7 +65,7 @@ func TestSignature(t *testing.T) {
 		} {
 			r := signed(t, target, body, now)
 			c.change(r)
-			err := checkSignature(r, []byte(c.body), c.secret, now.Add(c.after))
+			err := Check(r, []byte(c.body), c.secret, now.Add(c.after))
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %s: %v", target, name, err)
 			}
