@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -133,3 +134,5 @@ func mustShareByWeight(t *testing.T, r programs.Running, weights map[string]int)
 		}
 	}
 }
+
+func TestMain(m *testing.M) { os.Exit(programs.Main(m, 4)) }
