@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Looks for the words of list.tsv in code, docs and messages: `make lint` runs it, from the root of the repository.
+# Looks for the words of list.tsv in code, docs and messages, and for folders with too many files of Go: `make lint` runs
+# it, from the root of the repository.
 set -euo pipefail
 found=0
 while IFS=$'\t' read -r pattern instead; do
@@ -11,3 +12,5 @@ while IFS=$'\t' read -r pattern instead; do
     fi
 done <docs/words/list.tsv
 [ $found -eq 0 ] || { echo 'docs/style.md has the rules, docs/words/list.tsv the words.' >&2; exit 1; }
+full=$(git ls-files '*.go' | xargs -n1 dirname | sort | uniq -c | awk '$1 > 25 {print "  " $2 ": " $1}')
+[ -z "$full" ] || { printf 'More than 25 files of Go are in one folder: make a package of what belongs together.\n%s\n' "$full" >&2; exit 1; }
