@@ -43,9 +43,8 @@ func newImages(i *spatev1.Images, c Config) (*images, error) {
 		}
 		return all, nil
 	}
-	colours := draw.New(c.Seed, "images")
 	for k := range max(1, uint64(i.GetDistinct())) {
-		url, err := dataURL(picture(colours.Sub(k), int(i.GetWidth()), int(i.GetHeight())), i.GetFormat())
+		url, err := made(i, c.Seed, k)
 		if err != nil {
 			return nil, err
 		}
@@ -54,6 +53,26 @@ func newImages(i *spatev1.Images, c Config) (*images, error) {
 		}
 	}
 	return all, nil
+}
+
+// made makes the image with a number.
+func made(i *spatev1.Images, seed, number uint64) (url string, err error) {
+	colours := draw.New(seed, "images").Sub(number)
+	return dataURL(picture(colours, int(i.GetWidth()), int(i.GetHeight())), i.GetFormat())
+}
+
+// FirstImage returns the URL of an image like those that requests have. rows has them, if they are from files. It
+// returns an error if the image cannot be made or read.
+func FirstImage(i *spatev1.Images, of *rows.File) (url string, err error) {
+	switch {
+	case len(i.GetUrls()) > 0:
+		return i.GetUrls()[0], nil
+	case i.GetPath() == "":
+		return made(i, 0, 0)
+	}
+	var row rows.Row
+	err = of.Read(0, &row)
+	return string(row.Content), err
 }
 
 // addRows adds the images that the workload's rows hold, as data URLs.

@@ -3,11 +3,11 @@ package preparation
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/agent/stream"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // askFields are the fields of bodies that ask for more than text. Those of one list need each other.
@@ -19,33 +19,81 @@ var askFields = [][]string{
 // asks returns an error if the server refuses requests because of a field that asks for tools or for the form of an
 // answer: all requests of the stage would fail. It names the field.
 func (f *finder) asks(ctx context.Context) error {
-	asked := f.asked()
+	asked := askedIn(f.stage.GetTarget().GetBody().AsMap())
 	if len(asked) == 0 || f.accepted || f.unreachable || !f.api().Trials {
 		return nil
 	}
+	return f.refused(ctx, stream.TrialRequest{}, asked)
+}
+
+// Extra is what some requests of a stage have beside text.
+type Extra struct {
+	// Part is the name of the mixture's part that has such requests. Empty: the workload has them.
+	Part string
+	// Fields are fields of the body over those of the target.
+	Fields map[string]any
+	// Image is the URL of an image, for OpenAI's chat API. Empty: none.
+	Image string
+}
+
+// CheckExtras returns an error if the target's server refuses requests with one of the extras, which it names, and
+// takes them without: requests of the stage would fail. It also returns how many requests it sent. It tries only the
+// target's first endpoint, and only APIs with trials. It blocks for at most a quarter of a minute.
+func CheckExtras(ctx context.Context, client Client, stage *spatev1.Stage, extras []Extra) (uint32, error) {
+	f := &finder{client: client, stage: stage}
+	if !f.api().Trials {
+		return 0, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, trialLimit)
 	defer cancel()
-	if _, err := f.attempt(ctx, stream.TrialRequest{}); !stream.Refused(err) {
+	for _, e := range extras {
+		base := stream.TrialRequest{With: e.Fields, Image: e.Image}
+		if err := f.refused(ctx, base, askedIn(e.Fields)); err != nil {
+			if e.Part != "" {
+				err = fmt.Errorf("part %s: %w", e.Part, err)
+			}
+			return f.requests, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
+		}
+	}
+	return f.requests, nil
+}
+
+// refused returns an error if the server refuses a request because of its image, or because of one of the lists of
+// fields.
+func (f *finder) refused(ctx context.Context, base stream.TrialRequest, asked [][]string) error {
+	ctx, cancel := context.WithTimeout(ctx, trialLimit)
+	defer cancel()
+	if _, err := f.attempt(ctx, base); !stream.Refused(err) {
 		return nil
 	}
-	if _, err := f.attempt(ctx, stream.TrialRequest{Without: slices.Concat(asked...)}); err != nil {
+	plain := base
+	plain.Without, plain.Image = slices.Concat(asked...), ""
+	if _, err := f.attempt(ctx, plain); err != nil {
 		return nil // the plan asks for nothing that makes the difference
 	}
 	for i, fields := range asked {
-		others := slices.Delete(slices.Clone(asked), i, i+1)
-		if _, err := f.attempt(ctx, stream.TrialRequest{Without: slices.Concat(others...)}); stream.Refused(err) {
+		one := plain
+		one.Without = slices.Concat(slices.Delete(slices.Clone(asked), i, i+1)...)
+		if _, err := f.attempt(ctx, one); stream.Refused(err) {
 			return fmt.Errorf("the server refuses requests with %s, and takes them without: %w",
 				strings.Join(fields, " and "), err)
 		}
 	}
+	if base.Image == "" {
+		return nil
+	}
+	plain.Image = base.Image
+	if _, err := f.attempt(ctx, plain); stream.Refused(err) {
+		return fmt.Errorf("the server refuses requests with an image (image_url in messages), and takes them without: %w",
+			err)
+	}
 	return nil
 }
 
-// asked returns those of askFields that the target's body has.
-func (f *finder) asked() (all [][]string) {
-	body := slices.Collect(maps.Keys(f.stage.GetTarget().GetBody().GetFields()))
+// askedIn returns those of askFields that a body has.
+func askedIn(body map[string]any) (all [][]string) {
 	for _, fields := range askFields {
-		fields = slices.DeleteFunc(slices.Clone(fields), func(name string) bool { return !slices.Contains(body, name) })
+		fields = slices.DeleteFunc(slices.Clone(fields), func(name string) bool { return body[name] == nil })
 		if len(fields) > 0 {
 			all = append(all, fields)
 		}

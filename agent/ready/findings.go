@@ -3,6 +3,7 @@ package ready
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -37,9 +38,10 @@ const staleAfter = 30 * time.Minute
 // finding is the hash of what a preparation depends on.
 type finding [sha256.Size]byte
 
-// findingOf hashes what a stage's preparation depends on: how the target is reached and asked, and the kind of its
-// prompts. It excludes the target's name, and the values of headers, which are secrets or references to them.
-func findingOf(s *spatev1.Stage) (finding, error) {
+// findingOf hashes what a stage's preparation depends on: how the target is reached and asked, the kind of its prompts,
+// and what requests have beside text. It excludes the target's name, and the values of headers, which are secrets or
+// references to them.
+func findingOf(s *spatev1.Stage, extras []preparation.Extra) (finding, error) {
 	t := s.GetTarget()
 	headers := make(map[string]string)
 	for name := range t.GetHeaders() {
@@ -62,13 +64,21 @@ func findingOf(s *spatev1.Stage) (finding, error) {
 	if err != nil {
 		return finding{}, fmt.Errorf("target %s: %w", t.GetName(), err)
 	}
-	return sha256.Sum256(append(b, byte(kind))), nil
+	beside, err := json.Marshal(extras)
+	if err != nil {
+		return finding{}, fmt.Errorf("target %s: %w", t.GetName(), err)
+	}
+	return sha256.Sum256(append(append(b, byte(kind)), beside...)), nil
 }
 
 // find returns what is known about a stage's target. If no stage of the run has asked the server recently, find asks
 // it, and blocks.
 func (f *findings) find(ctx context.Context, s *Stage) (preparation.Found, error) {
-	key, err := findingOf(s.Assigned)
+	extras, err := s.extras()
+	if err != nil {
+		return preparation.Found{}, err
+	}
+	key, err := findingOf(s.Assigned, extras)
 	if err != nil {
 		return preparation.Found{}, err
 	}
@@ -77,6 +87,11 @@ func (f *findings) find(ctx context.Context, s *Stage) (preparation.Found, error
 	}
 	found, err := preparation.Find(ctx, s.Client, s.Assigned,
 		func() ([]workload.Line, error) { return workload.Lines(s.rows[0]) })
+	if err == nil {
+		var sent uint32
+		sent, err = preparation.CheckExtras(ctx, s.Client, s.Assigned, extras)
+		found.Preparation.Requests += sent
+	}
 	if ctx.Err() != nil { // a cancelled preparation takes what it could not ask for something that is not there
 		return preparation.Found{}, context.Cause(ctx)
 	}

@@ -90,8 +90,8 @@ func TestSharedFindings(t *testing.T) {
 			one.Workload, one.Dataset = sonnet, &spatev1.Dataset{Sha256: "one"}
 		}
 		tt.change(other)
-		a, err := findingOf(one)
-		b, err2 := findingOf(other)
+		a, err := findingOf(one, nil)
+		b, err2 := findingOf(other, nil)
 		if err != nil || err2 != nil || (a == b) != tt.same {
 			t.Errorf("%s: same %v, %v, %v", name, a == b, err, err2)
 		}
@@ -119,7 +119,7 @@ func TestCancelledPreparationIsNotRemembered(t *testing.T) {
 	if _, err := Prepare(ctx, a, k); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	key, err := findingOf(stage)
+	key, err := findingOf(stage, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

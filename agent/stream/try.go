@@ -29,8 +29,11 @@ type TrialRequest struct {
 	Running bool
 	// BadField names a field of the body that gets a value of the wrong type, a string. Empty: no field.
 	BadField string
-	// Without names fields of the plan's body that are left out.
+	// With has fields of the body over those of the plan's body. Without names fields that are left out.
+	With    map[string]any
 	Without []string
+	// Image is the URL of an image behind the text, for OpenAI's chat API. Empty: none.
+	Image string
 }
 
 // TrialResult is the outcome of a TrialRequest.
@@ -118,6 +121,7 @@ func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
 	if fields == nil {
 		fields = make(map[string]any)
 	}
+	maps.Copy(fields, a.With)
 	t := c.dialect
 	for _, own := range [][]string{
 		{"n", "best_of", "stream", api.StreamOptions, t.IgnoreEOS}, t.MaxFields, t.MinFields, a.Without,
@@ -134,6 +138,9 @@ func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
 		return nil, err
 	}
 	prompt, err := c.promptOf(a.Text)
+	if a.Image != "" {
+		prompt, err = json.Marshal(api.ChatWithImage(a.Text, a.Image))
+	}
 	if err != nil {
 		return nil, err
 	}

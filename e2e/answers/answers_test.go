@@ -203,6 +203,11 @@ func TestServersWithoutToolsAreNamed(t *testing.T) {
 	if said := r.Stderr.String(); !strings.Contains(said, "the server refuses requests with tools and tool_choice") {
 		t.Error(said)
 	}
+	plan = strings.ReplaceAll(partsPlan, "decode_step: 1ms", "tools: refused, owned_by: other")
+	r = programs.Run(t, planIn(t, plan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
+	if said := r.Stderr.String(); !strings.Contains(said, "part tools: the server refuses requests with tools") {
+		t.Error(said)
+	}
 }
 
 // A file that cannot be used is named, with the position of its path.
