@@ -3,7 +3,6 @@ package coordinator
 import (
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/allotment"
+	"github.com/spate-load/spate/plans/endpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -179,20 +179,10 @@ func (r *run) allotmentRun() allotment.Run {
 		if i == 0 {
 			out.First, out.Least = st, max(out.Least, int(st.GetAgents().GetCount()))
 		}
-		for _, server := range serversOf(st.GetTarget()) {
-			if !slices.Contains(out.Servers, server) {
+		for _, address := range st.GetTarget().GetEndpoints() {
+			if server := endpoint.Server(address); server != "" && !slices.Contains(out.Servers, server) {
 				out.Servers = append(out.Servers, server)
 			}
-		}
-	}
-	return out
-}
-
-// serversOf returns the hosts, with ports if they are given, of a target's endpoints.
-func serversOf(t *spatev1.Target) (out []string) {
-	for _, endpoint := range t.GetEndpoints() {
-		if u, err := url.Parse(endpoint); err == nil {
-			out = append(out, strings.ToLower(u.Host))
 		}
 	}
 	return out

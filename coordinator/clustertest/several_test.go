@@ -20,7 +20,7 @@ func TestSeveralRunsAtOnce(t *testing.T) {
 	h := start(t)
 	a, b, c, d := h.Agent("a"), h.Agent("b"), h.Agent("c"), h.Agent("d")
 	first, second := h.SubmitPlan(1, clustertest.PlanOn(2, "one")), h.SubmitPlan(1, clustertest.PlanOn(1, "two"))
-	third := h.SubmitPlan(1, clustertest.PlanOn(1, "ONE"))
+	third := h.SubmitPlan(1, clustertest.PlanOn(1, "ONE:80"))
 	if s := h.c.Stats(); !slices.Equal(s.Runs, []string{first, second}) || s.Waiting != 1 || s.Agents["busy"] != 3 {
 		t.Fatalf("%+v", s)
 	}

@@ -2,6 +2,7 @@
 package endpoint
 
 import (
+	"net"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -36,6 +37,24 @@ func Hostname(address string) string {
 		return ""
 	}
 	return u.Hostname()
+}
+
+// Server returns the host and port of a URL, by which two addresses of one server are known: in lowercase, and with the
+// scheme's port if the URL has none. It returns "" if the address is not a URL.
+func Server(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 // Redacted returns a URL with its password replaced by xxxxx.
