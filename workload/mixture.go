@@ -61,7 +61,7 @@ func newMixture(m *spatev1.Mixture, c Config) (*mixture, error) {
 	first := 0
 	for i, part := range m.GetParts() {
 		of := c
-		of.Workload, of.Rows, of.PartRows = part.GetWorkload(), nil, nil
+		of.Workload, of.Rows, of.PartRows, of.LineTokens = part.GetWorkload(), nil, nil, nil
 		if of.Workload.GetMix() != nil {
 			return nil, fmt.Errorf("workload: part %d of mixture %q is a mixture itself", i+1, c.Workload.GetName())
 		}
@@ -69,6 +69,9 @@ func newMixture(m *spatev1.Mixture, c Config) (*mixture, error) {
 		of.Run = c.Run + of.Workload.GetName()
 		if i < len(c.PartRows) {
 			of.Rows = c.PartRows[i]
+		}
+		if i < len(c.PartLineTokens) {
+			of.LineTokens = c.PartLineTokens[i]
 		}
 		w.models = append(w.models, newModels(part, first, of.Seed))
 		first += max(1, len(content.Models(part)))

@@ -36,9 +36,14 @@ func TestPartsSendTheirOwnRequests(t *testing.T) {
 		Sessions: &spatev1.SessionContent{Turns: 2, Isl: 5, Osl: 3, Play: &spatev1.SessionPlay{History: "planned"}}}}
 	file := jsonlOf(&spatev1.FileContent{Osl: 9})
 	file.Name = "file"
-	parts := []*spatev1.Workload{prefixed, talks, file}
-	c := Config{Workload: mixOf(parts, 5, 3, 2), Seed: 11, Form: Messages, Run: "run-1-",
-		PartRows: []*rows.File{nil, nil, rowsOf(t, file, source, nil)}}
+	sonnet := sonnetOf(&spatev1.SonnetContent{Isl: 40, Osl: 5})
+	sonnet.Name = "sonnet"
+	const poem = "one line of a poem\nanother line\nand a third\n"
+	lengths := []uint32{9, 8, 7}
+	parts := []*spatev1.Workload{prefixed, talks, file, sonnet}
+	c := Config{Workload: mixOf(parts, 5, 2, 2, 1), Seed: 11, Form: Messages, Run: "run-1-",
+		PartRows:       []*rows.File{nil, nil, rowsOf(t, file, source, nil), rowsOf(t, sonnet, poem, nil)},
+		PartLineTokens: [][]uint32{3: lengths}}
 	mixed, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -46,8 +51,11 @@ func TestPartsSendTheirOwnRequests(t *testing.T) {
 	var alone []Workload
 	for _, part := range parts {
 		of := Config{Workload: part, Seed: draw.Mix(c.Seed ^ draw.Hash("part", part.GetName())), Form: Messages}
-		if part == file {
+		switch part {
+		case file:
 			of.Rows = rowsOf(t, file, source, nil)
+		case sonnet:
+			of.Rows, of.LineTokens = rowsOf(t, sonnet, poem, nil), lengths
 		}
 		w, err := New(of)
 		if err != nil {
@@ -55,7 +63,7 @@ func TestPartsSendTheirOwnRequests(t *testing.T) {
 		}
 		alone = append(alone, w)
 	}
-	order, err := mix.New(c.Seed, []float64{5, 3, 2})
+	order, err := mix.New(c.Seed, []float64{5, 2, 2, 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,8 +57,9 @@ type Config struct {
 	// Rows are the rows of the workload's file. Nil: the workload has no file. The workload closes the rows. If New
 	// fails, the caller closes them.
 	Rows *rows.File
-	// PartRows are the rows of a mixture's parts, in the order of the parts, as Rows.
-	PartRows []*rows.File
+	// PartRows and PartLineTokens are the Rows and LineTokens of a mixture's parts, in the order of the parts.
+	PartRows       []*rows.File
+	PartLineTokens [][]uint32
 }
 
 // Request names a request and the form to write it in.

@@ -222,7 +222,7 @@ func sonnetStage(target *spatev1.Target, isl uint32) *spatev1.Stage {
 }
 
 // verses returns lines of 3 to 9 words, some of which a server splits.
-func verses(tokens bool) func() ([]workload.Line, error) {
+func verses(tokens bool) func(int) ([]workload.Line, error) {
 	words := lexicon.Words()
 	var lines []workload.Line
 	for i := range 120 {
@@ -233,7 +233,7 @@ func verses(tokens bool) func() ([]workload.Line, error) {
 		}
 		lines = append(lines, line)
 	}
-	return func() ([]workload.Line, error) { return lines, nil }
+	return func(int) ([]workload.Line, error) { return lines, nil }
 }
 
 // TestSonnet: lines have the length that the server counts, and prompts of lines include what the server adds.
@@ -285,7 +285,7 @@ func TestSonnet(t *testing.T) {
 				}
 				return
 			}
-			all, _ := lines()
+			all, _ := lines(0)
 			checkLines(t, f, tt.server, all, tt.off)
 		})
 	}
@@ -294,7 +294,7 @@ func TestSonnet(t *testing.T) {
 // checkLines makes the server count prompts of lines.
 func checkLines(t *testing.T, f Found, s *fakeServer, lines []workload.Line, off uint32) {
 	t.Helper()
-	if len(f.Lines) != len(lines) {
+	if len(f.Lines) != 1 || len(f.Lines[0]) != len(lines) {
 		t.Fatalf("%d lengths of %d lines", len(f.Lines), len(lines))
 	}
 	for from := range len(lines) - 60 {
@@ -302,12 +302,41 @@ func checkLines(t *testing.T, f Found, s *fakeServer, lines []workload.Line, off
 		asked := int(f.Template)
 		for i := from; i < from+60; i++ {
 			text.WriteString(lines[i*7%len(lines)].Text)
-			asked += int(f.Lines[i*7%len(lines)])
+			asked += int(f.Lines[0][i*7%len(lines)])
 		}
 		if got := s.chat(text.String()); got > asked+int(off) || got < asked-int(off) {
 			t.Fatalf("%d tokens by the lines, the server counts %d", asked, got)
 		}
 	}
+}
+
+// A sonnet in a mixture gets its lines' lengths beside the words of the other parts, which keep the template.
+func TestSonnetInAMixture(t *testing.T) {
+	s := &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(3, anywhere)}
+	stage := stageOf(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: "server"})
+	sonnet := sonnetStage(&spatev1.Target{}, 400).GetWorkload()
+	stage.Workload = &spatev1.Workload{Content: &spatev1.Workload_Mix{Mix: &spatev1.Mixture{Parts: []*spatev1.Part{
+		{Weight: 1, Workload: stage.GetWorkload()}, {Weight: 1, Workload: sonnet}}}}}
+	server := httptest.NewServer(s)
+	defer server.Close()
+	client, err := stream.New(stream.Config{Endpoints: []string{server.URL}, Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	lines := verses(false)
+	f, err := Find(t.Context(), client, stage, func(part int) ([]workload.Line, error) {
+		if part != 1 {
+			t.Errorf("lines of part %d", part)
+		}
+		return lines(part)
+	})
+	if err != nil || len(f.Lines) != 2 || f.Lines[0] != nil || len(f.Words) == 0 || f.Template != 8 {
+		t.Fatalf("%d parts with lines, %d words, template %d, %v", len(f.Lines), len(f.Words), f.Template, err)
+	}
+	all, _ := lines(1)
+	f.Lines = f.Lines[1:]
+	checkLines(t, f, s, all, 0)
 }
 
 // TestLongText: only some lines of a long text are counted.
@@ -320,14 +349,15 @@ func TestLongText(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	few, _ := verses(false)()
+	few, _ := verses(false)(0)
 	var lines []workload.Line
 	for i := range 5 * maxLines {
 		lines = append(lines, workload.Line{Text: strings.Repeat("a ", i/len(few)) + few[i%len(few)].Text})
 	}
 	f, err := Find(t.Context(), client, sonnetStage(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: "server"}, 400),
-		func() ([]workload.Line, error) { return lines, nil })
-	if err != nil || len(f.Lines) != len(lines) || s.tokenized.Load() > maxLines+tokenizeRequests {
+		func(int) ([]workload.Line, error) { return lines, nil })
+	if err != nil || len(f.Lines) != 1 || len(f.Lines[0]) != len(lines) ||
+		s.tokenized.Load() > maxLines+tokenizeRequests {
 		t.Errorf("%d lengths after %d requests: %v", len(f.Lines), s.tokenized.Load(), err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/draw"
 )
 
@@ -23,30 +23,42 @@ const (
 	checkedPrompts, checkedTokens = 4, 2048
 )
 
-// countLines finds out the lengths of the lines of a sonnet's text, and how many tokens whole prompts of such lines
-// have in addition. For other workloads it does nothing.
+// countLines finds out the lengths of the lines of the texts of sonnets, and how many tokens whole prompts of such
+// lines have in addition. For other workloads it does nothing.
 func (f *finder) countLines(ctx context.Context, way string) error {
-	content, ok := f.stage.GetWorkload().GetContent().(*spatev1.Workload_Sonnet)
-	if !ok || f.lines == nil || f.client.Form() == workload.TokenIDs {
-		return nil
+	parts := content.Parts(f.stage.GetWorkload())
+	for i, part := range parts {
+		sonnet := part.GetSonnet()
+		if sonnet == nil || f.lines == nil || f.client.Form() == workload.TokenIDs {
+			continue
+		}
+		lines, err := f.lines(i)
+		if err != nil {
+			return err
+		}
+		t := &text{finder: f, lines: lines, lengths: make([]uint32, len(lines)), isl: sonnet.GetIsl()}
+		switch way {
+		case "server":
+			err = t.countEach(ctx)
+		case "usage":
+			err = t.estimate(ctx)
+		case "file":
+			t.fromFile()
+		}
+		if err == nil {
+			err = t.checkPrompts(ctx, way)
+		}
+		if err != nil {
+			return err
+		}
+		if t.counted {
+			if f.found.Lines == nil {
+				f.found.Lines = make([][]uint32, len(parts))
+			}
+			f.found.Lines[i] = t.lengths
+		}
 	}
-	lines, err := f.lines()
-	if err != nil {
-		return err
-	}
-	t := &text{finder: f, lines: lines, lengths: make([]uint32, len(lines)), isl: content.Sonnet.GetIsl()}
-	switch way {
-	case "server":
-		err = t.countEach(ctx)
-	case "usage":
-		err = t.estimate(ctx)
-	case "file":
-		t.fromFile()
-	}
-	if err != nil {
-		return err
-	}
-	return t.checkPrompts(ctx, way)
+	return nil
 }
 
 // text is the text of a sonnet.
@@ -55,6 +67,7 @@ type text struct {
 	lines   []workload.Line
 	lengths []uint32
 	rough   bool // some lengths are estimates
+	counted bool // the lengths can be used
 	isl     uint32
 }
 
@@ -223,13 +236,14 @@ func (t *text) recordLengths(extra []int64) {
 		least, most = min(least, e), max(most, e)
 	}
 	template := t.found.Template
-	if !t.rough { // estimated lengths say more about the lines than about the template
+	// Estimated lengths say more about the lines than about the template, which other parts of a mixture have, too.
+	if !t.rough && t.stage.GetWorkload().GetMix() == nil {
 		template = uint32(max(0, (least+most)/2))
 	}
 	if off := max(most-int64(template), int64(template)-least); off > 0 {
 		t.note("Prompts of whole lines can differ from the requested length: by up to %d tokens in %d counted prompts.",
 			off, len(extra))
 	}
-	t.found.Lines = t.lengths
+	t.counted = true
 	t.template(template)
 }

@@ -52,8 +52,9 @@ type Found struct {
 	Words []string
 	// First are words that are one token each at the start of a prompt. Empty: use Words.
 	First []string
-	// Lines are the lengths of a sonnet's lines in tokens. Empty: not counted.
-	Lines []uint32
+	// Lines are the lengths of the lines of sonnets in tokens, by part of the mixture, or of the workload alone. Empty:
+	// not counted.
+	Lines [][]uint32
 	// Template is how many tokens the server adds to each prompt. It is also 0 if that is not known.
 	Template uint32
 }
@@ -70,13 +71,14 @@ const (
 // endpoint is the index of the endpoint that is tested.
 const endpoint = 0
 
-// Find prepares a stage. lines returns the lines of a sonnet's text; it may be nil for other workloads. What Find
-// cannot find out becomes a note and not an error, unless the plan requires it: with tokenizer "server" or "usage", an
-// error says why lengths cannot be made exact. Find also fails if the stage lacks the words of a "file:" tokenizer, or
-// if its lines cannot be read. It tries only the target's fields that are "auto", as plans fill them in. It tries
-// nothing for empty fields, as in stages that no plan made. Find blocks for at most a minute.
+// Find prepares a stage. lines returns the lines of the text of a sonnet, by the index of its part of a mixture, or of
+// index 0; it may be nil for other workloads. What Find cannot find out becomes a note and not an error, unless the
+// plan requires it: with tokenizer "server" or "usage", an error says why lengths cannot be made exact. Find also fails
+// if the stage lacks the words of a "file:" tokenizer, or if its lines cannot be read. It tries only the target's
+// fields that are "auto", as plans fill them in. It tries nothing for empty fields, as in stages that no plan made.
+// Find blocks for at most a minute.
 func Find(
-	ctx context.Context, client Client, stage *spatev1.Stage, lines func() ([]workload.Line, error),
+	ctx context.Context, client Client, stage *spatev1.Stage, lines func(part int) ([]workload.Line, error),
 ) (Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -103,7 +105,7 @@ func Find(
 type finder struct {
 	client       Client
 	stage        *spatev1.Stage
-	lines        func() ([]workload.Line, error)
+	lines        func(part int) ([]workload.Line, error)
 	owner        string // of the model, according to the server
 	unreachable  bool   // the endpoint cannot be reached
 	requestsFail bool   // a plain request fails
@@ -171,20 +173,15 @@ func ShortPrompts(w *spatev1.Workload, template uint32) string {
 type Kind byte
 
 const (
-	// Words are prompts made of words, with a requested number of tokens.
+	// Words are prompts made of words or lines, with a requested number of tokens.
 	Words Kind = iota
-	// Lines are prompts made of whole lines of a text.
-	Lines
 	// Own are prompts whose text is given.
 	Own
 )
 
 // KindOf returns the kind of a workload. A mixture is Words if any part is.
 func KindOf(w *spatev1.Workload) Kind {
-	switch {
-	case w.GetSonnet() != nil:
-		return Lines
-	case !slices.ContainsFunc(content.Parts(w), func(part *spatev1.Workload) bool { return content.File(part) == nil }):
+	if !slices.ContainsFunc(content.Parts(w), func(part *spatev1.Workload) bool { return content.File(part) == nil }) {
 		return Own
 	}
 	return Words

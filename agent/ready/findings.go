@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // findings caches what was found out about the targets of a run, so that only the first stage of a target asks the
@@ -57,8 +58,10 @@ func findingOf(s *spatev1.Stage, extras []preparation.Extra) (finding, error) {
 		Lexicon: s.GetLexicon(),
 	}
 	kind := preparation.KindOf(s.GetWorkload())
-	if kind == preparation.Lines {
-		depends.Dataset = s.GetDataset()
+	for _, source := range content.Sources(s) {
+		if source.Workload.GetSonnet() != nil {
+			depends.PartDatasets = append(depends.PartDatasets, source.Rows)
+		}
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(depends)
 	if err != nil {
@@ -86,7 +89,7 @@ func (f *findings) find(ctx context.Context, s *Stage) (preparation.Found, error
 		return found, nil
 	}
 	found, err := preparation.Find(ctx, s.Client, s.Assigned,
-		func() ([]workload.Line, error) { return workload.Lines(s.rows[0]) })
+		func(part int) ([]workload.Line, error) { return workload.Lines(s.rows[part]) })
 	if err == nil {
 		var sent uint32
 		sent, err = preparation.CheckExtras(ctx, s.Client, s.Assigned, extras)

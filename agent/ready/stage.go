@@ -223,11 +223,15 @@ func openSource(ctx context.Context, d *fetch.Datasets, source content.Source) (
 
 // makeContent makes the workload, and checks that the server accepts its longest request.
 func (s *Stage) makeContent() (err error) {
-	s.Content, err = workload.New(workload.Config{
+	config := workload.Config{
 		Workload: s.Assigned.GetWorkload(), Seed: s.Assigned.GetSeed(), Run: s.Prefix, Form: s.Client.Form(),
-		Rows: s.rows[0], PartRows: s.rows, Words: s.Found.Words, FirstWords: s.Found.First, LineTokens: s.Found.Lines,
-		Template: s.Found.Template,
-	})
+		Rows: s.rows[0], PartRows: s.rows, Words: s.Found.Words, FirstWords: s.Found.First,
+		PartLineTokens: s.Found.Lines, Template: s.Found.Template,
+	}
+	if s.Found.Lines != nil {
+		config.LineTokens = s.Found.Lines[0]
+	}
+	s.Content, err = workload.New(config)
 	if err != nil {
 		return fmt.Errorf("workload %s: %w", s.Assigned.GetWorkload().GetName(), err)
 	}

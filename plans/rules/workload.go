@@ -62,15 +62,11 @@ func (c *checker) mixture(path string, m *spatev1.Mixture) {
 	for i, part := range m.GetParts() {
 		w, at := part.GetWorkload(), fmt.Sprintf("%s.mix.parts[%d]", path, i)
 		weights = append(weights, part.GetWeight())
-		switch {
-		case w.GetMix() != nil:
+		if w.GetMix() != nil {
 			c.wrong(at+".workload.mix", "is a mixture in a mixture: list all parts in one mixture")
 			continue
-		case w.GetSonnet() != nil:
-			c.wrong(at+".workload.sonnet", "cannot be a part of a mixture, because its lines are counted for one "+
-				"workload alone: run it as a workload of its own")
-			continue
-		case !nameless(w):
+		}
+		if !nameless(w) {
 			c.unique(names, "part", at+".workload", i, content.Name(w))
 		}
 		c.models(at, part)
