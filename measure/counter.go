@@ -61,6 +61,7 @@ const (
 	Texts
 	Images
 	ImageTokens
+	PacketFrames
 
 	// CounterCount is one more than the highest counter, so that a counter is an index of Counts.
 	CounterCount
@@ -181,6 +182,8 @@ var counterTable = [CounterCount - 1]counter{
 		doc: "Images in completed requests with usage, beside text of a requested length"},
 	{id: ImageTokens, name: "image_tokens", unit: "tokens",
 		doc: "Prompt tokens of these requests, by usage, beyond those requested for the text"},
+	{id: PacketFrames, name: "packet_frames", unit: "frames",
+		doc: "Token frames with the time of the packet that carried their last byte, because their agent has --packet-times"},
 }
 
 func allHaveUsage(c *Counts) bool { return c[WithoutUsage] == 0 }

@@ -64,7 +64,7 @@ func (s *Stage) clientConfig(secrets map[string]string) (stream.Config, error) {
 	if err != nil {
 		return stream.Config{}, fmt.Errorf("target %s: connection.%w", t.GetName(), err)
 	}
-	connection.Sources, connection.Pins = s.limits.Sources, s.pins
+	connection.Sources, connection.Pins, connection.PacketTimes = s.limits.Sources, s.pins, s.limits.PacketTimes
 	return stream.Config{
 		Endpoints: t.GetEndpoints(), API: t.GetApi(), Prompts: t.GetPrompts(), Whole: !defaults.Streams(t),
 		Template: defaults.Template(t),

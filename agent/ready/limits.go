@@ -19,6 +19,7 @@ type Limits struct {
 	Targets         allow.List // hosts to which it may send anything
 	Resolver        allow.Resolver
 	Sources         []netip.Addr // of connections to targets; empty: the system picks one
+	PacketTimes     bool         // take the times of packets
 }
 
 // spareFiles are reserved for what the process opens besides its streams: the control connection, timers, name lookups.

@@ -20,14 +20,15 @@ func (s *Shard) bounded(o *stream.Observation) *stream.Observation {
 	failed.Frames = o.Frames[:min(len(o.Frames), measure.MaxFrames)]
 	failed.Usage, failed.HasCachedTokens, failed.HasReasoningTokens = false, false, false
 	failed.OutputTokens, failed.TextBytes, failed.HTTPStatus = 0, 0, 0
-	failed.TokenFrames, failed.CoalescedReads, failed.UnstampedFrames = min(o.TokenFrames, measure.MaxFrames), 0, 0
+	failed.TokenFrames = min(o.TokenFrames, measure.MaxFrames)
+	failed.CoalescedReads, failed.UnstampedFrames, failed.PacketFrames = 0, 0, 0
 	return &failed
 }
 
 // impossible says which number of a request is impossible, or returns "".
 func (s *Shard) impossible(o *stream.Observation) string {
 	tokens := max(o.InputTokens, o.OutputTokens, o.CachedTokens, o.ReasoningTokens)
-	frames := max(uint64(len(o.Frames)), o.TokenFrames, o.CoalescedReads, o.UnstampedFrames)
+	frames := max(uint64(len(o.Frames)), o.TokenFrames, o.CoalescedReads, o.UnstampedFrames, o.PacketFrames)
 	switch {
 	case tokens > measure.MaxTokens:
 		return fmt.Sprintf("%d tokens in one request: more than %d cannot be", tokens, measure.MaxTokens)

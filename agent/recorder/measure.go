@@ -44,6 +44,7 @@ func (s *Shard) client(c *cell, q *Request, o *stream.Observation) {
 	}
 	s.count(c, measure.CoalescedReads, o.CoalescedReads)
 	s.count(c, measure.UnstampedFrames, o.UnstampedFrames)
+	s.count(c, measure.PacketFrames, o.PacketFrames)
 }
 
 // lags records receive lags that were not handed to RecordToken.

@@ -630,6 +630,8 @@ type Streams struct {
 	CoalescedReads uint64 `json:"coalesced_reads"`
 	// Frames timed by the program's clock because the kernel gave no timestamp.
 	UnstampedFrames uint64 `json:"unstamped_frames"`
+	// Frames with the time of the packet that carried their last byte: --packet-times.
+	PacketFrames uint64 `json:"packet_frames"`
 	// Completed requests that were answered by one body although they asked for a stream.
 	WholeAnswers uint64 `json:"whole_answers"`
 	// Completed requests that were answered by a stream although they asked for one body.

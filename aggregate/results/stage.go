@@ -164,6 +164,7 @@ func streamsOf(c *spatev1.Counters) Streams {
 		TextBytes:       c.GetTextBytes(),
 		CoalescedReads:  c.GetCoalescedReads(),
 		UnstampedFrames: c.GetUnstampedFrames(),
+		PacketFrames:    c.GetPacketFrames(),
 		WholeAnswers:    c.GetWholeAnswers(),
 		StreamedAnswers: c.GetStreamedAnswers(),
 		InOneFrame:      c.GetInOneFrame(),

@@ -140,7 +140,8 @@ func sendDelay(e Evidence) (Check, bool) {
 
 // receiveLag fails if agents read late. With the kernel's timestamps the times are still right, but the agent is near
 // its limit. The budget is half the median gap between tokens, and at least 20 ms: above it, reads start to contain
-// several frames.
+// several frames. With the times of packets such frames keep their own times; what remains is that a slot learns later
+// that its request has ended, which may take a hundredth of the median request.
 func receiveLag(e Evidence) (Check, bool) {
 	if e.Summaries[metricReceiveLag] == nil {
 		return unknown()
@@ -148,6 +149,9 @@ func receiveLag(e Evidence) (Check, bool) {
 	budget := 20.0
 	if e.Summaries[metricITL] != nil {
 		budget = max(budget, e.Summaries[metricITL].P50/2)
+	}
+	if e.Summaries[metricE2E] != nil && e.timedByPacket() >= 1-stampLimit {
+		budget = max(budget, e.Summaries[metricE2E].P50/100)
 	}
 	lag := e.Summaries[metricReceiveLag].P99
 	return suspect(budget, lag, "receive lag p99 %.2f ms (budget %.2f ms)", lag, budget)
@@ -160,7 +164,16 @@ func stamps(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	part := share(e.Counts[measure.UnstampedFrames], e.Counts[measure.Frames])
+	if by := e.timedByPacket(); by > 0 {
+		return suspect(stampLimit, part, "%.2f %% of the frames have no kernel timestamp, %.2f %% have the times of "+
+			"their packets", 100*part, 100*by)
+	}
 	return suspect(stampLimit, part, "%.2f %% of the frames have no kernel timestamp", 100*part)
+}
+
+// timedByPacket returns the share of frames with the time of the packet that carried their last byte.
+func (e *Evidence) timedByPacket() float64 {
+	return share(e.Counts[measure.PacketFrames], e.Counts[measure.Frames])
 }
 
 // coalescing fails if many frames are read together: of several frames in one read, only the last has its own time. The

@@ -44,6 +44,22 @@ func sound() Evidence {
 	}
 }
 
+// Late reads do not blur times of packets.
+func TestTimesOfPackets(t *testing.T) {
+	e := sound()
+	e.Counts[measure.PacketFrames] = 99_950
+	e.Summaries[metricE2E].P50, e.Summaries[metricReceiveLag].P99 = 3000, 29.9
+	got := Judge(e)
+	if got.Verdict != Valid {
+		t.Errorf("%s: %q", got.Verdict, got.Reasons())
+	}
+	if !slices.ContainsFunc(got.Checks, func(c Check) bool {
+		return c.Name == "stamps" && strings.Contains(c.Words, ", 99.95 % have the times of their packets")
+	}) {
+		t.Errorf("not said: %+v", got.Checks)
+	}
+}
+
 func TestASoundStageIsValidAndEveryCheckIsMade(t *testing.T) {
 	got := Judge(sound())
 	if got.Verdict != Valid {
@@ -125,6 +141,14 @@ func TestALateClientIsAFlaw(t *testing.T) {
 			Suspect,
 			"21.00 ms",
 		},
+		"very late reads, with times of packets": {func(e *Evidence) {
+			e.Counts[measure.PacketFrames] = 99_900
+			e.Summaries[metricE2E].P50, e.Summaries[metricReceiveLag].P99 = 3000, 30.1
+		}, "receive_lag", Suspect, "30.10 ms (budget 30.00 ms)"},
+		"late reads, with times of too few packets": {func(e *Evidence) {
+			e.Counts[measure.PacketFrames] = 99_800
+			e.Summaries[metricE2E].P50, e.Summaries[metricReceiveLag].P99 = 3000, 21
+		}, "receive_lag", Suspect, "21.00 ms (budget 20.00 ms)"},
 		"no stamps": {func(e *Evidence) { e.Counts[measure.UnstampedFrames] = 100_000 }, "stamps", Suspect,
 			"100.00 %"},
 		"several frames in a read": {func(e *Evidence) {

@@ -2,7 +2,9 @@ package socket
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -20,11 +22,25 @@ type arrivals struct {
 	flows   map[uint64]*flow // by the socket's cookie, from before it connects until it is closed
 }
 
+// CheckPacketTimes returns an error that says what to do if the system does not allow this program the times of
+// packets.
+func CheckPacketTimes() error {
+	a, err := newArrivals()
+	if err == nil {
+		a.close()
+	}
+	return err
+}
+
 // newArrivals fails if the kernel refuses to load BPF programs.
 func newArrivals() (*arrivals, error) {
 	p, err := kernel.OpenPackets()
-	if err != nil {
-		return nil, err
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("times of packets need the right to load BPF programs: run as root, or grant CAP_BPF "+
+			"(setcap cap_bpf=ep PROGRAM; in a container, as root with cap_add: [BPF]): %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("times of packets need BPF, in Linux 5.8 or later: %w", err)
 	}
 	return &arrivals{packets: p, flows: make(map[uint64]*flow)}, nil
 }

@@ -6,10 +6,15 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/agent/stream/wire"
@@ -78,6 +83,25 @@ func worstOf(t *testing.T, o *stream.Observation, truth []clock.Instant) (worst 
 		worst = max(worst, off)
 	}
 	return worst
+}
+
+// Without the right to load BPF programs the error says what to do.
+func TestPacketTimesWithoutTheRight(t *testing.T) {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // capabilities are a thread's; this one ends with its goroutine
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&header, &none[0]); err != nil {
+			result <- err
+			return
+		}
+		result <- socket.CheckPacketTimes()
+	}()
+	err := <-result
+	if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "setcap cap_bpf=ep PROGRAM") {
+		t.Error(err)
+	}
 }
 
 // needPackets skips a test where the kernel refuses BPF programs.

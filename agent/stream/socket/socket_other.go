@@ -4,6 +4,7 @@ package socket
 
 import (
 	"context"
+	"errors"
 	"net"
 	"syscall"
 	"time"
@@ -36,6 +37,9 @@ func (s *Sweepers) Dial(ctx context.Context, sources *Sources, addr string) (*So
 
 // Close does nothing.
 func (*Sweepers) Close() {}
+
+// CheckPacketTimes returns an error: the times of packets need Linux.
+func CheckPacketTimes() error { return errors.New("times of packets need Linux") }
 
 // HoldStamping does nothing: there are no receive timestamps here.
 func HoldStamping() {}

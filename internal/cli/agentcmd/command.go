@@ -47,6 +47,7 @@ type flags struct {
 	leaveTimeout       time.Duration
 	plaintext          bool
 	realtime           realtime.Policy
+	packetTimes        settings.PacketTimes
 	gossip             settings.Gossip
 	tls                settings.TLS
 	status             daemon.Status
@@ -117,6 +118,7 @@ SIGTERM, or SIGINT (Ctrl-C), ends it at once.`,
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false,
 		"connect to a coordinator beyond loopback without encryption: only on a network you trust")
 	fs.Var(&f.realtime, "realtime", realtime.Usage)
+	f.packetTimes.AddFlag(fs)
 	f.tls.AddFlags(fs)
 	f.status.AddFlags(fs)
 	f.gossip.AddFlags(fs, "127.0.0.1:0")
@@ -126,7 +128,7 @@ SIGTERM, or SIGINT (Ctrl-C), ends it at once.`,
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
 	settings.Prefer(f.set, "join", "coordinator")
-	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
+	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check(), f.packetTimes.Check()); err != nil {
 		return command.BadInput(err)
 	}
 	creds, err := f.tls.Dial(certs.Agent)
@@ -153,6 +155,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		Name: f.name, Region: f.region, Labels: f.labels, Version: version, Weight: f.weight, MaxStreams: f.maxStreams,
 		MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
 		DatasetDir: f.datasetDir, KeepDatasets: f.keepDatasets.Limits(), SourceAddresses: f.sources, Capacity: exact,
+		PacketTimes: bool(f.packetTimes),
 		WeightGiven: f.set.Changed("weight"), LeaveOn: daemon.ErrTerminated, LeaveTimeout: f.leaveTimeout,
 		Coordinator: settings.InTurn(finder, f.checkPlain),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},

@@ -38,6 +38,7 @@ type localFlags struct {
 	logLevel  string
 	sinks     settings.Sinks
 	realtime  realtime.Policy
+	packets   settings.PacketTimes
 	pages     bool // serve web
 	web       webserver.Flags
 	status    daemon.Status
@@ -57,6 +58,7 @@ func (l *localFlags) addAgents(flags *pflag.FlagSet) {
 		"local `addresses` that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)",
 	)
 	flags.Var(&l.realtime, "realtime", realtime.Usage)
+	l.packets.AddFlag(flags)
 }
 
 // addServed adds the flags of what a run serves until it ends.
@@ -91,7 +93,7 @@ func (l *localFlags) addLogLevel(flags *pflag.FlagSet) {
 // check finds mistakes in the flags.
 func (l *localFlags) check() error {
 	_, err := settings.Logger(io.Discard, l.logLevel, "text")
-	return errors.Join(l.agents.check(), err, l.sinks.Validate(), l.checkWeb(), l.status.Check())
+	return errors.Join(l.agents.check(), err, l.sinks.Validate(), l.checkWeb(), l.status.Check(), l.packets.Check())
 }
 
 // embed starts a coordinator and agents in this process, connected by an in-memory listener: no port is opened. out is
@@ -178,6 +180,7 @@ func (l *localFlags) agentConfigs(logger *slog.Logger) []agent.Config {
 		configs = append(configs, agent.Config{
 			Name: who.name, Region: who.region, Labels: l.labels, Version: l.version, Weight: 1, Logger: logger,
 			DatasetDir: settings.DatasetDir(), AgentsInProcess: l.fileShares(), SourceAddresses: l.sources,
+			PacketTimes: bool(l.packets),
 		})
 	}
 	return configs

@@ -290,6 +290,7 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 	wrong(typed("agents"), "--agents is for local runs: with --coordinator, agents are programs of their own "+
 		"(spate-agent); --min-agents waits for them")
 	wrong(typed("source-address"), "--source-address is for local runs: with --coordinator, give it to the agents")
+	wrong(typed("packet-times"), "--packet-times is for local runs: with --coordinator, give it to the agents")
 	wrong(typed("realtime"), "--realtime is for local runs: with --coordinator, give it to the agents")
 	wrong(typed("http-listen"), "--http-listen is for local runs: give it to the coordinator")
 	wrong(typed("web"), "--web is for local runs: the pages of a coordinator are at its --web-listen")

@@ -1393,7 +1393,9 @@ type Counters struct {
 	// Images in completed requests with usage, beside text of a requested length.
 	Images uint64 `protobuf:"varint,47,opt,name=images,proto3" json:"images,omitempty"`
 	// Prompt tokens of these requests, by usage, beyond those requested for the text.
-	ImageTokens   uint64 `protobuf:"varint,48,opt,name=image_tokens,json=imageTokens,proto3" json:"image_tokens,omitempty"`
+	ImageTokens uint64 `protobuf:"varint,48,opt,name=image_tokens,json=imageTokens,proto3" json:"image_tokens,omitempty"`
+	// Token frames with the time of the packet that carried their last byte, because their agent has --packet-times.
+	PacketFrames  uint64 `protobuf:"varint,49,opt,name=packet_frames,json=packetFrames,proto3" json:"packet_frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1760,6 +1762,13 @@ func (x *Counters) GetImages() uint64 {
 func (x *Counters) GetImageTokens() uint64 {
 	if x != nil {
 		return x.ImageTokens
+	}
+	return 0
+}
+
+func (x *Counters) GetPacketFrames() uint64 {
+	if x != nil {
+		return x.PacketFrames
 	}
 	return 0
 }
@@ -2729,7 +2738,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
 	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\x12\x12\n" +
-	"\x04part\x18\x05 \x01(\rR\x04part\"\xbe\r\n" +
+	"\x04part\x18\x05 \x01(\rR\x04part\"\xe3\r\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2786,7 +2795,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0fbroken_sessions\x18- \x01(\x04R\x0ebrokenSessions\x12\x14\n" +
 	"\x05texts\x18. \x01(\x04R\x05texts\x12\x16\n" +
 	"\x06images\x18/ \x01(\x04R\x06images\x12!\n" +
-	"\fimage_tokens\x180 \x01(\x04R\vimageTokens\"\xd8\x01\n" +
+	"\fimage_tokens\x180 \x01(\x04R\vimageTokens\x12#\n" +
+	"\rpacket_frames\x181 \x01(\x04R\fpacketFrames\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +
