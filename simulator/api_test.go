@@ -192,6 +192,19 @@ var seedOfTwoTokens = func() uint64 {
 	}
 }()
 
+// TestListsOfPoolingAPIs: clients refuse a list with objects of another type, and LiteLLM asks vLLM's other path.
+func TestListsOfPoolingAPIs(t *testing.T) {
+	for path, c := range map[string]struct{ body, want string }{
+		"/v1/embeddings": {`{"model":"m","input":["a","b"]}`, `{"object":"embedding","embedding":[`},
+		"/score":         {`{"model":"m","text_1":"a","text_2":["b"]}`, `{"object":"score","score":0.5,"index":0}`},
+		"/rerank":        {`{"model":"m","query":"a","documents":["b"]}`, `{"relevance_score":0.5,"index":0}`},
+	} {
+		if got := handled(t, config.Default(), path, c.body); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
 // All ways of sending and of splitting writes produce the same bytes.
 func TestAllWaysOfSendingAgree(t *testing.T) {
 	shapes := map[string]func(*config.Config){

@@ -17,19 +17,20 @@ type pooling struct {
 }
 
 var poolingRoutes = map[string]API{
-	"POST /v1/embeddings": pooling{some(func(w *poolingBody) json.RawMessage { return w.Input }), writeData(`"embedding":`, vector),
+	"POST /v1/embeddings": pooling{some(func(w *poolingBody) json.RawMessage { return w.Input }), writeData("embedding", vector),
 		openAIUsage},
 	"POST /embed": pooling{some(func(w *poolingBody) json.RawMessage { return w.Inputs }), writeVectors, ""},
 	"POST /v2/embed": pooling{func(w *poolingBody) []json.RawMessage { return w.Texts },
 		func(b []byte, n int) []byte {
 			return append(writeVectors(append(b, `{"id":"e-1","embeddings":{"float":`...), n), '}')
 		}, `,"meta":{"api_version":{"version":"2"},"billed_units":{"input_tokens":#}},"response_type":"embeddings_by_type"}`},
+	"POST /rerank":    pooling{rerankInputs, writeRanks, openAIUsage}, // vLLM has both paths, and LiteLLM uses this one
 	"POST /v1/rerank": pooling{rerankInputs, writeRanks, openAIUsage},
 	"POST /v2/rerank": pooling{rerankInputs, writeRanks,
 		`,"meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1},"tokens":{"input_tokens":#}}}`},
 	"POST /score": pooling{func(w *poolingBody) []json.RawMessage {
 		return append([]json.RawMessage{w.Text1}, w.Text2...)
-	}, func(b []byte, n int) []byte { return writeData(`"score":`, "0.5")(b, n-1) }, openAIUsage},
+	}, func(b []byte, n int) []byte { return writeData("score", "0.5")(b, n-1) }, openAIUsage},
 }
 
 const (
@@ -68,10 +69,11 @@ func rerankInputs(w *poolingBody) []json.RawMessage {
 	return append([]json.RawMessage{w.Query}, w.Documents...)
 }
 
-// writeData returns a function that writes OpenAI's list of results.
-func writeData(field, value string) func(b []byte, n int) []byte {
+// writeData returns a function that writes OpenAI's list of results, objects of a type whose name is that of the
+// field, too.
+func writeData(object, value string) func(b []byte, n int) []byte {
 	return func(b []byte, n int) []byte {
-		return append(writeList(append(b, `{"object":"list","data":`...), `{"object":"result",`+field+value, `}`, n),
+		return append(writeList(append(b, `{"object":"list","data":`...), `{"object":"`+object+`","`+object+`":`+value, `}`, n),
 			`,"model":"m"`...)
 	}
 }
