@@ -273,6 +273,9 @@ func TestRecordedAnswers(t *testing.T) {
 	}{
 		"litellm-anthropic-tool.sse":  {"anthropic", 1, 5, 0, 5, 31, "tool_use"},
 		"litellm-anthropic-tool.json": {"anthropic", 1, 5, 0, 1, 25, "tool_use"},
+		// transformers serve 5.24: no [DONE], usage beside a choice; responses that were cut are "completed".
+		"transformers-chat.sse":      {"chat", 11, 6, 0, 6, 36, "length"},
+		"transformers-responses.sse": {"responses", 11, 6, 0, 6, 35, "completed"},
 	} {
 		t.Run(file, func(t *testing.T) {
 			answer, err := os.ReadFile(filepath.Join("testdata/recorded", file))
