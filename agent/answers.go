@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/spate-load/spate/agent/supervisor"
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -71,7 +72,7 @@ func (s *session) sendAnswers() error {
 				a.ClockOffsetNs, a.ClockUncertaintyNs = o.Nanos, o.Uncertainty.Nanoseconds()
 			}
 			if err := s.send(m); err != nil {
-				return sendError(s.ctx, err)
+				return reason.Unsent(s.ctx, err)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -67,7 +68,7 @@ func (s *session) heartbeats(interval time.Duration) error {
 		s.beats.remember(h.GetNumber(), clock.Now())
 		err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: h}})
 		if err != nil {
-			return sendError(s.ctx, err)
+			return reason.Unsent(s.ctx, err)
 		}
 		select {
 		case <-tick.C:

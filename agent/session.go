@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/agent/supervisor"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/clock/far"
+	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -164,16 +165,6 @@ func (s *session) send(m *spatev1.ConnectRequest) error {
 	return s.control.Send(m)
 }
 
-// sendError returns why a message could not be sent. io.EOF means that the stream has ended and only Recv has the
-// reason; sendError then blocks until that reason has ended ctx.
-func sendError(ctx context.Context, err error) error {
-	if !errors.Is(err, io.EOF) {
-		return err
-	}
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 // maxMessages is how many messages may wait to be handled before no more are read.
 const maxMessages = 64
 
@@ -303,7 +294,7 @@ func (s *session) push(service spatev1.MetricsServiceClient) error {
 				return err
 			}
 			if err := stream.Send(&spatev1.PushRequest{Snapshot: snapshot}); err != nil {
-				return sendError(ctx, err)
+				return reason.Unsent(ctx, err)
 			}
 		}
 	})

@@ -2,9 +2,7 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"time"
 
@@ -165,7 +163,7 @@ func (l *link) sendControl(stream spatev1.RelayService_RelayControlClient) error
 	m := &spatev1.RelayControlRequest{Relay: l.relay.cfg.Name}
 	for {
 		if err := stream.Send(m); err != nil {
-			return l.sendError(err)
+			return reason.Unsent(l.ctx, err)
 		}
 		batch, err := streams.Gather(l.ctx, l.said, controlBytes)
 		if err != nil {
@@ -183,19 +181,9 @@ func (l *link) sendPushed(stream spatev1.RelayService_RelayPushClient) error {
 			return err
 		}
 		if err := stream.Send(&spatev1.RelayPushRequest{Snapshots: batch}); err != nil {
-			return l.sendError(err)
+			return reason.Unsent(l.ctx, err)
 		}
 	}
-}
-
-// sendError returns why a message could not be sent. Usually only the receiver learns the reason: sendError then blocks
-// until that has ended the link.
-func (l *link) sendError(err error) error {
-	if !errors.Is(err, io.EOF) {
-		return err
-	}
-	<-l.ctx.Done()
-	return l.ctx.Err()
 }
 
 // receiveControl passes on what the coordinator says. It never waits for an agent.

@@ -3,7 +3,9 @@
 package reason
 
 import (
+	"context"
 	"errors"
+	"io"
 	"strconv"
 	"strings"
 
@@ -87,4 +89,14 @@ func unwrapped(text string) string {
 		}
 	}
 	return strings.TrimPrefix(text, "transport: ")
+}
+
+// Unsent returns why a message could not be sent on a stream of gRPC. io.EOF means that the stream has ended and only
+// Recv has the reason: Unsent then blocks until ctx, which whoever receives must end, has ended.
+func Unsent(ctx context.Context, err error) error {
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
