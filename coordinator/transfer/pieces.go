@@ -13,6 +13,25 @@ import (
 // pieceSize is the size of the pieces in which files are sent.
 const pieceSize = 256 << 10
 
+// piece is a message with a piece of a file.
+type piece interface{ GetData() []byte }
+
+// Receive writes the pieces of a file until recv returns io.EOF. It returns the error of recv or f.
+func Receive[P piece](f io.Writer, recv func() (P, error)) error {
+	for {
+		m, err := recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := f.Write(m.GetData()); err != nil {
+			return err
+		}
+	}
+}
+
 // Send reads a file to its end and sends its bytes in order, in pieces of at most 256 KiB.
 // Its error is a status, or that of send.
 func Send(f io.Reader, send func(piece []byte) error) error {

@@ -92,7 +92,7 @@ func unwrapped(text string) string {
 }
 
 // Unsent returns why a message could not be sent on a stream of gRPC. io.EOF means that the stream has ended and only
-// Recv has the reason: Unsent then blocks until ctx, which whoever receives must end, has ended.
+// Recv has the reason: Unsent then blocks until ctx has ended, which the caller of Recv must do.
 func Unsent(ctx context.Context, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/transfer"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -140,22 +140,9 @@ func (d *Datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1
 	if err != nil {
 		return err
 	}
-	for {
-		m, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return checkComplete(in, ds)
-		}
-		if err != nil {
-			return err
-		}
-		if _, err := in.Write(m.GetData()); err != nil {
-			return err
-		}
+	if err := transfer.Receive(in, stream.Recv); err != nil {
+		return err
 	}
-}
-
-// checkComplete returns an error if the coordinator's file ended too soon.
-func checkComplete(in *store.Incoming, ds *spatev1.Dataset) error {
 	if in.Written() < ds.GetSize() {
 		return fmt.Errorf("the coordinator's file ends after %d of %d bytes", in.Written(), ds.GetSize())
 	}

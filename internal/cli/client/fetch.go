@@ -2,10 +2,10 @@ package client
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 
+	"github.com/spate-load/spate/coordinator/transfer"
 	"github.com/spate-load/spate/internal/durable"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -20,18 +20,5 @@ func FetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path 
 	if err != nil {
 		return err
 	}
-	return durable.ReplaceBy(path, func(w io.Writer) error {
-		for {
-			piece, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if _, err := w.Write(piece.GetData()); err != nil {
-				return err
-			}
-		}
-	})
+	return durable.ReplaceBy(path, func(w io.Writer) error { return transfer.Receive(w, stream.Recv) })
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator/backup"
 	"github.com/spate-load/spate/coordinator/storage"
+	"github.com/spate-load/spate/coordinator/transfer"
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
@@ -72,17 +73,15 @@ func receive(stream spatev1.RunService_BackupClient, to, coordinator string) (m 
 		}
 		err = os.Rename(part, to)
 	}()
-	for {
+	err = transfer.Receive(file, func() (*spatev1.BackupResponse, error) {
 		piece, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
+		if err != nil && !errors.Is(err, io.EOF) {
+			err = client.Unreachable(coordinator, err)
 		}
-		if err != nil {
-			return m, client.Unreachable(coordinator, err)
-		}
-		if _, err := file.Write(piece.GetData()); err != nil {
-			return m, err
-		}
+		return piece, err
+	})
+	if err != nil {
+		return m, err
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return m, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/spate-load/spate/coordinator/transfer"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 
 	"github.com/spate-load/spate/workload/store"
@@ -28,9 +29,6 @@ func handOver(
 	return nil
 }
 
-// putPiece is the size of the pieces in which a dataset is sent.
-const putPiece = 256 << 10
-
 // put sends one dataset.
 func put(ctx context.Context, client spatev1.RunServiceClient, dir string, d *spatev1.Dataset) error {
 	s, err := store.Open(dir)
@@ -47,20 +45,14 @@ func put(ctx context.Context, client spatev1.RunServiceClient, dir string, d *sp
 		return err
 	}
 	m := &spatev1.PutDatasetRequest{Sha256: d.GetSha256(), Size: d.GetSize()}
-	piece := make([]byte, putPiece)
-	for {
-		n, readErr := file.Read(piece)
-		m.Data = piece[:n]
-		if err := stream.Send(m); err != nil {
-			break // the answer says why
-		}
-		if errors.Is(readErr, io.EOF) {
-			break
-		}
-		if readErr != nil {
-			return readErr
-		}
+	err = transfer.Send(file, func(piece []byte) error {
+		m.Data = piece
+		err := stream.Send(m)
 		m = &spatev1.PutDatasetRequest{}
+		return err
+	})
+	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: the answer says why
+		return err
 	}
 	_, err = stream.CloseAndRecv()
 	return err
