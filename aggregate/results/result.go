@@ -644,20 +644,6 @@ type Streams struct {
 	Undecided uint64 `json:"undecided"`
 }
 
-// Latency is the short form of a distribution.
-type Latency struct {
-	// Number of values.
-	Count uint64 `json:"count"`
-	// Arithmetic mean.
-	Mean float64 `json:"mean"`
-	// Median.
-	P50 float64 `json:"p50"`
-	// 90th percentile.
-	P90 float64 `json:"p90"`
-	// 99th percentile.
-	P99 float64 `json:"p99"`
-}
-
 // Breakdown holds the numbers of one endpoint or agent.
 type Breakdown struct {
 	// Number of requests, by how they ended.
