@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/memberlist"
 	"go.uber.org/goleak"
+
+	"github.com/spate-load/spate/internal/process"
 )
 
 // TestMain also checks that no goroutine is left. memberlist does not wait for a ping in flight, which takes at most
@@ -91,12 +93,7 @@ func TestThreeNodesFindEachOtherAndSeeALeave(t *testing.T) {
 }
 
 func TestASeedThatComesUpLaterIsJoined(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seed := l.Addr().String()
-	l.Close()
+	seed := process.FreeAddress(t)
 	a := join(t, config("a", RoleAgent, 0, seed))
 	late := config("c", RoleCoordinator, 7070)
 	late.Bind = seed

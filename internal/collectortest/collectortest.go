@@ -5,7 +5,6 @@ package collectortest
 import (
 	"bufio"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -45,14 +44,7 @@ service:
 // skipped otherwise.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	address := process.FreeAddress(tb)
 	dir := tb.TempDir()
 	s := &Server{URL: "http://" + address, metrics: filepath.Join(dir, "metrics.jsonl"),
 		traces: filepath.Join(dir, "traces.jsonl"), tb: tb}

@@ -5,6 +5,7 @@ package process
 
 import (
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -163,6 +164,20 @@ func (p *Process) Await(pattern string) []string {
 			p.tb.Fatalf("%s does not say %q", p.Name, pattern)
 		}
 	}
+}
+
+// FreeAddress returns host and port of loopback where nothing listens, for a program that cannot choose a port itself.
+// Another program may take the port meanwhile, which is unlikely.
+func FreeAddress(tb testing.TB) string {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return l.Addr().String()
 }
 
 // Eventually polls until the condition holds.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -60,14 +59,7 @@ func (s *Server) WriteURL() string { return s.URL + "/api/v1/write" }
 // start runs a server that reads targets, in YAML, and returns when it answers.
 func start(tb testing.TB, targets string) *Server {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	address := process.FreeAddress(tb)
 	dir := tb.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, config, targets), 0o600); err != nil {

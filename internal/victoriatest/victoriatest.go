@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -30,14 +29,7 @@ type Server struct {
 // otherwise.
 func Start(tb testing.TB, token string) *Server {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	address := process.FreeAddress(tb)
 	args := []string{
 		"-storageDataPath=" + tb.TempDir(), "-httpListenAddr=" + address, "-retentionPeriod=100y", "-loggerLevel=ERROR",
 		"-dedup.minScrapeInterval=1ms", // as docs/influxdb.md recommends: a point written twice counts once

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spate-load/spate/internal/cli/script"
+	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
 )
@@ -32,17 +33,6 @@ func (l leakFree) Run() int {
 		return 1
 	}
 	return code
-}
-
-// freeAddress returns an address of this machine on which nothing listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // TestScripts gives scripts CLUSTER and others, addresses for the coordinators of one script each, PORT, that of a
@@ -68,7 +58,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script.Run(t, "SMALL_MODEL="+server.URL, "CLUSTER="+freeAddress(t), "CLUSTER_BACKUP="+freeAddress(t),
-		"CLUSTER_ROLES="+freeAddress(t), "PORT="+port,
+	script.Run(t, "SMALL_MODEL="+server.URL, "CLUSTER="+process.FreeAddress(t), "CLUSTER_BACKUP="+process.FreeAddress(t),
+		"CLUSTER_ROLES="+process.FreeAddress(t), "PORT="+port,
 		"SPATE_FAIL_ON=never") // a busy machine spoils measurements
 }

@@ -2,7 +2,6 @@ package spatecmd
 
 import (
 	"bufio"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/process"
 )
 
 const longPlan = `name: long
@@ -20,22 +20,14 @@ workloads: [{random: {isl: 10, osl: 3}}]
 loads: [{concurrency: [2], duration: 1m}]
 `
 
-// The address that `spate run --web` prints is that of its page, where the run can be watched and stopped. --http-listen serves /metrics
-// beside it.
+// The address that `spate run --web` prints is that of its page, where the run can be watched and stopped.
+// --http-listen serves /metrics beside it.
 func TestWebAddress(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(longPlan), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var lc net.ListenConfig
-	free, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	metrics := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	metrics := process.FreeAddress(t)
 	cmd := exec.CommandContext(t.Context(), "spate", "run", "plan.yaml", "--web", "--http-listen", metrics)
 	cmd.Dir = dir
 	errs, err := cmd.StderrPipe()
