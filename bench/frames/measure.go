@@ -25,6 +25,7 @@ const (
 type taker struct {
 	observation stream.Observation
 	frames      *atomic.Uint64
+	reads       *atomic.Uint64 // that ended a frame
 	measuring   *atomic.Pointer[errorsOf]
 	begun       func() // called at the first frame
 	once        bool
@@ -33,6 +34,7 @@ type taker struct {
 // token counts a frame with a token.
 func (t *taker) token(clock.Instant, int) {
 	t.frames.Add(1)
+	t.reads.Add(uint64(len(t.observation.Lags)))
 	if !t.once {
 		t.once = true
 		t.begun()
@@ -76,6 +78,7 @@ type usage struct {
 	at       clock.Instant
 	user, os time.Duration
 	frames   uint64
+	reads    uint64
 	requests uint64
 }
 
@@ -89,8 +92,8 @@ type bench struct {
 
 // padded keeps the counters of different streams out of each other's cache lines.
 type padded struct {
-	n atomic.Uint64
-	_ [56]byte
+	frames, reads atomic.Uint64
+	_             [48]byte
 }
 
 // measure runs the streams and reports what they cost.
@@ -102,7 +105,7 @@ func measure(ctx context.Context, s *settings, c client) error {
 	defer cancel()
 	begun.Add(s.streams)
 	for i := range s.streams {
-		t := &taker{frames: &b.frames[i].n, measuring: &b.measuring, begun: begun.Done}
+		t := &taker{frames: &b.frames[i].frames, reads: &b.frames[i].reads, measuring: &b.measuring, begun: begun.Done}
 		all.Go(func() { b.repeat(ctx, c, t) })
 	}
 	if err := b.await(&begun); err != nil {
@@ -165,7 +168,8 @@ func (b *bench) usage() usage {
 	u := usage{at: clock.Now(), user: time.Duration(r.Utime.Nano()), os: time.Duration(r.Stime.Nano()),
 		requests: b.requests.Load()}
 	for i := range b.frames {
-		u.frames += b.frames[i].n.Load()
+		u.frames += b.frames[i].frames.Load()
+		u.reads += b.frames[i].reads.Load()
 	}
 	return u
 }
@@ -174,8 +178,8 @@ func (b *bench) usage() usage {
 func report(s *settings, from, to usage, e *errorsOf) {
 	frames, requests := float64(to.frames-from.frames), float64(to.requests-from.requests)
 	cpu := (to.user - from.user) + (to.os - from.os)
-	fmt.Printf("client=%s streams=%d seconds=%.3f frames=%.0f user_us=%.3f sys_us=%.3f requests=%.0f requests_per_cpu_s=%.0f",
-		s.client, s.streams, to.at.Sub(from.at).Seconds(), frames, us(to.user-from.user)/frames,
+	fmt.Printf("client=%s streams=%d seconds=%.3f frames=%.0f reads=%d user_us=%.3f sys_us=%.3f requests=%.0f requests_per_cpu_s=%.0f",
+		s.client, s.streams, to.at.Sub(from.at).Seconds(), frames, to.reads-from.reads, us(to.user-from.user)/frames,
 		us(to.os-from.os)/frames,
 		requests, requests/cpu.Seconds())
 	if e.stamp.count() > 0 {

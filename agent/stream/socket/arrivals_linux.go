@@ -153,12 +153,14 @@ func (a *arrivals) take(f *flow, n int, by Reading, emptied bool, pieces []piece
 	return f.take(n, by, emptied, pieces)
 }
 
-// close releases the program and its ring.
+// close releases the program and its ring. It may be called again.
 func (a *arrivals) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.packets.Close()
-	a.packets = nil
+	if a.packets != nil {
+		a.packets.Close()
+		a.packets = nil
+	}
 }
 
 // flow is the stream of bytes that a socket receives. Offsets count its bytes from 0.

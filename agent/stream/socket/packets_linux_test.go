@@ -1,9 +1,11 @@
 package socket_test
 
 import (
+	"bufio"
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -115,6 +117,41 @@ func needPackets(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Close()
+}
+
+func TestPacketTimesOfManyStreams(t *testing.T) {
+	needPackets(t)
+	playManyStreams(t, wire.Settings{PacketTimes: true})
+}
+
+// A connection on which more than the answer came is not used again, even if the rest came in a packet of its own and
+// was read together with the answer.
+func TestBytesBehindAnAnswerInAPacket(t *testing.T) {
+	needPackets(t)
+	busy, sent := make(chan struct{}), make(chan struct{})
+	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+		for testserver.TakeRequest(r) {
+			io.WriteString(c, testserver.ChunkedHead+testserver.Chunk(testserver.TokenFrame("a")))
+			<-busy
+			io.WriteString(c, testserver.Chunk(testserver.DoneFrame)+testserver.LastChunk)
+			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+			sent <- struct{}{}
+		}
+	})
+	c := streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL},
+		Connection: wire.Settings{PacketTimes: true}})
+	for i := range 3 {
+		var o stream.Observation
+		c.Do(t.Context(), stream.Request{Body: streamtest.Body(c), OnToken: func(clock.Instant, int) {
+			busy <- struct{}{}
+			<-sent
+		}}, &o)
+		if o.Err != nil || !o.Connected {
+			t.Errorf("request %d: %v, on a new connection: %v", i, o.Err, o.Connected)
+		}
+	}
+	c.Close()
+	c.Close() // as often as one likes
 }
 
 // Offsets stay right from one answer on a connection to the next.

@@ -10,11 +10,15 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/agent/stream/testserver"
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
 )
 
 // Many concurrent streams on few sweepers, written in pieces of different sizes, all arrive whole.
-func TestManyStreamsAtATime(t *testing.T) {
+func TestManyStreamsAtATime(t *testing.T) { playManyStreams(t, wire.Settings{}) }
+
+func playManyStreams(t *testing.T, settings wire.Settings) {
+	t.Helper()
 	const streams, requests = 100, 5
 	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
 		for i := 1; testserver.TakeRequest(r); i++ {
@@ -30,7 +34,7 @@ func TestManyStreamsAtATime(t *testing.T) {
 			}
 		}
 	})
-	c := streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL}})
+	c := streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL}, Connection: settings})
 	var all sync.WaitGroup
 	for range streams {
 		all.Go(func() {
