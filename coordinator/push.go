@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/live"
+	"github.com/spate-load/spate/coordinator/relayed"
 	"github.com/spate-load/spate/coordinator/streams"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -77,6 +78,12 @@ func (r carried) AddSnapshot(s *spatev1.Snapshot, who certs.Identity) (answer *s
 	return r.c.receiveSnapshot(s, who)
 }
 
+// AddBundle is addBundle.
+func (r carried) AddBundle(b relayed.Bundle) (alone []int, err error) {
+	defer r.c.failCall(spatev1.RelayService_RelayPush_FullMethodName, &err)
+	return r.c.addBundle(b)
+}
+
 // PushEnded is pushEnded.
 func (r carried) PushEnded(err error, address string) error { return r.c.pushEnded(err, address) }
 
@@ -99,6 +106,9 @@ func (c *Coordinator) pushEnded(err error, address string) error {
 // was computed without the snapshot.
 var errDropped = errors.New("the agent was lost, and its part of the stage was dropped or taken over")
 
+// errRunFaulted ends the stream of an agent whose run has ended by a panic.
+var errRunFaulted = status.Error(codes.Internal, "the run has ended by an internal fault of the coordinator")
+
 // receiveSnapshot adds one snapshot to the ledger and the merge, and returns the answer. who is the authenticated peer.
 // An error ends the stream: the agent keeps the snapshot and sends it again.
 func (c *Coordinator) receiveSnapshot(
@@ -112,7 +122,7 @@ func (c *Coordinator) receiveSnapshot(
 	if r == nil {
 		return c.addSnapshot(r, s, heard)
 	}
-	err = status.Error(codes.Internal, "the run has ended by an internal fault of the coordinator")
+	err = errRunFaulted
 	c.guarded(r, func() { answer, err = c.addSnapshot(r, s, heard) })
 	return answer, err
 }
@@ -147,7 +157,7 @@ func (c *Coordinator) addSnapshot(r *run, s *spatev1.Snapshot, heard bool) (*spa
 		return c.refuse(r, s, heard, err), nil
 	case err != nil:
 		c.ledgerFailed(r, err)
-		return nil, status.Error(codes.Unavailable, "the coordinator cannot write its ledger")
+		return nil, errUnwritten
 	case fresh:
 		c.intake.written.Add(1)
 	default:
@@ -196,6 +206,11 @@ func (c *Coordinator) endedWith(s *spatev1.Snapshot) (found bool) {
 func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *run, heard bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.sender(k, who)
+}
+
+// sender is senderOf. c.mu is held.
+func (c *Coordinator) sender(k *spatev1.SnapshotKey, who certs.Identity) (r *run, heard bool, err error) {
 	from := c.sessions[k.GetAgent()]
 	if from != nil && from.Who != who {
 		c.admission.CallsRefused.Add(1)
@@ -223,6 +238,7 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 func (c *Coordinator) keepAndTell(
 	r *run, m live.Stage, s *spatev1.Snapshot, checked merge.Checked,
 ) (fresh bool, err error) {
+	defer r.claims.Claim(s.GetKey())()
 	if lossOf(m.Record, s.GetKey()) != nil {
 		return false, alreadyKept(r, s)
 	}
@@ -312,4 +328,149 @@ func (c *Coordinator) ledgerFailed(r *run, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.abort(r, fmt.Sprintf("the ledger cannot be written: %v", err))
+}
+
+// A bundle has the values of several agents in one snapshot, so none of it can be left out of a result later. So a loss
+// begins behind the bundle, or the bundle is refused because of the loss: the machine hears of the bundle first, under
+// the lock under which it decides about losses, and the write is queued before what the machine decides from then on.
+// See docs/adr/0014-bundles.md.
+
+// link is a relay's stream of bundles, as a run sees it.
+type link struct {
+	sequence      uint64 // of the last bundle
+	stage, window uint32 // of the last bundle
+}
+
+// addBundle adds a bundle to its run's ledger and merge, as a whole, and blocks until it is durable. Otherwise it
+// returns the indices of the members because of which it did not, or an error, which ends the streams of all members.
+func (c *Coordinator) addBundle(b relayed.Bundle) (alone []int, err error) {
+	r, strangers, err := c.sendersOf(b)
+	if err != nil || len(strangers) > 0 {
+		return strangers, err
+	}
+	err = errRunFaulted
+	c.guarded(r, func() { alone, err = c.addBundleOf(r, b) })
+	return alone, err
+}
+
+// sendersOf returns the run in progress to which all members of a bundle belong, or the members that do not belong to
+// one or came with the wrong certificate.
+func (c *Coordinator) sendersOf(b relayed.Bundle) (r *run, strangers []int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, m := range b.Members {
+		of, _, err := c.sender(m.Snapshot.GetKey(), m.Who)
+		if c.closed {
+			return nil, nil, errClosing
+		}
+		if err != nil || of == nil {
+			strangers = append(strangers, i)
+		}
+		r = of
+	}
+	return r, strangers, nil
+}
+
+// addBundleOf is addBundle once the run is known.
+func (c *Coordinator) addBundleOf(r *run, b relayed.Bundle) (alone []int, err error) {
+	stage := b.Merged.GetStageIndex()
+	m, ok := r.stages.Get(stage)
+	if !ok {
+		return b.All(), nil
+	}
+	checked, misfits, err := merge.CheckBundle(b.Merged, b.Snapshots(), r.record, m.Record)
+	if err != nil {
+		c.log.Warn("bundle refused", "from", b.Merged.GetKey().GetAgent(), "reason", err)
+		return b.All(), nil
+	}
+	if len(misfits) > 0 {
+		return misfits, nil
+	}
+	defer r.claims.Claim(b.Keys()...)()
+	if known, err := r.ledger.Known(stage, b.Keys()); err != nil || len(known) > 0 {
+		return known, err
+	}
+	done, alone, err := c.decideBundle(r, b, checked)
+	if err != nil || len(alone) > 0 {
+		return alone, err
+	}
+	return nil, <-done
+}
+
+// decideBundle tells the machine of a bundle and queues its write, or returns the members that the machine does not
+// wait for next. done gets the outcome.
+func (c *Coordinator) decideBundle(
+	r *run, b relayed.Bundle, checked merge.Bundle,
+) (done <-chan error, alone []int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, nil, errClosing
+	}
+	if !c.inProgress(r) {
+		return nil, b.All(), nil
+	}
+	for i, m := range b.Members {
+		if !r.machine.Awaits(m.Snapshot) {
+			alone = append(alone, i)
+		}
+	}
+	if len(alone) > 0 {
+		return nil, alone, nil
+	}
+	if !r.number(b.Merged) {
+		return nil, b.All(), nil
+	}
+	written, epoch := make(chan error, 1), r.epoch
+	c.later(r, func() {
+		err := errRunFaulted // unless it returns
+		defer func() { written <- err }()
+		err = c.keepBundle(r, checked, epoch)
+	})
+	c.feed(r, func(r *run, at clock.Instant) {
+		for _, m := range b.Members {
+			r.machine.Merged(at, m.Snapshot)
+		}
+	})
+	return written, nil, nil
+}
+
+// number completes the key of the values of a bundle. It returns false if the relay has sent a later window: readers of
+// ledgers rely on it that each sender's windows are in order. c.mu is held.
+func (r *run) number(values *spatev1.Snapshot) bool {
+	k := values.GetKey()
+	l := r.links[k.GetIncarnation()]
+	if stage := values.GetStageIndex(); stage < l.stage || stage == l.stage && values.GetWindow() < l.window {
+		return false
+	}
+	l = link{l.sequence + 1, values.GetStageIndex(), values.GetWindow()}
+	k.Sequence = l.sequence
+	if r.links == nil {
+		r.links = map[uint64]link{}
+	}
+	r.links[k.GetIncarnation()] = l
+	return true
+}
+
+// errUnwritten ends the streams of agents whose snapshots cannot be kept. They send them again.
+var errUnwritten = status.Error(codes.Unavailable, "the coordinator cannot write its ledger")
+
+// keepBundle writes a bundle and merges it. If it cannot be written, the run ends, because its machine counts on it. It
+// is a task of the run's write queue.
+func (c *Coordinator) keepBundle(r *run, checked merge.Bundle, epoch int) error {
+	c.mu.Lock()
+	dropped := epoch != r.epoch
+	c.mu.Unlock()
+	if dropped {
+		return errUnwritten
+	}
+	if err := r.disk.AppendAll(checked.Snapshots()); err != nil {
+		c.unwritten(r, batch{}, err)
+		return errUnwritten
+	}
+	c.intake.written.Add(uint64(len(checked.Snapshots()) - 1))
+	if err := r.stages.MergeBundle(checked); err != nil {
+		c.log.Error("bundle passed the check and cannot be merged", "error", err)
+	}
+	return nil
 }

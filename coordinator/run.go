@@ -41,6 +41,8 @@ type run struct {
 	events     *events.Log
 	sink       sink.Sink
 	stages     *live.Stages
+	claims     writes.Claims
+	links      map[uint64]link    // of relays, by their numbers
 	trace      *tracing.Run       // nil: there are no traces
 	unsaved    bool               // record has changed
 	freeing    bool               // agents that it does not need are about to be freed

@@ -1,15 +1,16 @@
 // Package bundle adds up the values that several agents measured in one window, without loss.
 //
 // A bundle is the snapshots of some agents of one region and window, each without its values, and one snapshot more
-// with the sum of the values. What is known of single agents stays in their snapshots: counters, errors, shares, rows,
-// totals, and how many values there were. Relays make bundles, and the ledger knows a snapshot that it has without its
-// values when that is sent again with them. The package is pure.
+// with the sum of the values. What is known of single agents stays in their snapshots: counters, errors, rows, totals,
+// and how many values there were. Relays make bundles, and the ledger knows a snapshot that it has without its values
+// when that is sent again with them. The package is pure.
 package bundle
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/spate-load/spate/histogram"
@@ -17,15 +18,19 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Strip returns a snapshot without its distributions and turns, and with the number of its values by metric. The result
-// shares all else with s. It fails if a distribution is invalid.
+// Strip returns a snapshot without its distributions, turns and shares, and with the number of its values by metric.
+// The result shares all else with s. It fails if a distribution is invalid, or if the shares are not those of the
+// counted requests and tokens: afterwards it could not be found out whose they were.
 func Strip(s *spatev1.Snapshot) (*spatev1.Snapshot, error) {
-	var counts [measure.Count]uint64
+	if want := Shared(s); SharesOf(s) != want {
+		return nil, fmt.Errorf("shares of %+v, but counters of %+v", SharesOf(s), want)
+	}
+	counts := make([]uint64, 1, measure.Count)
 	stripped := &spatev1.Snapshot{
 		Key: s.GetKey(), StageIndex: s.GetStageIndex(), Revision: s.GetRevision(), Window: s.GetWindow(),
 		Records: s.GetRecords(), PeakInFlight: s.GetPeakInFlight(), Totals: s.GetTotals(), FirstWindow: s.FirstWindow,
 		StartedItems: s.GetStartedItems(), DroppedRecords: s.GetDroppedRecords(), ServerSamples: s.GetServerSamples(),
-		Shares: s.GetShares(), ServerAccounts: s.GetServerAccounts(), Left: s.GetLeft(),
+		ServerAccounts: s.GetServerAccounts(), Left: s.GetLeft(),
 	}
 	for _, series := range s.GetSeries() {
 		stripped.Series = append(stripped.Series, &spatev1.Series{
@@ -37,17 +42,41 @@ func Strip(s *spatev1.Snapshot) (*spatev1.Snapshot, error) {
 			if err != nil {
 				return nil, err
 			}
-			counts[d.GetMetric()] += values.Count()
+			m := int(d.GetMetric())
+			counts = counts[:max(len(counts), m+1)]
+			counts[m] += values.Count()
 		}
 	}
-	for metric, n := range counts {
-		if n > 0 {
-			stripped.MergedValues = append(stripped.MergedValues, &spatev1.MetricCount{
-				Metric: spatev1.Metric(metric), Count: n,
-			})
-		}
-	}
+	stripped.TakenOut = counts
 	return stripped, nil
+}
+
+// Shares are what requests contributed to windows, over all windows.
+type Shares struct{ Tokens, Chunks, MicroRequests uint64 }
+
+// Million is the number of parts into which agents divide a request among windows.
+const Million = 1_000_000
+
+// Shared returns what the shares of a snapshot must add up to, by its counters.
+func Shared(s *spatev1.Snapshot) (sum Shares) {
+	for _, series := range s.GetSeries() {
+		c := series.GetCounters()
+		sum = sum.Plus(Shares{c.GetOutputTokens(), c.GetChunks(), Million * c.GetCompleted()})
+	}
+	return sum
+}
+
+// SharesOf returns the sum of the shares of a snapshot.
+func SharesOf(snapshot *spatev1.Snapshot) (sum Shares) {
+	for _, s := range snapshot.GetShares() {
+		sum = sum.Plus(Shares{s.GetOutputTokens(), s.GetChunks(), s.GetMicroRequests()})
+	}
+	return sum
+}
+
+// Plus returns the sum of both.
+func (s Shares) Plus(o Shares) Shares {
+	return Shares{s.Tokens + o.Tokens, s.Chunks + o.Chunks, s.MicroRequests + o.MicroRequests}
 }
 
 // check checks a distribution of a metric that this program knows.
@@ -64,12 +93,12 @@ func check(d *spatev1.Distribution) (histogram.Encoded, error) {
 
 // Of returns the bundle of some snapshots of one run, stage and window: the snapshot with the sum of their values,
 // whose key names only the run, and the snapshots without their values. Snapshots that cannot be in it are left out,
-// and their indices returned: a distribution is invalid, or there are too many values. The result shares parts of the
-// snapshots.
+// and their indices returned: Strip fails, or there are too many values. The result shares parts of the snapshots.
 func Of(
 	snapshots []*spatev1.Snapshot, merged *spatev1.Merged,
 ) (sum *spatev1.Snapshot, members []*spatev1.Snapshot, misfits []int) {
 	var series, turns cells
+	shares := map[uint32]*spatev1.WindowShare{}
 	for i, s := range snapshots {
 		stripped, err := Strip(s)
 		if err == nil {
@@ -80,12 +109,30 @@ func Of(
 			continue
 		}
 		members = append(members, stripped)
+		for _, share := range s.GetShares() {
+			addShare(shares, share)
+		}
 	}
 	first := snapshots[0]
 	return &spatev1.Snapshot{
 		Key: &spatev1.SnapshotKey{RunId: first.GetKey().GetRunId()}, StageIndex: first.GetStageIndex(),
 		Window: first.GetWindow(), Merged: merged, Series: series.encode(), Turns: turns.encode(),
+		Shares: slices.SortedFunc(maps.Values(shares), func(a, b *spatev1.WindowShare) int {
+			return cmp.Compare(a.GetWindow(), b.GetWindow())
+		}),
 	}, members, misfits
+}
+
+// addShare adds what requests contributed to a window.
+func addShare(all map[uint32]*spatev1.WindowShare, s *spatev1.WindowShare) {
+	sum := all[s.GetWindow()]
+	if sum == nil {
+		sum = &spatev1.WindowShare{Window: s.GetWindow()}
+		all[s.GetWindow()] = sum
+	}
+	sum.OutputTokens += s.GetOutputTokens()
+	sum.Chunks += s.GetChunks()
+	sum.MicroRequests += s.GetMicroRequests()
 }
 
 // addBoth adds the values of a snapshot, or nothing if it fails.

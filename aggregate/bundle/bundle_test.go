@@ -37,6 +37,20 @@ func drawn(t *rapid.T, cells int) (all []*spatev1.Series) {
 	return all
 }
 
+// sharesOf spreads the counts of a snapshot over windows 5 and 7.
+func sharesOf(t *rapid.T, s *spatev1.Snapshot) []*spatev1.WindowShare {
+	for _, series := range s.GetSeries() {
+		series.Counters.OutputTokens = rapid.Uint64Range(0, 99).Draw(t, "tokens")
+		series.Counters.Completed = rapid.Uint64Range(0, 3).Draw(t, "completed")
+	}
+	of := Shared(s)
+	first := rapid.Uint64Range(0, of.Tokens).Draw(t, "before")
+	return []*spatev1.WindowShare{
+		{Window: 5, OutputTokens: first},
+		{Window: 7, OutputTokens: of.Tokens - first, MicroRequests: of.MicroRequests},
+	}
+}
+
 // added adds up values by cell and metric, one snapshot at a time.
 func added(all [][]*spatev1.Series) map[[2]uint32]*histogram.Histogram {
 	sums := map[[2]uint32]*histogram.Histogram{}
@@ -59,11 +73,14 @@ func TestABundleLosesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []*spatev1.Snapshot
 		var series, turns [][]*spatev1.Series
+		var shares Shares
 		for i := range rapid.IntRange(1, 4).Draw(t, "snapshots") {
 			s := &spatev1.Snapshot{
 				Key: &spatev1.SnapshotKey{RunId: "r", Agent: "a", Sequence: uint64(i)}, StageIndex: 1, Window: 7,
 				PeakInFlight: 3, Series: drawn(t, 3), Turns: drawn(t, 2), Left: true, StartedItems: []uint64{4},
 			}
+			s.Shares = sharesOf(t, s)
+			shares = shares.Plus(SharesOf(s))
 			all, series, turns = append(all, s), append(series, s.Series), append(turns, s.Turns)
 		}
 		sum, members, misfits := Of(all, &spatev1.Merged{Region: "eu"})
@@ -91,15 +108,15 @@ func TestABundleLosesNothing(t *testing.T) {
 				sumOfTurns += x.GetCounters().GetFailed()
 			}
 			want := proto.CloneOf(s)
-			want.Turns, want.MergedValues = nil, members[i].GetMergedValues()
+			want.Turns, want.Shares, want.TakenOut = nil, nil, members[i].GetTakenOut()
 			for _, x := range want.GetSeries() {
 				x.Distributions = nil
 			}
 			if !proto.Equal(members[i], want) {
 				t.Fatalf("%v became %v", s, members[i])
 			}
-			for _, c := range members[i].GetMergedValues() {
-				counted += c.GetCount()
+			for _, n := range members[i].GetTakenOut() {
+				counted += n
 			}
 		}
 		for _, x := range sum.GetTurns() {
@@ -110,6 +127,9 @@ func TestABundleLosesNothing(t *testing.T) {
 		}
 		for _, h := range added(series) {
 			counted -= h.Count()
+		}
+		if SharesOf(sum) != shares {
+			t.Fatalf("shares of %+v, want %+v", SharesOf(sum), shares)
 		}
 		if sumOfTurns != 0 || counted != 0 {
 			t.Fatalf("%d failures of turns and %d values are too many", int64(sumOfTurns), int64(counted))
@@ -124,10 +144,11 @@ func TestMisfitsAreLeftOut(t *testing.T) {
 	many := histogram.New(histogram.Times)
 	many.RecordN(1e6, measure.MaxValues)
 	for name, damage := range map[string]func(*spatev1.Snapshot){
-		"garbage":         func(s *spatev1.Snapshot) { s.Series[1].Distributions[0].Histogram = []byte("x") },
-		"unknown metric":  func(s *spatev1.Snapshot) { s.Series[1].Distributions[0].Metric = 999 },
-		"twice":           func(s *spatev1.Snapshot) { s.Series[1].Distributions[1] = s.Series[1].Distributions[0] },
-		"too many values": func(s *spatev1.Snapshot) { s.Series[0].Distributions[0] = many.Proto(spatev1.Metric_METRIC_TTFT) },
+		"garbage":          func(s *spatev1.Snapshot) { s.Series[1].Distributions[0].Histogram = []byte("x") },
+		"unknown metric":   func(s *spatev1.Snapshot) { s.Series[1].Distributions[0].Metric = 999 },
+		"twice":            func(s *spatev1.Snapshot) { s.Series[1].Distributions[1] = s.Series[1].Distributions[0] },
+		"too many values":  func(s *spatev1.Snapshot) { s.Series[0].Distributions[0] = many.Proto(spatev1.Metric_METRIC_TTFT) },
+		"a share too many": func(s *spatev1.Snapshot) { s.Shares[0].Chunks++ },
 		"garbage in a turn": func(s *spatev1.Snapshot) {
 			s.Turns = []*spatev1.Series{{Distributions: []*spatev1.Distribution{{Metric: 1}}}}
 		},

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"github.com/spate-load/spate/aggregate/bundle"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -57,17 +58,21 @@ func (a *Agent) add(series *spatev1.Series, parts []part, at place, by packers) 
 	}
 }
 
-// takeOut notes the values that a relay took out of one snapshot. From now on the agent has no values of its own,
+// takeOut notes what a relay took out of a snapshot, if it did. From then on the agent has no values of its own,
 // because those that are left are not all.
-func (a *Agent) takeOut(counts []*spatev1.MetricCount) {
-	if len(counts) == 0 {
+func (a *Agent) takeOut(s *spatev1.Snapshot) {
+	if len(s.GetTakenOut()) == 0 {
 		return
 	}
 	a.bundled, a.packed = true, [measure.Count]*histogram.Packed{}
-	for _, c := range counts {
-		a.recorded[c.GetMetric()] += c.GetCount()
-		a.region.takenOut[c.GetMetric()] += c.GetCount()
+	shares := bundle.Shared(s)
+	a.shared.Tokens += shares.Tokens
+	a.shared.Chunks += shares.Chunks
+	a.shared.MicroRequests += shares.MicroRequests
+	for m, n := range s.GetTakenOut() {
+		a.recorded[m] += n
 	}
+	a.region.takenOut.takeOut(s)
 }
 
 // Whole returns the agent's tally with the values that agents keep. It has none if a relay added values of the agent to
@@ -131,8 +136,8 @@ type Region struct {
 	// Paths has the connections to each endpoint of the target.
 	Paths []*Tally
 
-	// How many values relays took out of the snapshots of agents, and how many are in the sums of bundles.
-	takenOut, addedUp [measure.Count]uint64
+	// What relays took out of the snapshots of agents, and what is in the sums of bundles.
+	takenOut, addedUp takings
 }
 
 // newRegion returns an empty tally of a region.

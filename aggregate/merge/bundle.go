@@ -3,9 +3,11 @@ package merge
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/aggregate/bundle"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -32,17 +34,18 @@ func (b Bundle) Snapshots() []*spatev1.Snapshot {
 func CheckBundle(
 	merged *spatev1.Snapshot, members []*spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord,
 ) (b Bundle, misfits []int, err error) {
-	var takenOut [measure.Count]uint64
+	var takenOut takings
+	seen := make(map[AgentKey]bool, len(members))
 	for i, s := range members {
 		checked, err := check(s, run, stage)
-		if err != nil || !fits(s, merged, stage) {
+		process := AgentKey{s.GetKey().GetAgent(), s.GetKey().GetIncarnation()}
+		if err != nil || seen[process] || !fits(s, merged, stage) {
 			misfits = append(misfits, i)
 			continue
 		}
+		seen[process] = true
 		b.members = append(b.members, checked)
-		for _, c := range s.GetMergedValues() {
-			takenOut[c.GetMetric()] += c.GetCount()
-		}
+		takenOut.takeOut(s)
 	}
 	if len(misfits) > 0 {
 		return Bundle{}, misfits, nil
@@ -50,17 +53,43 @@ func CheckBundle(
 	if b.merged, err = checkMergedValues(merged, run, stage); err != nil {
 		return Bundle{}, nil, err
 	}
-	if reason := differ(takenOut, b.merged.counts()); reason != "" {
+	var addedUp takings
+	addedUp.addUp(b.merged)
+	if reason := differ(takenOut, addedUp); reason != "" {
 		return Bundle{}, nil, errors.New(reason)
 	}
 	return b, nil, nil
+}
+
+// takings are what relays took out of snapshots: the number of values by metric, and the sum of the shares.
+type takings struct {
+	values [measure.Count]uint64
+	shares bundle.Shares
+}
+
+// takeOut adds what was taken out of a snapshot that passed the check.
+func (t *takings) takeOut(s *spatev1.Snapshot) {
+	for m, n := range s.GetTakenOut() {
+		t.values[m] += n
+	}
+	t.shares = t.shares.Plus(bundle.Shared(s))
+}
+
+// addUp adds what the sums of a bundle have.
+func (t *takings) addUp(c Checked) {
+	for _, parts := range c.decoded[:len(c.snapshot.GetSeries())] {
+		for _, p := range parts {
+			t.values[p.metric] += p.values.Count()
+		}
+	}
+	t.shares = t.shares.Plus(bundle.SharesOf(c.snapshot))
 }
 
 // fits reports whether a snapshot can be a member of a bundle: it is of the same window and region, and has no values.
 func fits(s, merged *spatev1.Snapshot, stage *spatev1.StageRecord) bool {
 	a, of := Assigned(stage, s.GetKey()), merged.GetMerged()
 	if s.FirstWindow != nil || s.GetWindow() != merged.GetWindow() || s.GetMerged() != nil || len(s.GetTurns()) > 0 ||
-		a.GetAgent().GetRegion() != of.GetRegion() || a.GetObserver() != of.GetObserver() {
+		len(s.GetShares()) > 0 || a.GetAgent().GetRegion() != of.GetRegion() || a.GetObserver() != of.GetObserver() {
 		return false
 	}
 	for _, series := range s.GetSeries() {
@@ -68,22 +97,15 @@ func fits(s, merged *spatev1.Snapshot, stage *spatev1.StageRecord) bool {
 			return false
 		}
 	}
-	var seen measure.Set
-	for _, c := range s.GetMergedValues() {
-		m := c.GetMetric()
-		if !measure.Known(m) || seen.Has(m) || c.GetCount() > measure.MaxValues {
-			return false
-		}
-		seen |= measure.SetOf(m)
-	}
-	return true
+	counts := s.GetTakenOut()
+	return len(counts) > 0 && len(counts) <= measure.Count && slices.Max(counts) <= measure.MaxValues
 }
 
 // checkMergedValues checks the values of a bundle.
 func checkMergedValues(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) (Checked, error) {
 	bare := &spatev1.Snapshot{
 		Key: s.GetKey(), StageIndex: s.GetStageIndex(), Window: s.GetWindow(), Series: s.GetSeries(),
-		Turns: s.GetTurns(), Merged: s.GetMerged(),
+		Turns: s.GetTurns(), Merged: s.GetMerged(), Shares: s.GetShares(),
 	}
 	size := proto.Size(s)
 	switch {
@@ -108,27 +130,19 @@ func checkMergedValues(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spate
 	if err != nil {
 		return Checked{}, fmt.Errorf("turns: %w", err)
 	}
-	return Checked{s, append(decoded, turns...)}, nil
+	return Checked{s, append(decoded, turns...)}, checkShares(s)
 }
 
-// counts returns the number of values by metric, without turns.
-func (c Checked) counts() (counts [measure.Count]uint64) {
-	for _, parts := range c.decoded[:len(c.snapshot.GetSeries())] {
-		for _, p := range parts {
-			counts[p.metric] += p.values.Count()
-		}
-	}
-	return counts
-}
-
-// differ returns how the values of bundles differ from those that were taken out of snapshots, in words. Empty: they do
-// not.
-func differ(takenOut, addedUp [measure.Count]uint64) string {
+// differ returns how the sums of bundles differ from what was taken out of snapshots, in words. Empty: they do not.
+func differ(takenOut, addedUp takings) string {
 	for _, m := range measure.Metrics() {
-		if out, in := takenOut[m.ID], addedUp[m.ID]; out != in {
+		if out, in := takenOut.values[m.ID], addedUp.values[m.ID]; out != in {
 			return fmt.Sprintf("has %d values of %s in the sums of relays, but %d were taken out of snapshots for them", in,
 				m.Name, out)
 		}
+	}
+	if takenOut.shares != addedUp.shares {
+		return fmt.Sprintf("has %+v by window in the sums of relays, but counted %+v", addedUp.shares, takenOut.shares)
 	}
 	return ""
 }
@@ -156,9 +170,7 @@ func (s *Stage) mergeValues(m *spatev1.Merged, snapshot *spatev1.Snapshot, decod
 		return histogram.ErrFull
 	}
 	s.advance(snapshot.GetWindow())
-	for metric, n := range (Checked{snapshot, decoded}).counts() {
-		region.addedUp[metric] += n
-	}
+	region.addedUp.addUp(Checked{snapshot, decoded})
 	for i, series := range snapshot.GetSeries() {
 		at := place{first: snapshot.GetWindow(), window: snapshot.GetWindow(), endpoint: series.GetEndpoint()}
 		s.share(cell{region, m.GetRegion(), at.window, at.endpoint, series.GetPart(), m.GetObserver()},
@@ -169,6 +181,7 @@ func (s *Stage) mergeValues(m *spatev1.Merged, snapshot *spatev1.Snapshot, decod
 	}
 	if !m.GetObserver() {
 		s.sums.addTurns(snapshot, decoded[len(snapshot.GetSeries()):])
+		s.addShares(snapshot)
 	}
 	return nil
 }

@@ -37,24 +37,27 @@ func TestBundlesAreChecked(t *testing.T) {
 		alone  bool   // the second member does not belong to it
 		says   string // what is wrong with the bundle
 	}{
-		"a good one":       {change: func(*spatev1.StageRecord, *spatev1.Snapshot, *spatev1.Snapshot) {}},
-		"another region":   {func(rec *spatev1.StageRecord, _, _ *spatev1.Snapshot) { rec.Agents[1].Agent.Region = "west" }, true, ""},
-		"an observer":      {func(rec *spatev1.StageRecord, _, _ *spatev1.Snapshot) { rec.Agents[1].Observer = true }, true, ""},
-		"a stranger":       {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.Key.Agent = "z" }, true, ""},
-		"another window":   {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.Window = 3 }, true, ""},
-		"several windows":  {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.FirstWindow = new(uint32) }, true, ""},
-		"turns":            {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.Turns = s.Series }, true, ""},
-		"a metric twice":   {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.MergedValues[1] = s.MergedValues[0] }, true, ""},
-		"an unknown one":   {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.MergedValues[1].Metric = 999 }, true, ""},
-		"its own values":   {func(_ *spatev1.StageRecord, sum, s *spatev1.Snapshot) { s.Series = sum.Series }, true, ""},
-		"a value too many": {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.MergedValues[0].Count++ }, false, "values of"},
-		"no sum":           {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Merged, sum.Series = nil, nil }, true, ""},
-		"a row":            {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Records = []*spatev1.RequestRecord{{}} }, false, "are not those"},
-		"counters":         {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Series[0].Counters = &spatev1.Counters{} }, false, "counters"},
-		"another run":      {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Key.RunId = "x" }, false, "another stage"},
-		"garbage":          {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Series[0].Distributions[0].Histogram = nil }, false, "ttft"},
-		"no endpoint":      {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Series[1].Endpoint = 9 }, false, "endpoint 9"},
-		"faulty turns":     {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Turns = []*spatev1.Series{{Endpoint: 99}} }, false, "turns"},
+		"a good one":        {change: func(*spatev1.StageRecord, *spatev1.Snapshot, *spatev1.Snapshot) {}},
+		"another region":    {func(rec *spatev1.StageRecord, _, _ *spatev1.Snapshot) { rec.Agents[1].Agent.Region = "west" }, true, ""},
+		"an observer":       {func(rec *spatev1.StageRecord, _, _ *spatev1.Snapshot) { rec.Agents[1].Observer = true }, true, ""},
+		"a process twice":   {func(_ *spatev1.StageRecord, sum, s *spatev1.Snapshot) { s.Key.Agent, s.Key.Sequence = "a", 2 }, true, ""},
+		"a stranger":        {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.Key.Agent = "z" }, true, ""},
+		"another window":    {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.Window = 3 }, true, ""},
+		"several windows":   {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.FirstWindow = new(uint32) }, true, ""},
+		"turns":             {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.Turns = s.Series }, true, ""},
+		"shares":            {func(_ *spatev1.StageRecord, sum, s *spatev1.Snapshot) { s.Shares = sum.Shares }, true, ""},
+		"unknown metrics":   {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.TakenOut = make([]uint64, 99) }, true, ""},
+		"nothing taken out": {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.TakenOut = nil }, true, ""},
+		"its own values":    {func(_ *spatev1.StageRecord, sum, s *spatev1.Snapshot) { s.Series = sum.Series }, true, ""},
+		"a value too many":  {func(_ *spatev1.StageRecord, _, s *spatev1.Snapshot) { s.TakenOut[1]++ }, false, "values of"},
+		"a share too many":  {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Shares[0].Chunks++ }, false, "by window"},
+		"no sum":            {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Merged, sum.Series = nil, nil }, true, ""},
+		"a row":             {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Records = []*spatev1.RequestRecord{{}} }, false, "are not those"},
+		"counters":          {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Series[0].Counters = &spatev1.Counters{} }, false, "counters"},
+		"another run":       {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Key.RunId = "x" }, false, "another stage"},
+		"garbage":           {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Series[0].Distributions[0].Histogram = nil }, false, "ttft"},
+		"no endpoint":       {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Series[1].Endpoint = 9 }, false, "endpoint 9"},
+		"faulty turns":      {func(_ *spatev1.StageRecord, sum, _ *spatev1.Snapshot) { sum.Turns = []*spatev1.Series{{Endpoint: 99}} }, false, "turns"},
 	} {
 		rec, sum, members := bundleOf()
 		tc.change(rec, sum, members[1])
@@ -105,7 +108,7 @@ func TestViewsOfBundles(t *testing.T) {
 		}
 	}
 	own := proto.CloneOf(members[0]) // its next window comes by itself
-	own.Key.Sequence, own.Window, own.MergedValues, own.Series = 2, 1, nil, fixture.GoodSnapshot().GetSeries()
+	own.Key.Sequence, own.Window, own.TakenOut, own.Series = 2, 1, nil, fixture.GoodSnapshot().GetSeries()
 	if err := stage.Add(own); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ type Checked struct {
 // run and stage. Call it before Append, so that every snapshot in the ledger can be merged. Check is pure and may be
 // called concurrently.
 func Check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) (Checked, error) {
-	if s.GetMerged() != nil || len(s.GetMergedValues()) > 0 {
+	if s.GetMerged() != nil || len(s.GetTakenOut()) > 0 {
 		return Checked{}, errors.New("snapshot is part of a bundle and came without the bundle")
 	}
 	return check(s, run, stage)

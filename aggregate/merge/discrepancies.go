@@ -3,6 +3,7 @@ package merge
 import (
 	"fmt"
 
+	"github.com/spate-load/spate/aggregate/bundle"
 	"github.com/spate-load/spate/measure"
 )
 
@@ -63,7 +64,7 @@ func (a *Agent) sharesMissing(merged *measure.Counts) (reasons []string) {
 	}{
 		{"output tokens", a.shared.Tokens, merged[measure.OutputTokens]},
 		{"chunks", a.shared.Chunks, merged[measure.Chunks]},
-		{"millionths of requests", a.shared.MicroRequests, million * merged[measure.Completed]},
+		{"millionths of requests", a.shared.MicroRequests, bundle.Million * merged[measure.Completed]},
 	} {
 		if c.shared != c.want {
 			reasons = append(reasons, fmt.Sprintf("has %d %s by window, but counted %d", c.shared, c.of, c.want))
@@ -71,6 +72,3 @@ func (a *Agent) sharesMissing(merged *measure.Counts) (reasons []string) {
 	}
 	return reasons
 }
-
-// million is the number of parts into which agents divide a request among windows.
-const million = 1_000_000

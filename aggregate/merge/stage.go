@@ -205,10 +205,8 @@ func (s *Stage) addAll(all ...Checked) error {
 
 // decode checks the distributions of all series of a snapshot, and of its turns.
 func (s *Stage) decode(snapshot *spatev1.Snapshot) (decoded [][]part, err error) {
-	for _, c := range snapshot.GetMergedValues() {
-		if !measure.Known(c.GetMetric()) {
-			return decoded, fmt.Errorf("metric %d is not known", c.GetMetric())
-		}
+	if n := len(snapshot.GetTakenOut()); n > measure.Count {
+		return decoded, fmt.Errorf("metric %d is not known", n-1)
 	}
 	turns, err := checkAllSeries(snapshot.GetTurns(), measure.TurnClasses, 1)
 	if err != nil {
@@ -254,7 +252,7 @@ func (s *Stage) merge(snapshot *spatev1.Snapshot, decoded [][]part) error {
 	}
 	s.advance(snapshot.GetWindow())
 	agent.deliver(snapshot)
-	agent.takeOut(snapshot.GetMergedValues())
+	agent.takeOut(snapshot)
 	s.sums.Servers.Add(snapshot)
 	if first := measure.FirstWindow(snapshot); first < snapshot.GetWindow() && !observes {
 		s.sums.spans = append(s.sums.spans, span{first, snapshot.GetWindow()})
@@ -263,11 +261,16 @@ func (s *Stage) merge(snapshot *spatev1.Snapshot, decoded [][]part) error {
 	if !observes {
 		s.sums.addTurns(snapshot, decoded[len(snapshot.GetSeries()):])
 		s.window(snapshot.GetWindow()) // a window without measurements counts as delivered, too
-		for _, share := range snapshot.GetShares() {
-			s.window(share.GetWindow()).WindowShare.add(share)
-		}
+		s.addShares(snapshot)
 	}
 	return nil
+}
+
+// addShares adds what requests contributed to windows.
+func (s *Stage) addShares(snapshot *spatev1.Snapshot) {
+	for _, share := range snapshot.GetShares() {
+		s.window(share.GetWindow()).WindowShare.add(share)
+	}
 }
 
 // mergeSeries merges the measurements of an agent by part and endpoint.

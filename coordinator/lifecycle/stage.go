@@ -150,7 +150,7 @@ func (s *stage) enter(p *assignment) {
 func (r *Run) sendAssign(p *assignment) {
 	s := r.stage
 	m := &spatev1.Assign{Ref: s.refTo(p), Stage: s.record.GetStage(), Records: r.cfg.Records, Stripe: s.stripe(p)}
-	if p.observer {
+	if m.Observer = p.observer; p.observer {
 		m.Stage = observed(m.GetStage(), p.agent.info.GetRegion())
 	} else {
 		m.ServerSources = s.serverSources(p)
@@ -360,6 +360,14 @@ func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 	r.passOn(at, p)
 	r.actOnTotals(at, p)
 	r.settle(at)
+}
+
+// Awaits reports whether a snapshot has the next window of an assignment that counts. If the machine is told by Merged
+// before anything else, the snapshot is in the result, whatever happens to its agent later: a loss begins behind it.
+func (r *Run) Awaits(snapshot *spatev1.Snapshot) bool {
+	p := r.senderOf(snapshot)
+	return p != nil && p.failure == "" && p.loss == nil && snapshot.FirstWindow == nil &&
+		snapshot.GetWindow() == p.covered.next
 }
 
 // senderOf returns the assignment that sent a snapshot, nil if the snapshot is not of the stage in progress.

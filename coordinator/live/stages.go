@@ -110,12 +110,27 @@ func (s *Stages) Merge(snapshot *spatev1.Snapshot, checked merge.Checked) error 
 	if m.merged == nil {
 		return nil
 	}
-	err := m.merged.AddChecked(checked)
+	defer s.reach(snapshot)
+	return m.merged.AddChecked(checked)
+}
+
+// MergeBundle is Merge of a bundle.
+func (s *Stages) MergeBundle(checked merge.Bundle) error {
+	first := checked.Snapshots()[0]
+	m, _ := s.Get(first.GetStageIndex())
+	if m.merged == nil {
+		return nil
+	}
+	defer s.reach(first)
+	return m.merged.AddBundle(checked)
+}
+
+// reach notes that a stage has a snapshot of a window.
+func (s *Stages) reach(snapshot *spatev1.Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.stages[snapshot.GetStageIndex()]
 	of.last = max(of.last, snapshot.GetWindow())
-	return err
 }
 
 // forget frees a stage's merged measurements. The ledger has its snapshots.

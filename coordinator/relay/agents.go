@@ -1,12 +1,14 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
@@ -48,7 +50,14 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 	if err != nil {
 		return err
 	}
-	err = carry(l, in, down, stream.Send, func(m *spatev1.ConnectRequest) error {
+	var agent string
+	defer func() { s.r.origins.forget(agent) }()
+	send := func(m *spatev1.ConnectResponse) error {
+		s.r.origins.told(agent, m)
+		return stream.Send(m)
+	}
+	err = carry(l, in, down, send, func(m *spatev1.ConnectRequest) error {
+		agent = cmp.Or(s.r.origins.heard(m), agent)
 		return l.say(&spatev1.FromAgent{Stream: number, Event: &spatev1.FromAgent_Said{Said: m}})
 	})
 	_ = l.say(&spatev1.FromAgent{Stream: number, Event: &spatev1.FromAgent_Ended{Ended: streams.EndOf(err)}})
@@ -64,12 +73,9 @@ func regular(err error) error {
 }
 
 // say queues a message of an agent. It blocks while the coordinator does not read, until the link ends.
-func (l *link) say(m *spatev1.FromAgent) error { return pass(l, l.said, m) }
-
-// pass queues a message to the coordinator.
-func pass[M any](l *link, to chan<- M, m M) error {
+func (l *link) say(m *spatev1.FromAgent) error {
 	select {
-	case to <- m:
+	case l.said <- m:
 		return nil
 	case <-l.ctx.Done():
 		return errLinkLost
@@ -163,10 +169,19 @@ func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 	defer quit()
 	number, down := l.pushes.add()
 	defer l.pushes.remove(number)
+	defer l.pushed.close(number)
 	who, _ := certs.PeerOf(stream.Context())
 	return regular(carry(l, in, down, stream.Send, func(m *spatev1.PushRequest) error {
-		return pass(l, l.pushed, &spatev1.RelayedSnapshot{
-			Stream: number, Snapshot: m.GetSnapshot(), Certificate: who.Name,
-		})
+		return l.push(&spatev1.RelayedSnapshot{Stream: number, Snapshot: m.GetSnapshot(), Certificate: who.Name})
 	}))
+}
+
+// push queues a snapshot of an agent. It blocks while too many are not answered, until the link ends.
+func (l *link) push(s *spatev1.RelayedSnapshot) error {
+	size := int64(min(proto.Size(s), maxKept))
+	if err := l.room.Acquire(l.ctx, size); err != nil {
+		return errLinkLost
+	}
+	l.pushed.add(s, clock.Now(), func() { l.room.Release(size) })
+	return nil
 }

@@ -27,6 +27,8 @@ type Config struct {
 	BulkOptions []grpc.DialOption
 	// TLS names the relay's certificate and the cluster's certificate authority: with it, agents need certificates.
 	TLS certs.Files
+	// PassOn passes each snapshot on as it is, so that latencies of single agents are known, too.
+	PassOn bool
 	// DatasetDir keeps datasets for the relay's agents, within KeepDatasets.
 	DatasetDir   string
 	KeepDatasets retention.Limits

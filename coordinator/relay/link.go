@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/clock/far"
@@ -38,6 +40,9 @@ const (
 	waiting      = 256
 )
 
+// maxKept bounds the snapshots that a relay keeps until they are answered, in bytes. Beyond that, agents wait.
+const maxKept = 256 << 20
+
 // link is the relay's connection to its coordinator, for as long as it lasts.
 type link struct {
 	relay  *Relay
@@ -45,7 +50,8 @@ type link struct {
 	clock  *far.Clock
 	leapt  chan time.Duration
 	said   chan *spatev1.FromAgent
-	pushed chan *spatev1.RelayedSnapshot
+	pushed *bundler
+	room   *semaphore.Weighted // for snapshots that are not answered, in bytes
 
 	controls table[*spatev1.ConnectResponse]
 	pushes   table[*spatev1.PushResponse]
@@ -106,7 +112,8 @@ func (r *Relay) hold(ctx context.Context, address string, control, bulk *grpc.Cl
 	group, ctx := errgroup.WithContext(ctx)
 	l := &link{
 		relay: r, ctx: ctx, leapt: make(chan time.Duration, 1),
-		said: make(chan *spatev1.FromAgent, waiting), pushed: make(chan *spatev1.RelayedSnapshot, waiting),
+		said: make(chan *spatev1.FromAgent, waiting), pushed: newBundler(r.originOf()),
+		room: semaphore.NewWeighted(maxKept),
 	}
 	l.clock = far.New(l.leap)
 	said, err := spatev1.NewRelayServiceClient(control).RelayControl(ctx, grpc.UseCompressor(streams.Zstd))
@@ -173,17 +180,39 @@ func (l *link) sendControl(stream spatev1.RelayService_RelayControlClient) error
 	}
 }
 
-// sendPushed sends snapshots until the link ends.
+// sendPushed sends snapshots and bundles until the link ends.
 func (l *link) sendPushed(stream spatev1.RelayService_RelayPushClient) error {
+	m, again := &spatev1.RelayPushRequest{Relay: l.relay.cfg.Name}, clock.Instant(0)
 	for {
-		batch, err := streams.Gather(l.ctx, l.pushed, pushBytes)
-		if err != nil {
+		if proto.Size(m) > 0 {
+			if err := stream.Send(m); err != nil {
+				return reason.Unsent(l.ctx, err)
+			}
+		}
+		if err := l.awaitPushed(again); err != nil {
 			return err
 		}
-		if err := stream.Send(&spatev1.RelayPushRequest{Snapshots: batch}); err != nil {
-			return reason.Unsent(l.ctx, err)
-		}
+		m, again = l.pushed.take(clock.Now(), pushBytes)
 	}
+}
+
+// awaitPushed waits until there may be something to send: until something came, and a moment for what comes with it, or
+// until an instant unless that is zero.
+func (l *link) awaitPushed(again clock.Instant) error {
+	var due <-chan time.Time
+	if again != 0 {
+		due = time.After(clock.Until(again))
+	}
+	select {
+	case <-l.pushed.ready:
+		if !clock.Sleep(l.ctx, streams.Linger) {
+			return l.ctx.Err()
+		}
+	case <-due:
+	case <-l.ctx.Done():
+		return l.ctx.Err()
+	}
+	return nil
 }
 
 // receiveControl passes on what the coordinator says. It never waits for an agent.
@@ -214,6 +243,20 @@ func (l *link) receiveAnswers(stream spatev1.RelayService_RelayPushClient) error
 				l.relay.snapshots.Add(1)
 			}
 			l.pushes.deliver(one.GetStream(), one.GetAnswer(), one.GetEnded())
+			l.pushed.answered(one.GetStream(), clock.Now())
 		}
+		for _, one := range m.GetBundles() {
+			l.answerBundle(one)
+		}
+	}
+}
+
+// answerBundle passes on the answer to a bundle.
+func (l *link) answerBundle(a *spatev1.BundleAnswer) {
+	for _, s := range l.pushed.answeredBundle(a, clock.Now()) {
+		if a.GetEnded() == nil {
+			l.relay.snapshots.Add(1)
+		}
+		l.pushes.deliver(s.GetStream(), &spatev1.PushResponse{Key: s.GetSnapshot().GetKey()}, a.GetEnded())
 	}
 }

@@ -2,7 +2,10 @@
 // is a coordinator; it carries what both say to each other over two connections, one for control and one for
 // measurements.
 //
-// A relay decides nothing and keeps nothing but datasets. It answers no heartbeat itself, so that leases mean what they
+// A relay adds up what its agents measured in a window, and sends each agent's snapshot without its values: see package
+// bundle and docs/adr/0014-bundles.md.
+//
+// It decides nothing and keeps nothing but datasets. It answers no heartbeat itself, so that leases mean what they
 // mean without it, and acks no snapshot itself, so that agents keep each until it is in the ledger. If the relay or one
 // of its connections to the coordinator ends, the streams of all its agents end: they come back, here or at another
 // address, and send again what was not acked. Snapshots that the ledger has are known by their keys there.
@@ -55,6 +58,7 @@ type Relay struct {
 	once      sync.Once
 
 	link             atomic.Pointer[link] // nil: there is no coordinator, or its clock is not known yet
+	origins          origins
 	agents           atomic.Int64
 	links, snapshots atomic.Uint64
 
@@ -92,6 +96,14 @@ func New(cfg Config) (*Relay, error) {
 	spatev1.RegisterControlServiceServer(r.server, controlService{r: r})
 	spatev1.RegisterMetricsServiceServer(r.server, metricsService{r: r})
 	return r, nil
+}
+
+// originOf returns what tells bundles where a snapshot is from. Nil: there are no bundles.
+func (r *Relay) originOf() func(*spatev1.SnapshotKey) (origin, bool) {
+	if r.cfg.PassOn {
+		return nil
+	}
+	return r.origins.of
 }
 
 // unknown refuses what only a coordinator can do.

@@ -8,12 +8,10 @@ import (
 	"io"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/streams"
@@ -27,6 +25,9 @@ type Coordinator interface {
 	// AddSnapshot makes one snapshot durable and returns the answer to it. An error ends the stream of its agent. who
 	// is the authenticated peer, or zero.
 	AddSnapshot(s *spatev1.Snapshot, who certs.Identity) (*spatev1.PushResponse, error)
+	// AddBundle makes all of a bundle durable, or returns the indices of the members because of which it did not: their
+	// relay sends these by themselves. An error ends the streams of all members.
+	AddBundle(b Bundle) (alone []int, err error)
 	// PushEnded returns the error with which a stream of snapshots ends after err, nil if the sender closed the stream.
 	PushEnded(err error, address string) error
 }
@@ -226,129 +227,4 @@ func (l *link) put(ctx context.Context, m *spatev1.ToAgent) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// push is the stream of snapshots of a relay.
-type push struct {
-	Service
-	trusted bool
-	out     chan *spatev1.RelayedAnswer
-	room    *semaphore.Weighted // for snapshots in progress, in bytes
-	lanes   sync.WaitGroup
-
-	mu sync.Mutex
-	// waiting has the snapshots of each stream that has one in progress, behind that one. ended has the streams that
-	// ended with an error.
-	waiting map[uint64][]*spatev1.RelayedSnapshot
-	ended   map[uint64]bool
-}
-
-// maxInProgress is how many bytes of a relay's snapshots may be in progress.
-const maxInProgress = 4 * merge.MaxSnapshotBytes
-
-// RelayPush receives the snapshots of a relay's agents until the relay closes the stream. Snapshots of one agent are
-// added in order, those of different agents together, so that they share the ledger's writes.
-func (s Service) RelayPush(stream spatev1.RelayService_RelayPushServer) error {
-	_, trusted := certs.PeerOf(stream.Context())
-	in, quit := streams.Receive(stream.Recv)
-	defer quit()
-	p := &push{
-		Service: s, trusted: trusted, out: make(chan *spatev1.RelayedAnswer, queueLength), ended: map[uint64]bool{},
-		room: semaphore.NewWeighted(maxInProgress), waiting: map[uint64][]*spatev1.RelayedSnapshot{},
-	}
-	err := exchange(stream.Context(), func(ctx context.Context) error { return p.listen(ctx, in) }, p.out,
-		func(batch []*spatev1.RelayedAnswer) error {
-			return stream.Send(&spatev1.RelayPushResponse{Answers: batch})
-		})
-	return s.Coordinator.PushEnded(err, admission.AddressOf(stream.Context()))
-}
-
-// listen takes snapshots in until the stream or the coordinator ends. It returns why, when none is in progress.
-func (p *push) listen(ctx context.Context, in <-chan streams.Received[*spatev1.RelayPushRequest]) error {
-	defer p.lanes.Wait()
-	for {
-		select {
-		case m := <-in:
-			if m.Err != nil {
-				return m.Err
-			}
-			for _, one := range m.Message.GetSnapshots() {
-				if err := p.room.Acquire(ctx, roomOf(one)); err != nil {
-					return context.Cause(ctx)
-				}
-				p.add(ctx, one)
-			}
-		case <-p.Closing:
-			return p.ErrClosing
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// roomOf returns how much room a snapshot takes.
-func roomOf(m *spatev1.RelayedSnapshot) int64 { return int64(min(proto.Size(m), maxInProgress)) }
-
-// add starts to add a snapshot, or lets it wait for those before it.
-func (p *push) add(ctx context.Context, m *spatev1.RelayedSnapshot) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := m.GetStream()
-	if p.ended[n] {
-		p.room.Release(roomOf(m))
-		return
-	}
-	behind, busy := p.waiting[n]
-	if busy {
-		p.waiting[n] = append(behind, m)
-		return
-	}
-	p.waiting[n] = nil
-	p.lanes.Go(func() {
-		for m := m; m != nil; {
-			answer := p.take(m)
-			p.room.Release(roomOf(m))
-			select {
-			case p.out <- answer:
-			case <-ctx.Done(): // the relay is gone
-			}
-			m = p.next(n, answer)
-		}
-	})
-}
-
-// next returns the next snapshot of a stream after an answer, nil if none waits. An answer that ends the stream drops
-// all that wait.
-func (p *push) next(n uint64, answer *spatev1.RelayedAnswer) *spatev1.RelayedSnapshot {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	waiting := p.waiting[n]
-	if answer.GetEnded() != nil {
-		p.ended[n] = true
-		for _, m := range waiting {
-			p.room.Release(roomOf(m))
-		}
-		waiting = nil
-	}
-	if len(waiting) == 0 {
-		delete(p.waiting, n)
-		return nil
-	}
-	p.waiting[n] = waiting[1:]
-	return waiting[0]
-}
-
-// take adds one snapshot to its ledger and returns the answer.
-func (p *push) take(m *spatev1.RelayedSnapshot) *spatev1.RelayedAnswer {
-	var who certs.Identity
-	if p.trusted {
-		who = certs.Identity{Role: certs.Agent, Name: m.GetCertificate()}
-	}
-	answer, err := p.Coordinator.AddSnapshot(m.GetSnapshot(), who)
-	if err != nil {
-		return &spatev1.RelayedAnswer{
-			Stream: m.GetStream(), Event: &spatev1.RelayedAnswer_Ended{Ended: streams.EndOf(err)},
-		}
-	}
-	return &spatev1.RelayedAnswer{Stream: m.GetStream(), Event: &spatev1.RelayedAnswer_Answer{Answer: answer}}
 }

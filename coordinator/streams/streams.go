@@ -73,9 +73,9 @@ func ErrorOf(e *spatev1.StreamEnded) error {
 	return status.Error(codes.Code(e.GetCode()), e.GetReason())
 }
 
-// linger is how long the first message of a batch waits for others. It is short against all times that heartbeats and
+// Linger is how long the first message of a batch waits for others. It is short against all times that heartbeats and
 // clocks are about, and long enough for most of what many agents say at the same moment.
-const linger = 5 * time.Millisecond
+const Linger = 5 * time.Millisecond
 
 // Gather returns the next messages of a channel: it waits for the first, and for others that come shortly after it,
 // until they have about so many bytes. If ctx ends first, it returns what it has received, with ctx's error.
@@ -85,7 +85,7 @@ func Gather[M proto.Message](ctx context.Context, in <-chan M, bytes int) (batch
 		select {
 		case m := <-in:
 			if batch == nil {
-				timer = time.After(linger)
+				timer = time.After(Linger)
 			}
 			batch, bytes = append(batch, m), bytes-proto.Size(m)
 		case <-timer:

@@ -27,7 +27,7 @@ func TestGather(t *testing.T) {
 		go func() {
 			time.Sleep(time.Hour)
 			in <- answer("a")
-			time.Sleep(linger - time.Nanosecond)
+			time.Sleep(Linger - time.Nanosecond)
 			in <- answer("b")
 			time.Sleep(time.Second)
 			for range 3 {
@@ -46,7 +46,7 @@ func TestGather(t *testing.T) {
 // When the context ends, the messages of a batch that is not complete are returned.
 func TestGatherLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), linger/2)
+		ctx, cancel := context.WithTimeout(t.Context(), Linger/2)
 		defer cancel()
 		in := make(chan *spatev1.PushResponse, 1)
 		in <- answer("a")

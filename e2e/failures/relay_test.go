@@ -1,6 +1,8 @@
 package failures
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,5 +76,46 @@ func TestOnlyRelaysRelay(t *testing.T) {
 	if code := p.Exit(); code != 2 || !strings.Contains(p.Stderr.String(),
 		"is the certificate of agent agent-north") {
 		t.Errorf("with the certificate of an agent it exits with %d", code)
+	}
+}
+
+// What a relay adds up is what the rows of the requests say, and with --relay-merge=false each agent has its own
+// latencies.
+func TestARelayAddsUpExactly(t *testing.T) {
+	t.Parallel()
+	for name, flags := range map[string][]string{"added up": nil, "passed on": {"--relay-merge=false"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := programs.StartLasting(t, nil)
+			_, address := c.StartRelay("eu-relay", "127.0.0.1:0", flags...)
+			c.ConnectTo(address, "north", "south", "west")
+			r, _ := c.RateRun("fail", 8, 3)
+			r.MustExit(0)
+			r.MustSend(0, 8)
+			stage := r.Results().Stages[0]
+			var ttfts []float64
+			for _, row := range r.Rows()[0] {
+				if row.FirstTokenNs == nil {
+					t.Fatalf("request %d has no first token", row.Index)
+				}
+				ttfts = append(ttfts, float64(*row.FirstTokenNs-row.StartNs)/1e6)
+			}
+			slices.Sort(ttfts)
+			d := stage.Latencies.TTFT
+			if !stage.Complete || d == nil || d.Count != uint64(len(ttfts)) {
+				t.Fatalf("complete %v, TTFT %+v of %d rows", stage.Complete, d, len(ttfts))
+			}
+			for p, got := range map[float64]float64{0.5: d.P50, 0.9: d.P90, 0.99: d.P99} {
+				want := ttfts[int(math.Ceil(p*float64(len(ttfts))))-1]
+				if math.Abs(got-want) > 0.002*want { // three digits
+					t.Errorf("p%g is %v, and %v by the rows", 100*p, got, want)
+				}
+			}
+			for _, a := range stage.Agents {
+				if known := a.TTFT != nil; known != (flags != nil) || a.Requests.Completed == 0 {
+					t.Errorf("agent %s: %d requests, TTFT known: %v", a.Name, a.Requests.Completed, known)
+				}
+			}
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,10 +97,11 @@ func (c *Cluster) StartAgents(names ...string) {
 
 // StartRelay starts a relay of the coordinator on an address, and waits until it is connected. It returns the address
 // that agents connect to.
-func (c *Cluster) StartRelay(name, listen string) (relay *process.Process, address string) {
+func (c *Cluster) StartRelay(name, listen string, flags ...string) (relay *process.Process, address string) {
 	c.t.Helper()
-	relay = process.Start(c.t, Built.Coordinator, append(c.own("relay", name), "--relay", c.Address, "--name", name,
-		"--listen", listen, "--no-gossip", "--log-format", "json", "--dataset-dir", c.t.TempDir())...)
+	relay = process.Start(c.t, Built.Coordinator, slices.Concat(c.own("relay", name), []string{"--relay", c.Address,
+		"--name", name, "--listen", listen, "--no-gossip", "--log-format", "json", "--dataset-dir", c.t.TempDir()},
+		flags)...)
 	address = relay.Await(`"relay serves","address":"([^"]+)"`)[1]
 	relay.Await(`"connected"`)
 	return relay, address

@@ -48,6 +48,7 @@ type flags struct {
 	sinks               settings.Sinks
 	traces              bool
 	relay               []string
+	relayMerge          bool
 	set                 *pflag.FlagSet
 }
 
@@ -80,6 +81,8 @@ it were the coordinator, and it carries what both say over two connections.`,
 	f.set = fs
 	fs.StringSliceVar(&f.relay, "relay", nil,
 		"`host:port` of a coordinator, or of several to try in turn: serve their agents here as a relay")
+	fs.BoolVar(&f.relayMerge, "relay-merge", true,
+		"a relay adds up what its agents measured, by region; latencies of single agents are then not known")
 	fs.StringVar(&f.name, "name", host, "name of this coordinator in gossip and logs")
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:7700", "`IP:PORT` of the control, metrics and run services")
 	fs.StringVar(&f.dataDir, "data-dir", "runs", "`directory` that the ledgers of runs are kept in")
@@ -184,6 +187,9 @@ func (f *flags) check() error {
 	errs := []error{f.checkExpected(), f.checkServing()}
 	if f.dataDir == "" {
 		errs = append(errs, errors.New("--data-dir is empty: name a directory"))
+	}
+	if f.set.Changed("relay-merge") {
+		errs = append(errs, errors.New("--relay-merge means nothing without --relay: give it to the relay"))
 	}
 	if f.lease < leastLease {
 		errs = append(

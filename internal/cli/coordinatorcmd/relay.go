@@ -24,7 +24,7 @@ import (
 
 // ofRelays are the flags that mean something with --relay.
 var ofRelays = []string{
-	"relay", "name", "listen", "dataset-dir", "keep-datasets", "keep-datasets-for", "keep-datasets-size",
+	"relay", "relay-merge", "name", "listen", "dataset-dir", "keep-datasets", "keep-datasets-for", "keep-datasets-size",
 	"insecure-plaintext", "no-gossip", "gossip-listen", "gossip-advertise", "join", "cluster", "gossip-key", "wan",
 	"tls-ca", "tls-cert", "tls-key", "http-listen", "pprof", "pprof-public", "log-level", "log-format", settings.Flag,
 }
@@ -43,7 +43,7 @@ func (f *flags) runRelay(ctx context.Context, logger *slog.Logger) error {
 		return command.BadInput(err)
 	}
 	r, err := relay.New(relay.Config{
-		Name: f.name, TLS: f.tls.Files, Gossip: gossip, Logger: logger,
+		Name: f.name, TLS: f.tls.Files, Gossip: gossip, Logger: logger, PassOn: !f.relayMerge,
 		DatasetDir: cmp.Or(f.datasetDir, settings.DatasetDir()), KeepDatasets: f.keepDatasets.Limits(),
 		Coordinator: settings.InTurn(membership.Static(f.relay), func(string) error { return nil }), // checked above
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},

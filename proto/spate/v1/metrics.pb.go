@@ -566,11 +566,11 @@ type Snapshot struct {
 	// Measurements of completed requests by their turn in a session, if the workload plays sessions. The endpoint of each
 	// is the number of a class of turns (measure.TurnClass). Turns without measurements are left out.
 	Turns []*Series `protobuf:"bytes,18,rep,name=turns,proto3" json:"turns,omitempty"`
-	// Number of values by metric that a relay took out of this snapshot, and added to those of other agents: see Merged.
-	// The snapshot then has no distributions and no turns. Empty: it has its own.
-	MergedValues []*MetricCount `protobuf:"bytes,19,rep,name=merged_values,json=mergedValues,proto3" json:"merged_values,omitempty"`
-	// Set on the snapshot that has the values which a relay took out of the snapshots of one window. It has only the
-	// distributions, and turns, and is of no agent.
+	// Set if a relay took the snapshot's distributions, turns and shares out, and added them to those of other agents: see
+	// Merged. Element i is the number of values of metric i. Zeros at the end are left out, but element 0 is there.
+	TakenOut []uint64 `protobuf:"varint,19,rep,packed,name=taken_out,json=takenOut,proto3" json:"taken_out,omitempty"`
+	// Set on the snapshot that has what a relay took out of the snapshots of one window: distributions, turns and shares.
+	// It has nothing else, and is of no agent.
 	Merged        *Merged `protobuf:"bytes,20,opt,name=merged,proto3" json:"merged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -718,9 +718,9 @@ func (x *Snapshot) GetTurns() []*Series {
 	return nil
 }
 
-func (x *Snapshot) GetMergedValues() []*MetricCount {
+func (x *Snapshot) GetTakenOut() []uint64 {
 	if x != nil {
-		return x.MergedValues
+		return x.TakenOut
 	}
 	return nil
 }
@@ -2674,7 +2674,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\x8e\x06\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xef\x05\n" +
 	"\bSnapshot\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -2693,8 +2693,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06shares\x18\r \x03(\v2\x15.spate.v1.WindowShareR\x06shares\x12@\n" +
 	"\x0fserver_accounts\x18\x0e \x03(\v2\x17.spate.v1.ServerAccountR\x0eserverAccounts\x12\x12\n" +
 	"\x04left\x18\x0f \x01(\bR\x04left\x12&\n" +
-	"\x05turns\x18\x12 \x03(\v2\x10.spate.v1.SeriesR\x05turns\x12:\n" +
-	"\rmerged_values\x18\x13 \x03(\v2\x15.spate.v1.MetricCountR\fmergedValues\x12(\n" +
+	"\x05turns\x18\x12 \x03(\v2\x10.spate.v1.SeriesR\x05turns\x12\x1b\n" +
+	"\ttaken_out\x18\x13 \x03(\x04R\btakenOut\x12(\n" +
 	"\x06merged\x18\x14 \x01(\v2\x10.spate.v1.MergedR\x06mergedB\x0f\n" +
 	"\r_first_window\"<\n" +
 	"\x06Merged\x12\x16\n" +
@@ -3034,29 +3034,28 @@ var file_spate_v1_metrics_proto_depIdxs = []int32{
 	8,  // 7: spate.v1.Snapshot.shares:type_name -> spate.v1.WindowShare
 	10, // 8: spate.v1.Snapshot.server_accounts:type_name -> spate.v1.ServerAccount
 	13, // 9: spate.v1.Snapshot.turns:type_name -> spate.v1.Series
-	19, // 10: spate.v1.Snapshot.merged_values:type_name -> spate.v1.MetricCount
-	7,  // 11: spate.v1.Snapshot.merged:type_name -> spate.v1.Merged
-	11, // 12: spate.v1.ServerAccount.counters:type_name -> spate.v1.ServerCounter
-	12, // 13: spate.v1.ServerAccount.histograms:type_name -> spate.v1.ServerHistogram
-	14, // 14: spate.v1.Series.counters:type_name -> spate.v1.Counters
-	15, // 15: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
-	17, // 16: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
-	0,  // 17: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
-	16, // 18: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
-	16, // 19: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
-	1,  // 20: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
-	14, // 21: spate.v1.Totals.counters:type_name -> spate.v1.Counters
-	19, // 22: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
-	2,  // 23: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
-	0,  // 24: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
-	1,  // 25: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
-	3,  // 26: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
-	4,  // 27: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
-	27, // [27:28] is the sub-list for method output_type
-	26, // [26:27] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	7,  // 10: spate.v1.Snapshot.merged:type_name -> spate.v1.Merged
+	11, // 11: spate.v1.ServerAccount.counters:type_name -> spate.v1.ServerCounter
+	12, // 12: spate.v1.ServerAccount.histograms:type_name -> spate.v1.ServerHistogram
+	14, // 13: spate.v1.Series.counters:type_name -> spate.v1.Counters
+	15, // 14: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
+	17, // 15: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
+	0,  // 16: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
+	16, // 17: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
+	16, // 18: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
+	1,  // 19: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
+	14, // 20: spate.v1.Totals.counters:type_name -> spate.v1.Counters
+	19, // 21: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
+	2,  // 22: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
+	0,  // 23: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
+	1,  // 24: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
+	3,  // 25: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
+	4,  // 26: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
+	26, // [26:27] is the sub-list for method output_type
+	25, // [25:26] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_metrics_proto_init() }

@@ -451,7 +451,9 @@ type RelayPushRequest struct {
 	// Name of the relay. Set in the first message only.
 	Relay string `protobuf:"bytes,2,opt,name=relay,proto3" json:"relay,omitempty"`
 	// Bundles. A snapshot follows a bundle with an earlier one of its stream only when that is answered.
-	Bundles       []*Bundle `protobuf:"bytes,3,rep,name=bundles,proto3" json:"bundles,omitempty"`
+	Bundles []*Bundle `protobuf:"bytes,3,rep,name=bundles,proto3" json:"bundles,omitempty"`
+	// Streams that have ended: nothing more comes of them.
+	Closed        []uint64 `protobuf:"varint,4,rep,packed,name=closed,proto3" json:"closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -507,6 +509,13 @@ func (x *RelayPushRequest) GetBundles() []*Bundle {
 	return nil
 }
 
+func (x *RelayPushRequest) GetClosed() []uint64 {
+	if x != nil {
+		return x.Closed
+	}
+	return nil
+}
+
 // Bundle has the snapshots that agents of one region made of one window, with their values added up. It becomes part of
 // the ledger as a whole or not at all.
 type Bundle struct {
@@ -515,8 +524,8 @@ type Bundle struct {
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// The values. Run, stage and window are those of all members. The coordinator completes the key.
 	Merged *Snapshot `protobuf:"bytes,2,opt,name=merged,proto3" json:"merged,omitempty"`
-	// The snapshots without their values, without run, stage and window.
-	Members       []*RelayedSnapshot `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
+	// The snapshots without their values.
+	Members       []*BundleMember `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -565,11 +574,148 @@ func (x *Bundle) GetMerged() *Snapshot {
 	return nil
 }
 
-func (x *Bundle) GetMembers() []*RelayedSnapshot {
+func (x *Bundle) GetMembers() []*BundleMember {
 	if x != nil {
 		return x.Members
 	}
 	return nil
+}
+
+// BundleMember is the snapshot of one agent in a bundle.
+type BundleMember struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the agent's push stream, as in RelayedSnapshot.
+	Stream uint64 `protobuf:"varint,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	// Who the stream is of. Set only when the stream is in a bundle for the first time.
+	Sender *Sender `protobuf:"bytes,2,opt,name=sender,proto3" json:"sender,omitempty"`
+	// Number of the snapshot, as in SnapshotKey.
+	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// The snapshot, without key, stage and window.
+	Snapshot      *Snapshot `protobuf:"bytes,4,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BundleMember) Reset() {
+	*x = BundleMember{}
+	mi := &file_spate_v1_relay_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BundleMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BundleMember) ProtoMessage() {}
+
+func (x *BundleMember) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_relay_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BundleMember.ProtoReflect.Descriptor instead.
+func (*BundleMember) Descriptor() ([]byte, []int) {
+	return file_spate_v1_relay_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *BundleMember) GetStream() uint64 {
+	if x != nil {
+		return x.Stream
+	}
+	return 0
+}
+
+func (x *BundleMember) GetSender() *Sender {
+	if x != nil {
+		return x.Sender
+	}
+	return nil
+}
+
+func (x *BundleMember) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *BundleMember) GetSnapshot() *Snapshot {
+	if x != nil {
+		return x.Snapshot
+	}
+	return nil
+}
+
+// Sender is the sender of a push stream.
+type Sender struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the agent.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Random number of the agent's process.
+	Incarnation uint64 `protobuf:"fixed64,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// Name in the agent's certificate. Empty: connections have no certificates.
+	Certificate   string `protobuf:"bytes,3,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sender) Reset() {
+	*x = Sender{}
+	mi := &file_spate_v1_relay_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sender) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sender) ProtoMessage() {}
+
+func (x *Sender) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_relay_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sender.ProtoReflect.Descriptor instead.
+func (*Sender) Descriptor() ([]byte, []int) {
+	return file_spate_v1_relay_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Sender) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Sender) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Sender) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
 }
 
 // RelayedSnapshot is one snapshot of an agent.
@@ -587,7 +733,7 @@ type RelayedSnapshot struct {
 
 func (x *RelayedSnapshot) Reset() {
 	*x = RelayedSnapshot{}
-	mi := &file_spate_v1_relay_proto_msgTypes[8]
+	mi := &file_spate_v1_relay_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -599,7 +745,7 @@ func (x *RelayedSnapshot) String() string {
 func (*RelayedSnapshot) ProtoMessage() {}
 
 func (x *RelayedSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_relay_proto_msgTypes[8]
+	mi := &file_spate_v1_relay_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -612,7 +758,7 @@ func (x *RelayedSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayedSnapshot.ProtoReflect.Descriptor instead.
 func (*RelayedSnapshot) Descriptor() ([]byte, []int) {
-	return file_spate_v1_relay_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_relay_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RelayedSnapshot) GetStream() uint64 {
@@ -649,7 +795,7 @@ type RelayPushResponse struct {
 
 func (x *RelayPushResponse) Reset() {
 	*x = RelayPushResponse{}
-	mi := &file_spate_v1_relay_proto_msgTypes[9]
+	mi := &file_spate_v1_relay_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +807,7 @@ func (x *RelayPushResponse) String() string {
 func (*RelayPushResponse) ProtoMessage() {}
 
 func (x *RelayPushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_relay_proto_msgTypes[9]
+	mi := &file_spate_v1_relay_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +820,7 @@ func (x *RelayPushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayPushResponse.ProtoReflect.Descriptor instead.
 func (*RelayPushResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_relay_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_relay_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RelayPushResponse) GetAnswers() []*RelayedAnswer {
@@ -708,7 +854,7 @@ type BundleAnswer struct {
 
 func (x *BundleAnswer) Reset() {
 	*x = BundleAnswer{}
-	mi := &file_spate_v1_relay_proto_msgTypes[10]
+	mi := &file_spate_v1_relay_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +866,7 @@ func (x *BundleAnswer) String() string {
 func (*BundleAnswer) ProtoMessage() {}
 
 func (x *BundleAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_relay_proto_msgTypes[10]
+	mi := &file_spate_v1_relay_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +879,7 @@ func (x *BundleAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BundleAnswer.ProtoReflect.Descriptor instead.
 func (*BundleAnswer) Descriptor() ([]byte, []int) {
-	return file_spate_v1_relay_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_relay_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BundleAnswer) GetNumber() uint64 {
@@ -775,7 +921,7 @@ type RelayedAnswer struct {
 
 func (x *RelayedAnswer) Reset() {
 	*x = RelayedAnswer{}
-	mi := &file_spate_v1_relay_proto_msgTypes[11]
+	mi := &file_spate_v1_relay_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +933,7 @@ func (x *RelayedAnswer) String() string {
 func (*RelayedAnswer) ProtoMessage() {}
 
 func (x *RelayedAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_relay_proto_msgTypes[11]
+	mi := &file_spate_v1_relay_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +946,7 @@ func (x *RelayedAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayedAnswer.ProtoReflect.Descriptor instead.
 func (*RelayedAnswer) Descriptor() ([]byte, []int) {
-	return file_spate_v1_relay_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_relay_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RelayedAnswer) GetStream() uint64 {
@@ -880,15 +1026,25 @@ const file_spate_v1_relay_proto_rawDesc = "" +
 	"\x06stream\x18\x01 \x01(\x04R\x06stream\x12-\n" +
 	"\x03say\x18\x02 \x01(\v2\x19.spate.v1.ConnectResponseH\x00R\x03say\x12-\n" +
 	"\x05ended\x18\x03 \x01(\v2\x15.spate.v1.StreamEndedH\x00R\x05endedB\a\n" +
-	"\x05event\"\x8d\x01\n" +
+	"\x05event\"\xa5\x01\n" +
 	"\x10RelayPushRequest\x127\n" +
 	"\tsnapshots\x18\x01 \x03(\v2\x19.spate.v1.RelayedSnapshotR\tsnapshots\x12\x14\n" +
 	"\x05relay\x18\x02 \x01(\tR\x05relay\x12*\n" +
-	"\abundles\x18\x03 \x03(\v2\x10.spate.v1.BundleR\abundles\"\x81\x01\n" +
+	"\abundles\x18\x03 \x03(\v2\x10.spate.v1.BundleR\abundles\x12\x16\n" +
+	"\x06closed\x18\x04 \x03(\x04R\x06closed\"~\n" +
 	"\x06Bundle\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12*\n" +
-	"\x06merged\x18\x02 \x01(\v2\x12.spate.v1.SnapshotR\x06merged\x123\n" +
-	"\amembers\x18\x03 \x03(\v2\x19.spate.v1.RelayedSnapshotR\amembers\"{\n" +
+	"\x06merged\x18\x02 \x01(\v2\x12.spate.v1.SnapshotR\x06merged\x120\n" +
+	"\amembers\x18\x03 \x03(\v2\x16.spate.v1.BundleMemberR\amembers\"\x9c\x01\n" +
+	"\fBundleMember\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\x04R\x06stream\x12(\n" +
+	"\x06sender\x18\x02 \x01(\v2\x10.spate.v1.SenderR\x06sender\x12\x1a\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12.\n" +
+	"\bsnapshot\x18\x04 \x01(\v2\x12.spate.v1.SnapshotR\bsnapshot\"b\n" +
+	"\x06Sender\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\x12 \n" +
+	"\vcertificate\x18\x03 \x01(\tR\vcertificate\"{\n" +
 	"\x0fRelayedSnapshot\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\x04R\x06stream\x12.\n" +
 	"\bsnapshot\x18\x02 \x01(\v2\x12.spate.v1.SnapshotR\bsnapshot\x12 \n" +
@@ -921,7 +1077,7 @@ func file_spate_v1_relay_proto_rawDescGZIP() []byte {
 	return file_spate_v1_relay_proto_rawDescData
 }
 
-var file_spate_v1_relay_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_spate_v1_relay_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_spate_v1_relay_proto_goTypes = []any{
 	(*RelayControlRequest)(nil),  // 0: spate.v1.RelayControlRequest
 	(*FromAgent)(nil),            // 1: spate.v1.FromAgent
@@ -931,42 +1087,46 @@ var file_spate_v1_relay_proto_goTypes = []any{
 	(*ToAgent)(nil),              // 5: spate.v1.ToAgent
 	(*RelayPushRequest)(nil),     // 6: spate.v1.RelayPushRequest
 	(*Bundle)(nil),               // 7: spate.v1.Bundle
-	(*RelayedSnapshot)(nil),      // 8: spate.v1.RelayedSnapshot
-	(*RelayPushResponse)(nil),    // 9: spate.v1.RelayPushResponse
-	(*BundleAnswer)(nil),         // 10: spate.v1.BundleAnswer
-	(*RelayedAnswer)(nil),        // 11: spate.v1.RelayedAnswer
-	(*ConnectRequest)(nil),       // 12: spate.v1.ConnectRequest
-	(*ConnectResponse)(nil),      // 13: spate.v1.ConnectResponse
-	(*Snapshot)(nil),             // 14: spate.v1.Snapshot
-	(*PushResponse)(nil),         // 15: spate.v1.PushResponse
+	(*BundleMember)(nil),         // 8: spate.v1.BundleMember
+	(*Sender)(nil),               // 9: spate.v1.Sender
+	(*RelayedSnapshot)(nil),      // 10: spate.v1.RelayedSnapshot
+	(*RelayPushResponse)(nil),    // 11: spate.v1.RelayPushResponse
+	(*BundleAnswer)(nil),         // 12: spate.v1.BundleAnswer
+	(*RelayedAnswer)(nil),        // 13: spate.v1.RelayedAnswer
+	(*ConnectRequest)(nil),       // 14: spate.v1.ConnectRequest
+	(*ConnectResponse)(nil),      // 15: spate.v1.ConnectResponse
+	(*Snapshot)(nil),             // 16: spate.v1.Snapshot
+	(*PushResponse)(nil),         // 17: spate.v1.PushResponse
 }
 var file_spate_v1_relay_proto_depIdxs = []int32{
 	1,  // 0: spate.v1.RelayControlRequest.messages:type_name -> spate.v1.FromAgent
 	2,  // 1: spate.v1.FromAgent.connected:type_name -> spate.v1.AgentConnected
-	12, // 2: spate.v1.FromAgent.said:type_name -> spate.v1.ConnectRequest
+	14, // 2: spate.v1.FromAgent.said:type_name -> spate.v1.ConnectRequest
 	3,  // 3: spate.v1.FromAgent.ended:type_name -> spate.v1.StreamEnded
 	5,  // 4: spate.v1.RelayControlResponse.messages:type_name -> spate.v1.ToAgent
-	13, // 5: spate.v1.ToAgent.say:type_name -> spate.v1.ConnectResponse
+	15, // 5: spate.v1.ToAgent.say:type_name -> spate.v1.ConnectResponse
 	3,  // 6: spate.v1.ToAgent.ended:type_name -> spate.v1.StreamEnded
-	8,  // 7: spate.v1.RelayPushRequest.snapshots:type_name -> spate.v1.RelayedSnapshot
+	10, // 7: spate.v1.RelayPushRequest.snapshots:type_name -> spate.v1.RelayedSnapshot
 	7,  // 8: spate.v1.RelayPushRequest.bundles:type_name -> spate.v1.Bundle
-	14, // 9: spate.v1.Bundle.merged:type_name -> spate.v1.Snapshot
-	8,  // 10: spate.v1.Bundle.members:type_name -> spate.v1.RelayedSnapshot
-	14, // 11: spate.v1.RelayedSnapshot.snapshot:type_name -> spate.v1.Snapshot
-	11, // 12: spate.v1.RelayPushResponse.answers:type_name -> spate.v1.RelayedAnswer
-	10, // 13: spate.v1.RelayPushResponse.bundles:type_name -> spate.v1.BundleAnswer
-	3,  // 14: spate.v1.BundleAnswer.ended:type_name -> spate.v1.StreamEnded
-	15, // 15: spate.v1.RelayedAnswer.answer:type_name -> spate.v1.PushResponse
-	3,  // 16: spate.v1.RelayedAnswer.ended:type_name -> spate.v1.StreamEnded
-	0,  // 17: spate.v1.RelayService.RelayControl:input_type -> spate.v1.RelayControlRequest
-	6,  // 18: spate.v1.RelayService.RelayPush:input_type -> spate.v1.RelayPushRequest
-	4,  // 19: spate.v1.RelayService.RelayControl:output_type -> spate.v1.RelayControlResponse
-	9,  // 20: spate.v1.RelayService.RelayPush:output_type -> spate.v1.RelayPushResponse
-	19, // [19:21] is the sub-list for method output_type
-	17, // [17:19] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	16, // 9: spate.v1.Bundle.merged:type_name -> spate.v1.Snapshot
+	8,  // 10: spate.v1.Bundle.members:type_name -> spate.v1.BundleMember
+	9,  // 11: spate.v1.BundleMember.sender:type_name -> spate.v1.Sender
+	16, // 12: spate.v1.BundleMember.snapshot:type_name -> spate.v1.Snapshot
+	16, // 13: spate.v1.RelayedSnapshot.snapshot:type_name -> spate.v1.Snapshot
+	13, // 14: spate.v1.RelayPushResponse.answers:type_name -> spate.v1.RelayedAnswer
+	12, // 15: spate.v1.RelayPushResponse.bundles:type_name -> spate.v1.BundleAnswer
+	3,  // 16: spate.v1.BundleAnswer.ended:type_name -> spate.v1.StreamEnded
+	17, // 17: spate.v1.RelayedAnswer.answer:type_name -> spate.v1.PushResponse
+	3,  // 18: spate.v1.RelayedAnswer.ended:type_name -> spate.v1.StreamEnded
+	0,  // 19: spate.v1.RelayService.RelayControl:input_type -> spate.v1.RelayControlRequest
+	6,  // 20: spate.v1.RelayService.RelayPush:input_type -> spate.v1.RelayPushRequest
+	4,  // 21: spate.v1.RelayService.RelayControl:output_type -> spate.v1.RelayControlResponse
+	11, // 22: spate.v1.RelayService.RelayPush:output_type -> spate.v1.RelayPushResponse
+	21, // [21:23] is the sub-list for method output_type
+	19, // [19:21] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_relay_proto_init() }
@@ -985,7 +1145,7 @@ func file_spate_v1_relay_proto_init() {
 		(*ToAgent_Say)(nil),
 		(*ToAgent_Ended)(nil),
 	}
-	file_spate_v1_relay_proto_msgTypes[11].OneofWrappers = []any{
+	file_spate_v1_relay_proto_msgTypes[13].OneofWrappers = []any{
 		(*RelayedAnswer_Answer)(nil),
 		(*RelayedAnswer_Ended)(nil),
 	}
@@ -995,7 +1155,7 @@ func file_spate_v1_relay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_relay_proto_rawDesc), len(file_spate_v1_relay_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
