@@ -250,6 +250,8 @@ func (c *Coordinator) change(r *run, b batch) (out ledger.Change, ok bool) {
 			out.Stages = append(out.Stages, e.Record)
 		case lifecycle.PutSearch:
 			r.record.Searches, r.unsaved = append(r.record.Searches, e.Record), true
+		case lifecycle.PutFrontier:
+			r.record.Frontiers, r.unsaved = append(r.record.Frontiers, e.Record), true
 		case lifecycle.PutCheckpoint:
 			out.Checkpoint = b.checkpoint
 			if e.Stage != nil {
@@ -302,7 +304,7 @@ func (r *run) verdict(newest []*spatev1.StageRecord) string {
 		records[rec.GetStage().GetIndex()] = rec
 	}
 	verdictOf := func(rec *spatev1.StageRecord) trust.Verdict { return trust.Verdict(rec.GetVerdict()) }
-	return string(results.RunVerdict(maps.Values(records), r.record.GetSearches(), verdictOf))
+	return string(results.RunVerdict(maps.Values(records), r.record, verdictOf))
 }
 
 // do carries out the effects of a batch that has been written. Records come first, because the snapshots that agents

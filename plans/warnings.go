@@ -112,6 +112,8 @@ func observed(s *spatev1.Stage) float64 {
 	rate, concurrency := l.GetRate(), float64(l.GetConcurrency())
 	if b := l.GetSearch(); b != nil {
 		rate, concurrency = b.GetRate().GetFrom(), b.GetConcurrency().GetFrom()
+	} else if b := l.GetFrontier(); b != nil {
+		rate, concurrency = b.GetRate().GetFrom(), b.GetConcurrency().GetFrom()
 	}
 	if len(l.GetPhases()) > 0 && concurrency == 0 {
 		rate = loadpoint.LargestPhase(l.GetPhases())

@@ -18,6 +18,7 @@ type grid struct {
 	openLoop         bool
 	stages           []results.StageResult
 	searches         []results.SearchResult
+	frontiers        []results.FrontierResult
 }
 
 // gridKey identifies a table.
@@ -26,8 +27,8 @@ type gridKey struct {
 	openLoop         bool
 }
 
-// gridsOf groups stages into tables, in the order of their first stages, and adds each search to the table of its
-// stages.
+// gridsOf groups stages into tables, in the order of their first stages, and adds each search and frontier to the table
+// of its stages.
 func gridsOf(r *results.Result) []*grid {
 	var grids []*grid
 	byKey := make(map[gridKey]*grid)
@@ -45,6 +46,11 @@ func gridsOf(r *results.Result) []*grid {
 	for _, s := range r.Run.Searches {
 		if g := byKey[gridKey{s.Target, s.Workload, s.Unit == "rate"}]; g != nil {
 			g.searches = append(g.searches, s)
+		}
+	}
+	for _, f := range r.Run.Frontiers {
+		if g := byKey[gridKey{f.Target, f.Workload, f.Unit == "rate"}]; g != nil {
+			g.frontiers = append(g.frontiers, f)
 		}
 	}
 	for _, g := range grids {
@@ -167,26 +173,25 @@ func percent(g *results.Goodput) *float64 {
 	return new(100 * *g.Share)
 }
 
-// conclusions returns what the table's searches found, one line each.
+// conclusions returns what the table's searches and frontiers found, one line each.
 func (g *grid) conclusions() []string {
 	var lines []string
 	for _, s := range g.searches {
 		lines = append(lines, conclusion(s))
+	}
+	for _, f := range g.frontiers {
+		lines = append(lines, frontierWords(f))
 	}
 	return lines
 }
 
 // conclusion returns what a search found, in one line.
 func conclusion(s results.SearchResult) string {
-	unit := "req/s"
-	if s.Unit == "concurrency" {
-		unit = "in flight"
-	}
 	line := fmt.Sprintf("search for the highest load with %s: ", strings.Join(s.Objectives, ", "))
 	if s.Kept == nil {
 		line += "no load is within the limits"
 	} else {
-		line += fmt.Sprintf("%s %s", shortest(*s.Kept), unit)
+		line += loadWords(s.Unit, *s.Kept)
 	}
 	if s.Broke != nil {
 		line += fmt.Sprintf("; %s is too high", shortest(*s.Broke))
@@ -210,6 +215,70 @@ func conclusion(s results.SearchResult) string {
 		line += ", not as precise as requested"
 	}
 	return line
+}
+
+// frontierWords returns what a frontier found, in one line.
+func frontierWords(f results.FrontierResult) string {
+	point := func(stage *uint32) *results.FrontierPoint {
+		for i := range f.Points {
+			if stage != nil && f.Points[i].Stage == *stage {
+				return &f.Points[i]
+			}
+		}
+		return nil
+	}
+	var parts []string
+	if p := point(f.Knee); p != nil {
+		parts = append(parts, fmt.Sprintf("knee at %s (%s req/s, %s ms)%s", loadWords(f.Unit, p.Load),
+			fixed(p.RequestThroughput), fixed(p.LatencyMs), doubted(p)))
+	}
+	if p := point(f.HighestGoodput); p != nil {
+		parts = append(parts, fmt.Sprintf("highest goodput %s req/s at %s%s", fixed(p.Goodput),
+			loadWords(f.Unit, p.Load), doubted(p)))
+	}
+	for _, l := range f.Limits {
+		parts = append(parts, limitWords(f, l)+doubted(point(l.Stage)))
+	}
+	for _, more := range []*string{f.End, f.Reason} {
+		if more != nil {
+			parts = append(parts, *more)
+		}
+	}
+	return fmt.Sprintf("frontier of throughput against %s: %s; %s", f.Latency, strings.Join(parts, "; "),
+		stages(uint64(len(f.Points))))
+}
+
+// limitWords says up to which load objectives were kept.
+func limitWords(f results.FrontierResult, l results.FrontierLimit) string {
+	words := "highest load with " + strings.Join(f.Objectives, ", ")
+	if l.Part != nil {
+		words = "of " + *l.Part
+	}
+	if l.Kept == nil {
+		words += ": none"
+	} else {
+		words += ": " + loadWords(f.Unit, *l.Kept)
+	}
+	if l.Broke != nil {
+		words += fmt.Sprintf(", %s is too high (%s)", shortest(*l.Broke), text(l.Reason))
+	}
+	return words
+}
+
+// doubted returns the verdict on a point that is not VALID.
+func doubted(p *results.FrontierPoint) string {
+	if p == nil || p.Verdict == nil || *p.Verdict == "VALID" {
+		return ""
+	}
+	return ", " + string(*p.Verdict)
+}
+
+// loadWords formats a load of a search or a frontier.
+func loadWords(unit string, load float64) string {
+	if unit == "concurrency" {
+		return shortest(load) + " in flight"
+	}
+	return shortest(load) + " req/s"
 }
 
 // stages formats a number of stages.

@@ -33,9 +33,10 @@ func detailsOf(r *results.Result) ([]section.Section, error) {
 	targets, err := targetsSection(r)
 	searches, err2 := searchesSection(r)
 	return []section.Section{
-		searches, targets, partsSection(r.Stages), trustSection(r.Stages), requestsSection(r.Stages),
-		ratesSection(r.Stages), reasoningSection(r.Stages), imagesSection(r.Stages), answersSection(r.Stages),
-		sessionsSection(r.Stages), turnsSection(r.Stages), errorsSection(r.Stages), lengthsSection(r.Stages),
+		searches, frontiersSection(r), targets, partsSection(r.Stages), trustSection(r.Stages),
+		requestsSection(r.Stages), ratesSection(r.Stages), reasoningSection(r.Stages), imagesSection(r.Stages),
+		answersSection(r.Stages), sessionsSection(r.Stages), turnsSection(r.Stages), errorsSection(r.Stages),
+		lengthsSection(r.Stages),
 		preparationsSection(r.Stages),
 		regionsSection(r.Stages), pathsSection(r.Stages), observersSection(r.Stages), accountsSection(r.Stages),
 		serversSection(r.Stages), enginesSection(r.Stages), gpusSection(r.Stages), startsSection(r.Stages),
@@ -65,6 +66,14 @@ func searchesSection(r *results.Result) (section.Section, error) {
 		return section.Section{}, err
 	}
 	return section.New("Answers of searches side by side", t.Blocks()...), nil
+}
+
+// frontiersSection returns the points of frontiers, if there are any.
+func frontiersSection(r *results.Result) section.Section {
+	if len(r.Run.Frontiers) == 0 {
+		return section.Section{}
+	}
+	return section.New("Throughput against latency", tables.Frontiers(r).Blocks()...)
 }
 
 // writeHead writes which run it is, and before that whether the result is partial.

@@ -162,11 +162,7 @@ func searchesOf(records []*spatev1.SearchRecord) []SearchResult {
 func objectives(o *spatev1.Objectives) []string {
 	out := []string{}
 	for _, l := range o.GetLatencies() {
-		of := "mean"
-		if l.GetPercentile() > 0 {
-			of = "p" + number(l.GetPercentile())
-		}
-		out = append(out, of+" "+l.GetMetric()+" <= "+l.GetAtMost().AsDuration().String())
+		out = append(out, latencyWords(l.GetMetric(), l.GetPercentile())+" <= "+l.GetAtMost().AsDuration().String())
 	}
 	if o != nil && o.ErrorShare != nil {
 		out = append(out, "failed requests <= "+percent(o.GetErrorShare()))
@@ -178,6 +174,14 @@ func objectives(o *spatev1.Objectives) []string {
 		out = append(out, "in each part of the mixture as well")
 	}
 	return out
+}
+
+// latencyWords names a percentile of a latency: "p99 ttft". Percentile 0 is the mean.
+func latencyWords(metric string, percentile float64) string {
+	if percentile == 0 {
+		return "mean " + metric
+	}
+	return "p" + number(percentile) + " " + metric
 }
 
 // percent formats a share in percent, without the rounding error that a factor of 100 leaves in the last digits.

@@ -84,14 +84,16 @@ type RunResult struct {
 	Definitions uint32 `json:"definitions"`
 	// Form of the request rows beside this file: "jsonl" or "parquet". Null: no rows were kept.
 	Records *string `json:"records"`
-	// Number of stages of the plan, including the stages that its sweeps and searches turned out to need. An upper
-	// bound if the run did not end.
+	// Number of stages of the plan, including the stages that its sweeps, searches and frontiers turned out to need. An
+	// upper bound if the run did not end.
 	StagesPlanned uint32 `json:"stages_planned"`
 	// Factor by which a simulated run shortened the times of its plan; 1: not shortened. Null: the run is not a
 	// simulation.
 	TimeCompression *float64 `json:"time_compression"`
 	// What the searches of the run found, in their order.
 	Searches []SearchResult `json:"searches"`
+	// What the frontiers of the run found, in their order.
+	Frontiers []FrontierResult `json:"frontiers"`
 	// How often the coordinator was restarted during the run, or the run was resumed.
 	Restarts uint32 `json:"restarts"`
 	// Agents that took part in any stage, sorted by name.
@@ -103,7 +105,7 @@ type RunResult struct {
 	// What is missing, in words. Empty if the run is complete.
 	Missing []string `json:"missing"`
 	// Verdict on the measurements: the worst verdict of any stage. Of the probes of a search, only the one at the load
-	// that the search found counts. Null: no stage was judged.
+	// that the search found counts, of the stages of a frontier those on its curve. Null: no stage was judged.
 	Verdict *trust.Verdict `json:"verdict"`
 }
 
@@ -139,6 +141,78 @@ type SearchResult struct {
 	Verdict *trust.Verdict `json:"verdict"`
 	// Why the verdict is not VALID, in words. Null: it is VALID.
 	Doubts *string `json:"doubts"`
+}
+
+// FrontierResult is what a frontier found: throughput against latency, from the lowest load to a saturated server.
+type FrontierResult struct {
+	// Number of the frontier in the run. Its stages have the same number in probe.series.
+	Series uint32 `json:"series"`
+	// Name of the target.
+	Target string `json:"target"`
+	// Name of the workload.
+	Workload string `json:"workload"`
+	// What was varied: "rate" in requests per second, or "concurrency".
+	Unit string `json:"unit"`
+	// Latency of the points, as "mean e2e" or "p99 ttft".
+	Latency string `json:"latency"`
+	// Points by load: the curve, and stages that are not on it.
+	Points []FrontierPoint `json:"points"`
+	// Index of the stage with the highest throughput divided by its latency, of those on the curve. Null: the curve has
+	// no points.
+	Knee *uint32 `json:"knee"`
+	// Index of the stage with the highest goodput. Null: no request met the SLO, or there is none.
+	HighestGoodput *uint32 `json:"highest_goodput"`
+	// Objectives of which the highest load is in limits, in words. Empty: there are none.
+	Objectives []string `json:"objectives"`
+	// Highest loads that met the objectives, of the whole and then of each part of a mixture.
+	Limits []FrontierLimit `json:"limits"`
+	// Why no higher load was measured. Null: the frontier ended before that was known.
+	End *string `json:"end"`
+	// Share within which throughput, latency, highest goodput and the loads in limits are known if converged is true.
+	Tolerance float64 `json:"tolerance"`
+	// True if they are known within the tolerance.
+	Converged bool `json:"converged"`
+	// Why they are not. Null: they are.
+	Reason *string `json:"reason"`
+}
+
+// FrontierPoint is one stage of a frontier.
+type FrontierPoint struct {
+	// Index of the stage.
+	Stage uint32 `json:"stage"`
+	// Load: requests per second, or concurrency.
+	Load float64 `json:"load"`
+	// Why the stage is not a point of the curve. Null: it is.
+	LeftOut *string `json:"left_out"`
+	// True of a point of the curve if no other has as much throughput at a lower latency, or more at the same.
+	Pareto bool `json:"pareto"`
+	// Completed requests per second: of the stage's steady part, which must have at least 5 s if the load is a
+	// rate, else of the whole stage.
+	RequestThroughput *float64 `json:"request_throughput"`
+	// Output tokens per second of the same time. Null: not known, or answers have no tokens.
+	OutputTokenThroughput *float64 `json:"output_token_throughput"`
+	// The latency, in milliseconds. Null: not known.
+	LatencyMs *float64 `json:"latency_ms"`
+	// request_throughput times the share of completed requests that met the SLO. Null: there is no SLO.
+	Goodput *float64 `json:"goodput"`
+	// Requests that met the SLO, as a share of the completed and failed ones. Null: there is no SLO, or none ended.
+	GoodShare *float64 `json:"good_share"`
+	// Verdict on the stage's measurement. Null: it was not judged.
+	Verdict *trust.Verdict `json:"verdict"`
+}
+
+// FrontierLimit is the highest load that met objectives.
+type FrontierLimit struct {
+	// Name of the part of a mixture. Null: the whole.
+	Part *string `json:"part"`
+	// Highest load that met all objectives, below the one in broke. Null: no load did.
+	Kept *float64 `json:"kept"`
+	// Lowest load that did not meet all objectives. Null: no such load was found.
+	Broke *float64 `json:"broke"`
+	// Which objective was not met at the load in broke, with the measured value. Null: there is none.
+	Reason *string `json:"reason"`
+	// Index of the stage that ran the load in kept. Null: kept is null.
+	Stage *uint32 `json:"stage"`
 }
 
 // RunAgent describes an agent.
@@ -184,7 +258,7 @@ type StageResult struct {
 	Workload string `json:"workload"`
 	// Load of the stage: when its requests start, and when it ends.
 	Load Load `json:"load"`
-	// Place of the stage in a sweep or a search. Null: the stage is in neither.
+	// Place of the stage in a sweep, a search or a frontier. Null: the stage is in none.
 	Probe *Probe `json:"probe"`
 	// Model that the requests name.
 	Model string `json:"model"`

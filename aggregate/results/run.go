@@ -81,7 +81,7 @@ func Visit(l *ledger.Ledger, v Visitor) (*Result, error) {
 
 // runResult returns the result of the run as a whole.
 func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []StageResult) RunResult {
-	missing := append(runMissing(run, stages), unanswered(run.GetSearches())...)
+	missing := append(runMissing(run, stages), unanswered(run)...)
 	r := RunResult{
 		ID:            run.GetRunId(),
 		BeginTime:     timeText(run.GetBeginTime()),
@@ -93,6 +93,7 @@ func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []
 		Records:       unlessZero(run.GetRecords()),
 		StagesPlanned: run.GetStages(),
 		Searches:      searchesOf(run.GetSearches()),
+		Frontiers:     frontiersOf(run.GetFrontiers(), stages),
 		Restarts:      run.GetRestarts(),
 		Agents:        runAgents(records),
 		Targets:       []RunTarget{},
@@ -138,15 +139,14 @@ func planOf(run *spatev1.RunRecord) *spatev1.Plan {
 	return plan
 }
 
-// boundOnly reports whether the number of stages in a run's record is only an upper bound: how many stages a sweep or a
-// search takes is known only at the end of the run.
+// boundOnly reports whether the number of stages in a run's record is only an upper bound: how many stages a sweep, a
+// search or a frontier takes is known only at the end of the run.
 func boundOnly(run *spatev1.RunRecord) bool {
 	if run.GetEndTime() != nil {
 		return false
 	}
 	return slices.ContainsFunc(planOf(run).GetLoads(), func(l *spatev1.Load) bool {
-		return l.GetSearch() != nil ||
-			l.GetSweep() != nil
+		return l.GetSearch() != nil || l.GetSweep() != nil || l.GetFrontier() != nil
 	})
 }
 
@@ -180,9 +180,15 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	return missing
 }
 
-// unanswered returns, in words, which searches did not converge.
-func unanswered(searches []*spatev1.SearchRecord) (missing []string) {
-	for _, s := range searches {
+// unanswered returns, in words, which searches did not converge, and which frontiers were ended early.
+func unanswered(run *spatev1.RunRecord) (missing []string) {
+	for _, f := range run.GetFrontiers() {
+		if !f.GetComplete() {
+			missing = append(missing, withReason(fmt.Sprintf("the frontier of %s, %s is not complete", f.GetTarget(),
+				f.GetWorkload()), f.GetReason()))
+		}
+	}
+	for _, s := range run.GetSearches() {
 		if !s.GetConverged() {
 			missing = append(missing, withReason(fmt.Sprintf("the search of %s, %s did not converge", s.GetTarget(),
 				s.GetWorkload()), s.GetReason()))
@@ -197,7 +203,7 @@ func verdictOfRun(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages
 	for _, s := range stages {
 		byIndex[s.Index] = s.Trust.Verdict
 	}
-	return unlessZero(RunVerdict(slices.Values(records), run.GetSearches(),
+	return unlessZero(RunVerdict(slices.Values(records), run,
 		func(rec *spatev1.StageRecord) trust.Verdict {
 			return byIndex[rec.GetStage().GetIndex()]
 		}))
@@ -246,15 +252,16 @@ func runAgents(records []*spatev1.StageRecord) []RunAgent {
 
 // RunVerdict returns the verdict on a run's measurements: the worst verdict of any stage. Of the probes of a search,
 // only the one at the load that the search found counts: probes that did not meet the objectives are part of the
-// search's answer, and probes that could not be measured were repeated. The verdict is empty if no stage was judged.
+// search's answer, and probes that could not be measured were repeated. Of the stages of a frontier, those on its curve
+// count. The verdict is empty if no stage was judged.
 func RunVerdict(
-	stages iter.Seq[*spatev1.StageRecord], searches []*spatev1.SearchRecord,
+	stages iter.Seq[*spatev1.StageRecord], run *spatev1.RunRecord,
 	verdictOf func(*spatev1.StageRecord) trust.Verdict,
 ) trust.Verdict {
 	var worst trust.Verdict
 	for rec := range stages {
 		v := verdictOf(rec)
-		if v != "" && (worst == "" || v.Worse(worst) != worst) && counts(rec, searches) {
+		if v != "" && (worst == "" || v.Worse(worst) != worst) && counts(rec, run) {
 			worst = v
 		}
 	}
@@ -262,11 +269,18 @@ func RunVerdict(
 }
 
 // counts reports whether a stage's verdict counts for the run.
-func counts(rec *spatev1.StageRecord, searches []*spatev1.SearchRecord) bool {
-	probe := rec.GetStage().GetProbe()
-	for _, s := range searches {
+func counts(rec *spatev1.StageRecord, run *spatev1.RunRecord) bool {
+	probe, index := rec.GetStage().GetProbe(), rec.GetStage().GetIndex()
+	for _, s := range run.GetSearches() {
 		if probe != nil && s.GetSeries() == probe.GetSeries() {
-			return s.Kept != nil && s.GetStageIndex() == rec.GetStage().GetIndex()
+			return s.Kept != nil && s.GetStageIndex() == index
+		}
+	}
+	for _, f := range run.GetFrontiers() {
+		if probe != nil && f.GetSeries() == probe.GetSeries() {
+			return slices.ContainsFunc(f.GetPoints(), func(p *spatev1.FrontierPoint) bool {
+				return p.GetStageIndex() == index && p.GetLeftOut() == ""
+			})
 		}
 	}
 	return true

@@ -152,14 +152,17 @@ func loadOf(p *spatev1.LoadPoint) load {
 	if n := p.GetMaxInFlight(); n > 0 {
 		inFlight = float64(n)
 	}
-	search := p.GetSearch()
+	concurrency, rate := p.GetSearch().GetConcurrency(), p.GetSearch().GetRate()
+	if f := p.GetFrontier(); f != nil {
+		concurrency, rate = f.GetConcurrency(), f.GetRate()
+	}
 	switch {
 	case p.GetSweep() != nil:
 		return load{math.Inf(1), math.Inf(1)}
-	case search.GetConcurrency() != nil:
-		return load{streams: end(search.GetConcurrency())}
-	case search != nil:
-		return load{inFlight, end(search.GetRate())}
+	case concurrency != nil:
+		return load{streams: end(concurrency)}
+	case rate != nil:
+		return load{inFlight, end(rate)}
 	case p.GetConcurrency() > 0:
 		return load{streams: float64(p.GetConcurrency())}
 	case p.GetReplaySpeed() > 0:
@@ -168,7 +171,7 @@ func loadOf(p *spatev1.LoadPoint) load {
 	return load{inFlight, p.GetRate()}
 }
 
-// end returns the upper end of a search.
+// end returns the upper end of a search or a frontier.
 func end(b *spatev1.Bounds) float64 {
 	if b.GetTo() == 0 {
 		return math.Inf(1)

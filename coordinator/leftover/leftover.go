@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/live"
+	"github.com/spate-load/spate/coordinator/series"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -81,7 +82,7 @@ func (r *Run) Memory(known func(*spatev1.StageRecord)) (lifecycle.Memory, error)
 		if rec == nil {
 			return m, errors.New("the record of a probe is missing")
 		}
-		o, err := live.Outcome(r.Ledger, rec, r.Checkpoint.GetTemplate().GetLoad().GetSearch().GetKeep())
+		o, err := live.Outcome(r.Ledger, rec, series.Asks(r.Checkpoint.GetTemplate().GetLoad()))
 		if err != nil {
 			return m, err
 		}

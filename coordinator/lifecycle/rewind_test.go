@@ -12,6 +12,7 @@ import (
 
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -67,7 +68,7 @@ func (s *scenario) rewind() {
 
 // isTemplate reports whether an entry of a plan becomes stages one after another.
 func isTemplate(st *spatev1.Stage) bool {
-	return st.GetLoad().GetSearch() != nil || st.GetLoad().GetSweep() != nil
+	return loadpoint.IsTemplate(st.GetLoad())
 }
 
 // others are the agents of a run after it was rewound: two in each region.

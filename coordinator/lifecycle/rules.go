@@ -78,8 +78,8 @@ func (r *Run) checkRules(at clock.Instant) {
 	}
 }
 
-// abortStage aborts the stage in progress by an abort rule. For a search this is a valid outcome: the objectives are
-// broken.
+// abortStage aborts the stage in progress by an abort rule. For a search or a frontier this is a valid outcome: the
+// load is too high.
 func (r *Run) abortStage(at clock.Instant, reason string) {
 	if !r.searching() {
 		r.failStage(at, reason, true)

@@ -271,7 +271,7 @@ func (r *Run) unbegun() uint32 {
 // do queues an effect. An effect that writes a record also makes the checkpoint unsaved.
 func (r *Run) do(e Effect) {
 	switch e.(type) {
-	case PutStage, PutSearch:
+	case PutStage, PutSearch, PutFrontier:
 		r.unsaved = true
 	}
 	r.effects = append(r.effects, e)
@@ -297,7 +297,7 @@ func (r *Run) wallTime(at clock.Instant) time.Time { return r.wall.Add(at.Sub(r.
 func clone[M proto.Message](m M) M { return proto.CloneOf(m) }
 
 // Effect is something that the shell must do, in the order in which Effects returns them. It is one of Send, PutStage,
-// PutSearch, PutCheckpoint, Emit, Progress, CloseStage and Finish.
+// PutSearch, PutFrontier, PutCheckpoint, Emit, Progress, CloseStage and Finish.
 type Effect interface{ isEffect() }
 
 // Send is a message to an agent. An Assign is without secrets: the shell adds them.
@@ -311,6 +311,9 @@ type PutStage struct{ Record *spatev1.StageRecord }
 
 // PutSearch adds what a search found to the run's record in the ledger.
 type PutSearch struct{ Record *spatev1.SearchRecord }
+
+// PutFrontier adds what a frontier found to the run's record in the ledger.
+type PutFrontier struct{ Record *spatev1.FrontierRecord }
 
 // PutCheckpoint writes Run.Checkpoint to the ledger, in one change with the records of the same batch. It is the last
 // effect of its batch, and the checkpoint is the state after all of the batch's effects.
@@ -333,7 +336,7 @@ type Progress struct {
 // CloseStage says that nothing more is expected in a stage. The shell computes the result and answers with Run.Closed.
 type CloseStage struct {
 	Record *spatev1.StageRecord
-	// Keep has the objectives whose values the outcome must contain. Nil: there are none.
+	// Keep has what the outcome must contain, see series.Asks. Nil: there is nothing.
 	Keep *spatev1.Objectives
 }
 
@@ -353,7 +356,8 @@ func (Send) isEffect() {}
 
 func (PutStage) isEffect() {}
 
-func (PutSearch) isEffect() {}
+func (PutSearch) isEffect()   {}
+func (PutFrontier) isEffect() {}
 
 func (PutCheckpoint) isEffect() {}
 

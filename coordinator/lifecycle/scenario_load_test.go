@@ -23,6 +23,10 @@ func (s *scenario) load(words string, o map[string]string) *spatev1.LoadPoint {
 	case "sweep":
 		points, saturation, _ := strings.Cut(o["sweep"], ":")
 		l.Sweep = &spatev1.Sweep{Points: uint32(s.number(points)), Saturation: uint32(s.number(saturation))}
+	case "frontier":
+		from, to, _ := strings.Cut(o["frontier"], ":")
+		l.Frontier = &spatev1.Frontier{Concurrency: &spatev1.Bounds{From: s.float(from), To: s.float(to)}, Metric: "e2e",
+			Tolerance: 0.1, Points: uint32(s.number(o["points"]))}
 	default:
 		if rate, open := strings.CutSuffix(words, "rps"); open {
 			l.Rate, l.Arrival, l.Requests, l.Duration = s.float(rate), "constant", 0,
@@ -144,6 +148,16 @@ func (s *scenario) float(text string) float64 {
 		s.t.Fatal(err)
 	}
 	return v
+}
+
+// frontier describes what a frontier found.
+func frontier(r *spatev1.FrontierRecord) string {
+	out := fmt.Sprintf("frontier %d of %s, %s:", r.GetSeries(), r.GetTarget(), r.GetWorkload())
+	for _, p := range r.GetPoints() {
+		out += fmt.Sprintf(" %v in stage %d %s,", p.GetLoad(), p.GetStageIndex(), p.GetLeftOut())
+	}
+	return out + fmt.Sprintf(" converged=%v complete=%v %s %s", r.GetConverged(), r.GetComplete(), r.GetEnd(),
+		r.GetReason())
 }
 
 // search describes what a search found.

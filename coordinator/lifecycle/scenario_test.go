@@ -459,6 +459,8 @@ func (s *scenario) describe(e lifecycle.Effect) string {
 		return "" // the scenario's effects method checks checkpoints
 	case lifecycle.PutSearch:
 		return "ledger: " + search(e.Record)
+	case lifecycle.PutFrontier:
+		return "ledger: " + frontier(e.Record)
 	case lifecycle.Finish:
 		return fmt.Sprintf("finish: %v complete=%v of %d stages %s", e.Outcome, e.Complete, e.Stages, e.Reason)
 	default:

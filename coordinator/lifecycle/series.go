@@ -59,17 +59,17 @@ func (e *activeSeries) stage(step series.Step) *spatev1.Stage {
 	return st
 }
 
-// searching reports whether the stage in progress is a probe of a search.
+// searching reports whether the stage in progress is a probe of a search or a frontier.
 func (r *Run) searching() bool {
-	return r.series != nil && r.series.template.GetLoad().GetSearch() != nil
+	return r.series != nil && r.series.template.GetLoad().GetSweep() == nil
 }
 
-// objectives returns the objectives of the search in progress, nil if there is none.
+// objectives returns what the outcomes of the series in progress must contain, nil if there is none.
 func (r *Run) objectives() *spatev1.Objectives {
 	if r.series == nil {
 		return nil
 	}
-	return r.series.template.GetLoad().GetSearch().GetKeep()
+	return series.Asks(r.series.template.GetLoad())
 }
 
 // takeOutcome passes the outcome of the stage that has ended to its series. If the stage did not run as it should, or
@@ -113,7 +113,7 @@ func cutShort(rec *spatev1.StageRecord) string {
 	return rec.GetFailure()
 }
 
-// concludeSeries ends the series, tells followers its conclusion, and records what a search found.
+// concludeSeries ends the series, tells followers its conclusion, and records what a search or a frontier found.
 func (r *Run) concludeSeries(at clock.Instant) {
 	e := r.series
 	r.series = nil
@@ -129,6 +129,12 @@ func (r *Run) concludeSeries(at clock.Instant) {
 		r.incomplete = r.incomplete || !rec.GetConverged()
 		r.do(PutSearch{rec})
 	}
+	if rec := e.steps.Curve(); rec != nil {
+		rec.Series, rec.Target, rec.Workload = e.number, e.template.GetTarget().GetName(),
+			e.template.GetWorkload().GetName()
+		r.incomplete = r.incomplete || !rec.GetComplete()
+		r.do(PutFrontier{rec})
+	}
 }
 
 // endSeries ends the series in progress early.
@@ -142,8 +148,11 @@ func (r *Run) endSeries(at clock.Instant, reason string) {
 // name returns the name of the series for people.
 func (e *activeSeries) name() string {
 	kind := "sweep"
-	if e.template.GetLoad().GetSearch() != nil {
+	switch l := e.template.GetLoad(); {
+	case l.GetSearch() != nil:
 		kind = "search"
+	case l.GetFrontier() != nil:
+		kind = "frontier"
 	}
 	return fmt.Sprintf("%s of %s, %s", kind, e.template.GetTarget().GetName(), e.template.GetWorkload().GetName())
 }

@@ -50,14 +50,16 @@ func percentile(s *merge.Stage, until *spatev1.Precision) *rules.Interval {
 	return &rules.Interval{Value: i.Value, Low: i.Low, High: i.High, Count: i.Count}
 }
 
-// outcomeOf returns the outcome by which sweeps and searches decide.
+// outcomeOf returns the outcome by which series decide.
 func outcomeOf(
 	s *merge.Stage, r results.StageResult, rec *spatev1.StageRecord, keep *spatev1.Objectives,
 ) series.Outcome {
 	o := series.Outcome{
 		Completed: r.Requests.Completed, Failed: r.Requests.Failed, Cancelled: r.Requests.Cancelled,
-		Good: s.Counters().GetGood(), Throughput: throughput(r),
+		Good: s.Counters().GetGood(),
 	}
+	o.Throughput, _ = r.Sustained()
+	o.Short = r.Load.Concurrency != nil && r.Steady == nil
 	o.Fault = faultOf(r)
 	o.Verdict, o.Doubts, o.Unmeasured = string(r.Trust.Verdict), strings.Join(r.Trust.Reasons(), "; "),
 		r.Trust.Unmeasured()
@@ -101,7 +103,7 @@ func partsOf(sums *merge.Sums, rec *spatev1.StageRecord, keep *spatev1.Objective
 }
 
 // Outcome merges a stage that an earlier coordinator ended again, from the ledger, and returns the outcome by which
-// sweeps and searches decide.
+// series decide.
 func Outcome(l *ledger.Ledger, rec *spatev1.StageRecord, keep *spatev1.Objectives) (series.Outcome, error) {
 	merged, err := merge.Replay(l, rec, nil)
 	if err != nil {
@@ -131,16 +133,4 @@ func backlog(f merge.Flow, st *spatev1.Stage) *series.Backlog {
 		b.Due = float64(f.Started)
 	}
 	return b
-}
-
-// leastSteady is the shortest steady part, in seconds, whose throughput is used instead of the whole stage's.
-const leastSteady = 5
-
-// throughput returns completed requests per second: of the steady part, or else of the whole stage, where ramp-up and
-// drain lower it.
-func throughput(r results.StageResult) *float64 {
-	if r.Steady != nil && r.Steady.DurationS >= leastSteady {
-		return &r.Steady.RequestThroughput
-	}
-	return r.RequestThroughput
 }

@@ -101,11 +101,3 @@ func (s *search) bisections(kept, broke float64) int {
 
 // rounding returns the largest relative error of a rounded rate.
 func (s *search) rounding() float64 { return 0.5 * math.Pow10(1-s.digits) }
-
-// round rounds a load to one that can be run.
-func (s *search) round(v float64) float64 {
-	if s.integer {
-		return math.Round(v)
-	}
-	return rounded(v, s.digits)
-}

@@ -3,7 +3,6 @@ package series
 import (
 	"cmp"
 	"fmt"
-	"math"
 
 	"google.golang.org/protobuf/proto"
 
@@ -26,14 +25,12 @@ const finest = 1e-9
 // Each probe is judged by what it measured, without allowance for chance. Near the knee outcomes are random, and the
 // search ends somewhere in that range. Repeats show how certain the result is.
 type search struct {
-	template  *spatev1.LoadPoint
-	asked     *spatev1.Search
-	integer   bool // loads are concurrencies
-	from, to  float64
+	template *spatev1.LoadPoint
+	asked    *spatev1.Search
+	axis
 	precision float64
 	probes    int // most stages, including repeats
 	repeats   int
-	digits    int
 	done      []probe
 	invalid   []probe // probes with an invalid measurement; not in done
 	again     bool    // the last invalid probe is to be run again
@@ -51,20 +48,11 @@ type probe struct {
 func newSearch(template *spatev1.LoadPoint) *search {
 	asked := proto.CloneOf(template.GetSearch())
 	s := &search{
-		template: template, asked: asked, integer: asked.GetConcurrency() != nil,
+		template: template, asked: asked,
 		precision: max(asked.GetPrecision(), finest), repeats: max(1, int(asked.GetRepeats())),
 	}
+	s.axis = newAxis(asked.GetRate(), asked.GetConcurrency(), s.precision)
 	s.probes = int(asked.GetProbes()) + s.repeats - 1
-	// Rounding must stay small compared with the precision.
-	s.digits = digits + max(0, int(math.Ceil(-math.Log10(s.precision/0.01))))
-	bounds := asked.GetRate()
-	if s.integer {
-		bounds = asked.GetConcurrency()
-	}
-	s.from, s.to = bounds.GetFrom(), max(bounds.GetFrom(), bounds.GetTo())
-	if s.integer {
-		s.from, s.to = math.Ceil(s.from), max(math.Ceil(s.from), math.Floor(s.to))
-	}
 	return s
 }
 
@@ -74,13 +62,8 @@ func (s *search) Next() (Step, bool) {
 	if purpose == "" {
 		return Step{}, false
 	}
-	step := Step{Number: uint32(len(s.done) + len(s.invalid)), Purpose: purpose, Value: value}
-	if s.integer {
-		step.Load = closedAt(s.template, uint32(value))
-	} else {
-		step.Load = openAt(s.template, value)
-	}
-	return step, true
+	return Step{Number: uint32(len(s.done) + len(s.invalid)), Purpose: purpose, Value: value,
+		Load: s.load(s.template, value)}, true
 }
 
 // next returns the load and purpose of the next probe. An empty purpose means the search has ended.
@@ -198,10 +181,5 @@ func (s *search) takeInvalid(stageIndex uint32, step Step, o Outcome, why string
 // End ends the search early. The first reason is kept.
 func (s *search) End(reason string) { s.ended = cmp.Or(s.ended, reason) }
 
-// words formats a load for people.
-func (s *search) words(value float64) string {
-	if s.integer {
-		return "concurrency " + number(value)
-	}
-	return number(value) + " req/s"
-}
+// Curve returns nil, because a search is not a frontier.
+func (s *search) Curve() *spatev1.FrontierRecord { return nil }

@@ -1,4 +1,4 @@
-// Package series decides which stage a sweep or a search runs next, from what the previous stages measured.
+// Package series decides which stage a sweep, a search or a frontier runs next, from what the previous stages measured.
 //
 // It is pure: no I/O, no clock, no goroutine. It knows nothing about agents, targets and ledgers. It turns a template's
 // load into load points one after another, and their outcomes into a conclusion. The run's state machine (package
@@ -35,7 +35,7 @@ type Step struct {
 	Purpose string
 	// Value is the rate in requests per second, or the concurrency.
 	Value float64
-	// Load is the template's load at this value, without the search or sweep. It is a copy that the caller may change.
+	// Load is the template's load at this value, without the template. It is a copy that the caller may change.
 	Load *spatev1.LoadPoint
 }
 
@@ -51,15 +51,17 @@ type Outcome struct {
 	Good uint64
 	// NeverSent counts the measured requests that were due and never sent.
 	NeverSent uint64
-	// Latencies are the values that a search limits, in the order of its limits. Cancelled requests count as slower
-	// than all others.
+	// Latencies are the values that Asks names, in its order. Cancelled requests count as slower than all others.
 	Latencies []*time.Duration
-	// Parts are the same of each part of the mixture, if the search has objectives for each: what Judge looks at.
+	// Parts are the same of each part of the mixture, if Asks has objectives for each: what Judge looks at.
 	Parts []Outcome
 	// Name of the part. Empty: the outcome is of the whole stage.
 	Name string
 	// Throughput is completed requests per second.
 	Throughput *float64
+	// Short reports whether a closed loop's stage has no second in which all of its slots were busy, so that its
+	// Throughput is that of its ramp-up and drain.
+	Short bool
 	// Backlog is how the number of requests in flight grew. Nil: the stage was too short to tell.
 	Backlog *Backlog
 	// Verdict is the verdict on the stage's measurement: "VALID", "SUSPECT" or "INVALID". Empty: there is none.
@@ -83,7 +85,7 @@ type Backlog struct {
 	Seconds float64
 }
 
-// Series is a sweep or a search in progress. It is not safe for concurrent use.
+// Series is a sweep, a search or a frontier in progress. It is not safe for concurrent use.
 type Series interface {
 	// Next returns the next stage, false if the series has ended. Until Take is called it returns the same.
 	Next() (Step, bool)
@@ -95,8 +97,10 @@ type Series interface {
 	// Conclusion returns the result of the series in one line, and whether the series did what was asked for.
 	Conclusion() (text string, good bool)
 	// Record returns what a search found. The caller fills in the target, the workload and the number of the series. It
-	// returns nil for a sweep.
+	// returns nil for others.
 	Record() *spatev1.SearchRecord
+	// Curve is Record for a frontier.
+	Curve() *spatev1.FrontierRecord
 }
 
 // New starts the series of a template's load, whose defaults must be filled in. It returns nil if the load is not a
@@ -107,8 +111,26 @@ func New(template *spatev1.LoadPoint) Series {
 		return newSearch(template)
 	case template.GetSweep() != nil:
 		return newSweep(template)
+	case template.GetFrontier() != nil:
+		return newFrontier(template)
 	}
 	return nil
+}
+
+// Asks returns the objectives whose values the outcomes of a template's stages must contain. It returns nil if there
+// are none.
+func Asks(template *spatev1.LoadPoint) *spatev1.Objectives {
+	f := template.GetFrontier()
+	if f == nil {
+		return template.GetSearch().GetKeep()
+	}
+	asks := &spatev1.Objectives{}
+	if f.GetKeep() != nil {
+		asks = proto.CloneOf(f.GetKeep())
+		asks.EachPart = true
+	}
+	asks.Latencies = append(asks.Latencies, &spatev1.Limit{Metric: f.GetMetric(), Percentile: f.GetPercentile()})
+	return asks
 }
 
 // closedAt returns a template's load at a concurrency.
@@ -125,10 +147,10 @@ func openAt(template *spatev1.LoadPoint, rate float64) *spatev1.LoadPoint {
 	return l
 }
 
-// plain returns a copy of a template's load without the search or sweep, which agents can run.
+// plain returns a copy of a template's load without the template's own field, which agents can run.
 func plain(template *spatev1.LoadPoint) *spatev1.LoadPoint {
 	l := proto.CloneOf(template)
-	l.Search, l.Sweep = nil, nil
+	l.Search, l.Sweep, l.Frontier = nil, nil, nil
 	return l
 }
 

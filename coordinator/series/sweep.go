@@ -100,3 +100,6 @@ func (s *sweep) Conclusion() (text string, good bool) {
 
 // Record returns nil, because a sweep searches for nothing.
 func (s *sweep) Record() *spatev1.SearchRecord { return nil }
+
+// Curve returns nil, because a sweep is not a frontier.
+func (s *sweep) Curve() *spatev1.FrontierRecord { return nil }

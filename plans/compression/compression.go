@@ -60,12 +60,15 @@ func (k Factor) Load(l *spatev1.LoadPoint) {
 	if l.GetAbort() != nil {
 		l.Abort.Duration = k.shorter(l.GetAbort().GetDuration())
 	}
-	if b := l.GetSearch().GetRate(); b != nil {
-		b.From = k.faster(b.GetFrom())
-		b.To = k.faster(b.GetTo())
+	for _, b := range []*spatev1.Bounds{l.GetSearch().GetRate(), l.GetFrontier().GetRate()} {
+		if b != nil {
+			b.From, b.To = k.faster(b.GetFrom()), k.faster(b.GetTo())
+		}
 	}
-	for _, limit := range l.GetSearch().GetKeep().GetLatencies() {
-		limit.AtMost = k.shorter(limit.GetAtMost())
+	for _, keep := range []*spatev1.Objectives{l.GetSearch().GetKeep(), l.GetFrontier().GetKeep()} {
+		for _, limit := range keep.GetLatencies() {
+			limit.AtMost = k.shorter(limit.GetAtMost())
+		}
 	}
 }
 

@@ -21,6 +21,9 @@ const (
 	precision     = 0.03
 	probes        = 15
 	searchRepeats = 1
+	tolerance     = 0.1
+	points        = 12
+	metric        = "e2e"
 	shape         = "linear"
 	distribution  = "constant"
 )
@@ -86,6 +89,15 @@ func Search(s *spatev1.Search) *spatev1.Search {
 	s.Probes = cmp.Or(s.Probes, probes)
 	s.Repeats = cmp.Or(s.Repeats, searchRepeats)
 	return s
+}
+
+// Frontier returns a copy of f with its defaults.
+func Frontier(f *spatev1.Frontier) *spatev1.Frontier {
+	f = proto.CloneOf(f)
+	f.Metric = cmp.Or(f.Metric, metric)
+	f.Tolerance = cmp.Or(f.Tolerance, tolerance)
+	f.Points = cmp.Or(f.Points, points)
+	return f
 }
 
 // PhaseEnd returns the value at a phase's end.

@@ -105,7 +105,7 @@ func arrivals(s *spatev1.Stage, e plans.Estimate) Sum {
 	limits := l.GetDuration() != nil || l.GetAbort() != nil || l.GetUntil() != nil // it may end earlier
 	byTime := Sum{Unknown: true}
 	switch seconds := (e.Time - l.GetCooldown().AsDuration()).Seconds(); {
-	case l.GetConcurrency() > 0 || l.GetReplaySpeed() > 0 || l.GetSearch() != nil || l.GetSweep() != nil:
+	case l.GetConcurrency() > 0 || l.GetReplaySpeed() > 0 || loadpoint.IsTemplate(l):
 	case len(l.GetPhases()) > 0:
 		byTime = Sum{Known: area(l.GetPhases()), About: true}
 	case l.GetRate() > 0 && e.Timed:

@@ -35,8 +35,8 @@ func Of(l *spatev1.Load) []*spatev1.LoadPoint {
 	return points
 }
 
-// WithoutRepeats returns one point for each value of the load, without repeats. A sweep or a search is one point: the
-// template of its stages.
+// WithoutRepeats returns one point for each value of the load, without repeats. A sweep, a search or a frontier is one
+// point: the template of its stages.
 func WithoutRepeats(l *spatev1.Load) []*spatev1.LoadPoint {
 	var points []*spatev1.LoadPoint
 	for _, n := range Concurrencies(l) {
@@ -55,7 +55,7 @@ func WithoutRepeats(l *spatev1.Load) []*spatev1.LoadPoint {
 	return append(points, singlePoints(l)...)
 }
 
-// singlePoints returns the point of a load that has only one: phases, a replay, a sweep or a search.
+// singlePoints returns the point of a load that has only one: phases, a replay, a sweep, a search or a frontier.
 func singlePoints(l *spatev1.Load) []*spatev1.LoadPoint {
 	switch {
 	case len(ConcurrencyPhases(l)) > 0:
@@ -85,6 +85,13 @@ func singlePoints(l *spatev1.Load) []*spatev1.LoadPoint {
 	case l.GetSearch() != nil:
 		point := loadPoint(l)
 		point.Search = defaults.Search(l.GetSearch())
+		return []*spatev1.LoadPoint{point}
+	case l.GetFrontier() != nil:
+		point := loadPoint(l)
+		if l.GetFrontier().GetRate() != nil {
+			point = openPoint(l)
+		}
+		point.Frontier = defaults.Frontier(l.GetFrontier())
 		return []*spatev1.LoadPoint{point}
 	}
 	return nil
@@ -146,6 +153,11 @@ func rates(l *spatev1.Load) []float64 {
 	return append(slices.Clone(l.GetRate()), RangeValues(l.GetRateRange())...)
 }
 
+// IsTemplate reports whether a load point becomes stages one by one: a sweep, a search or a frontier.
+func IsTemplate(l *spatev1.LoadPoint) bool {
+	return l.GetSweep() != nil || l.GetSearch() != nil || l.GetFrontier() != nil
+}
+
 // TemplateStages returns the most stages that a load point can become.
 func TemplateStages(l *spatev1.LoadPoint) uint32 {
 	switch {
@@ -153,6 +165,8 @@ func TemplateStages(l *spatev1.LoadPoint) uint32 {
 		return l.GetSweep().GetPoints() + 2 // One request at a time, and saturated.
 	case l.GetSearch() != nil:
 		return l.GetSearch().GetProbes() + l.GetSearch().GetRepeats() - 1
+	case l.GetFrontier() != nil:
+		return l.GetFrontier().GetPoints()
 	}
 	return 1
 }

@@ -43,6 +43,10 @@ func kindWords(l *spatev1.LoadPoint) string {
 		return "search " + boundsWords(search.GetRate()) + " req/s " + arrivalWords(l)
 	case search != nil:
 		return "search concurrency " + boundsWords(search.GetConcurrency())
+	case l.GetFrontier().GetRate() != nil:
+		return "frontier " + boundsWords(l.GetFrontier().GetRate()) + " req/s " + arrivalWords(l)
+	case l.GetFrontier() != nil:
+		return "frontier concurrency " + boundsWords(l.GetFrontier().GetConcurrency())
 	case len(l.GetPhases()) > 0 && l.GetConcurrency() > 0:
 		return "concurrency " + phaseWords(l.GetPhases())
 	case len(l.GetPhases()) > 0:

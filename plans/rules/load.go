@@ -22,6 +22,7 @@ const (
 var LoadKinds = []string{
 	"concurrency", "concurrency_range", "concurrency_phases", "concurrency_spike", "concurrency_steps",
 	"rate", "rate_range", "rate_phases", "rate_spike", "rate_steps", "replay", "sweep", "search",
+	"frontier",
 }
 
 func (c *checker) load(path string, l *spatev1.Load) {
@@ -40,9 +41,10 @@ func (c *checker) load(path string, l *spatev1.Load) {
 		c.allPhases(path+"."+kind, append(loadpoint.ConcurrencyPhases(l), loadpoint.RatePhases(l)...), closedLoop(kind))
 	}
 	c.search(path+".search", l.GetSearch())
+	c.frontier(path+".frontier", l.GetFrontier())
 }
 
-// loadKind returns the kind of a load. For a search, the kind includes what it searches for. It returns "" if the kind
+// loadKind returns the kind of a load. For a search or a frontier, the kind is what it varies. It returns "" if the kind
 // is not clear, and reports that.
 func (c *checker) loadKind(path string) string {
 	given := c.Given(path, LoadKinds...)
@@ -56,13 +58,16 @@ func (c *checker) loadKind(path string) string {
 				given[0], more))
 		}
 		return ""
-	case given[0] == "search" && c.Has(path+".search.rate"):
+	case varies(given[0]) && c.Has(path+"."+given[0]+".rate"):
 		return "rate"
-	case given[0] == "search":
+	case varies(given[0]):
 		return "concurrency"
 	}
 	return given[0]
 }
+
+// varies reports whether a kind of load looks for something over rates or concurrencies.
+func varies(kind string) bool { return kind == "search" || kind == "frontier" }
 
 func closedLoop(kind string) bool { return strings.HasPrefix(kind, "concurrency") }
 
@@ -87,6 +92,8 @@ func (c *checker) companions(path, kind string, l *spatev1.Load) {
 	}
 	if at := path + ".repeats"; c.Has(at) && c.Has(path+".search") {
 		c.wrong(at, "does not work with search: give search.repeats, the stages at the load that is found")
+	} else if c.Has(at) && c.Has(path+".frontier") {
+		c.wrong(at, "does not work with frontier: give its stages a longer duration or more requests")
 	}
 	c.burstiness(path, l)
 	c.conditioned(path, kind, l)
@@ -112,7 +119,7 @@ func (c *checker) conditioned(path, kind string, l *spatev1.Load) {
 	switch {
 	case !c.Has(at):
 	case closedLoop(kind) || hasPhases(kind) || kind == "replay":
-		c.wrong(at, "works only with rate, rate_range, sweep and a search for a rate")
+		c.wrong(at, "works only with rate, rate_range, sweep, and a search or a frontier over rates")
 	case l.GetArrival() == "constant":
 		c.wrong(at, "works only with arrival: poisson or gamma: constant arrivals are never left to chance")
 	case len(c.Given(path, "requests", "sessions")) == 0:
@@ -190,7 +197,7 @@ func (c *checker) counted(path, kind string, ends []string) {
 	for _, more := range counts[min(1, len(counts)):] {
 		c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both", counts[0], more))
 	}
-	at, templates := path+".requests_per_concurrency", c.Given(path, "sweep", "search")
+	at, templates := path+".requests_per_concurrency", c.Given(path, "sweep", "search", "frontier")
 	switch {
 	case kind == "" || len(counts) != 1 || !c.Has(at):
 	case len(templates) > 0:

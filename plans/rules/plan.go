@@ -85,14 +85,23 @@ func (c *checker) goals(p *spatev1.Plan) {
 		c.absent("slo", "has none of ttft, tpot and e2e: give at least one", "ttft", "tpot", "e2e")
 	}
 	for i, l := range p.GetLoads() {
-		at := fmt.Sprintf("loads[%d].search.keep.goodput", i)
-		if c.Has(at) && !c.Has("slo") && !ownLimits(p, l) {
-			c.wrong(at, "needs the plan's slo: give slo: {ttft: ...} or other parts of it")
+		for path, keep := range keeps(fmt.Sprintf("loads[%d]", i), l) {
+			if at := path + ".goodput"; c.Has(at) && !c.Has("slo") && !ownLimits(p, l) {
+				c.wrong(at, "needs the plan's slo: give slo: {ttft: ...} or other parts of it")
+			}
+			if keep.GetEachPart() {
+				c.unfit(path+".each_part", l, p.GetWorkloads(),
+					func(w *spatev1.Workload) bool { return w.GetMix() == nil }, "is not a mixture and has no parts")
+			}
 		}
-		if l.GetSearch().GetKeep().GetEachPart() {
-			c.unfit(fmt.Sprintf("loads[%d].search.keep.each_part", i), l, p.GetWorkloads(),
-				func(w *spatev1.Workload) bool { return w.GetMix() == nil }, "is not a mixture and has no parts")
-		}
+	}
+}
+
+// keeps returns the objectives of a load, by their paths.
+func keeps(path string, l *spatev1.Load) map[string]*spatev1.Objectives {
+	return map[string]*spatev1.Objectives{
+		path + ".search.keep":   l.GetSearch().GetKeep(),
+		path + ".frontier.keep": l.GetFrontier().GetKeep(),
 	}
 }
 

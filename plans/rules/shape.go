@@ -132,13 +132,31 @@ func (c *checker) search(path string, s *spatev1.Search) {
 	c.one(path, "rate", "concurrency")
 	c.searchBounds(path+".rate", s.GetRate(), false)
 	c.searchBounds(path+".concurrency", s.GetConcurrency(), true)
-	keep := path + ".keep"
-	if s.GetKeep() != nil && len(c.Given(keep, "latencies", "error_share", "goodput")) == 0 {
+	c.objectives(path+".keep", s.GetKeep())
+}
+
+// frontier checks what a frontier varies and which objectives it looks for.
+func (c *checker) frontier(path string, f *spatev1.Frontier) {
+	if f == nil {
+		return
+	}
+	c.one(path, "rate", "concurrency")
+	c.searchBounds(path+".rate", f.GetRate(), false)
+	c.searchBounds(path+".concurrency", f.GetConcurrency(), true)
+	if at, least := path+".points", uint32(3); c.Has(at) && f.GetPoints() < least {
+		c.wrong(at, fmt.Sprintf("must be at least %d, got %d", least, f.GetPoints()))
+	}
+	c.objectives(path+".keep", f.GetKeep())
+}
+
+// objectives checks limits that a load must keep.
+func (c *checker) objectives(keep string, o *spatev1.Objectives) {
+	if o != nil && len(c.Given(keep, "latencies", "error_share", "goodput")) == 0 {
 		c.absent(keep, "has no objective: give at least one of latencies, error_share, goodput", "latencies",
 			"error_share", "goodput")
 	}
 	seen := make(map[string]int)
-	for i, l := range s.GetKeep().GetLatencies() {
+	for i, l := range o.GetLatencies() {
 		key := fmt.Sprint(l.GetMetric(), " ", l.GetPercentile())
 		if first, again := seen[key]; again {
 			c.wrong(fmt.Sprintf("%s.latencies[%d]", keep, i),

@@ -33,7 +33,8 @@ func (c *checker) simulation(p *spatev1.Plan) {
 const maxSpeed = 10_000
 
 func largestRate(l *spatev1.Load) float64 {
-	rates := append([]float64{0, l.GetRateRange().GetTo(), l.GetSearch().GetRate().GetTo()}, l.GetRate()...)
+	rates := append([]float64{0, l.GetRateRange().GetTo(), l.GetSearch().GetRate().GetTo(),
+		l.GetFrontier().GetRate().GetTo()}, l.GetRate()...)
 	for _, p := range loadpoint.RatePhases(l) {
 		rates = append(rates, p.GetFrom(), p.GetTo())
 	}

@@ -38,13 +38,14 @@ func (c *checker) named(path, what, name string, names []string) {
 	c.wrong(path, fmt.Sprintf("there is no %s %q; %s", what, name, hint))
 }
 
-// plannedLoads returns the loads of the stages in words, or nil if a sweep or a search decides on loads during the run.
+// plannedLoads returns the loads of the stages in words, or nil if a sweep, a search or a frontier decides on loads
+// during the run.
 func plannedLoads(p *spatev1.Plan) (words []string) {
 	for _, l := range p.GetLoads() {
-		if l.GetSearch() != nil || l.GetSweep() != nil {
-			return nil
-		}
 		for _, point := range loadpoint.WithoutRepeats(l) {
+			if loadpoint.IsTemplate(point) {
+				return nil
+			}
 			words = append(words, loadpoint.Words(point))
 		}
 	}

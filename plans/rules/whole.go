@@ -75,10 +75,15 @@ func (c *checker) wholeLoad(path string, l *spatev1.Load, p *spatev1.Plan) {
 		return
 	}
 	why := fmt.Sprintf(" needs streams, and the answers of targets[%d] come in one piece, of which only e2e is known", at)
-	for i, limit := range l.GetSearch().GetKeep().GetLatencies() {
-		if m := limit.GetMetric(); ofTokens(m) {
-			c.wrong(fmt.Sprintf("%s.search.keep.latencies[%d].metric", path, i), m+why)
+	for at, keep := range keeps(path, l) {
+		for i, limit := range keep.GetLatencies() {
+			if m := limit.GetMetric(); ofTokens(m) {
+				c.wrong(fmt.Sprintf("%s.latencies[%d].metric", at, i), m+why)
+			}
 		}
+	}
+	if m := l.GetFrontier().GetMetric(); ofTokens(m) {
+		c.wrong(path+".frontier.metric", m+why)
 	}
 	if m := l.GetUntil().GetMetric(); ofTokens(m) {
 		c.wrong(path+".until.metric", m+why)
@@ -86,9 +91,11 @@ func (c *checker) wholeLoad(path string, l *spatev1.Load, p *spatev1.Plan) {
 	without := func(s *spatev1.SLO) bool { return s != nil && defaults.WholeLimits(s) == nil }
 	for i, w := range p.GetWorkloads() {
 		limits := content.SLOs(&spatev1.Stage{Workload: w, Slo: p.GetSlo()})
-		if c.Has(path+".search.keep.goodput") && loadpoint.IsFor(l, content.Name(w)) &&
-			slices.ContainsFunc(limits, without) {
-			c.wrong(path+".search.keep.goodput", fmt.Sprintf("needs an slo with e2e for workloads[%d] on targets[%d], "+
+		if !loadpoint.IsFor(l, content.Name(w)) || !slices.ContainsFunc(limits, without) {
+			continue
+		}
+		for _, field := range c.Given(path, "search.keep.goodput", "frontier.keep.goodput") {
+			c.wrong(path+"."+field, fmt.Sprintf("needs an slo with e2e for workloads[%d] on targets[%d], "+
 				"whose answers come in one piece: add one, or give the load targets", i, at))
 		}
 	}

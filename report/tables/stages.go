@@ -20,6 +20,26 @@ func Stages(r *results.Result) *Table {
 		{Key: "total_token_throughput", Digits: 2},
 		{Key: "goodput_share"}, {Key: "text_throughput"},
 	})
+	t := &Table{Columns: append(columns, latencyColumns()...)}
+	for i := range r.Stages {
+		t.Rows = append(t.Rows, stageRow(&r.Stages[i]))
+	}
+	return t
+}
+
+// latencies are the latencies of a row.
+var latencies = []struct {
+	key, header string
+	of          func(*results.Latencies) *histogram.Summary
+}{
+	{"ttft_ms", "TTFT (ms)", func(l *results.Latencies) *histogram.Summary { return l.TTFT }},
+	{"tpot_ms", "TPOT (ms)", func(l *results.Latencies) *histogram.Summary { return l.TPOT }},
+	{"itl_ms", "ITL (ms)", func(l *results.Latencies) *histogram.Summary { return l.ITL }},
+	{"e2e_ms", "E2E (ms)", func(l *results.Latencies) *histogram.Summary { return l.E2E }},
+}
+
+// latencyColumns returns the columns of latencies. latencyCells has the cells.
+func latencyColumns() (columns []Column) {
 	for _, m := range latencies {
 		columns = append(columns,
 			Column{Key: "mean_" + m.key, Header: "Mean " + m.header, Digits: 2},
@@ -27,22 +47,21 @@ func Stages(r *results.Result) *Table {
 			Column{Key: "p90_" + m.key}, Column{Key: "p95_" + m.key},
 			Column{Key: "p99_" + m.key, Header: "P99 " + m.header, Digits: 2})
 	}
-	t := &Table{Columns: columns}
-	for i := range r.Stages {
-		t.Rows = append(t.Rows, stageRow(&r.Stages[i]))
-	}
-	return t
+	return columns
 }
 
-// latencies are the latencies of a stage's row.
-var latencies = []struct {
-	key, header string
-	of          func(*results.StageResult) *histogram.Summary
-}{
-	{"ttft_ms", "TTFT (ms)", func(s *results.StageResult) *histogram.Summary { return s.TTFT }},
-	{"tpot_ms", "TPOT (ms)", func(s *results.StageResult) *histogram.Summary { return s.TPOT }},
-	{"itl_ms", "ITL (ms)", func(s *results.StageResult) *histogram.Summary { return s.ITL }},
-	{"e2e_ms", "E2E (ms)", func(s *results.StageResult) *histogram.Summary { return s.E2E }},
+func latencyCells(l *results.Latencies) (cells []Cell) {
+	for _, m := range latencies {
+		d := m.of(l)
+		if d == nil {
+			cells = append(cells, make([]Cell, 5)...)
+			continue
+		}
+		for _, v := range []float64{d.Mean, d.P50, d.P90, d.P95, d.P99} {
+			cells = append(cells, number(&v))
+		}
+	}
+	return cells
 }
 
 func stageRow(s *results.StageResult) Row {
@@ -57,15 +76,5 @@ func stageRow(s *results.StageResult) Row {
 		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput), number(share),
 		number(s.TextThroughput),
 	}
-	for _, m := range latencies {
-		d := m.of(s)
-		if d == nil {
-			cells = append(cells, make([]Cell, 5)...)
-			continue
-		}
-		for _, v := range []float64{d.Mean, d.P50, d.P90, d.P95, d.P99} {
-			cells = append(cells, number(&v))
-		}
-	}
-	return newRow(s, s.Workload, cells...)
+	return newRow(s, s.Workload, append(cells, latencyCells(&s.Latencies)...)...)
 }

@@ -31,7 +31,8 @@ func all(t *testing.T, r *results.Result) map[string]*Table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]*Table{"targets": targets, "searches": searches, "stages": Stages(r), "vllm": VLLM(r), "guidellm": GuideLLM(r),
+	return map[string]*Table{"targets": targets, "searches": searches, "frontiers": Frontiers(r), "parts": Parts(r),
+		"stages": Stages(r), "vllm": VLLM(r), "guidellm": GuideLLM(r),
 		"aiperf": AIPerf(r)}
 }
 
@@ -262,6 +263,14 @@ func twoTargets() *results.Result {
 	}
 	fast := stage(1, "fast", 0.8, trust.Suspect)
 	fast.InputTokens, fast.TotalTokenThroughput, fast.VLLM.ITL = nil, nil, nil
+	slow := stage(0, "slow", 1, trust.Valid)
+	slow.Parts = []results.PartResult{
+		{Name: "chat", Weight: 70, Share: ptr(0.7), Requests: results.PartRequests{Completed: 700},
+			RequestThroughput: ptr(7.0), OutputTokenThroughput: ptr(700.0), Latencies: slow.Latencies,
+			Goodput: &results.Goodput{Share: ptr(0.5)}},
+		{Name: "embeddings", Weight: 30, Share: ptr(0.3), Requests: results.PartRequests{Completed: 299, Failed: 1},
+			RequestThroughput: ptr(2.99), Latencies: results.Latencies{E2E: slow.E2E}},
+	}
 	search := func(series uint32, target string, kept float64, verdict trust.Verdict) results.SearchResult {
 		return results.SearchResult{Series: series, Target: target, Workload: "500:100", Unit: "rate",
 			Objectives: []string{"p99 ttft <= 300ms"}, Kept: &kept, Broke: ptr(1.1 * kept), Stage: &series,
@@ -271,8 +280,17 @@ func twoTargets() *results.Result {
 		Run: results.RunResult{Targets: []results.RunTarget{
 			{Name: "slow", GPUs: &gpus, CostPerHour: &cost, Baseline: true},
 			{Name: "fast", Labels: map[string]string{"image": "x", "a": "b"}},
-		}, Searches: []results.SearchResult{search(0, "slow", 20, trust.Valid), search(1, "fast", 30, trust.Suspect)}},
-		Stages: []results.StageResult{stage(0, "slow", 1, trust.Valid), fast},
+		}, Searches: []results.SearchResult{search(0, "slow", 20, trust.Valid), search(1, "fast", 30, trust.Suspect)},
+			Frontiers: []results.FrontierResult{{Series: 2, Target: "slow", Workload: "500:100", Unit: "concurrency",
+				Latency: "mean e2e", Knee: new(uint32(0)), HighestGoodput: new(uint32(0)),
+				Limits: []results.FrontierLimit{{Kept: ptr(8.0), Stage: new(uint32(0))},
+					{Part: new("chat"), Kept: ptr(8.0), Stage: new(uint32(0))}},
+				Points: []results.FrontierPoint{
+					{Stage: 0, Load: 8, Pareto: true, RequestThroughput: ptr(10.0), OutputTokenThroughput: ptr(1000.0),
+						LatencyMs: ptr(515.0), Goodput: ptr(9.5), GoodShare: ptr(0.95), Verdict: new(trust.Valid)},
+					{Stage: 1, Load: 64, LeftOut: new("no request completed"), Verdict: new(trust.Suspect)},
+				}}}},
+		Stages: []results.StageResult{slow, fast},
 	}
 }
 

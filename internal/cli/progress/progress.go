@@ -48,7 +48,7 @@ func (p *progress) expect(plan *plans.Plan) {
 	p.single = len(plan.Proto().GetTargets()) == 1 && len(plan.Proto().GetWorkloads()) == 1
 	for _, s := range stages {
 		load := loadpoint.Words(s.GetLoad())
-		if s.GetLoad().GetSearch() != nil || s.GetLoad().GetSweep() != nil {
+		if loadpoint.IsTemplate(s.GetLoad()) {
 			load = "1000.5 req/s poisson" // as for the stages that it becomes
 		}
 		p.widen(s.GetTarget().GetName(), s.GetWorkload().GetName(), load)

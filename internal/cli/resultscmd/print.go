@@ -34,9 +34,9 @@ func (p *printing) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.html, "html", false, "print report.html: the same as --format html")
 	settings.TypedOnly(flags, "html")
 	settings.AddChoice(flags, &p.table, "table", "",
-		"print one `table`: stages; targets, searches (targets and answers side by side, with ratios to a baseline); "+
-			"or vllm, guidellm, aiperf (what these tools print, by their definitions)",
-		"stages", "targets", "searches", "vllm", "guidellm", "aiperf")
+		"print one `table`: stages; parts (of mixtures); targets, searches (targets and answers side by side, with "+
+			"ratios to a baseline); frontiers; or vllm, guidellm, aiperf (what these tools print, by their definitions)",
+		"stages", "parts", "targets", "searches", "frontiers", "vllm", "guidellm", "aiperf")
 	flags.StringVar(&p.baselineTarget, "baseline-target", "",
 		"with --table targets or searches: `name` of the target to compare with (default: the plan's baseline, or its first target)")
 }
@@ -93,10 +93,11 @@ func (p *printing) tableOf(r *results.Result) (*tables.Table, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--baseline-target: %w", err)
 		}
-		if len(t.Rows) == 0 {
-			return nil, fmt.Errorf("--table %s: the run has none", p.table)
-		}
-		return t, nil
+		return p.some(t)
+	case "parts":
+		return p.some(tables.Parts(r))
+	case "frontiers":
+		return p.some(tables.Frontiers(r))
 	case "vllm":
 		return tables.VLLM(r), nil
 	case "guidellm":
@@ -105,6 +106,14 @@ func (p *printing) tableOf(r *results.Result) (*tables.Table, error) {
 		return tables.AIPerf(r), nil
 	}
 	return tables.Stages(r), nil
+}
+
+// some returns a table that must have rows.
+func (p *printing) some(t *tables.Table) (*tables.Table, error) {
+	if len(t.Rows) == 0 {
+		return nil, fmt.Errorf("--table %s: the run has none", p.table)
+	}
+	return t, nil
 }
 
 func copyFile(out io.Writer, path string) error {

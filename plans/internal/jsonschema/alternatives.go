@@ -7,9 +7,10 @@ import "google.golang.org/protobuf/reflect/protoreflect"
 var (
 	exactly = map[protoreflect.Name][][]string{
 		"Load": {{"concurrency", "concurrency_range", "concurrency_phases", "concurrency_spike", "concurrency_steps",
-			"rate", "rate_range", "rate_phases", "rate_spike", "rate_steps", "replay", "sweep", "search"}},
+			"rate", "rate_range", "rate_phases", "rate_spike", "rate_steps", "replay", "sweep", "search", "frontier"}},
 		"Range":          {{"step", "factor", "points"}},
 		"Search":         {{"rate", "concurrency"}},
+		"Frontier":       {{"rate", "concurrency"}},
 		"RandomContent":  {{"isl", "isl_lengths"}, {"osl", "osl_lengths"}},
 		"SessionContent": {{"turns", "turn_counts"}, {"isl", "isl_lengths"}, {"osl", "osl_lengths"}},
 	}

@@ -69,7 +69,9 @@ type RunRecord struct {
 	// Who stopped the run, as in submitter. Empty: the run was not stopped, or it is not known by whom.
 	Stopper string `protobuf:"bytes,22,opt,name=stopper,proto3" json:"stopper,omitempty"`
 	// Priority of the run in the queue: higher ones come first.
-	Priority      int32 `protobuf:"varint,19,opt,name=priority,proto3" json:"priority,omitempty"`
+	Priority int32 `protobuf:"varint,19,opt,name=priority,proto3" json:"priority,omitempty"`
+	// What frontiers found, ordered by their number.
+	Frontiers     []*FrontierRecord `protobuf:"bytes,23,rep,name=frontiers,proto3" json:"frontiers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -242,6 +244,13 @@ func (x *RunRecord) GetPriority() int32 {
 		return x.Priority
 	}
 	return 0
+}
+
+func (x *RunRecord) GetFrontiers() []*FrontierRecord {
+	if x != nil {
+		return x.Frontiers
+	}
+	return nil
 }
 
 // Submission is what a restarted coordinator needs to continue a run, besides the run's records. It holds no secrets.
@@ -812,6 +821,325 @@ func (x *SearchRecord) GetDoubts() string {
 	return ""
 }
 
+// FrontierRecord is what a frontier found.
+type FrontierRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the frontier in the run.
+	Series uint32 `protobuf:"varint,1,opt,name=series,proto3" json:"series,omitempty"`
+	// Target's name.
+	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	// Workload's name.
+	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
+	// The frontier.
+	Frontier *Frontier `protobuf:"bytes,4,opt,name=frontier,proto3" json:"frontier,omitempty"`
+	// All stages, ordered by load.
+	Points []*FrontierPoint `protobuf:"bytes,5,rep,name=points,proto3" json:"points,omitempty"`
+	// Index of the stage with the most throughput for its latency. Unset: the curve has no points.
+	Knee *uint32 `protobuf:"varint,6,opt,name=knee,proto3,oneof" json:"knee,omitempty"`
+	// Index of the stage with the highest goodput. Unset: no request met the SLO, or there is none.
+	Best *uint32 `protobuf:"varint,7,opt,name=best,proto3,oneof" json:"best,omitempty"`
+	// The highest loads that met the objectives: of the whole, then of each part of a mixture. Empty: there are no
+	// objectives.
+	Limits []*FrontierLimit `protobuf:"bytes,8,rep,name=limits,proto3" json:"limits,omitempty"`
+	// Why no higher load was measured. Empty: the frontier ended before that was known.
+	End string `protobuf:"bytes,9,opt,name=end,proto3" json:"end,omitempty"`
+	// Everything is known within the tolerance.
+	Converged bool `protobuf:"varint,10,opt,name=converged,proto3" json:"converged,omitempty"`
+	// Why the frontier did not converge. Empty: it did.
+	Reason string `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The frontier has points and was not ended early: it converged, or ran as many stages as it may.
+	Complete      bool `protobuf:"varint,12,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FrontierRecord) Reset() {
+	*x = FrontierRecord{}
+	mi := &file_spate_v1_ledger_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FrontierRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FrontierRecord) ProtoMessage() {}
+
+func (x *FrontierRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_ledger_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FrontierRecord.ProtoReflect.Descriptor instead.
+func (*FrontierRecord) Descriptor() ([]byte, []int) {
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *FrontierRecord) GetSeries() uint32 {
+	if x != nil {
+		return x.Series
+	}
+	return 0
+}
+
+func (x *FrontierRecord) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *FrontierRecord) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
+func (x *FrontierRecord) GetFrontier() *Frontier {
+	if x != nil {
+		return x.Frontier
+	}
+	return nil
+}
+
+func (x *FrontierRecord) GetPoints() []*FrontierPoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+func (x *FrontierRecord) GetKnee() uint32 {
+	if x != nil && x.Knee != nil {
+		return *x.Knee
+	}
+	return 0
+}
+
+func (x *FrontierRecord) GetBest() uint32 {
+	if x != nil && x.Best != nil {
+		return *x.Best
+	}
+	return 0
+}
+
+func (x *FrontierRecord) GetLimits() []*FrontierLimit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *FrontierRecord) GetEnd() string {
+	if x != nil {
+		return x.End
+	}
+	return ""
+}
+
+func (x *FrontierRecord) GetConverged() bool {
+	if x != nil {
+		return x.Converged
+	}
+	return false
+}
+
+func (x *FrontierRecord) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *FrontierRecord) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+// FrontierPoint is what a frontier uses of one of its stages.
+type FrontierPoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Index of the stage.
+	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
+	// Rate in requests per second, or concurrency.
+	Load float64 `protobuf:"fixed64,2,opt,name=load,proto3" json:"load,omitempty"`
+	// Why the stage is not a point of the curve. Empty: it is.
+	LeftOut string `protobuf:"bytes,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// No other point of the curve has as much throughput at a lower latency, or more at the same.
+	Pareto bool `protobuf:"varint,4,opt,name=pareto,proto3" json:"pareto,omitempty"`
+	// Completed requests per second. Unset: not known.
+	Throughput *float64 `protobuf:"fixed64,5,opt,name=throughput,proto3,oneof" json:"throughput,omitempty"`
+	// The latency in seconds. Unset: not known.
+	Latency       *float64 `protobuf:"fixed64,6,opt,name=latency,proto3,oneof" json:"latency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FrontierPoint) Reset() {
+	*x = FrontierPoint{}
+	mi := &file_spate_v1_ledger_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FrontierPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FrontierPoint) ProtoMessage() {}
+
+func (x *FrontierPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_ledger_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FrontierPoint.ProtoReflect.Descriptor instead.
+func (*FrontierPoint) Descriptor() ([]byte, []int) {
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *FrontierPoint) GetStageIndex() uint32 {
+	if x != nil {
+		return x.StageIndex
+	}
+	return 0
+}
+
+func (x *FrontierPoint) GetLoad() float64 {
+	if x != nil {
+		return x.Load
+	}
+	return 0
+}
+
+func (x *FrontierPoint) GetLeftOut() string {
+	if x != nil {
+		return x.LeftOut
+	}
+	return ""
+}
+
+func (x *FrontierPoint) GetPareto() bool {
+	if x != nil {
+		return x.Pareto
+	}
+	return false
+}
+
+func (x *FrontierPoint) GetThroughput() float64 {
+	if x != nil && x.Throughput != nil {
+		return *x.Throughput
+	}
+	return 0
+}
+
+func (x *FrontierPoint) GetLatency() float64 {
+	if x != nil && x.Latency != nil {
+		return *x.Latency
+	}
+	return 0
+}
+
+// FrontierLimit is the highest load of a frontier that met objectives.
+type FrontierLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the part of a mixture. Empty: the whole.
+	Part string `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	// Highest load that met the objectives, below `broke`. Unset: none did.
+	Kept *float64 `protobuf:"fixed64,2,opt,name=kept,proto3,oneof" json:"kept,omitempty"`
+	// Lowest load that did not meet the objectives. Unset: none was found.
+	Broke *float64 `protobuf:"fixed64,3,opt,name=broke,proto3,oneof" json:"broke,omitempty"`
+	// Which objective was missed at `broke`, with its value.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Index of the stage at `kept`. Meaningful only if `kept` is set.
+	StageIndex    uint32 `protobuf:"varint,5,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FrontierLimit) Reset() {
+	*x = FrontierLimit{}
+	mi := &file_spate_v1_ledger_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FrontierLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FrontierLimit) ProtoMessage() {}
+
+func (x *FrontierLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_ledger_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FrontierLimit.ProtoReflect.Descriptor instead.
+func (*FrontierLimit) Descriptor() ([]byte, []int) {
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *FrontierLimit) GetPart() string {
+	if x != nil {
+		return x.Part
+	}
+	return ""
+}
+
+func (x *FrontierLimit) GetKept() float64 {
+	if x != nil && x.Kept != nil {
+		return *x.Kept
+	}
+	return 0
+}
+
+func (x *FrontierLimit) GetBroke() float64 {
+	if x != nil && x.Broke != nil {
+		return *x.Broke
+	}
+	return 0
+}
+
+func (x *FrontierLimit) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *FrontierLimit) GetStageIndex() uint32 {
+	if x != nil {
+		return x.StageIndex
+	}
+	return 0
+}
+
 // StageRecord is the ledger's record of a stage.
 type StageRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -844,7 +1172,7 @@ type StageRecord struct {
 
 func (x *StageRecord) Reset() {
 	*x = StageRecord{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[5]
+	mi := &file_spate_v1_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +1184,7 @@ func (x *StageRecord) String() string {
 func (*StageRecord) ProtoMessage() {}
 
 func (x *StageRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[5]
+	mi := &file_spate_v1_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +1197,7 @@ func (x *StageRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageRecord.ProtoReflect.Descriptor instead.
 func (*StageRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StageRecord) GetStage() *Stage {
@@ -970,7 +1298,7 @@ type AssignedAgent struct {
 
 func (x *AssignedAgent) Reset() {
 	*x = AssignedAgent{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[6]
+	mi := &file_spate_v1_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1310,7 @@ func (x *AssignedAgent) String() string {
 func (*AssignedAgent) ProtoMessage() {}
 
 func (x *AssignedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[6]
+	mi := &file_spate_v1_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1323,7 @@ func (x *AssignedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignedAgent.ProtoReflect.Descriptor instead.
 func (*AssignedAgent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AssignedAgent) GetAgent() *AgentInfo {
@@ -1079,7 +1407,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[7]
+	mi := &file_spate_v1_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1419,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[7]
+	mi := &file_spate_v1_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1432,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Loss) GetFromWindow() uint32 {
@@ -1139,7 +1467,7 @@ var File_spate_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xc9\x05\n" +
+	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\x81\x06\n" +
 	"\tRunRecord\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tplan_yaml\x18\x02 \x01(\fR\bplanYaml\x129\n" +
@@ -1163,7 +1491,8 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x06damage\x18\x11 \x03(\tR\x06damage\x12+\n" +
 	"\x11submitter_address\x18\x12 \x01(\tR\x10submitterAddress\x12\x18\n" +
 	"\astopper\x18\x16 \x01(\tR\astopper\x12\x1a\n" +
-	"\bpriority\x18\x13 \x01(\x05R\bpriority\"\xdc\x01\n" +
+	"\bpriority\x18\x13 \x01(\x05R\bpriority\x126\n" +
+	"\tfrontiers\x18\x17 \x03(\v2\x18.spate.v1.FrontierRecordR\tfrontiers\"\xdc\x01\n" +
 	"\n" +
 	"Submission\x12#\n" +
 	"\x04plan\x18\x01 \x03(\v2\x0f.spate.v1.StageR\x04plan\x12\x1d\n" +
@@ -1237,7 +1566,45 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x05_keptB\b\n" +
 	"\x06_brokeB\x12\n" +
 	"\x10_mean_throughputB\x14\n" +
-	"\x12_throughput_margin\"\x92\x03\n" +
+	"\x12_throughput_margin\"\x96\x03\n" +
+	"\x0eFrontierRecord\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
+	"\bworkload\x18\x03 \x01(\tR\bworkload\x12.\n" +
+	"\bfrontier\x18\x04 \x01(\v2\x12.spate.v1.FrontierR\bfrontier\x12/\n" +
+	"\x06points\x18\x05 \x03(\v2\x17.spate.v1.FrontierPointR\x06points\x12\x17\n" +
+	"\x04knee\x18\x06 \x01(\rH\x00R\x04knee\x88\x01\x01\x12\x17\n" +
+	"\x04best\x18\a \x01(\rH\x01R\x04best\x88\x01\x01\x12/\n" +
+	"\x06limits\x18\b \x03(\v2\x17.spate.v1.FrontierLimitR\x06limits\x12\x10\n" +
+	"\x03end\x18\t \x01(\tR\x03end\x12\x1c\n" +
+	"\tconverged\x18\n" +
+	" \x01(\bR\tconverged\x12\x16\n" +
+	"\x06reason\x18\v \x01(\tR\x06reason\x12\x1a\n" +
+	"\bcomplete\x18\f \x01(\bR\bcompleteB\a\n" +
+	"\x05_kneeB\a\n" +
+	"\x05_best\"\xd6\x01\n" +
+	"\rFrontierPoint\x12\x1f\n" +
+	"\vstage_index\x18\x01 \x01(\rR\n" +
+	"stageIndex\x12\x12\n" +
+	"\x04load\x18\x02 \x01(\x01R\x04load\x12\x19\n" +
+	"\bleft_out\x18\x03 \x01(\tR\aleftOut\x12\x16\n" +
+	"\x06pareto\x18\x04 \x01(\bR\x06pareto\x12#\n" +
+	"\n" +
+	"throughput\x18\x05 \x01(\x01H\x00R\n" +
+	"throughput\x88\x01\x01\x12\x1d\n" +
+	"\alatency\x18\x06 \x01(\x01H\x01R\alatency\x88\x01\x01B\r\n" +
+	"\v_throughputB\n" +
+	"\n" +
+	"\b_latency\"\xa3\x01\n" +
+	"\rFrontierLimit\x12\x12\n" +
+	"\x04part\x18\x01 \x01(\tR\x04part\x12\x17\n" +
+	"\x04kept\x18\x02 \x01(\x01H\x00R\x04kept\x88\x01\x01\x12\x19\n" +
+	"\x05broke\x18\x03 \x01(\x01H\x01R\x05broke\x88\x01\x01\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1f\n" +
+	"\vstage_index\x18\x05 \x01(\rR\n" +
+	"stageIndexB\a\n" +
+	"\x05_keptB\b\n" +
+	"\x06_broke\"\x92\x03\n" +
 	"\vStageRecord\x12%\n" +
 	"\x05stage\x18\x01 \x01(\v2\x0f.spate.v1.StageR\x05stage\x129\n" +
 	"\n" +
@@ -1285,56 +1652,64 @@ func file_spate_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_spate_v1_ledger_proto_rawDescData
 }
 
-var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_spate_v1_ledger_proto_goTypes = []any{
 	(*RunRecord)(nil),             // 0: spate.v1.RunRecord
 	(*Submission)(nil),            // 1: spate.v1.Submission
 	(*Checkpoint)(nil),            // 2: spate.v1.Checkpoint
 	(*ProbeOutcome)(nil),          // 3: spate.v1.ProbeOutcome
 	(*SearchRecord)(nil),          // 4: spate.v1.SearchRecord
-	(*StageRecord)(nil),           // 5: spate.v1.StageRecord
-	(*AssignedAgent)(nil),         // 6: spate.v1.AssignedAgent
-	(*Loss)(nil),                  // 7: spate.v1.Loss
-	nil,                           // 8: spate.v1.Checkpoint.DeadEntry
-	nil,                           // 9: spate.v1.Checkpoint.RejectedEntry
-	nil,                           // 10: spate.v1.Checkpoint.StoppedAgentsEntry
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(Outcome)(0),                  // 12: spate.v1.Outcome
-	(*Stage)(nil),                 // 13: spate.v1.Stage
-	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
-	(*AgentInfo)(nil),             // 15: spate.v1.AgentInfo
-	(*Search)(nil),                // 16: spate.v1.Search
-	(*Handover)(nil),              // 17: spate.v1.Handover
-	(*Preparation)(nil),           // 18: spate.v1.Preparation
+	(*FrontierRecord)(nil),        // 5: spate.v1.FrontierRecord
+	(*FrontierPoint)(nil),         // 6: spate.v1.FrontierPoint
+	(*FrontierLimit)(nil),         // 7: spate.v1.FrontierLimit
+	(*StageRecord)(nil),           // 8: spate.v1.StageRecord
+	(*AssignedAgent)(nil),         // 9: spate.v1.AssignedAgent
+	(*Loss)(nil),                  // 10: spate.v1.Loss
+	nil,                           // 11: spate.v1.Checkpoint.DeadEntry
+	nil,                           // 12: spate.v1.Checkpoint.RejectedEntry
+	nil,                           // 13: spate.v1.Checkpoint.StoppedAgentsEntry
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(Outcome)(0),                  // 15: spate.v1.Outcome
+	(*Stage)(nil),                 // 16: spate.v1.Stage
+	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
+	(*AgentInfo)(nil),             // 18: spate.v1.AgentInfo
+	(*Search)(nil),                // 19: spate.v1.Search
+	(*Frontier)(nil),              // 20: spate.v1.Frontier
+	(*Handover)(nil),              // 21: spate.v1.Handover
+	(*Preparation)(nil),           // 22: spate.v1.Preparation
 }
 var file_spate_v1_ledger_proto_depIdxs = []int32{
-	11, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
-	11, // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
-	12, // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
+	14, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
+	14, // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
+	15, // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
 	4,  // 3: spate.v1.RunRecord.searches:type_name -> spate.v1.SearchRecord
-	11, // 4: spate.v1.RunRecord.submit_time:type_name -> google.protobuf.Timestamp
-	13, // 5: spate.v1.Submission.plan:type_name -> spate.v1.Stage
-	14, // 6: spate.v1.Submission.agents_timeout:type_name -> google.protobuf.Duration
-	15, // 7: spate.v1.Checkpoint.roster:type_name -> spate.v1.AgentInfo
-	3,  // 8: spate.v1.Checkpoint.probes:type_name -> spate.v1.ProbeOutcome
-	13, // 9: spate.v1.Checkpoint.template:type_name -> spate.v1.Stage
-	13, // 10: spate.v1.Checkpoint.pending:type_name -> spate.v1.Stage
-	8,  // 11: spate.v1.Checkpoint.dead:type_name -> spate.v1.Checkpoint.DeadEntry
-	9,  // 12: spate.v1.Checkpoint.rejected:type_name -> spate.v1.Checkpoint.RejectedEntry
-	10, // 13: spate.v1.Checkpoint.stopped_agents:type_name -> spate.v1.Checkpoint.StoppedAgentsEntry
-	16, // 14: spate.v1.SearchRecord.search:type_name -> spate.v1.Search
-	13, // 15: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
-	11, // 16: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
-	6,  // 17: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
-	17, // 18: spate.v1.StageRecord.handovers:type_name -> spate.v1.Handover
-	15, // 19: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
-	18, // 20: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
-	7,  // 21: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	14, // 4: spate.v1.RunRecord.submit_time:type_name -> google.protobuf.Timestamp
+	5,  // 5: spate.v1.RunRecord.frontiers:type_name -> spate.v1.FrontierRecord
+	16, // 6: spate.v1.Submission.plan:type_name -> spate.v1.Stage
+	17, // 7: spate.v1.Submission.agents_timeout:type_name -> google.protobuf.Duration
+	18, // 8: spate.v1.Checkpoint.roster:type_name -> spate.v1.AgentInfo
+	3,  // 9: spate.v1.Checkpoint.probes:type_name -> spate.v1.ProbeOutcome
+	16, // 10: spate.v1.Checkpoint.template:type_name -> spate.v1.Stage
+	16, // 11: spate.v1.Checkpoint.pending:type_name -> spate.v1.Stage
+	11, // 12: spate.v1.Checkpoint.dead:type_name -> spate.v1.Checkpoint.DeadEntry
+	12, // 13: spate.v1.Checkpoint.rejected:type_name -> spate.v1.Checkpoint.RejectedEntry
+	13, // 14: spate.v1.Checkpoint.stopped_agents:type_name -> spate.v1.Checkpoint.StoppedAgentsEntry
+	19, // 15: spate.v1.SearchRecord.search:type_name -> spate.v1.Search
+	20, // 16: spate.v1.FrontierRecord.frontier:type_name -> spate.v1.Frontier
+	6,  // 17: spate.v1.FrontierRecord.points:type_name -> spate.v1.FrontierPoint
+	7,  // 18: spate.v1.FrontierRecord.limits:type_name -> spate.v1.FrontierLimit
+	16, // 19: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
+	14, // 20: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
+	9,  // 21: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
+	21, // 22: spate.v1.StageRecord.handovers:type_name -> spate.v1.Handover
+	18, // 23: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
+	22, // 24: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
+	10, // 25: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_ledger_proto_init() }
@@ -1349,13 +1724,16 @@ func file_spate_v1_ledger_proto_init() {
 	file_spate_v1_ledger_proto_msgTypes[5].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[6].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[7].OneofWrappers = []any{}
+	file_spate_v1_ledger_proto_msgTypes[8].OneofWrappers = []any{}
+	file_spate_v1_ledger_proto_msgTypes[9].OneofWrappers = []any{}
+	file_spate_v1_ledger_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_ledger_proto_rawDesc), len(file_spate_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3572,7 +3572,7 @@ func (x *ThinkTime) GetDistribution() string {
 }
 
 // Load is when requests start and when a stage ends. Exactly one of concurrency, concurrency_range, concurrency_phases,
-// rate, rate_range, rate_phases, replay, sweep and search must be given.
+// rate, rate_range, rate_phases, replay, sweep, search and frontier must be given.
 type Load struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Closed loop: number of requests in flight at all times. Each value is a load point.
@@ -3643,8 +3643,10 @@ type Load struct {
 	RateSteps *Steps `protobuf:"bytes,30,opt,name=rate_steps,json=rateSteps,proto3" json:"rate_steps,omitempty"`
 	// Closed loop: concurrencies one after the other within one stage. One load point, the same as its phases.
 	ConcurrencySteps *Steps `protobuf:"bytes,31,opt,name=concurrency_steps,json=concurrencySteps,proto3" json:"concurrency_steps,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Stages that measure throughput against latency, from the lowest load to a saturated server.
+	Frontier      *Frontier `protobuf:"bytes,32,opt,name=frontier,proto3" json:"frontier,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Load) Reset() {
@@ -3890,6 +3892,13 @@ func (x *Load) GetRateSteps() *Steps {
 func (x *Load) GetConcurrencySteps() *Steps {
 	if x != nil {
 		return x.ConcurrencySteps
+	}
+	return nil
+}
+
+func (x *Load) GetFrontier() *Frontier {
+	if x != nil {
+		return x.Frontier
 	}
 	return nil
 }
@@ -4455,10 +4464,114 @@ func (x *Search) GetRepeats() uint32 {
 	return 0
 }
 
-// Bounds are the limits of a search.
+// Frontier measures throughput against latency over rates or concurrencies. It raises the load in large steps until the
+// server is saturated, and then adds stages where the curve bends, until the curve between them is known.
+type Frontier struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Measure over rates of an open loop. Either this or concurrency.
+	Rate *Bounds `protobuf:"bytes,1,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Measure over concurrencies of a closed loop.
+	Concurrency *Bounds `protobuf:"bytes,2,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	// The latency: "ttft", "tpot", "itl", "e2e" (default), or "ttft_scheduled" and "e2e_scheduled", which count from when
+	// the request was due.
+	Metric string `protobuf:"bytes,3,opt,name=metric,proto3" json:"metric,omitempty"`
+	// Percentile of the latency, above 0 to 100. 0: the mean.
+	Percentile float64 `protobuf:"fixed64,4,opt,name=percentile,proto3" json:"percentile,omitempty"`
+	// Objectives of which the highest load that meets them is wanted, of the whole and of each part of a mixture. Default:
+	// none.
+	Keep *Objectives `protobuf:"bytes,5,opt,name=keep,proto3" json:"keep,omitempty"`
+	// The frontier ends when throughput, latency, the highest goodput and the highest loads that meet `keep` are known
+	// within this share. Default 0.1.
+	Tolerance float64 `protobuf:"fixed64,6,opt,name=tolerance,proto3" json:"tolerance,omitempty"`
+	// Maximum number of stages. Default 12.
+	Points        uint32 `protobuf:"varint,7,opt,name=points,proto3" json:"points,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Frontier) Reset() {
+	*x = Frontier{}
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Frontier) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Frontier) ProtoMessage() {}
+
+func (x *Frontier) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Frontier.ProtoReflect.Descriptor instead.
+func (*Frontier) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Frontier) GetRate() *Bounds {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *Frontier) GetConcurrency() *Bounds {
+	if x != nil {
+		return x.Concurrency
+	}
+	return nil
+}
+
+func (x *Frontier) GetMetric() string {
+	if x != nil {
+		return x.Metric
+	}
+	return ""
+}
+
+func (x *Frontier) GetPercentile() float64 {
+	if x != nil {
+		return x.Percentile
+	}
+	return 0
+}
+
+func (x *Frontier) GetKeep() *Objectives {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+func (x *Frontier) GetTolerance() float64 {
+	if x != nil {
+		return x.Tolerance
+	}
+	return 0
+}
+
+func (x *Frontier) GetPoints() uint32 {
+	if x != nil {
+		return x.Points
+	}
+	return 0
+}
+
+// Bounds are the limits of a search or a frontier.
 type Bounds struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Lowest load, where the search starts.
+	// Lowest load, where the search or the frontier starts.
 	From float64 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
 	// Highest load.
 	To            float64 `protobuf:"fixed64,2,opt,name=to,proto3" json:"to,omitempty"`
@@ -4468,7 +4581,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4480,7 +4593,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4493,7 +4606,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -4528,7 +4641,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4540,7 +4653,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4553,7 +4666,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -4599,7 +4712,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4611,7 +4724,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4624,7 +4737,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Limit) GetMetric() string {
@@ -4663,7 +4776,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4675,7 +4788,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4688,7 +4801,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4729,7 +4842,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4741,7 +4854,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4754,7 +4867,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Precision) GetMetric() string {
@@ -4809,7 +4922,7 @@ type Stage struct {
 	Dataset *Dataset `protobuf:"bytes,9,opt,name=dataset,proto3" json:"dataset,omitempty"`
 	// Words of exact length for this target, if a tokenizer file gave them.
 	Lexicon *Lexicon `protobuf:"bytes,10,opt,name=lexicon,proto3" json:"lexicon,omitempty"`
-	// Which sweep or search the stage belongs to. Unset: none.
+	// Which sweep, search or frontier the stage belongs to. Unset: none.
 	Probe *Probe `protobuf:"bytes,11,opt,name=probe,proto3" json:"probe,omitempty"`
 	// See Plan.on_agent_loss. Never empty.
 	OnAgentLoss string `protobuf:"bytes,12,opt,name=on_agent_loss,json=onAgentLoss,proto3" json:"on_agent_loss,omitempty"`
@@ -4830,7 +4943,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4842,7 +4955,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4855,7 +4968,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -4998,7 +5111,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5010,7 +5123,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5023,7 +5136,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -5081,7 +5194,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5093,7 +5206,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5106,7 +5219,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -5123,12 +5236,12 @@ func (x *Lexicon) GetSource() string {
 	return ""
 }
 
-// Probe is the position of a stage in a sweep or a search.
+// Probe is the position of a stage in a sweep, a search or a frontier.
 type Probe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of the sweep or search in the run, from 0.
+	// Number of the sweep, search or frontier in the run, from 0.
 	Series uint32 `protobuf:"varint,1,opt,name=series,proto3" json:"series,omitempty"`
-	// Number of the stage in the sweep or search, from 0.
+	// Number of the stage in it, from 0.
 	Number uint32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	// Purpose of the stage: "synchronous", "saturated", "rate", "bracket", "bisect", "repeat", or "again" if the
 	// measurement of the previous stage was invalid.
@@ -5139,7 +5252,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5151,7 +5264,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5164,7 +5277,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -5241,14 +5354,16 @@ type LoadPoint struct {
 	Stagger *durationpb.Duration `protobuf:"bytes,21,opt,name=stagger,proto3" json:"stagger,omitempty"`
 	// Open loop: most requests in flight, over all agents. An arrival that is due beyond that is held back until one ends.
 	// 0: no limit.
-	MaxInFlight   uint32 `protobuf:"varint,22,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
+	MaxInFlight uint32 `protobuf:"varint,22,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
+	// Template of a frontier. See search.
+	Frontier      *Frontier `protobuf:"bytes,23,opt,name=frontier,proto3" json:"frontier,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5260,7 +5375,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5273,7 +5388,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5428,6 +5543,13 @@ func (x *LoadPoint) GetMaxInFlight() uint32 {
 		return x.MaxInFlight
 	}
 	return 0
+}
+
+func (x *LoadPoint) GetFrontier() *Frontier {
+	if x != nil {
+		return x.Frontier
+	}
+	return nil
 }
 
 var File_spate_v1_plan_proto protoreflect.FileDescriptor
@@ -5794,7 +5916,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\f_delay_scale\"\x92\x01\n" +
 	"\tThinkTime\x12@\n" +
 	"\x04mean\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x04mean\x12C\n" +
-	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\xea\f\n" +
+	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\x9a\r\n" +
 	"\x04Load\x128\n" +
 	"\vconcurrency\x18\x01 \x03(\rB\x16\xbaH\x13\x92\x01\x10\x10\x80\b\x18\x01\"\t*\a\x18\x80\xad\xe2\x04(\x01R\vconcurrency\x127\n" +
 	"\x04rate\x18\x02 \x03(\x01B#\xbaH \x92\x01\x1d\x10\x80\b\x18\x01\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12<\n" +
@@ -5835,7 +5957,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x11concurrency_spike\x18\x1d \x01(\v2\x0f.spate.v1.SpikeR\x10concurrencySpike\x12.\n" +
 	"\n" +
 	"rate_steps\x18\x1e \x01(\v2\x0f.spate.v1.StepsR\trateSteps\x12<\n" +
-	"\x11concurrency_steps\x18\x1f \x01(\v2\x0f.spate.v1.StepsR\x10concurrencyStepsB\x0e\n" +
+	"\x11concurrency_steps\x18\x1f \x01(\v2\x0f.spate.v1.StepsR\x10concurrencySteps\x12.\n" +
+	"\bfrontier\x18  \x01(\v2\x12.spate.v1.FrontierR\bfrontierB\x0e\n" +
 	"\f_conditioned\"\xc6\x01\n" +
 	"\x06Warmup\x12'\n" +
 	"\brequests\x18\x01 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\brequests\x12E\n" +
@@ -5877,7 +6000,17 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x04keep\x18\x03 \x01(\v2\x14.spate.v1.ObjectivesB\x06\xbaH\x03\xc8\x01\x01R\x04keep\x127\n" +
 	"\tprecision\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\tprecision\x12 \n" +
 	"\x06probes\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\x06probes\x12!\n" +
-	"\arepeats\x18\x06 \x01(\rB\a\xbaH\x04*\x02\x18dR\arepeats\"b\n" +
+	"\arepeats\x18\x06 \x01(\rB\a\xbaH\x04*\x02\x18dR\arepeats\"\xfb\x02\n" +
+	"\bFrontier\x12$\n" +
+	"\x04rate\x18\x01 \x01(\v2\x10.spate.v1.BoundsR\x04rate\x122\n" +
+	"\vconcurrency\x18\x02 \x01(\v2\x10.spate.v1.BoundsR\vconcurrency\x12U\n" +
+	"\x06metric\x18\x03 \x01(\tB=\xbaH:\xd8\x01\x01r5R\x04ttftR\x04tpotR\x03itlR\x03e2eR\x0ettft_scheduledR\re2e_scheduledR\x06metric\x129\n" +
+	"\n" +
+	"percentile\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"percentile\x12(\n" +
+	"\x04keep\x18\x05 \x01(\v2\x14.spate.v1.ObjectivesR\x04keep\x127\n" +
+	"\ttolerance\x18\x06 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\ttolerance\x12 \n" +
+	"\x06points\x18\a \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\x06points\"b\n" +
 	"\x06Bounds\x12-\n" +
 	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12)\n" +
 	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x02to\"\xf9\x01\n" +
@@ -5947,7 +6080,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05Probe\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x18\n" +
-	"\apurpose\x18\x03 \x01(\tR\apurpose\"\x8d\a\n" +
+	"\apurpose\x18\x03 \x01(\tR\apurpose\"\xbd\a\n" +
 	"\tLoadPoint\x12 \n" +
 	"\vconcurrency\x18\x01 \x01(\rR\vconcurrency\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x18\n" +
@@ -5974,7 +6107,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\runconditioned\x18\x13 \x01(\bR\runconditioned\x12\x14\n" +
 	"\x05split\x18\x14 \x01(\tR\x05split\x123\n" +
 	"\astagger\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\astagger\x12\"\n" +
-	"\rmax_in_flight\x18\x16 \x01(\rR\vmaxInFlightB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
+	"\rmax_in_flight\x18\x16 \x01(\rR\vmaxInFlight\x12.\n" +
+	"\bfrontier\x18\x17 \x01(\v2\x12.spate.v1.FrontierR\bfrontierB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
 	file_spate_v1_plan_proto_rawDescOnce sync.Once
@@ -5988,7 +6122,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
@@ -6032,63 +6166,64 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*Replay)(nil),              // 39: spate.v1.Replay
 	(*Sweep)(nil),               // 40: spate.v1.Sweep
 	(*Search)(nil),              // 41: spate.v1.Search
-	(*Bounds)(nil),              // 42: spate.v1.Bounds
-	(*Objectives)(nil),          // 43: spate.v1.Objectives
-	(*Limit)(nil),               // 44: spate.v1.Limit
-	(*Abort)(nil),               // 45: spate.v1.Abort
-	(*Precision)(nil),           // 46: spate.v1.Precision
-	(*Stage)(nil),               // 47: spate.v1.Stage
-	(*Dataset)(nil),             // 48: spate.v1.Dataset
-	(*Lexicon)(nil),             // 49: spate.v1.Lexicon
-	(*Probe)(nil),               // 50: spate.v1.Probe
-	(*LoadPoint)(nil),           // 51: spate.v1.LoadPoint
-	nil,                         // 52: spate.v1.Plan.RegionsEntry
-	nil,                         // 53: spate.v1.AgentSelector.LabelsEntry
-	nil,                         // 54: spate.v1.Target.HeadersEntry
-	nil,                         // 55: spate.v1.Target.LabelsEntry
-	nil,                         // 56: spate.v1.Template.FormEntry
-	nil,                         // 57: spate.v1.ServerMetrics.RolesEntry
-	nil,                         // 58: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 59: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 60: google.protobuf.Struct
+	(*Frontier)(nil),            // 42: spate.v1.Frontier
+	(*Bounds)(nil),              // 43: spate.v1.Bounds
+	(*Objectives)(nil),          // 44: spate.v1.Objectives
+	(*Limit)(nil),               // 45: spate.v1.Limit
+	(*Abort)(nil),               // 46: spate.v1.Abort
+	(*Precision)(nil),           // 47: spate.v1.Precision
+	(*Stage)(nil),               // 48: spate.v1.Stage
+	(*Dataset)(nil),             // 49: spate.v1.Dataset
+	(*Lexicon)(nil),             // 50: spate.v1.Lexicon
+	(*Probe)(nil),               // 51: spate.v1.Probe
+	(*LoadPoint)(nil),           // 52: spate.v1.LoadPoint
+	nil,                         // 53: spate.v1.Plan.RegionsEntry
+	nil,                         // 54: spate.v1.AgentSelector.LabelsEntry
+	nil,                         // 55: spate.v1.Target.HeadersEntry
+	nil,                         // 56: spate.v1.Target.LabelsEntry
+	nil,                         // 57: spate.v1.Template.FormEntry
+	nil,                         // 58: spate.v1.ServerMetrics.RolesEntry
+	nil,                         // 59: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 60: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 61: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
 	13,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
 	33,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	59,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	60,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	59,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	60,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	52,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	53,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	3,   // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
 	2,   // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	1,   // 10: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	53,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	59,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	59,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	59,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	54,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	60,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	60,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	60,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
 	12,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	54,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	60,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	59,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	59,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	59,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	59,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	55,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	61,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	60,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	60,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	60,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	60,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
 	10,  // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
 	11,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	55,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	56,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
 	8,   // 25: spate.v1.Target.template:type_name -> spate.v1.Template
 	7,   // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	56,  // 27: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
+	57,  // 27: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
 	9,   // 28: spate.v1.Template.files:type_name -> spate.v1.FormFile
-	57,  // 29: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	59,  // 30: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	59,  // 31: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	59,  // 32: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	59,  // 33: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	59,  // 34: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	59,  // 35: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	58,  // 29: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	60,  // 30: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	60,  // 31: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	60,  // 32: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	60,  // 33: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	60,  // 34: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	60,  // 35: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
 	19,  // 36: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
 	26,  // 37: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
 	27,  // 38: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
@@ -6104,13 +6239,13 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	16,  // 48: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
 	14,  // 49: spate.v1.Workload.tools:type_name -> spate.v1.Tools
 	15,  // 50: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	60,  // 51: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	60,  // 52: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	61,  // 51: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	61,  // 52: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
 	17,  // 53: spate.v1.Mixture.parts:type_name -> spate.v1.Part
 	13,  // 54: spate.v1.Part.workload:type_name -> spate.v1.Workload
 	4,   // 55: spate.v1.Part.slo:type_name -> spate.v1.SLO
 	18,  // 56: spate.v1.Part.models:type_name -> spate.v1.Models
-	60,  // 57: spate.v1.Part.body:type_name -> google.protobuf.Struct
+	61,  // 57: spate.v1.Part.body:type_name -> google.protobuf.Struct
 	21,  // 58: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
 	21,  // 59: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
 	25,  // 60: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
@@ -6128,8 +6263,8 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	21,  // 72: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
 	31,  // 73: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
 	32,  // 74: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	59,  // 75: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	59,  // 76: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	60,  // 75: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	60,  // 76: spate.v1.Load.duration:type_name -> google.protobuf.Duration
 	34,  // 77: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
 	35,  // 78: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
 	35,  // 79: spate.v1.Load.rate_range:type_name -> spate.v1.Range
@@ -6139,57 +6274,62 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	39,  // 83: spate.v1.Load.replay:type_name -> spate.v1.Replay
 	40,  // 84: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
 	41,  // 85: spate.v1.Load.search:type_name -> spate.v1.Search
-	59,  // 86: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	45,  // 87: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	46,  // 88: spate.v1.Load.until:type_name -> spate.v1.Precision
-	59,  // 89: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	60,  // 86: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	46,  // 87: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	47,  // 88: spate.v1.Load.until:type_name -> spate.v1.Precision
+	60,  // 89: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
 	37,  // 90: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
 	37,  // 91: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
 	38,  // 92: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
 	38,  // 93: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
-	59,  // 94: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	59,  // 95: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	59,  // 96: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	59,  // 97: spate.v1.Spike.at:type_name -> google.protobuf.Duration
-	59,  // 98: spate.v1.Spike.length:type_name -> google.protobuf.Duration
-	59,  // 99: spate.v1.Spike.after:type_name -> google.protobuf.Duration
-	59,  // 100: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
-	42,  // 101: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	42,  // 102: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	43,  // 103: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	44,  // 104: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	59,  // 105: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	59,  // 106: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 107: spate.v1.Stage.target:type_name -> spate.v1.Target
-	13,  // 108: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	51,  // 109: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	59,  // 110: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 111: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	59,  // 112: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	48,  // 113: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	49,  // 114: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	50,  // 115: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	58,  // 116: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 117: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 118: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	48,  // 119: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
-	59,  // 120: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	59,  // 121: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	59,  // 122: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	32,  // 123: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	36,  // 124: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	59,  // 125: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	59,  // 126: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	45,  // 127: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	46,  // 128: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	41,  // 129: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	40,  // 130: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	59,  // 131: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	132, // [132:132] is the sub-list for method output_type
-	132, // [132:132] is the sub-list for method input_type
-	132, // [132:132] is the sub-list for extension type_name
-	132, // [132:132] is the sub-list for extension extendee
-	0,   // [0:132] is the sub-list for field type_name
+	42,  // 94: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
+	60,  // 95: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	60,  // 96: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	60,  // 97: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	60,  // 98: spate.v1.Spike.at:type_name -> google.protobuf.Duration
+	60,  // 99: spate.v1.Spike.length:type_name -> google.protobuf.Duration
+	60,  // 100: spate.v1.Spike.after:type_name -> google.protobuf.Duration
+	60,  // 101: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
+	43,  // 102: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	43,  // 103: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	44,  // 104: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	43,  // 105: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
+	43,  // 106: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
+	44,  // 107: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
+	45,  // 108: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	60,  // 109: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	60,  // 110: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 111: spate.v1.Stage.target:type_name -> spate.v1.Target
+	13,  // 112: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	52,  // 113: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	60,  // 114: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 115: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	60,  // 116: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	49,  // 117: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	50,  // 118: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	51,  // 119: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	59,  // 120: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 121: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 122: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	49,  // 123: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	60,  // 124: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	60,  // 125: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	60,  // 126: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	32,  // 127: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	36,  // 128: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	60,  // 129: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	60,  // 130: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	46,  // 131: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	47,  // 132: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	41,  // 133: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	40,  // 134: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	60,  // 135: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	42,  // 136: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
+	137, // [137:137] is the sub-list for method output_type
+	137, // [137:137] is the sub-list for method input_type
+	137, // [137:137] is the sub-list for extension type_name
+	137, // [137:137] is the sub-list for extension extendee
+	0,   // [0:137] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -6225,15 +6365,15 @@ func file_spate_v1_plan_proto_init() {
 	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[36].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[43].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[45].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[44].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[46].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   59,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

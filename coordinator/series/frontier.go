@@ -1,0 +1,290 @@
+package series
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Factors by which a frontier raises the load at first: a closed loop faster, because no server falls behind it.
+const (
+	closedFactor = 4
+	openFactor   = 2
+)
+
+// frontier measures throughput against latency. The stages done are its whole state; the next stage is a function of
+// them.
+//
+//	from -> bracket: large steps up, until the throughput stops growing, the server does not keep up, or `to`
+//	     -> bisect: wherever the curve between two points is not known within the tolerance
+//
+// What is not known between two points is a question of the curve's shape, not of their distance: see gap.
+type frontier struct {
+	template *spatev1.LoadPoint
+	asked    *spatev1.Frontier
+	axis
+	tolerance float64 // of logarithms
+	points    int     // most stages
+	factor    float64
+	curve     []point // by load
+	out       []point // stages that are not on the curve, by load
+	again     bool    // the last stage is to be run again
+	last      float64 // load of the last stage
+	peak      string  // why no higher load is needed; empty: the load still rises, or a stage in out says why
+	ended     string  // why the frontier ended early; empty: it did not
+}
+
+// point is a stage that was run.
+type point struct {
+	load                         float64
+	stage                        uint32
+	throughput, latency, goodput float64 // 0: not known, or none
+	judged                       []judged
+	out                          string // why the stage is not on the curve; empty: it is
+	unmeasured                   bool   // the stage says nothing about the server
+}
+
+// judged is whether a stage kept the objectives: the whole, then each part of a mixture.
+type judged struct {
+	part  string // empty: the whole
+	broke string // why an objective was missed; empty: all were kept
+}
+
+func newFrontier(template *spatev1.LoadPoint) *frontier {
+	asked := template.GetFrontier()
+	f := &frontier{template: template, asked: asked, tolerance: math.Log1p(max(asked.GetTolerance(), finest)),
+		points: int(asked.GetPoints()), factor: openFactor}
+	f.axis = newAxis(asked.GetRate(), asked.GetConcurrency(), max(asked.GetTolerance(), finest))
+	if f.integer {
+		f.factor = closedFactor
+	}
+	// At most half of the stages are for the way up.
+	f.factor = max(f.factor, math.Pow(f.to/f.from, 1/float64(max(1, f.points/2))))
+	return f
+}
+
+// Next returns the next stage.
+func (f *frontier) Next() (Step, bool) {
+	value, purpose := f.next()
+	if purpose == "" {
+		return Step{}, false
+	}
+	return Step{Number: uint32(f.done()), Purpose: purpose, Value: value, Load: f.load(f.template, value)}, true
+}
+
+func (f *frontier) done() int { return len(f.curve) + len(f.out) }
+
+// next returns the load and purpose of the next stage. An empty purpose means the frontier has ended.
+func (f *frontier) next() (value float64, purpose string) {
+	switch {
+	case f.ended != "" || f.done() >= f.points:
+		return 0, ""
+	case f.done() == 0:
+		return f.from, Bracket
+	case f.again:
+		return f.last, Again
+	case len(f.curve) == 0:
+		return 0, ""
+	case f.rising():
+		return f.up(), Bracket
+	}
+	if unknown, at := f.widest(); unknown > f.tolerance {
+		return at, Bisect
+	}
+	return 0, ""
+}
+
+// highest returns the point of the curve with the highest load.
+func (f *frontier) highest() point { return f.curve[len(f.curve)-1] }
+
+// ceiling returns the lowest load above the curve that is not on it, nil if there is none.
+func (f *frontier) ceiling() *point {
+	i := slices.IndexFunc(f.out, func(p point) bool { return len(f.curve) == 0 || p.load > f.highest().load })
+	if i < 0 {
+		return nil
+	}
+	return &f.out[i]
+}
+
+// rising reports whether higher loads are to be measured.
+func (f *frontier) rising() bool { return f.peak == "" && f.ceiling() == nil }
+
+// up returns the next load on the way up, at most `to`.
+func (f *frontier) up() float64 {
+	v := f.round(f.highest().load * f.factor)
+	if v*math.Exp(f.tolerance) >= f.to {
+		return f.to
+	}
+	return v
+}
+
+// widest returns how much of the curve is not known in the place where most is not known, as a logarithm, and the load
+// to measure there. It returns 0 if everything is known.
+func (f *frontier) widest() (unknown, at float64) {
+	for i := range len(f.curve) - 1 {
+		if v, ok := f.between(f.curve[i].load, f.curve[i+1].load); ok {
+			if gap := f.gap(i); gap > unknown {
+				unknown, at = gap, v
+			}
+		}
+	}
+	if width, v := f.overCurve(); width > unknown {
+		return width, v
+	}
+	return unknown, at
+}
+
+// between returns the load in the middle of two, on a logarithmic scale. It returns false if the two are within the
+// tolerance, or if a stage between them is not on the curve.
+func (f *frontier) between(a, b float64) (middle float64, ok bool) {
+	hole := slices.ContainsFunc(f.out, func(p point) bool { return p.load > a && p.load < b })
+	v := f.round(math.Sqrt(a * b))
+	return v, !hole && v > a && v < b && math.Log(b/a) > f.tolerance
+}
+
+// overCurve returns how far the lowest load that the server did not keep up with is above the curve, as a logarithm,
+// and the load to measure between. It returns 0 if there is no such load, or if it says nothing about the server.
+func (f *frontier) overCurve() (width, at float64) {
+	c := f.ceiling()
+	if c == nil || c.unmeasured || len(f.curve) == 0 {
+		return 0, 0
+	}
+	high := f.highest().load
+	middle, ok := f.between(high, c.load)
+	if !ok {
+		return 0, 0
+	}
+	// A saturated server completes its capacity: below it the server keeps up, a step above it does not.
+	near, step := f.round(c.throughput*math.Exp(-f.tolerance/2)), f.round(high*math.Exp(f.tolerance))
+	switch {
+	case f.integer || c.throughput == 0:
+	case near > high*math.Exp(f.tolerance/4) && near < c.load:
+		middle = near
+	case near <= high*math.Exp(f.tolerance/4) && c.throughput < high*math.Exp(2*f.tolerance) && step < c.load:
+		middle = step
+	}
+	return math.Log(c.load / high), middle
+}
+
+// Take records the stage that Next returned last.
+func (f *frontier) Take(stageIndex uint32, o Outcome) string {
+	step, ok := f.Next()
+	if !ok {
+		return ""
+	}
+	p := f.pointOf(step, stageIndex, o)
+	f.again, f.last = p.unmeasured && !o.Short && step.Purpose != Again, step.Value
+	switch {
+	case p.out == "":
+		f.curve = sorted(f.curve, p)
+		f.peak = cmp.Or(f.peak, f.flat())
+		return ""
+	case f.again:
+		f.out = sorted(f.out, p)
+		return fmt.Sprintf("%s could not be measured (%s): it is measured again", f.words(p.load), p.out)
+	}
+	f.out = sorted(f.out, p)
+	if len(f.curve) == 0 {
+		f.End(fmt.Sprintf("the lowest load, %s, is not on the curve: %s", f.words(p.load), p.out))
+	}
+	return fmt.Sprintf("%s is not on the curve: %s", f.words(p.load), p.out)
+}
+
+// sorted inserts a point by its load.
+func sorted(points []point, p point) []point {
+	i, _ := slices.BinarySearchFunc(points, p, func(a, b point) int { return cmp.Compare(a.load, b.load) })
+	return slices.Insert(points, i, p)
+}
+
+// flat returns why no higher load is needed. Empty: the load still rises.
+func (f *frontier) flat() string {
+	top := f.highest()
+	if n := len(f.curve); n > 1 {
+		before := f.curve[n-2]
+		// A step that is not longer than that cannot show more.
+		short := top.load <= before.load*math.Exp(2*f.tolerance)
+		if !short && top.throughput <= before.throughput*math.Exp(f.tolerance) {
+			return fmt.Sprintf("saturated: %s completed %s, %s %s", f.words(before.load), rateWords(before.throughput),
+				f.words(top.load), rateWords(top.throughput))
+		}
+	}
+	if top.load >= f.to {
+		return "the upper bound of the frontier: raise it to find where the server is saturated"
+	}
+	return ""
+}
+
+// pointOf returns what a stage measured.
+func (f *frontier) pointOf(step Step, stageIndex uint32, o Outcome) point {
+	p := point{load: step.Value, stage: stageIndex}
+	if o.Throughput != nil {
+		p.throughput = *o.Throughput
+	}
+	if n := len(o.Latencies); n > 0 && o.Latencies[n-1] != nil {
+		p.latency = o.Latencies[n-1].Seconds()
+	}
+	if o.Completed > 0 {
+		p.goodput = p.throughput * float64(o.Good) / float64(o.Completed)
+	}
+	p.out = cmp.Or(unmeasured(o, step.Load, f.tolerance/2), tooShort(o))
+	p.unmeasured = p.out != ""
+	if p.out == "" {
+		p.out = f.outside(p, step, o)
+	}
+	if keep := f.asked.GetKeep(); keep != nil {
+		parts := o.Parts
+		if !keep.GetEachPart() {
+			o.Parts = nil
+		}
+		p.judge(keep, o)
+		for _, part := range parts {
+			p.judge(keep, part)
+		}
+	}
+	return p
+}
+
+// tooShort returns why a closed loop's stage says nothing about its throughput. Empty: it does.
+func tooShort(o Outcome) string {
+	if o.Short && o.Aborted == "" && o.Completed > 0 {
+		return "the stage is not longer than its requests, and at no time were all of them in flight: give it a longer " +
+			"duration, or more requests"
+	}
+	return ""
+}
+
+// judge adds whether an outcome keeps the objectives.
+func (p *point) judge(keep *spatev1.Objectives, o Outcome) {
+	_, reason := Judge(keep, o)
+	p.judged = append(p.judged, judged{part: o.Name, broke: cmp.Or(reason, p.out)})
+}
+
+// outside returns why a stage that was measured is not on the curve. Empty: it is.
+func (f *frontier) outside(p point, step Step, o Outcome) string {
+	switch {
+	case o.Aborted != "":
+		return o.Aborted
+	case p.throughput <= 0:
+		return "no request completed"
+	case p.latency <= 0:
+		return f.latencyWords() + " is not known"
+	case f.integer:
+		return ""
+	}
+	_, reason := sustained(o, step.Load, f.tolerance/2)
+	return reason
+}
+
+// latencyWords names the latency.
+func (f *frontier) latencyWords() string {
+	return LatencyWords(f.asked.GetMetric(), f.asked.GetPercentile())
+}
+
+// End ends the frontier early. The first reason is kept.
+func (f *frontier) End(reason string) { f.ended = cmp.Or(f.ended, reason) }
+
+// Record returns nil, because a frontier is not a search.
+func (f *frontier) Record() *spatev1.SearchRecord { return nil }
