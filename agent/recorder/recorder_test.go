@@ -187,6 +187,7 @@ func TestRowHoldsTheRequest(t *testing.T) {
 	q, o := fullRequest()
 	tape.Shard(0).RecordStart(q, o.Start)
 	tape.Shard(0).RecordEnd(q, o)
+	*q, *o = Request{Texts: 99}, stream.Observation{} // as a worker reuses them
 	tape.Finish(&spatev1.Totals{})
 	want := &spatev1.RequestRecord{
 		Index: 7, Turn: 2, Endpoint: 1, ScheduledNs: 100, StartNs: 1100, SentNs: proto.Int64(1500),

@@ -38,7 +38,7 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		HeldNs:       nilIfZero(q.Held),
 	}
 	if q.Texts > 0 {
-		row.Texts = &q.Texts
+		row.Texts = new(q.Texts) // a copy: the caller reuses the request
 	}
 	setOptional(row, o)
 	setOutcome(row, &q.Outcome)
