@@ -22,6 +22,13 @@ func (p *Plan) Warnings() Mistakes {
 	return slices.Concat(p.heavyObservers(stages), p.knownRows(stages), p.idleLimits())
 }
 
+// Meet reports whether a load of the plan runs a target with a workload.
+func (p *Plan) Meet(t *spatev1.Target, w *spatev1.Workload) bool {
+	return slices.ContainsFunc(p.msg.GetLoads(), func(l *spatev1.Load) bool {
+		return loadpoint.IsForTarget(l, t.GetName()) && loadpoint.IsFor(l, content.Name(w))
+	})
+}
+
 // idleLimits returns a warning for each SLO and target whose answers come in one piece, so that some limits do not
 // apply.
 func (p *Plan) idleLimits() (found Mistakes) {
@@ -29,11 +36,7 @@ func (p *Plan) idleLimits() (found Mistakes) {
 	for i, w := range p.msg.GetWorkloads() {
 		for j, part := range w.GetMix().GetParts() {
 			found = append(found, p.idleLimitsOf(fmt.Sprintf("workloads[%d].mix.parts[%d].slo", i, j), part.GetSlo(),
-				func(t *spatev1.Target) bool {
-					return slices.ContainsFunc(p.msg.GetLoads(), func(l *spatev1.Load) bool {
-						return loadpoint.IsForTarget(l, t.GetName()) && loadpoint.IsFor(l, content.Name(w))
-					})
-				})...)
+				func(t *spatev1.Target) bool { return p.Meet(t, w) })...)
 		}
 	}
 	return found

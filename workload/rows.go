@@ -46,7 +46,7 @@ func newFile(c Config) (*file, error) {
 // Writable returns an error if rows cannot be written in the form in which a target takes prompts.
 func Writable(f *rows.File, form Form) error {
 	for _, kind := range [...]rows.Kind{
-		rows.Text, rows.Messages, rows.MessagesWithFields, rows.TokenIDs, rows.Session,
+		rows.Text, rows.Messages, rows.MessagesWithFields, rows.TokenIDs, rows.Session, rows.Texts, rows.Documents,
 	} {
 		if !f.Has(kind) {
 			continue
@@ -69,6 +69,10 @@ func writable(kind rows.Kind, form Form) error {
 			kind)
 	case (kind == rows.Messages || kind == rows.MessagesWithFields) && form != Messages:
 		return fmt.Errorf("workload: rows of %v can only be sent to a chat API: set the target's `api: chat`", kind)
+	case kind == rows.Texts && form != Text:
+		return fmt.Errorf("workload: rows of %v can only be sent as text to embeddings, rerank or score", kind)
+	case kind == rows.Documents && form != Text:
+		return fmt.Errorf("workload: rows of %v can only be sent to rerank or score", kind)
 	case (kind == rows.Text || kind == rows.Session) && form == TokenIDs:
 		return fmt.Errorf("workload: rows of %v cannot be sent as token ids: set the target's `prompts: text`", kind)
 	}

@@ -17,6 +17,7 @@ type prompts struct {
 	shuffled bool
 	orders   draw.Sequence // one permutation for each pass over the rows
 	play     play
+	texts    uint64 // rows of a request; 0: one, which is its prompt
 }
 
 // newPrompts checks the content.
@@ -25,7 +26,10 @@ func newPrompts(content *spatev1.FileContent, c Config) (*prompts, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &prompts{file: f, orders: draw.New(c.Seed, "order")}
+	w := &prompts{file: f, orders: draw.New(c.Seed, "order"), texts: uint64(content.GetTexts())}
+	if w.texts > 0 && (f.rows.Has(rows.Texts) || f.rows.Has(rows.Documents) || f.rows.Has(rows.Session)) {
+		return nil, fmt.Errorf("workload: rows of %q cannot be the texts of a request: leave texts out", c.Workload.GetName())
+	}
 	switch content.GetOrder() {
 	case "", "shuffled":
 		w.shuffled = true
@@ -60,6 +64,26 @@ func (w *prompts) rowOf(index uint64) (row, before uint64) {
 // Shared is what is known to have been sent before: the whole prompt if the row was taken before, or the history of the
 // session.
 func (w *prompts) Spec(index uint64, turn int) (Spec, error) {
+	if w.texts == 0 {
+		return w.specOf(index, turn)
+	}
+	all, known := Spec{Texts: uint32(w.texts), Turns: 1}, true
+	for i := range w.texts {
+		s, err := w.specOf(index*w.texts+i, 0)
+		if err != nil {
+			return Spec{}, err
+		}
+		known = known && s.ISL > 0
+		all.OSL, all.ISL, all.Shared = s.OSL, all.ISL+s.ISL, all.Shared+s.Shared
+	}
+	if !known {
+		all.ISL = 0
+	}
+	return all, nil
+}
+
+// specOf is Spec where each row is a request.
+func (w *prompts) specOf(index uint64, turn int) (Spec, error) {
 	row := w.row()
 	defer w.read.Put(row)
 	i, before := w.rowOf(index)
@@ -68,6 +92,9 @@ func (w *prompts) Spec(index uint64, turn int) (Spec, error) {
 	}
 	s := Spec{OSL: row.OSL, Turns: int(row.TurnCount), Pause: w.play.pause(index, turn),
 		Fields: row.Kind == rows.MessagesWithFields}
+	if row.Kind == rows.Texts || row.Kind == rows.Documents {
+		s.Texts, s.Turns = row.TurnCount, 1
+	}
 	if turn < 0 || turn >= s.Turns {
 		return Spec{}, fmt.Errorf("workload: turn %d of row %d does not exist: the row has %d turns, counted from 0",
 			turn, i, s.Turns)
@@ -100,8 +127,28 @@ func (w *prompts) history(row *rows.Row, turn int) (n uint32) {
 	return n
 }
 
-// AppendPrompt appends a row's content, behind a unique start if the request must miss every cache.
+// AppendPrompt appends a row's content, behind a unique start if the request must miss every cache. A request of
+// several rows has a list of them.
 func (w *prompts) AppendPrompt(dst []byte, r Request) ([]byte, error) {
+	if w.texts == 0 {
+		return w.appendRow(dst, r)
+	}
+	dst = append(dst, '[')
+	for i := range w.texts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		dst, err = w.appendRow(dst, Request{Index: r.Index*w.texts + i, Form: r.Form})
+		if err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+// appendRow is AppendPrompt where each row is a request.
+func (w *prompts) appendRow(dst []byte, r Request) ([]byte, error) {
 	row := w.row()
 	defer w.read.Put(row)
 	i, _ := w.rowOf(r.Index)
@@ -116,9 +163,31 @@ func (w *prompts) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 		return w.appendTokenIDs(dst, row, r), nil
 	case rows.Session:
 		return w.appendSession(dst, row, r)
+	case rows.Texts, rows.Documents:
+		return w.appendTexts(dst, row, r), nil
 	default:
 		return w.appendContent(dst, row, r), nil
 	}
+}
+
+// appendTexts appends a list of texts, each behind a unique start if the request must miss every cache. A query is a
+// list in front of them, by which an API tells it from the documents.
+func (w *prompts) appendTexts(dst []byte, row *rows.Row, r Request) []byte {
+	dst = append(dst, '[')
+	if row.Kind == rows.Documents {
+		dst = append(append(append(dst, `["`...), row.Content...), `"],`...)
+	}
+	starts := w.busting.starts.Sub(r.Index)
+	for i, text := range row.Turns {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		t := open(dst, r.Form, w.words)
+		t.tokens(starts.Sub(uint64(i)), 0, w.busting.uniqueTokens(w.words, r.Form, math.MaxUint64))
+		t.text(text.User)
+		dst = t.close()
+	}
+	return append(dst, ']')
 }
 
 // AppendFields implements Fielder.

@@ -590,3 +590,58 @@ func BenchmarkTrace(b *testing.B) {
 	}
 	b.ReportMetric(float64(tokens)/float64(b.N), "tokens/op")
 }
+
+// TestTextsOfRows: a request has the texts of its row, or several rows, and a query in front of its documents. With
+// cache busting each text starts differently.
+func TestTextsOfRows(t *testing.T) {
+	const several = `{"texts": ["a", "b c"]}
+{"query": "q", "documents": ["d", "e", "f"]}
+`
+	const single = "{\"prompt\": \"one\"}\n{\"prompt\": \"two words\"}\n{\"prompt\": \"three\"}\n"
+	for name, tt := range map[string]struct {
+		content *spatev1.FileContent
+		source  string
+		want    []string
+		specs   []Spec
+	}{
+		"a row's texts": {&spatev1.FileContent{Order: "file"}, several,
+			[]string{`["a","b c"]`, `[["q"],"d","e","f"]`, `["a","b c"]`},
+			[]Spec{{ISL: 3, OSL: 256, Texts: 2, Turns: 1}, {ISL: 3, OSL: 256, Texts: 3, Turns: 1},
+				{ISL: 3, OSL: 256, Texts: 2, Turns: 1, Shared: 3}}},
+		"several rows": {&spatev1.FileContent{Order: "file", Texts: 2}, single,
+			[]string{`["one","two words"]`, `["three","one"]`},
+			[]Spec{{ISL: 3, OSL: 256, Texts: 2, Turns: 1}, {ISL: 2, OSL: 256, Texts: 2, Turns: 1, Shared: 1}}},
+	} {
+		w := jsonlOf(tt.content)
+		made := fromFile(t, w, tt.source, Config{Rows: rowsOf(t, w, tt.source, wordCount)})
+		for i, want := range tt.want {
+			if got := prompt(t, made, nil, uint64(i), Text); string(got) != want {
+				t.Errorf("%s, request %d: %s, want %s", name, i, got, want)
+			}
+			if got := specOf(t, made, uint64(i), 0); got != tt.specs[i] {
+				t.Errorf("%s, request %d: %+v, want %+v", name, i, got, tt.specs[i])
+			}
+		}
+		w.CacheBusting = "request"
+		made = fromFile(t, w, tt.source, Config{Rows: rowsOf(t, w, tt.source, wordCount), Run: "r"})
+		starts := map[string]bool{}
+		for i := range uint64(10) {
+			var texts []any
+			if err := json.Unmarshal(prompt(t, made, nil, i, Text), &texts); err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range texts {
+				if text, is := text.(string); is {
+					starts[strings.Join(strings.Fields(text)[:8], " ")] = true
+				}
+			}
+		}
+		if want := map[string]int{"a row's texts": 25, "several rows": 20}[name]; len(starts) != want {
+			t.Errorf("%s: %d different starts, want %d", name, len(starts), want)
+		}
+	}
+	both := jsonlOf(&spatev1.FileContent{Texts: 2})
+	if _, err := New(Config{Workload: both, Rows: rowsOf(t, both, several, nil)}); err == nil {
+		t.Error("rows of several texts are the texts of a request")
+	}
+}

@@ -149,7 +149,7 @@ const (
 
 // cutInto returns a function that makes the first words of a prompt the query, and adds a field with the documents: the
 // rest, in pieces. A prompt that is too short to have a rest is its own document. Of several texts, each is a document,
-// the first without the query.
+// the first without the query. A query in a list of its own, in front of the texts, is the query.
 func cutInto(field string) func(dst []byte, from int) []byte {
 	return func(dst []byte, from int) []byte {
 		words, others := documentWords, []byte("]")
@@ -158,6 +158,10 @@ func cutInto(field string) func(dst []byte, from int) []byte {
 			list := jsonscan.Cursor{B: text[1:]}
 			text = list.Skip(0)
 			words, others = math.MaxInt, list.B[list.I:]
+		}
+		if text[0] == '[' {
+			dst = append(append(append(dst[:from], text[1:len(text)-1]...), field...), '[')
+			return append(dst, others[1:]...) // behind the comma
 		}
 		text = text[1 : len(text)-1] // a space is never a part of an escape in JSON
 		query, rest := cut(text, queryWords)

@@ -112,3 +112,11 @@ func FuzzRewrites(f *testing.F) {
 		}
 	})
 }
+
+// A query of its own is the query, and each text behind it a document.
+func TestQueryOfItsOwn(t *testing.T) {
+	got := cutInto(`,"documents":`)([]byte(`{"query":[["a [\"] b"],"d, e","f"]`), len(`{"query":`))
+	if want := `{"query":"a [\"] b","documents":["d, e","f"]`; string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -3,6 +3,8 @@ package mixtures
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,6 +81,69 @@ func TestMixtureIsTheSameOnAnyAgents(t *testing.T) {
 		}
 		if g := stage.Goodput; g.Requests != 70 || g.TTFTMs != nil {
 			t.Errorf("%s agents: goodput of the whole %+v", agents, g)
+		}
+	}
+}
+
+const texts = `
+name: texts
+targets:
+  - {name: embed, simulator: {}, api: embeddings}
+  - {name: rank, simulator: {}, api: rerank}
+  - {name: chat, simulator: {}}
+workloads:
+  - name: mixed
+    mix:
+      parts:
+        - {weight: 1, workload: {name: lists, jsonl: {path: texts.jsonl}}}
+        - {weight: 1, workload: {name: lines, file: {path: lines.txt, texts: 3}}}
+        - {weight: 1, workload: {name: made, random: {isl: 10, osl: 1, texts: 4}}}
+  - {name: questions, jsonl: {path: questions.jsonl}}
+  - {name: talk, jsonl: {path: talk.jsonl}}
+loads:
+  - {concurrency: [3], requests: 30, targets: [embed], workloads: [mixed]}
+  - {concurrency: [3], requests: 30, targets: [rank], workloads: [questions]}
+  - {concurrency: [3], requests: 3, targets: [chat], workloads: [talk]}
+`
+
+// Requests of embeddings and rerank take their texts from rows: each request and the results count them. Rows need to
+// fit only the targets that a load runs them with.
+func TestTextsFromRows(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"plan.yaml":       texts,
+		"texts.jsonl":     `{"texts": ["a b", "c"]}` + "\n" + `{"texts": ["d"]}` + "\n",
+		"lines.txt":       "one\ntwo words\nthree\nfour\n",
+		"questions.jsonl": `{"query": "why", "documents": ["a b", "c", "d e f", "g", "h"]}` + "\n",
+		"talk.jsonl":      `{"messages": [{"role": "user", "content": "hello"}]}` + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := programs.Run(t, filepath.Join(dir, "plan.yaml"))
+	r.MustExit(0)
+	seen, sum := map[string]int{}, make([]float64, 3)
+	for i, rows := range r.Rows() {
+		for _, row := range rows {
+			part := ""
+			if row.Part != nil {
+				part = *row.Part
+			}
+			if row.Texts != nil {
+				seen[fmt.Sprint(part, " ", *row.Texts)]++
+				sum[i] += float64(*row.Texts)
+			}
+		}
+	}
+	want := map[string]int{"lists 2": 5, "lists 1": 5, "lines 3": 10, "made 4": 10, " 5": 30}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("texts by part (-want +got):\n%s", diff)
+	}
+	for i, s := range r.Results().Stages[:2] {
+		if want := sum[i] / *s.DurationS; s.TextThroughput == nil || math.Abs(*s.TextThroughput/want-1) > 1e-9 {
+			t.Errorf("%s: %v texts/s, want %v", s.Target, s.TextThroughput, want)
 		}
 	}
 }

@@ -70,6 +70,7 @@ type Row struct {
 	SharedTokens uint64  `json:"shared_tokens"`
 	ToolCalls    *uint64 `json:"tool_calls"`
 	ValidCalls   *uint64 `json:"valid_tool_calls"`
+	Texts        *uint32 `json:"texts"`
 	ValidAnswer  *bool   `json:"valid_answer"`
 }
 

@@ -13,9 +13,10 @@ import (
 func (c *checker) textForms(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {
 		eachPart(p, func(path string, of, w *spatev1.Workload) {
-			given := c.Given(path+".random", "texts", "text_counts")
+			at := path + "." + content.Kind(w)
+			given := c.Given(at, "texts", "text_counts")
 			if len(given) > 0 && !defaults.API(t).NoOutput && meet(p, t, of) {
-				c.wrong(path+".random."+given[0],
+				c.wrong(at+"."+given[0],
 					fmt.Sprintf("does not work with the target %q (targets[%d]) of api: %s: only embeddings, rerank and score take several texts",
 						t.GetName(), i, defaults.API(t).Name))
 			}

@@ -276,6 +276,12 @@ func (c *checker) trace(path string, w *spatev1.Workload) {
 
 // fileForm checks what a plan says about the form of a file. Only the content `file` has several forms.
 func (c *checker) fileForm(path string, f *spatev1.FileContent, several bool) {
+	switch at := path + ".texts"; {
+	case c.Has(at) && f.GetTexts() == 0:
+		c.wrong(at, fmt.Sprintf("must be at least 1 and at most %d, got 0", defaults.MaxTexts))
+	case c.Has(at) && c.Has(path+".sessions"):
+		c.wrong(at, "does not work with sessions: texts are independent of each other")
+	}
 	if !several {
 		for _, field := range c.Given(path, "format", "columns", "subset", "split") {
 			c.wrong(path+"."+field, "works only with file: the form of the others is known")

@@ -107,7 +107,7 @@ func (f *anyFile) object(text []byte, row *rows.Row) error {
 	}
 	err := f.jsonl.parse(text, row)
 	if errors.Is(err, errNoPrompt) {
-		return unusable("has no prompt, messages, token_ids, conversations, instruction or turns: give columns")
+		return unusable("has no prompt, messages, token_ids, texts, conversations, instruction or turns: give columns")
 	}
 	return err
 }

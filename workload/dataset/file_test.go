@@ -122,7 +122,7 @@ func TestFileFaults(t *testing.T) {
 		`{"turns": []}`:                 "line 1 has no turns",
 		`{"turns": "x"}`:                "line 1 turns is a string",
 		`{"turns": [" "]}`:              "line 1 turns has an empty question",
-		`{"question": "x"}`:             "line 1 has no prompt, messages, token_ids, conversations, instruction or turns: give columns",
+		`{"question": "x"}`:             "line 1 has no prompt, messages, token_ids, texts, conversations, instruction or turns: give columns",
 		`{"conversations": "x"}`:        "line 1 conversations is a string",
 		`{"prompt": "x", "osl": "ten"}`: "line 1 osl is",
 	} {

@@ -106,6 +106,22 @@ func TestMooncake(t *testing.T) {
 	}
 }
 
+// TestSeveralTexts: rows of several texts keep them, and the query beside them.
+func TestSeveralTexts(t *testing.T) {
+	_, skipped, r := built(t, jsonlOf(&spatev1.FileContent{}), `{"texts": ["a \"b\"", "c"], "id": 1}
+{"query": "why", "documents": ["d e", "f", "g"]}
+{"prompt": "p", "texts": ["t"]}`, Options{Count: words})
+	same(t, rowsOf(t, r), []rows.Row{
+		{ISL: 3, OSL: 256, Kind: rows.Texts, TurnCount: 2, Turns: []rows.Turn{{ISL: 2, User: []byte(`a \"b\"`)}, {ISL: 1, User: []byte("c")}}},
+		{ISL: 4, OSL: 256, Kind: rows.Documents, TurnCount: 3, Content: []byte("why"),
+			Turns: []rows.Turn{{ISL: 2, User: []byte("d e")}, {ISL: 1, User: []byte("f")}, {ISL: 1, User: []byte("g")}}},
+		{ISL: 1, OSL: 256, Kind: rows.Text, Content: []byte("p")},
+	})
+	if unused := skipped.Unused.String(); unused != "id (1), texts (1)" {
+		t.Errorf("not used: %s", unused)
+	}
+}
+
 // TestMooncakeTrace: rows of AIPerf's and Dynamo's mooncake_trace have blocks, a length alone, text or messages.
 func TestMooncakeTrace(t *testing.T) {
 	_, skipped, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, "mooncake-trace.jsonl"), Options{Count: words})
@@ -196,7 +212,7 @@ func TestUnusable(t *testing.T) {
 		"jsonl": {`{"prompt": "x"}` + "\n", bad{
 			`{"prompt": 5}`:                      "prompt is a number, not a string",
 			`{"prompt": ""}`:                     "empty prompt",
-			`{"text": "x"}`:                      "has no prompt, messages or token_ids",
+			`{"text": "x"}`:                      "has no prompt, messages, token_ids, texts, or query and documents",
 			`{"prompt": "x", "osl": 0}`:          "osl is 0",
 			`{"prompt": "x", "max_tokens": -1}`:  "negative",
 			`{"prompt": "x", "max_tokens": "5"}`: "not a number",
@@ -211,6 +227,13 @@ func TestUnusable(t *testing.T) {
 			`{"prompt": "x"`:                     "is not JSON",
 			`{"prompt": "x"} {"prompt": "y"}`:    "is not JSON",
 			`"x"`:                                "is a string, not an object",
+			`{"texts": "x"}`:                     "texts is a string, not an array",
+			`{"texts": []}`:                      "has no texts",
+			`{"texts": ["x", ""]}`:               "has an empty element in texts",
+			`{"texts": ["x", 5]}`:                "an element of texts is a number, not a string",
+			`{"query": "x", "documents": [5]}`:   "an element of documents is a number, not a string",
+			`{"query": "", "documents": ["x"]}`:  "has an empty query",
+			`{"query": "x"}`:                     "texts, or query and documents",
 		}},
 		"sharegpt": {`{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}` + "\n", bad{
 			`{"id": 1}`:              "has no conversations",

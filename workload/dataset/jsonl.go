@@ -42,8 +42,9 @@ var outputNames = [...]string{"output_length", "osl", "max_tokens", "max_complet
 
 // fields are the relevant members of a row. Nil: absent.
 type fields struct {
-	prompt, messages, ids []byte
-	outputs               [len(outputNames)][]byte
+	prompt, messages, ids   []byte
+	texts, query, documents []byte
+	outputs                 [len(outputNames)][]byte
 }
 
 // findFields finds the members of a row.
@@ -57,6 +58,12 @@ func (j *jsonl) findFields(text []byte) (f fields) {
 			f.messages = value
 		case "token_ids", "prompt_token_ids":
 			f.ids = value
+		case "texts":
+			f.texts = value
+		case "query":
+			f.query = value
+		case "documents":
+			f.documents = value
 		default:
 			if !f.takeOutput(name, value) && !j.takeField(name, value) {
 				j.unused.note(name)
@@ -85,6 +92,14 @@ func (f *fields) noteIgnored(unused *Unused) {
 	}
 	if f.prompt != nil && (f.ids != nil || f.messages != nil) {
 		unused.note("prompt beside messages or token_ids")
+	}
+	for name, value := range map[string][]byte{"texts": f.texts, "query": f.query, "documents": f.documents} {
+		if value != nil && (f.prompt != nil || f.ids != nil || f.messages != nil) {
+			unused.note(name)
+		}
+	}
+	if f.texts != nil && f.query != nil {
+		unused.note("query beside texts")
 	}
 	given := 0
 	for i, value := range f.outputs {
@@ -122,12 +137,16 @@ func (j *jsonl) parse(text []byte, row *rows.Row) error {
 		return j.messages(f.messages, row)
 	case f.prompt != nil:
 		return j.prompt("prompt", f.prompt, row)
+	case f.texts != nil:
+		return j.texts("texts", nil, f.texts, row)
+	case f.query != nil && f.documents != nil:
+		return j.texts("documents", f.query, f.documents, row)
 	}
 	return errNoPrompt
 }
 
 // errNoPrompt is returned for a row that has nothing to send.
-var errNoPrompt = unusable("has no prompt, messages or token_ids")
+var errNoPrompt = unusable("has no prompt, messages, token_ids, texts, or query and documents")
 
 // output returns the row's own output length. 0: the row gives none.
 func (f *fields) output() (uint32, error) {
@@ -162,6 +181,38 @@ func (j *jsonl) prompt(name string, value []byte, row *rows.Row) error {
 		return unusable("has an empty %s", name)
 	}
 	row.Kind, row.Content, row.ISL = rows.Text, append(row.Content[:0], text...), j.lengths.tokens(text)
+	return nil
+}
+
+// texts reads a list of texts, and a query if there is one.
+func (j *jsonl) texts(name string, query, list []byte, row *rows.Row) error {
+	if list[0] != '[' {
+		return unusable("%s is %s, not an array", name, typeOf(list))
+	}
+	row.Kind, row.Content, row.Turns = rows.Texts, row.Content[:0], row.Turns[:0]
+	if query != nil {
+		if err := j.prompt("query", query, row); err != nil {
+			return err
+		}
+		row.Kind = rows.Documents
+	}
+	tokens := uint64(0)
+	for value := range values(list) {
+		text, err := stringInside("an element of "+name, value)
+		if err != nil {
+			return err
+		}
+		if len(text) == 0 {
+			return unusable("has an empty element in %s", name)
+		}
+		turn := rows.Turn{ISL: j.lengths.tokens(text), User: text}
+		row.Turns = append(row.Turns, turn)
+		tokens += uint64(turn.ISL)
+	}
+	if len(row.Turns) == 0 {
+		return unusable("has no %s", name)
+	}
+	row.ISL, row.TurnCount = clamp(int(tokens)), uint32(len(row.Turns))
 	return nil
 }
 

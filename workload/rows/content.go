@@ -25,7 +25,7 @@ func appendContent(dst []byte, row *Row) []byte {
 		}
 	case Blocks:
 		return appendBlocks(dst, row.Blocks)
-	case Session:
+	case Session, Texts, Documents:
 		return appendTurns(dst, row)
 	case Steps:
 		return appendSteps(dst, row.Steps)
@@ -82,7 +82,7 @@ func parseContent(b []byte, row *Row) error {
 		}
 	case Blocks:
 		r.blocks(row)
-	case Session:
+	case Session, Texts, Documents:
 		r.turns(row)
 	case Steps:
 		r.steps(row)

@@ -37,7 +37,7 @@ var rowsDrawn = rapid.Custom(func(t *rapid.T) Row {
 		r.IDs = rapid.SliceOfN(rapid.Uint32(), 0, 20).Draw(t, "ids")
 	case Blocks:
 		r.Blocks = rapid.SliceOfN(rapid.Uint64(), 0, 20).Draw(t, "blocks")
-	case Session:
+	case Session, Texts, Documents:
 		r.Content = text.Draw(t, "system")
 		for range rapid.IntRange(1, 4).Draw(t, "turns") {
 			r.Turns = append(r.Turns, Turn{ISL: rapid.Uint32().Draw(t, "i"), OSL: rapid.Uint32().Draw(t, "o"),

@@ -31,13 +31,17 @@ const (
 	MessagesWithFields
 	// Steps is a session whose requests may branch. Each is of a kind of its own.
 	Steps
+	// Texts is several independent texts: the inputs of embeddings, the documents of rerank and score.
+	Texts
+	// Documents is a query, and documents that are ranked by it.
+	Documents
 	kinds
 )
 
 // String returns what a row of the kind holds.
 func (k Kind) String() string {
 	names := [kinds]string{"lengths", "text", "messages", "token ids", "blocks", "a conversation", "messages with fields",
-		"a session"}
+		"a session", "several texts", "a query and documents"}
 	if k >= kinds {
 		return "an unknown kind"
 	}
@@ -57,7 +61,7 @@ type Row struct {
 	// Kind selects which of the fields below are set.
 	Kind Kind
 	// Content of Text: the inside of a JSON string. Of Messages and MessagesWithFields: a JSON array. Of Session: the
-	// system prompt as the inside of a JSON string, or empty.
+	// system prompt as the inside of a JSON string, or empty. Of Documents: the query in the same form.
 	Content []byte
 	// Insert is the index in the Content of Messages and MessagesWithFields where words can be inserted in front of the
 	// first message's text.
@@ -68,11 +72,11 @@ type Row struct {
 	IDs []uint32
 	// Blocks are the hash ids of Blocks. Each stands for the dataset's BlockTokens; the last may stand for fewer.
 	Blocks []uint64
-	// Turns are the turns of a Session, at least one.
+	// Turns are the turns of a Session, at least one. Texts and Documents have their texts in User.
 	Turns []Turn
 	// Steps are the requests of Steps, at least one.
 	Steps []Step
-	// TurnCount is the number of turns or steps: 1 for all other kinds. ReadMetadata sets it too.
+	// TurnCount is the number of turns, texts or steps: 1 for all other kinds. ReadMetadata sets it too.
 	TurnCount uint32
 
 	record  [LongRecord]byte
@@ -91,7 +95,7 @@ var FieldNames = []string{"tools", "tool_choice", "parallel_tool_calls", "respon
 // HasMessages reports whether the row is the messages of a chat, with or without fields.
 func (r *Row) HasMessages() bool { return r.Kind == Messages || r.Kind == MessagesWithFields }
 
-// Turn is one question of a conversation and its recorded answer.
+// Turn is one question of a conversation and its recorded answer, or one of several texts.
 type Turn struct {
 	// ISL is the length of User in tokens. 0: not known.
 	ISL uint32

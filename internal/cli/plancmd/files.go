@@ -21,6 +21,7 @@ import (
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/dataset"
 	"github.com/spate-load/spate/workload/dataset/huggingface"
 	"github.com/spate-load/spate/workload/rows"
@@ -227,11 +228,18 @@ func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
 		return
 	}
 	defer opened.Close()
+	of := f.Workload
+	if f.Mixture != nil {
+		of = f.Mixture
+	}
 	for _, t := range g.plan.Targets() {
+		if !g.plan.Meet(t, of) {
+			continue
+		}
 		if err := workload.Writable(opened, formOf(t)); err != nil {
 			g.wrong(f, fmt.Errorf("does not fit target %s: %s", t.GetName(),
 				strings.TrimPrefix(err.Error(), "workload: ")))
-		} else if problem := fieldProblem(opened, t, f); problem != "" {
+		} else if problem := cmp.Or(fieldProblem(opened, t, f), textProblem(opened, t, f)); problem != "" {
 			g.wrong(f, fmt.Errorf("does not fit target %s: %s", t.GetName(), problem))
 		}
 	}
@@ -259,6 +267,20 @@ func fieldProblem(opened *rows.File, t *spatev1.Target, f plans.File) string {
 				return fmt.Sprintf("its rows have %s, and so has %s: give one of them", name, other.where)
 			}
 		}
+	}
+	return ""
+}
+
+// textProblem returns why rows with several texts cannot be sent to a target, or "".
+func textProblem(opened *rows.File, t *spatev1.Target, f plans.File) string {
+	texts, documents := opened.Has(rows.Texts), opened.Has(rows.Documents)
+	switch a := defaults.API(t); {
+	case (texts || documents) && !a.NoOutput:
+		return "its rows have several texts, which only embeddings, rerank and score take"
+	case documents && !a.Cuts:
+		return "its rows have a query and documents, which only rerank and score take"
+	case (texts || documents || opened.Has(rows.Session)) && content.File(f.Workload).GetTexts() > 0:
+		return "a request takes several rows (texts), and these have several texts themselves: leave texts out"
 	}
 	return ""
 }

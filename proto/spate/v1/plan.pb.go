@@ -3093,7 +3093,10 @@ type FileContent struct {
 	// Only `file` with a folder: the subset (configuration) of the data set. Default: the only one, or "default".
 	Subset string `protobuf:"bytes,8,opt,name=subset,proto3" json:"subset,omitempty"`
 	// Only `file` with a folder: the split, such as "train" or "test". Default: the only one.
-	Split         string `protobuf:"bytes,9,opt,name=split,proto3" json:"split,omitempty"`
+	Split string `protobuf:"bytes,9,opt,name=split,proto3" json:"split,omitempty"`
+	// Number of rows that a request takes as its texts: the inputs of embeddings, the documents of rerank and score.
+	// Default: each row is a request.
+	Texts         uint32 `protobuf:"varint,10,opt,name=texts,proto3" json:"texts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3189,6 +3192,13 @@ func (x *FileContent) GetSplit() string {
 		return x.Split
 	}
 	return ""
+}
+
+func (x *FileContent) GetTexts() uint32 {
+	if x != nil {
+		return x.Texts
+	}
+	return 0
 }
 
 // Columns names what requests take from the columns of a table or the members of objects. Either prompt or messages is
@@ -5866,7 +5876,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x03isl\x18\x02 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03isl\x12\x1e\n" +
 	"\x03osl\x18\x03 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03osl\x12\"\n" +
 	"\x06prefix\x18\x04 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x06prefix\"\x93\x03\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x06prefix\"\xb3\x03\n" +
 	"\vFileContent\x12\x1b\n" +
 	"\x04path\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04path\x12\x1c\n" +
 	"\x03osl\x18\x02 \x01(\rB\n" +
@@ -5878,7 +5888,9 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06format\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1aR\x04jsonR\x03csvR\aparquetR\x04textR\x06format\x12+\n" +
 	"\acolumns\x18\a \x01(\v2\x11.spate.v1.ColumnsR\acolumns\x12\x16\n" +
 	"\x06subset\x18\b \x01(\tR\x06subset\x12\x14\n" +
-	"\x05split\x18\t \x01(\tR\x05splitB\x0e\n" +
+	"\x05split\x18\t \x01(\tR\x05split\x12\x1e\n" +
+	"\x05texts\x18\n" +
+	" \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05textsB\x0e\n" +
 	"\f_max_skipped\"g\n" +
 	"\aColumns\x12\x16\n" +
 	"\x06prompt\x18\x01 \x01(\tR\x06prompt\x12\x1a\n" +
