@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -77,15 +78,21 @@ func ErrorOf(e *spatev1.StreamEnded) error {
 // clocks are about, and long enough for most of what many agents say at the same moment.
 const Linger = 5 * time.Millisecond
 
+// patience is how long heartbeats and their answers wait for others. Each agent has one a second, so that of a thousand
+// agents a hundred come together: compressed, they take half of what they take in batches of a few. It is short against
+// the silence after which an agent is lost, and leases count from heartbeats that were answered, whenever that was.
+const patience = 100 * time.Millisecond
+
 // Gather returns the next messages of a channel: it waits for the first, and for others that come shortly after it,
 // until they have about so many bytes. If ctx ends first, it returns what it has received, with ctx's error.
 func Gather[M proto.Message](ctx context.Context, in <-chan M, bytes int) (batch []M, err error) {
 	var timer <-chan time.Time // nil: the first message has not come
+	wait := time.Duration(math.MaxInt64)
 	for bytes > 0 {
 		select {
 		case m := <-in:
-			if batch == nil {
-				timer = time.After(Linger)
+			if w := waitOf(m); w < wait {
+				wait, timer = w, time.After(w)
 			}
 			batch, bytes = append(batch, m), bytes-proto.Size(m)
 		case <-timer:
@@ -95,4 +102,19 @@ func Gather[M proto.Message](ctx context.Context, in <-chan M, bytes int) (batch
 		}
 	}
 	return batch, nil
+}
+
+// waitOf returns how long a message may wait for others.
+func waitOf(m proto.Message) time.Duration {
+	switch m := m.(type) {
+	case *spatev1.FromAgent:
+		if h := m.GetSaid().GetHeartbeat(); h != nil && h.GetEnded() == nil && !h.GetLeaving() {
+			return patience
+		}
+	case *spatev1.ToAgent:
+		if r := m.GetSay().GetRenewed(); r != nil && !r.GetAllEnded() && !r.GetReleased() {
+			return patience
+		}
+	}
+	return Linger
 }

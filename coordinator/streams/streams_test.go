@@ -43,6 +43,38 @@ func TestGather(t *testing.T) {
 	})
 }
 
+// Heartbeats wait longer for others, but not for what an agent or a coordinator must hear at once.
+func TestHeartbeatsGather(t *testing.T) {
+	beat := func(h *spatev1.Heartbeat) *spatev1.FromAgent {
+		return &spatev1.FromAgent{Event: &spatev1.FromAgent_Said{Said: &spatev1.ConnectRequest{
+			Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: h},
+		}}}
+	}
+	for name, tc := range map[string]struct {
+		second *spatev1.FromAgent
+		waits  time.Duration // until the batch is there
+	}{
+		"another":         {beat(&spatev1.Heartbeat{Number: 2}), patience},
+		"its load ended":  {beat(&spatev1.Heartbeat{Ended: &spatev1.AssignmentRef{}}), patience/2 + Linger},
+		"it is leaving":   {beat(&spatev1.Heartbeat{Leaving: true}), patience/2 + Linger},
+		"something else":  {&spatev1.FromAgent{Event: &spatev1.FromAgent_Ended{}}, patience/2 + Linger},
+		"an empty answer": {&spatev1.FromAgent{}, patience/2 + Linger},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			in, begin := make(chan *spatev1.FromAgent), time.Now()
+			go func() {
+				in <- beat(&spatev1.Heartbeat{Number: 1})
+				time.Sleep(patience / 2)
+				in <- tc.second
+			}()
+			batch, err := Gather(t.Context(), in, 1000)
+			if got := time.Since(begin); err != nil || len(batch) != 2 || got != tc.waits {
+				t.Errorf("%s: %d messages, %v, after %v", name, len(batch), err, got)
+			}
+		})
+	}
+}
+
 // When the context ends, the messages of a batch that is not complete are returned.
 func TestGatherLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
