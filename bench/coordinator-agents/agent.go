@@ -173,11 +173,11 @@ func (a *agent) snapshot(ref *spatev1.AssignmentRef, window int) *spatev1.Snapsh
 			RunId: ref.GetRunId(), Agent: a.info.GetName(), Incarnation: a.incarnation, Sequence: uint64(window) + 1,
 		},
 		StageIndex: ref.GetStageIndex(), Revision: ref.GetRevision(), Window: uint32(window), PeakInFlight: 1000,
-		Series: []*spatev1.Series{a.series[(7*a.number+window)%variants]}, Records: a.rows,
-		Shares: shares(a.values, window),
+		Series: []*spatev1.Series{a.measured(window)}, Records: a.rows,
+		Shares: shares(a.measured(window).GetCounters(), window),
 	}
 	if window == a.windows-1 {
-		s.Totals = a.totals
+		s.Totals = a.totals()
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -41,7 +42,7 @@ func makeSeries(values int) []*spatev1.Series {
 	random := rand.New(rand.NewPCG(1, uint64(values)))
 	out := make([]*spatev1.Series, variants)
 	for i := range out {
-		out[i] = &spatev1.Series{Counters: counters(values, 1)}
+		out[i] = &spatev1.Series{Counters: counters(values, random)}
 		for _, c := range contents {
 			h := histogram.New(histogram.LayoutOf(c.metric))
 			for range values {
@@ -53,39 +54,50 @@ func makeSeries(values int) []*spatev1.Series {
 	return out
 }
 
-// counters returns the counters of several windows.
-func counters(values, windows int) *spatev1.Counters {
-	n := uint64(values) * uint64(windows)
+// counters returns the counters of a window: as many requests as there are values, and tokens that vary.
+func counters(values int, random *rand.Rand) *spatev1.Counters {
+	n := uint64(values)
+	vary := func(mean uint64) uint64 { return uint64(float64(mean) * (1 + 0.1*(random.Float64()-0.5))) }
+	frames := vary(150 * n)
 	return &spatev1.Counters{
-		Started: n, Completed: n, InputTokens: 3000 * n, OutputTokens: 150 * n, Frames: 150 * n, TokensArrived: 150 * n,
-		TokenFrames: 150 * n, Chunks: 150 * n,
+		Started: n, Completed: n, InputTokens: vary(3000 * n), OutputTokens: vary(150 * n), Frames: frames,
+		TokensArrived: frames, TokenFrames: vary(150 * n), Chunks: vary(150 * n),
 	}
 }
 
 // shares spreads the requests of a window over that window and the four before it, as for requests that take 5 s.
-func shares(values, window int) (all []*spatev1.WindowShare) {
-	const windows = 5
-	n := uint64(values)
-	for i := range min(windows, window+1) {
-		s := &spatev1.WindowShare{Window: uint32(window - i), OutputTokens: 30 * n, Chunks: 30 * n,
-			MicroRequests: 200_000 * n}
-		if i == window { // the rest is before the start
-			rest := uint64(windows - i)
-			s.OutputTokens, s.Chunks, s.MicroRequests = rest*s.OutputTokens, rest*s.Chunks, rest*s.MicroRequests
-		}
-		all = append([]*spatev1.WindowShare{s}, all...)
+func shares(of *spatev1.Counters, window int) (all []*spatev1.WindowShare) {
+	const windows, million = 5, 1_000_000
+	rest := &spatev1.WindowShare{
+		Window: uint32(window), OutputTokens: of.GetOutputTokens(), Chunks: of.GetChunks(),
+		MicroRequests: million * of.GetCompleted(),
 	}
-	return all
+	for i := range min(windows-1, window) {
+		s := &spatev1.WindowShare{
+			Window: uint32(window - min(windows-1, window) + i), OutputTokens: of.GetOutputTokens() / windows,
+			Chunks: of.GetChunks() / windows, MicroRequests: million * of.GetCompleted() / windows,
+		}
+		rest.OutputTokens, rest.Chunks = rest.OutputTokens-s.OutputTokens, rest.Chunks-s.Chunks
+		rest.MicroRequests -= s.MicroRequests
+		all = append(all, s)
+	}
+	return append(all, rest)
 }
 
-// totals returns the totals of an agent after that many windows, with one snapshot each.
-func totals(values, windows int) *spatev1.Totals {
-	t := &spatev1.Totals{Snapshots: uint64(windows), Counters: counters(values, windows)}
+// totals returns the totals of an agent, which has one snapshot in each window.
+func (a *agent) totals() *spatev1.Totals {
+	t := &spatev1.Totals{Snapshots: uint64(a.windows), Counters: &spatev1.Counters{}}
+	for window := range a.windows {
+		measure.AddTo(t.Counters, a.measured(window).GetCounters())
+	}
 	for _, c := range contents {
-		t.Values = append(t.Values, &spatev1.MetricCount{Metric: c.metric, Count: uint64(values) * uint64(windows)})
+		t.Values = append(t.Values, &spatev1.MetricCount{Metric: c.metric, Count: uint64(a.values) * uint64(a.windows)})
 	}
 	return t
 }
+
+// measured returns what the agent measured in a window.
+func (a *agent) measured(window int) *spatev1.Series { return a.series[(7*a.number+window)%variants] }
 
 // makeRows makes the rows of a window.
 func makeRows(values int) []*spatev1.RequestRecord {

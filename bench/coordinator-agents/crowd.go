@@ -21,7 +21,6 @@ type crowd struct {
 	settings
 	series  []*spatev1.Series
 	rows    []*spatev1.RequestRecord
-	totals  *spatev1.Totals
 	began   chan struct{} // closed when the first agent is armed
 	once    sync.Once
 	answers answers
@@ -38,7 +37,7 @@ type answers struct {
 }
 
 func newCrowd(s settings) *crowd {
-	c := &crowd{settings: s, series: makeSeries(s.values), totals: totals(s.values, s.windows),
+	c := &crowd{settings: s, series: makeSeries(s.values),
 		began: make(chan struct{})}
 	if s.records != "" {
 		c.rows = makeRows(s.values)
