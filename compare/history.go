@@ -1,12 +1,9 @@
 package compare
 
 import (
-	"cmp"
-	"errors"
 	"slices"
 	"time"
 
-	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 )
 
@@ -41,6 +38,8 @@ type HistoryPoint struct {
 	Against string   `json:"against"`
 	Change  *float64 `json:"change"`
 	Outcome Outcome  `json:"outcome"`
+	// Removed reports whether the run itself is not there any more.
+	Removed bool `json:"removed"`
 }
 
 // History returns a metric of all stages of runs as lines, in the order in which stages first come. Each stage is
@@ -48,135 +47,50 @@ type HistoryPoint struct {
 // several repeats are several stages. Runs without a time of their start are left out. The error is that of reading
 // requests.
 func History(runs []*Run, metric *Metric, o Options) ([]*Line, error) {
-	runs = slices.DeleteFunc(slices.Clone(runs), func(r *Run) bool { return begun(r).IsZero() })
-	slices.SortStableFunc(runs, func(a, b *Run) int { return begun(a).Compare(begun(b)) })
-	h := history{metric: metric, options: o, lines: map[lineKey]*Line{}, last: map[lineKey]*Run{}}
+	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b *Run) int { return begun(a).Compare(begun(b)) })
+	var records []*Record
+	last := map[StageKey]*Run{}
 	for _, r := range runs {
-		if err := h.add(r); err != nil {
+		record, err := RecordOf(r, func(k StageKey) *Run { return last[k] }, o)
+		if err != nil {
 			return nil, err
 		}
-	}
-	return h.order, nil
-}
-
-// begun returns when a run began, zero if it is not known.
-func begun(r *Run) time.Time {
-	if r.Result.Run.BeginTime == nil {
-		return time.Time{}
-	}
-	t, _ := time.Parse(time.RFC3339, *r.Result.Run.BeginTime) // zero if it fails
-	return t
-}
-
-// lineKey is what a line is about.
-type lineKey struct {
-	plan string
-	key
-	repeat uint32
-}
-
-// history is what is known after some runs.
-type history struct {
-	metric  *Metric
-	options Options
-	lines   map[lineKey]*Line
-	order   []*Line
-	last    map[lineKey]*Run // that can be believed
-}
-
-// add adds a run that began after all before it.
-func (h *history) add(r *Run) error {
-	differences := map[lineKey]Difference{}
-	for _, before := range h.baselines(r) {
-		if err := h.compare(before, r, differences); err != nil {
-			return err
-		}
-	}
-	for i := range r.Result.Stages {
-		s := &r.Result.Stages[i]
-		value := h.metric.value(s)
-		if value == nil {
+		if record == nil {
 			continue
 		}
-		k := keyOf(r, i)
-		p := HistoryPoint{
-			Run: cmp.Or(r.Result.Run.ID, r.Name), Time: begun(r), Version: r.Result.Run.Version,
-			Labels: labelsOf(r, s.Target), Value: *value, Verdict: s.Trust.Verdict,
-		}
-		if d, compared := differences[k]; compared {
-			p.Against, p.Change, p.Outcome = cmp.Or(h.last[k].Result.Run.ID, h.last[k].Name), d.Change, d.Outcome
-		}
-		l := h.line(k)
-		l.Points = append(l.Points, p)
-		if (&stage{run: r, result: s}).refusal() == "" {
-			h.last[k] = r
-		}
-	}
-	return nil
-}
-
-// baselines returns the runs with which the stages of a run are compared, each once.
-func (h *history) baselines(r *Run) (runs []*Run) {
-	for i := range r.Result.Stages {
-		if before := h.last[keyOf(r, i)]; before != nil && !slices.Contains(runs, before) {
-			runs = append(runs, before)
-		}
-	}
-	return runs
-}
-
-// compare adds the differences of those stages of a run that are compared with another one.
-func (h *history) compare(before, r *Run, to map[lineKey]Difference) error {
-	a, err := versus(&Side{Name: before.Name, Runs: []*Run{before}}, &Side{Name: r.Name, Runs: []*Run{r}}, h.options)
-	if errors.Is(err, ErrNothingInCommon) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	c := Comparison{Tolerance: h.options.Tolerance, Confidence: h.options.confidence(), Sides: []Against{*a}}
-	c.conclude(h.options)
-	for _, s := range c.Sides[0].Stages {
-		for i := range s.Stages { // several: repeats that were compared as a whole
-			k := keyOf(r, slices.IndexFunc(r.Result.Stages, func(x results.StageResult) bool {
-				return x.Index == s.Stages[i]
-			}))
-			for _, d := range s.Metrics {
-				if d.Metric == h.metric.Name && h.last[k] == before {
-					to[k] = d
-				}
+		records = append(records, record)
+		for i := range record.Stages {
+			if s := &record.Stages[i]; s.Usable {
+				last[record.Key(s)] = r
 			}
 		}
 	}
-	return nil
+	return Lines(records, metric), nil
 }
 
-// line returns the line of a key.
-func (h *history) line(k lineKey) *Line {
-	l := h.lines[k]
-	if l == nil {
-		l = &Line{Plan: k.plan, Target: k.target, Workload: k.workload, Load: k.load, Metric: h.metric.Name,
-			Unit: h.metric.Unit}
-		h.lines[k], h.order = l, append(h.order, l)
-	}
-	return l
-}
-
-// keyOf returns the key of a run's stage.
-func keyOf(r *Run, number int) lineKey {
-	s, plan := &r.Result.Stages[number], ""
-	if r.Result.Run.Plan != nil {
-		plan = *r.Result.Run.Plan
-	}
-	return lineKey{plan, key{s.Target, s.Workload, s.Load.Words}, s.Load.Repeat}
-}
-
-// labelsOf returns the labels that the plan of a run gives a target.
-func labelsOf(r *Run, target string) map[string]string {
-	for _, t := range r.Result.Run.Targets {
-		if t.Name == target {
-			return t.Labels
+// Lines returns a metric of all stages of records, the oldest first, as lines, in the order in which stages first come.
+func Lines(records []*Record, metric *Metric) (order []*Line) {
+	lines := map[StageKey]*Line{}
+	for _, r := range records {
+		for i := range r.Stages {
+			s := &r.Stages[i]
+			n, has := s.Numbers[metric.Name]
+			if !has {
+				continue
+			}
+			l := lines[r.Key(s)]
+			if l == nil {
+				l = &Line{Plan: r.Plan, Target: s.Target, Workload: s.Workload, Load: s.Load, Metric: metric.Name,
+					Unit: metric.Unit}
+				lines[r.Key(s)], order = l, append(order, l)
+			}
+			p := HistoryPoint{Run: r.Run, Time: r.Time, Version: r.Version, Labels: s.Labels, Value: n.Value,
+				Verdict: s.Verdict, Change: n.Change, Outcome: n.Outcome}
+			if n.Outcome != "" {
+				p.Against = s.Against
+			}
+			l.Points = append(l.Points, p)
 		}
 	}
-	return nil
+	return order
 }

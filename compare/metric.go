@@ -1,6 +1,9 @@
 package compare
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
 )
@@ -32,6 +35,18 @@ const histogramResolution = 0.001 / 2.449489742783178 // the square root of 12 /
 
 // Metrics are the numbers that are compared, in the order of tables.
 var Metrics = allMetrics()
+
+// MetricNamed returns the metric of a name. The error lists all names.
+func MetricNamed(name string) (*Metric, error) {
+	var names []string
+	for i := range Metrics {
+		if Metrics[i].Name == name {
+			return &Metrics[i], nil
+		}
+		names = append(names, Metrics[i].Name)
+	}
+	return nil, fmt.Errorf("number %.60q: want one of %s", name, strings.Join(names, ", "))
+}
 
 func allMetrics() []Metric {
 	all := []Metric{

@@ -22,6 +22,7 @@
 //
 // A goroutine that holds a lock takes only locks below it (make lock-order tests this):
 //
+//	Coordinator.recording
 //	Coordinator.mu        sessions, queue, which run has which agent, machines of the runs in progress
 //	live.Latest           results for scrapes; not together with Coordinator.mu
 //	  live.Stages         look-ups of stages
@@ -56,6 +57,7 @@ import (
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/coordinator/fleet"
+	"github.com/spate-load/spate/coordinator/history"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/coordinator/relayed"
@@ -82,9 +84,12 @@ type Coordinator struct {
 	storage  *storage.Runs
 	cordons  fleet.Cordons
 	audit    audit.Log
-	closing  chan struct{} // closed by Close: handlers return
+	history  atomic.Pointer[history.Store] // nil: local, or not serving yet
+	closing  chan struct{}                 // closed by Close: handlers return
 	once     sync.Once
-	workers  sync.WaitGroup // of runs in progress, and of write queues
+	workers  sync.WaitGroup // of runs in progress, of write queues, and what records runs at the start
+
+	recording sync.Mutex // held while runs are recorded in the history; taken before all others
 
 	boot      string // id of this machine's boot, see bootID
 	diskOf    func(*ledger.Ledger) writes.Disk
@@ -279,7 +284,11 @@ func (c *Coordinator) end(leave bool) error {
 		force := time.AfterFunc(closeTimeout, c.server.Stop)
 		c.server.GracefulStop()
 		force.Stop()
-		err = errors.Join(c.closeWaiting(), c.unlockData())
+		err = c.closeWaiting()
+		if h := c.history.Load(); h != nil {
+			err = errors.Join(err, h.Close())
+		}
+		err = errors.Join(err, c.unlockData())
 		if cluster != nil {
 			err = errors.Join(err, cluster.Close())
 		}

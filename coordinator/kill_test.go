@@ -132,6 +132,11 @@ func (r *rig) crash() {
 		r.t.Error(err)
 	}
 	r.c.mu.Unlock()
+	if h := r.c.history.Load(); h != nil {
+		if err := h.Close(); err != nil { // as the kernel would
+			r.t.Error(err)
+		}
+	}
 	r.gate.kill()
 	for _, run := range left {
 		if err := run.ledger.Close(); err != nil {

@@ -41,8 +41,11 @@ func (c *Coordinator) resumeRuns() error {
 		return fmt.Errorf("coordinator: %w", err)
 	}
 	c.audit.Open(c.cfg.DataDir)
+	if err := c.openHistory(); err != nil {
+		return fmt.Errorf("coordinator: %w", err)
+	}
 	c.usePolicy(c.cfg.Access.Policy())
-	defer func() { c.tidy(time.Now()) }() // only now is it known which runs continue
+	defer c.catchUp() // only now is it known which runs continue
 	ids, err := c.storage.IDs()
 	if err != nil {
 		return err

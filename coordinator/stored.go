@@ -19,9 +19,11 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink/delivery"
+	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/coordinator/backup"
 	"github.com/spate-load/spate/coordinator/fleet"
+	"github.com/spate-load/spate/coordinator/history"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -156,7 +158,7 @@ func (c *Coordinator) tidyRuns(now time.Time) {
 	if c.cfg.KeepRuns == (retention.Limits{}) {
 		return
 	}
-	items, err := c.storage.Items(c.unended)
+	items, err := c.storage.Items(c.needed)
 	if err != nil {
 		c.log.Warn("runs beyond the limits cannot be removed", "error", err)
 	}
@@ -177,6 +179,9 @@ func (s runService) RemoveRun(ctx context.Context, q *spatev1.RemoveRunRequest) 
 	}
 	if err := s.c.remove(q.GetRunId()); err != nil {
 		return nil, err
+	}
+	if h := s.c.history.Load(); h != nil && h.Remove(q.GetRunId()) != nil {
+		s.c.log.Warn("a removed run is still in the history", "run", q.GetRunId())
 	}
 	s.c.log.Info("run removed on request", "run", q.GetRunId())
 	s.c.record(audit.Entry{Action: audit.Remove, Caller: caller, Run: q.GetRunId()})
@@ -230,8 +235,8 @@ func (c *Coordinator) forget(id string) error {
 	return nil
 }
 
-// Backup sends a copy of all runs, the datasets of runs that have not ended, cordons, and the audit log. Each ledger is
-// consistent in itself, also one that is being written.
+// Backup sends a copy of all runs, the datasets of runs that have not ended, the history, cordons, and the audit log.
+// Each ledger is consistent in itself, also one that is being written.
 func (s runService) Backup(_ *spatev1.BackupRequest, stream spatev1.RunService_BackupServer) error {
 	caller := audit.CallerOf(stream.Context())
 	if err := s.c.permit(caller, s.c.cfg.Access.Policy().MayOperate(caller)); err != nil {
@@ -278,6 +283,11 @@ func (c *Coordinator) backUp(w *backup.Writer) error {
 			return err
 		}
 	}
+	if h := c.history.Load(); h != nil {
+		if err := c.backUpCopy(w, history.File, h.Copy); err != nil {
+			return err
+		}
+	}
 	f, err := os.Open(filepath.Join(c.cfg.DataDir, fleet.CordonsFile))
 	if err := add(w, "", f, err); err != nil {
 		return err
@@ -303,26 +313,31 @@ func (c *Coordinator) backUpRun(w *backup.Writer, id string) error {
 	return nil
 }
 
-// backUpLedger adds the ledger of a run. One that is being written is copied first, because the copy keeps the file
-// from growing, and the receiver may be slow.
+// backUpLedger adds the ledger of a run.
 func (c *Coordinator) backUpLedger(w *backup.Writer, id string) error {
 	if r := c.known(id); r != nil {
-		f, err := os.CreateTemp(c.cfg.DataDir, ".backup-*")
-		if err != nil {
+		err := c.backUpCopy(w, path.Join(id, ledger.File), r.ledger.Copy)
+		if !errors.Is(err, ledger.ErrClosed) { // else the run has ended, and its file does not change
 			return err
-		}
-		defer func() { _ = errors.Join(f.Close(), os.Remove(f.Name())) }() // nothing else knows of the copy
-		switch err := r.ledger.Copy(f); {
-		case errors.Is(err, ledger.ErrClosed): // the run has ended, and its file does not change
-		case err != nil:
-			return err
-		default:
-			_, err := f.Seek(0, io.SeekStart)
-			return errors.Join(err, w.Add(path.Join(id, ledger.File), f))
 		}
 	}
 	f, err := os.Open(c.storage.Ledger(id))
 	return add(w, id, f, err)
+}
+
+// backUpCopy adds a file that is being written. It is copied first, because the copy keeps the file from growing, and
+// the receiver may be slow.
+func (c *Coordinator) backUpCopy(w *backup.Writer, name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(c.cfg.DataDir, ".backup-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = errors.Join(f.Close(), os.Remove(f.Name())) }() // nothing else knows of the copy
+	if err := write(f); err != nil {
+		return err
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return errors.Join(err, w.Add(name, f))
 }
 
 // add adds a file to a folder of the backup, and closes it. A file that is gone by now is left out.
@@ -334,4 +349,125 @@ func add(w *backup.Writer, folder string, f *os.File, err error) error {
 		return err
 	}
 	return errors.Join(w.Add(path.Join(folder, filepath.Base(f.Name())), f), f.Close())
+}
+
+// openHistory opens the history.
+func (c *Coordinator) openHistory() error {
+	h, err := history.Open(c.cfg.DataDir, c.log)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return h.Close()
+	}
+	c.history.Store(h)
+	return nil
+}
+
+// catchUp starts to record the runs that ended while no coordinator was there to do so, or before there was a history.
+// Retention removes runs only afterwards.
+func (c *Coordinator) catchUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.workers.Go(func() {
+		c.recordEnded()
+		c.tidy(time.Now())
+	})
+}
+
+// recordEnded records the runs that have ended since, the oldest first, because each is compared with those before. It
+// reads their requests, which takes a core for some seconds a run, so only one caller does so at a time.
+func (c *Coordinator) recordEnded() {
+	h := c.history.Load()
+	if h == nil {
+		return
+	}
+	c.recording.Lock()
+	defer c.recording.Unlock()
+	for _, id := range c.unrecorded(h) {
+		if c.isClosed() { // the next coordinator does it
+			return
+		}
+		err := c.recovered(id, func() error { return h.Take(id, c.storage.Dir) })
+		if err == nil {
+			continue
+		}
+		c.log.Warn("run is not in the history", "run", id, "error", err)
+		if err := h.Put(id, nil); err != nil { // not tried again
+			c.log.Warn("history cannot be written", "error", err)
+			return
+		}
+	}
+}
+
+// isClosed reports whether the coordinator is being closed.
+func (c *Coordinator) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// unrecorded returns the runs that have ended and are not in the history, in the order in which they began.
+func (c *Coordinator) unrecorded(h *history.Store) []string {
+	ids, err := c.storage.IDs()
+	if err != nil {
+		c.log.Warn("runs cannot be listed for the history", "error", err)
+	}
+	begun := map[string]time.Time{}
+	for _, id := range ids {
+		file, err := os.Stat(c.storage.Ledger(id))
+		if err != nil || h.Has(id) || c.unended(id) {
+			continue
+		}
+		if s := c.storage.Summary(id, file); s.GetState() == spatev1.RunState_RUN_STATE_ENDED {
+			begun[id] = s.GetBeginTime().AsTime()
+		}
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { _, ok := begun[id]; return !ok })
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(begun[a].Compare(begun[b]), cmp.Compare(a, b)) })
+	return ids
+}
+
+// needed reports whether a run must not be removed yet: it has not ended, or is not in the history.
+func (c *Coordinator) needed(id string) bool {
+	h := c.history.Load()
+	return c.unended(id) || h != nil && !h.Has(id)
+}
+
+// defaultHistory is how many runs of a history are shown.
+const defaultHistory = 100
+
+// ReadHistory returns a number over runs from the history.
+func (s runService) ReadHistory(
+	_ context.Context, q *spatev1.ReadHistoryRequest,
+) (*spatev1.ReadHistoryResponse, error) {
+	h := s.c.history.Load()
+	if h == nil {
+		return nil, status.Error(codes.FailedPrecondition,
+			"this coordinator has no history: it is that of a local run, or has not begun to serve")
+	}
+	metric, err := compare.MetricNamed(cmp.Or(q.GetMetric(), "ttft_ms.p99"))
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	plans, err := h.Plans()
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	records, err := h.Newest(q.GetPlan(), int(min(cmp.Or(q.GetLimit(), defaultHistory), maxListed)))
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	removed := map[string]bool{}
+	for _, r := range records {
+		_, err := os.Stat(s.c.storage.Ledger(r.Run))
+		removed[r.Run] = err != nil
+	}
+	lines := history.Message(compare.Lines(records, metric), func(run string) bool { return removed[run] })
+	return &spatev1.ReadHistoryResponse{Lines: lines, Plans: plans}, nil
 }

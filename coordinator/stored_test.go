@@ -99,20 +99,20 @@ func TestRunsBeyondTheLimitsAreRemoved(t *testing.T) {
 	}
 	r.cfg.KeepRuns = retention.Limits{Count: 3}
 	r.start()
-	runs, err := r.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, run := range runs.GetRuns() {
-		got = append(got, run.GetRunId())
-	}
 	want := []string{ids[1], ids[3], running.GetRunId()}
-	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("runs %v, want %v of %v", got, want, ids)
-	}
+	clustertest.Eventually(t, fmt.Sprintf("only the runs %v of %v are left", want, ids), func() bool {
+		runs, err := r.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, run := range runs.GetRuns() {
+			got = append(got, run.GetRunId())
+		}
+		slices.Sort(got)
+		return slices.Equal(got, want)
+	})
 	if _, err := os.Stat(half); err == nil {
 		t.Error("what was half removed is there")
 	}

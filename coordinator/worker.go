@@ -26,6 +26,7 @@ func (c *Coordinator) work(r *run) {
 		case <-r.ended:
 			c.latest.Leave(r.id)
 			c.guarded(r, func() { c.closeSink(r) })
+			c.recordEnded()
 			c.guarded(r, func() { c.tidy(time.Now()) })
 			return
 		case e := <-r.toClose:

@@ -114,9 +114,9 @@ func (s *Runs) Newest(most int, leaveOut map[string]bool) ([]*spatev1.RunSummary
 	return out, nil
 }
 
-// Items returns the runs on disk for a decision which to remove. Runs that have not ended, by their ledger or by
-// unended, and runs whose points a database may lack, are held: they must not be removed.
-func (s *Runs) Items(unended func(id string) bool) ([]retention.Item, error) {
+// Items returns the runs on disk for a decision which to remove. Runs that have not ended by their ledger or are
+// needed, and runs whose points a database may lack, are held: they must not be removed.
+func (s *Runs) Items(needed func(id string) bool) ([]retention.Item, error) {
 	ids, err := s.IDs()
 	var items []retention.Item
 	for _, id := range ids {
@@ -126,7 +126,7 @@ func (s *Runs) Items(unended func(id string) bool) ([]retention.Item, error) {
 		}
 		summary, dir := s.Summary(id, file), s.Dir(id)
 		item := retention.Item{Name: id, Used: file.ModTime(), Bytes: retention.SizeOf(dir),
-			Held: summary.GetState() != spatev1.RunState_RUN_STATE_ENDED || unended(id) || delivery.Incomplete(dir)}
+			Held: summary.GetState() != spatev1.RunState_RUN_STATE_ENDED || needed(id) || delivery.Incomplete(dir)}
 		if end := summary.GetEndTime(); end != nil {
 			item.Used = end.AsTime()
 		}

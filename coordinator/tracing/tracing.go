@@ -58,8 +58,8 @@ func New(ctx context.Context, c Config) (*Tracer, error) {
 	}
 	return of(sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithIDGenerator(generator{}),
 		sdktrace.WithResource(resource.NewSchemaless(
-		attribute.String("service.name", "spate-coordinator"), attribute.String("service.version", c.Version),
-		attribute.String("service.instance.id", c.Instance))))), nil
+			attribute.String("service.name", "spate-coordinator"), attribute.String("service.version", c.Version),
+			attribute.String("service.instance.id", c.Instance))))), nil
 }
 
 // of returns the tracer of a provider.

@@ -10,12 +10,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/compare/show"
+	"github.com/spate-load/spate/coordinator/history"
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -39,7 +42,8 @@ func NewHistory() *cobra.Command {
 		Short: "Show a number over runs of a plan, and which runs made it worse",
 		Long: `Show a number of each stage over runs, the oldest first, with the version of Spate and the labels
 that the plan gives the target. Runs are those named, as for "spate compare"; else the newest under
---dir, or, with --coordinator, the newest that have ended there.
+--dir, or, with --coordinator, the newest that have ended there, also of those that retention has
+removed. With --tolerance, those that are left are fetched and compared.
 
 Each stage is compared, as "spate compare" does, with that of the last run before it that has the
 same plan, target, workload and load, and is neither INVALID nor incomplete: better, worse, same,
@@ -67,9 +71,9 @@ unclear, or untested. --format html draws charts.`,
 
 // run reads the runs and prints the history.
 func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
-	metric, err := metricNamed(f.metric)
+	metric, err := compare.MetricNamed(f.metric)
 	if err != nil {
-		return command.BadInput(err)
+		return command.BadInput(fmt.Errorf("--metric: %w", err))
 	}
 	tolerance, ok := compare.Tolerance(f.tolerance)
 	if !ok {
@@ -77,39 +81,59 @@ func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
 			f.tolerance)
 	}
 	defer f.opener.close()
-	names := args
-	if len(names) == 0 {
-		if names, err = f.newest(cmd.Context()); err != nil {
-			return err
-		}
+	lines, of, err := f.recorded(cmd, args)
+	if status.Code(err) == codes.Unimplemented {
+		lines, of, err = f.compared(cmd, args, metric, tolerance)
 	}
-	runs, err := f.read(cmd, names, len(args) > 0)
-	if err != nil {
-		return command.BadInput(err)
-	}
-	lines, err := compare.History(runs, metric, compare.Options{Tolerance: tolerance})
 	if err != nil {
 		return err
 	}
 	lines = slices.DeleteFunc(lines, func(l *compare.Line) bool { return f.target != "" && l.Target != f.target })
 	if len(lines) == 0 {
 		return command.BadInputf("no stage of %s has %s: name runs, or see --dir, --coordinator, --plan and --target",
-			words.Count(uint64(len(runs)), "run"), f.metric)
+			of, f.metric)
 	}
 	out := cmd.OutOrStdout()
 	return show.History(out, lines, f.format, terminal.Width(out))
 }
 
-// metricNamed returns a number that can be compared.
-func metricNamed(name string) (*compare.Metric, error) {
-	var names []string
-	for i := range compare.Metrics {
-		if compare.Metrics[i].Name == name {
-			return &compare.Metrics[i], nil
-		}
-		names = append(names, compare.Metrics[i].Name)
+// recorded returns what a coordinator has recorded of its runs, and which runs these are, in words. The error has the
+// code Unimplemented if other runs are wanted, or the coordinator is of a version without records.
+func (f *historyFlags) recorded(cmd *cobra.Command, names []string) ([]*compare.Line, string, error) {
+	if f.opener.Coordinator == "" || len(names) > 0 || cmd.Flags().Changed("tolerance") {
+		return nil, "", status.Error(codes.Unimplemented, "")
 	}
-	return nil, fmt.Errorf("--metric %q: want one of %s", name, strings.Join(names, ", "))
+	conn, err := f.opener.Connect()
+	if err != nil {
+		return nil, "", err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), client.AnswerTimeout)
+	defer cancel()
+	answer, err := spatev1.NewRunServiceClient(conn).ReadHistory(ctx,
+		&spatev1.ReadHistoryRequest{Plan: f.plan, Metric: f.metric, Limit: f.limit})
+	if err != nil && status.Code(err) != codes.Unimplemented {
+		err = client.Unreachable(f.opener.Coordinator, err)
+	}
+	return history.Lines(answer.GetLines()), "the coordinator's runs", err
+}
+
+// compared reads runs, compares them, and returns which these are, in words.
+func (f *historyFlags) compared(
+	cmd *cobra.Command, names []string, metric *compare.Metric, tolerance float64,
+) (lines []*compare.Line, of string, err error) {
+	named := len(names) > 0
+	if !named {
+		if names, err = f.newest(cmd.Context()); err != nil {
+			return nil, "", err
+		}
+	}
+	runs, err := f.read(cmd, names, named)
+	if err != nil {
+		return nil, "", command.BadInput(err)
+	}
+	lines, err = compare.History(runs, metric, compare.Options{Tolerance: tolerance})
+	return lines, words.Count(uint64(len(runs)), "run"), err
 }
 
 // newest names the newest runs that have ended.

@@ -59,6 +59,6 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	script.Run(t, "SMALL_MODEL="+server.URL, "CLUSTER="+process.FreeAddress(t), "CLUSTER_BACKUP="+process.FreeAddress(t),
-		"CLUSTER_ROLES="+process.FreeAddress(t), "PORT="+port,
+		"CLUSTER_ROLES="+process.FreeAddress(t), "CLUSTER_HISTORY="+process.FreeAddress(t), "PORT="+port,
 		"SPATE_FAIL_ON=never") // a busy machine spoils measurements
 }

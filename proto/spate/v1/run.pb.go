@@ -718,6 +718,345 @@ func (x *AuditEntry) GetAgents() []string {
 	return nil
 }
 
+// ReadHistoryRequest asks for a number over runs.
+type ReadHistoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the plan. Empty: all plans.
+	Plan string `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	// Name of the number: a field of a stage in results.json that can be compared. Empty: ttft_ms.p99.
+	Metric string `protobuf:"bytes,2,opt,name=metric,proto3" json:"metric,omitempty"`
+	// Maximum number of runs, the newest. 0: 100.
+	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadHistoryRequest) Reset() {
+	*x = ReadHistoryRequest{}
+	mi := &file_spate_v1_run_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadHistoryRequest) ProtoMessage() {}
+
+func (x *ReadHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadHistoryRequest.ProtoReflect.Descriptor instead.
+func (*ReadHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ReadHistoryRequest) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *ReadHistoryRequest) GetMetric() string {
+	if x != nil {
+		return x.Metric
+	}
+	return ""
+}
+
+func (x *ReadHistoryRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// ReadHistoryResponse has a number over runs.
+type ReadHistoryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A line for each stage, in the order in which stages first come.
+	Lines []*HistoryLine `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
+	// Names of all plans that have a history.
+	Plans         []string `protobuf:"bytes,2,rep,name=plans,proto3" json:"plans,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadHistoryResponse) Reset() {
+	*x = ReadHistoryResponse{}
+	mi := &file_spate_v1_run_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadHistoryResponse) ProtoMessage() {}
+
+func (x *ReadHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadHistoryResponse.ProtoReflect.Descriptor instead.
+func (*ReadHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ReadHistoryResponse) GetLines() []*HistoryLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *ReadHistoryResponse) GetPlans() []string {
+	if x != nil {
+		return x.Plans
+	}
+	return nil
+}
+
+// HistoryLine is one number of one stage over the runs of a plan.
+type HistoryLine struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Plan, target, workload and load of the stage.
+	Plan     string `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	Target   string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
+	Load     string `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
+	// Name of the number as in results.json, and its unit. Empty unit: a share.
+	Metric string `protobuf:"bytes,5,opt,name=metric,proto3" json:"metric,omitempty"`
+	Unit   string `protobuf:"bytes,6,opt,name=unit,proto3" json:"unit,omitempty"`
+	// The runs, the oldest first.
+	Points        []*HistoryPoint `protobuf:"bytes,7,rep,name=points,proto3" json:"points,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryLine) Reset() {
+	*x = HistoryLine{}
+	mi := &file_spate_v1_run_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryLine) ProtoMessage() {}
+
+func (x *HistoryLine) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
+func (*HistoryLine) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *HistoryLine) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *HistoryLine) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *HistoryLine) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
+func (x *HistoryLine) GetLoad() string {
+	if x != nil {
+		return x.Load
+	}
+	return ""
+}
+
+func (x *HistoryLine) GetMetric() string {
+	if x != nil {
+		return x.Metric
+	}
+	return ""
+}
+
+func (x *HistoryLine) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *HistoryLine) GetPoints() []*HistoryPoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+// HistoryPoint is the number in one run.
+type HistoryPoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ID of the run, and when it began.
+	Run  string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// Version of Spate, and the target's labels in the plan.
+	Version string            `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Labels  map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The number, and the verdict on its stage.
+	Value   float64 `protobuf:"fixed64,5,opt,name=value,proto3" json:"value,omitempty"`
+	Verdict string  `protobuf:"bytes,6,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// ID of the run that the number was compared with. Empty: it was not compared.
+	Against string `protobuf:"bytes,7,opt,name=against,proto3" json:"against,omitempty"`
+	// Change relative to that run's number; of a share in points. Missing: not known.
+	Change *float64 `protobuf:"fixed64,8,opt,name=change,proto3,oneof" json:"change,omitempty"`
+	// What the change means: "better", "worse", "same", "unclear" or "untested". Empty: it was not compared.
+	Outcome string `protobuf:"bytes,9,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// The run has been removed: only its history is left.
+	Removed       bool `protobuf:"varint,10,opt,name=removed,proto3" json:"removed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryPoint) Reset() {
+	*x = HistoryPoint{}
+	mi := &file_spate_v1_run_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryPoint) ProtoMessage() {}
+
+func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
+func (*HistoryPoint) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *HistoryPoint) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *HistoryPoint) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *HistoryPoint) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *HistoryPoint) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *HistoryPoint) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *HistoryPoint) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *HistoryPoint) GetAgainst() string {
+	if x != nil {
+		return x.Against
+	}
+	return ""
+}
+
+func (x *HistoryPoint) GetChange() float64 {
+	if x != nil && x.Change != nil {
+		return *x.Change
+	}
+	return 0
+}
+
+func (x *HistoryPoint) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *HistoryPoint) GetRemoved() bool {
+	if x != nil {
+		return x.Removed
+	}
+	return false
+}
+
 // BackupRequest asks for a backup.
 type BackupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -727,7 +1066,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[4]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +1078,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[4]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +1091,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 // BackupResponse is a piece of a backup.
@@ -766,7 +1105,7 @@ type BackupResponse struct {
 
 func (x *BackupResponse) Reset() {
 	*x = BackupResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[5]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +1117,7 @@ func (x *BackupResponse) String() string {
 func (*BackupResponse) ProtoMessage() {}
 
 func (x *BackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[5]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +1130,7 @@ func (x *BackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
 func (*BackupResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *BackupResponse) GetData() []byte {
@@ -812,7 +1151,7 @@ type FindDatasetRequest struct {
 
 func (x *FindDatasetRequest) Reset() {
 	*x = FindDatasetRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[6]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +1163,7 @@ func (x *FindDatasetRequest) String() string {
 func (*FindDatasetRequest) ProtoMessage() {}
 
 func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[6]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +1176,7 @@ func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDatasetRequest.ProtoReflect.Descriptor instead.
 func (*FindDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FindDatasetRequest) GetSha256() string {
@@ -858,7 +1197,7 @@ type FindDatasetResponse struct {
 
 func (x *FindDatasetResponse) Reset() {
 	*x = FindDatasetResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[7]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +1209,7 @@ func (x *FindDatasetResponse) String() string {
 func (*FindDatasetResponse) ProtoMessage() {}
 
 func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[7]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +1222,7 @@ func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDatasetResponse.ProtoReflect.Descriptor instead.
 func (*FindDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FindDatasetResponse) GetComplete() bool {
@@ -908,7 +1247,7 @@ type PutDatasetRequest struct {
 
 func (x *PutDatasetRequest) Reset() {
 	*x = PutDatasetRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[8]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1259,7 @@ func (x *PutDatasetRequest) String() string {
 func (*PutDatasetRequest) ProtoMessage() {}
 
 func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[8]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1272,7 @@ func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDatasetRequest.ProtoReflect.Descriptor instead.
 func (*PutDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PutDatasetRequest) GetSha256() string {
@@ -966,7 +1305,7 @@ type PutDatasetResponse struct {
 
 func (x *PutDatasetResponse) Reset() {
 	*x = PutDatasetResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[9]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1317,7 @@ func (x *PutDatasetResponse) String() string {
 func (*PutDatasetResponse) ProtoMessage() {}
 
 func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[9]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1330,7 @@ func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDatasetResponse.ProtoReflect.Descriptor instead.
 func (*PutDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 // Endpoints is a list of base URLs.
@@ -1005,7 +1344,7 @@ type Endpoints struct {
 
 func (x *Endpoints) Reset() {
 	*x = Endpoints{}
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1356,7 @@ func (x *Endpoints) String() string {
 func (*Endpoints) ProtoMessage() {}
 
 func (x *Endpoints) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1369,7 @@ func (x *Endpoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoints.ProtoReflect.Descriptor instead.
 func (*Endpoints) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Endpoints) GetUrls() []string {
@@ -1053,7 +1392,7 @@ type SubmitRunResponse struct {
 
 func (x *SubmitRunResponse) Reset() {
 	*x = SubmitRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1404,7 @@ func (x *SubmitRunResponse) String() string {
 func (*SubmitRunResponse) ProtoMessage() {}
 
 func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1417,7 @@ func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitRunResponse.ProtoReflect.Descriptor instead.
 func (*SubmitRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SubmitRunResponse) GetRunId() string {
@@ -1110,7 +1449,7 @@ type FollowRunRequest struct {
 
 func (x *FollowRunRequest) Reset() {
 	*x = FollowRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1461,7 @@ func (x *FollowRunRequest) String() string {
 func (*FollowRunRequest) ProtoMessage() {}
 
 func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1474,7 @@ func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunRequest.ProtoReflect.Descriptor instead.
 func (*FollowRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FollowRunRequest) GetRunId() string {
@@ -1172,7 +1511,7 @@ type FollowRunResponse struct {
 
 func (x *FollowRunResponse) Reset() {
 	*x = FollowRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1523,7 @@ func (x *FollowRunResponse) String() string {
 func (*FollowRunResponse) ProtoMessage() {}
 
 func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1536,7 @@ func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunResponse.ProtoReflect.Descriptor instead.
 func (*FollowRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FollowRunResponse) GetEvent() *RunEvent {
@@ -1238,7 +1577,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1589,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1602,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RunEvent) GetTime() *timestamppb.Timestamp {
@@ -1428,7 +1767,7 @@ type RunStarted struct {
 
 func (x *RunStarted) Reset() {
 	*x = RunStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1779,7 @@ func (x *RunStarted) String() string {
 func (*RunStarted) ProtoMessage() {}
 
 func (x *RunStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1792,7 @@ func (x *RunStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStarted.ProtoReflect.Descriptor instead.
 func (*RunStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RunStarted) GetAgents() []*AgentInfo {
@@ -1506,7 +1845,7 @@ type PlannedStage struct {
 
 func (x *PlannedStage) Reset() {
 	*x = PlannedStage{}
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1857,7 @@ func (x *PlannedStage) String() string {
 func (*PlannedStage) ProtoMessage() {}
 
 func (x *PlannedStage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1870,7 @@ func (x *PlannedStage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedStage.ProtoReflect.Descriptor instead.
 func (*PlannedStage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PlannedStage) GetTarget() string {
@@ -1623,7 +1962,7 @@ type AgentChanged struct {
 
 func (x *AgentChanged) Reset() {
 	*x = AgentChanged{}
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1974,7 @@ func (x *AgentChanged) String() string {
 func (*AgentChanged) ProtoMessage() {}
 
 func (x *AgentChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1987,7 @@ func (x *AgentChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentChanged.ProtoReflect.Descriptor instead.
 func (*AgentChanged) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AgentChanged) GetStageIndex() uint32 {
@@ -1707,7 +2046,7 @@ type StageStarted struct {
 
 func (x *StageStarted) Reset() {
 	*x = StageStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +2058,7 @@ func (x *StageStarted) String() string {
 func (*StageStarted) ProtoMessage() {}
 
 func (x *StageStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +2071,7 @@ func (x *StageStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageStarted.ProtoReflect.Descriptor instead.
 func (*StageStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StageStarted) GetStageIndex() uint32 {
@@ -1805,7 +2144,7 @@ type StageProgress struct {
 
 func (x *StageProgress) Reset() {
 	*x = StageProgress{}
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1817,7 +2156,7 @@ func (x *StageProgress) String() string {
 func (*StageProgress) ProtoMessage() {}
 
 func (x *StageProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1830,7 +2169,7 @@ func (x *StageProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageProgress.ProtoReflect.Descriptor instead.
 func (*StageProgress) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StageProgress) GetStageIndex() uint32 {
@@ -1925,7 +2264,7 @@ type StageWindow struct {
 
 func (x *StageWindow) Reset() {
 	*x = StageWindow{}
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2276,7 @@ func (x *StageWindow) String() string {
 func (*StageWindow) ProtoMessage() {}
 
 func (x *StageWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2289,7 @@ func (x *StageWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageWindow.ProtoReflect.Descriptor instead.
 func (*StageWindow) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StageWindow) GetStageIndex() uint32 {
@@ -2031,7 +2370,7 @@ type Doubt struct {
 
 func (x *Doubt) Reset() {
 	*x = Doubt{}
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2382,7 @@ func (x *Doubt) String() string {
 func (*Doubt) ProtoMessage() {}
 
 func (x *Doubt) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2395,7 @@ func (x *Doubt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
 func (*Doubt) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Doubt) GetCheck() string {
@@ -2108,7 +2447,7 @@ type WindowPart struct {
 
 func (x *WindowPart) Reset() {
 	*x = WindowPart{}
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2120,7 +2459,7 @@ func (x *WindowPart) String() string {
 func (*WindowPart) ProtoMessage() {}
 
 func (x *WindowPart) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2133,7 +2472,7 @@ func (x *WindowPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowPart.ProtoReflect.Descriptor instead.
 func (*WindowPart) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WindowPart) GetName() string {
@@ -2222,7 +2561,7 @@ type WindowDistribution struct {
 
 func (x *WindowDistribution) Reset() {
 	*x = WindowDistribution{}
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2573,7 @@ func (x *WindowDistribution) String() string {
 func (*WindowDistribution) ProtoMessage() {}
 
 func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2586,7 @@ func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowDistribution.ProtoReflect.Descriptor instead.
 func (*WindowDistribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WindowDistribution) GetMetric() string {
@@ -2312,7 +2651,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2324,7 +2663,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2337,7 +2676,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Quantiles) GetP50Ms() float64 {
@@ -2371,7 +2710,7 @@ type StageEnded struct {
 
 func (x *StageEnded) Reset() {
 	*x = StageEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2722,7 @@ func (x *StageEnded) String() string {
 func (*StageEnded) ProtoMessage() {}
 
 func (x *StageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2735,7 @@ func (x *StageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageEnded.ProtoReflect.Descriptor instead.
 func (*StageEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StageEnded) GetStageIndex() uint32 {
@@ -2440,7 +2779,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2791,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2804,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Notice) GetSeverity() Severity {
@@ -2499,7 +2838,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2850,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2863,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RunEnded) GetOutcome() Outcome {
@@ -2568,7 +2907,7 @@ type StopRunRequest struct {
 
 func (x *StopRunRequest) Reset() {
 	*x = StopRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2919,7 @@ func (x *StopRunRequest) String() string {
 func (*StopRunRequest) ProtoMessage() {}
 
 func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2932,7 @@ func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
 func (*StopRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StopRunRequest) GetRunId() string {
@@ -2619,7 +2958,7 @@ type StopRunResponse struct {
 
 func (x *StopRunResponse) Reset() {
 	*x = StopRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2970,7 @@ func (x *StopRunResponse) String() string {
 func (*StopRunResponse) ProtoMessage() {}
 
 func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2983,7 @@ func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
 func (*StopRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 // FetchLedgerRequest names the run.
@@ -2658,7 +2997,7 @@ type FetchLedgerRequest struct {
 
 func (x *FetchLedgerRequest) Reset() {
 	*x = FetchLedgerRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +3009,7 @@ func (x *FetchLedgerRequest) String() string {
 func (*FetchLedgerRequest) ProtoMessage() {}
 
 func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +3022,7 @@ func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerRequest.ProtoReflect.Descriptor instead.
 func (*FetchLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FetchLedgerRequest) GetRunId() string {
@@ -2704,7 +3043,7 @@ type FetchLedgerResponse struct {
 
 func (x *FetchLedgerResponse) Reset() {
 	*x = FetchLedgerResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +3055,7 @@ func (x *FetchLedgerResponse) String() string {
 func (*FetchLedgerResponse) ProtoMessage() {}
 
 func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +3068,7 @@ func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerResponse.ProtoReflect.Descriptor instead.
 func (*FetchLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FetchLedgerResponse) GetData() []byte {
@@ -2752,7 +3091,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2764,7 +3103,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +3116,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -2805,7 +3144,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2817,7 +3156,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2830,7 +3169,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListRunsResponse) GetRuns() []*RunSummary {
@@ -2891,7 +3230,7 @@ type RunSummary struct {
 
 func (x *RunSummary) Reset() {
 	*x = RunSummary{}
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2903,7 +3242,7 @@ func (x *RunSummary) String() string {
 func (*RunSummary) ProtoMessage() {}
 
 func (x *RunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2916,7 +3255,7 @@ func (x *RunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
 func (*RunSummary) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RunSummary) GetRunId() string {
@@ -3068,7 +3407,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[35]
+	mi := &file_spate_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3080,7 +3419,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[35]
+	mi := &file_spate_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3093,7 +3432,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 // ListAgentsResponse lists the agents.
@@ -3107,7 +3446,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[36]
+	mi := &file_spate_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3119,7 +3458,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[36]
+	mi := &file_spate_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3132,7 +3471,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -3165,7 +3504,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_spate_v1_run_proto_msgTypes[37]
+	mi := &file_spate_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3177,7 +3516,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[37]
+	mi := &file_spate_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3190,7 +3529,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AgentStatus) GetAgent() *AgentInfo {
@@ -3256,7 +3595,7 @@ type CordonAgentsRequest struct {
 
 func (x *CordonAgentsRequest) Reset() {
 	*x = CordonAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[38]
+	mi := &file_spate_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3268,7 +3607,7 @@ func (x *CordonAgentsRequest) String() string {
 func (*CordonAgentsRequest) ProtoMessage() {}
 
 func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[38]
+	mi := &file_spate_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3281,7 +3620,7 @@ func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonAgentsRequest.ProtoReflect.Descriptor instead.
 func (*CordonAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CordonAgentsRequest) GetAgents() []string {
@@ -3307,7 +3646,7 @@ type CordonAgentsResponse struct {
 
 func (x *CordonAgentsResponse) Reset() {
 	*x = CordonAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[39]
+	mi := &file_spate_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3319,7 +3658,7 @@ func (x *CordonAgentsResponse) String() string {
 func (*CordonAgentsResponse) ProtoMessage() {}
 
 func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[39]
+	mi := &file_spate_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3332,7 +3671,7 @@ func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonAgentsResponse.ProtoReflect.Descriptor instead.
 func (*CordonAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 // RemoveRunRequest names a run.
@@ -3346,7 +3685,7 @@ type RemoveRunRequest struct {
 
 func (x *RemoveRunRequest) Reset() {
 	*x = RemoveRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[40]
+	mi := &file_spate_v1_run_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3358,7 +3697,7 @@ func (x *RemoveRunRequest) String() string {
 func (*RemoveRunRequest) ProtoMessage() {}
 
 func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[40]
+	mi := &file_spate_v1_run_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3371,7 +3710,7 @@ func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RemoveRunRequest) GetRunId() string {
@@ -3390,7 +3729,7 @@ type RemoveRunResponse struct {
 
 func (x *RemoveRunResponse) Reset() {
 	*x = RemoveRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[41]
+	mi := &file_spate_v1_run_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3402,7 +3741,7 @@ func (x *RemoveRunResponse) String() string {
 func (*RemoveRunResponse) ProtoMessage() {}
 
 func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[41]
+	mi := &file_spate_v1_run_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3415,7 +3754,7 @@ func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{45}
 }
 
 var File_spate_v1_run_proto protoreflect.FileDescriptor
@@ -3468,7 +3807,38 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x10\n" +
 	"\x03run\x18\x06 \x01(\tR\x03run\x12 \n" +
 	"\vimmediately\x18\a \x01(\bR\vimmediately\x12\x16\n" +
-	"\x06agents\x18\b \x03(\tR\x06agents\"\x0f\n" +
+	"\x06agents\x18\b \x03(\tR\x06agents\"V\n" +
+	"\x12ReadHistoryRequest\x12\x12\n" +
+	"\x04plan\x18\x01 \x01(\tR\x04plan\x12\x16\n" +
+	"\x06metric\x18\x02 \x01(\tR\x06metric\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"X\n" +
+	"\x13ReadHistoryResponse\x12+\n" +
+	"\x05lines\x18\x01 \x03(\v2\x15.spate.v1.HistoryLineR\x05lines\x12\x14\n" +
+	"\x05plans\x18\x02 \x03(\tR\x05plans\"\xc5\x01\n" +
+	"\vHistoryLine\x12\x12\n" +
+	"\x04plan\x18\x01 \x01(\tR\x04plan\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
+	"\bworkload\x18\x03 \x01(\tR\bworkload\x12\x12\n" +
+	"\x04load\x18\x04 \x01(\tR\x04load\x12\x16\n" +
+	"\x06metric\x18\x05 \x01(\tR\x06metric\x12\x12\n" +
+	"\x04unit\x18\x06 \x01(\tR\x04unit\x12.\n" +
+	"\x06points\x18\a \x03(\v2\x16.spate.v1.HistoryPointR\x06points\"\x87\x03\n" +
+	"\fHistoryPoint\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12:\n" +
+	"\x06labels\x18\x04 \x03(\v2\".spate.v1.HistoryPoint.LabelsEntryR\x06labels\x12\x14\n" +
+	"\x05value\x18\x05 \x01(\x01R\x05value\x12\x18\n" +
+	"\averdict\x18\x06 \x01(\tR\averdict\x12\x18\n" +
+	"\aagainst\x18\a \x01(\tR\aagainst\x12\x1b\n" +
+	"\x06change\x18\b \x01(\x01H\x00R\x06change\x88\x01\x01\x12\x18\n" +
+	"\aoutcome\x18\t \x01(\tR\aoutcome\x12\x18\n" +
+	"\aremoved\x18\n" +
+	" \x01(\bR\aremoved\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
+	"\a_change\"\x0f\n" +
 	"\rBackupRequest\"$\n" +
 	"\x0eBackupResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\",\n" +
@@ -3691,7 +4061,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x13AGENT_HEALTH_SILENT\x10\x03\x12\x16\n" +
 	"\x12AGENT_HEALTH_FOUND\x10\x04\x12\x18\n" +
 	"\x14AGENT_HEALTH_LEAVING\x10\x05\x12\x18\n" +
-	"\x14AGENT_HEALTH_MISSING\x10\x062\xee\x06\n" +
+	"\x14AGENT_HEALTH_MISSING\x10\x062\xba\a\n" +
 	"\n" +
 	"RunService\x12D\n" +
 	"\tSubmitRun\x12\x1a.spate.v1.SubmitRunRequest\x1a\x1b.spate.v1.SubmitRunResponse\x12F\n" +
@@ -3706,7 +4076,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"ListAgents\x12\x1b.spate.v1.ListAgentsRequest\x1a\x1c.spate.v1.ListAgentsResponse\x12M\n" +
 	"\fCordonAgents\x12\x1d.spate.v1.CordonAgentsRequest\x1a\x1e.spate.v1.CordonAgentsResponse\x12M\n" +
-	"\fReadAuditLog\x12\x1d.spate.v1.ReadAuditLogRequest\x1a\x1e.spate.v1.ReadAuditLogResponse\x12=\n" +
+	"\fReadAuditLog\x12\x1d.spate.v1.ReadAuditLogRequest\x1a\x1e.spate.v1.ReadAuditLogResponse\x12J\n" +
+	"\vReadHistory\x12\x1c.spate.v1.ReadHistoryRequest\x1a\x1d.spate.v1.ReadHistoryResponse\x12=\n" +
 	"\x06Backup\x12\x17.spate.v1.BackupRequest\x1a\x18.spate.v1.BackupResponse0\x01B4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
@@ -3722,7 +4093,7 @@ func file_spate_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_spate_v1_run_proto_goTypes = []any{
 	(Severity)(0),                 // 0: spate.v1.Severity
 	(Outcome)(0),                  // 1: spate.v1.Outcome
@@ -3733,139 +4104,150 @@ var file_spate_v1_run_proto_goTypes = []any{
 	(*ReadAuditLogRequest)(nil),   // 6: spate.v1.ReadAuditLogRequest
 	(*ReadAuditLogResponse)(nil),  // 7: spate.v1.ReadAuditLogResponse
 	(*AuditEntry)(nil),            // 8: spate.v1.AuditEntry
-	(*BackupRequest)(nil),         // 9: spate.v1.BackupRequest
-	(*BackupResponse)(nil),        // 10: spate.v1.BackupResponse
-	(*FindDatasetRequest)(nil),    // 11: spate.v1.FindDatasetRequest
-	(*FindDatasetResponse)(nil),   // 12: spate.v1.FindDatasetResponse
-	(*PutDatasetRequest)(nil),     // 13: spate.v1.PutDatasetRequest
-	(*PutDatasetResponse)(nil),    // 14: spate.v1.PutDatasetResponse
-	(*Endpoints)(nil),             // 15: spate.v1.Endpoints
-	(*SubmitRunResponse)(nil),     // 16: spate.v1.SubmitRunResponse
-	(*FollowRunRequest)(nil),      // 17: spate.v1.FollowRunRequest
-	(*FollowRunResponse)(nil),     // 18: spate.v1.FollowRunResponse
-	(*RunEvent)(nil),              // 19: spate.v1.RunEvent
-	(*RunStarted)(nil),            // 20: spate.v1.RunStarted
-	(*PlannedStage)(nil),          // 21: spate.v1.PlannedStage
-	(*AgentChanged)(nil),          // 22: spate.v1.AgentChanged
-	(*StageStarted)(nil),          // 23: spate.v1.StageStarted
-	(*StageProgress)(nil),         // 24: spate.v1.StageProgress
-	(*StageWindow)(nil),           // 25: spate.v1.StageWindow
-	(*Doubt)(nil),                 // 26: spate.v1.Doubt
-	(*WindowPart)(nil),            // 27: spate.v1.WindowPart
-	(*WindowDistribution)(nil),    // 28: spate.v1.WindowDistribution
-	(*Quantiles)(nil),             // 29: spate.v1.Quantiles
-	(*StageEnded)(nil),            // 30: spate.v1.StageEnded
-	(*Notice)(nil),                // 31: spate.v1.Notice
-	(*RunEnded)(nil),              // 32: spate.v1.RunEnded
-	(*StopRunRequest)(nil),        // 33: spate.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 34: spate.v1.StopRunResponse
-	(*FetchLedgerRequest)(nil),    // 35: spate.v1.FetchLedgerRequest
-	(*FetchLedgerResponse)(nil),   // 36: spate.v1.FetchLedgerResponse
-	(*ListRunsRequest)(nil),       // 37: spate.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 38: spate.v1.ListRunsResponse
-	(*RunSummary)(nil),            // 39: spate.v1.RunSummary
-	(*ListAgentsRequest)(nil),     // 40: spate.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 41: spate.v1.ListAgentsResponse
-	(*AgentStatus)(nil),           // 42: spate.v1.AgentStatus
-	(*CordonAgentsRequest)(nil),   // 43: spate.v1.CordonAgentsRequest
-	(*CordonAgentsResponse)(nil),  // 44: spate.v1.CordonAgentsResponse
-	(*RemoveRunRequest)(nil),      // 45: spate.v1.RemoveRunRequest
-	(*RemoveRunResponse)(nil),     // 46: spate.v1.RemoveRunResponse
-	nil,                           // 47: spate.v1.SubmitRunRequest.SecretsEntry
-	nil,                           // 48: spate.v1.SubmitRunRequest.SimulatedEntry
-	nil,                           // 49: spate.v1.SubmitRunRequest.DatasetsEntry
-	nil,                           // 50: spate.v1.SubmitRunRequest.LexiconsEntry
-	nil,                           // 51: spate.v1.StageWindow.ErrorsEntry
-	(*durationpb.Duration)(nil),   // 52: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
-	(*AgentInfo)(nil),             // 54: spate.v1.AgentInfo
-	(*Heartbeat)(nil),             // 55: spate.v1.Heartbeat
-	(*Dataset)(nil),               // 56: spate.v1.Dataset
-	(*Lexicon)(nil),               // 57: spate.v1.Lexicon
+	(*ReadHistoryRequest)(nil),    // 9: spate.v1.ReadHistoryRequest
+	(*ReadHistoryResponse)(nil),   // 10: spate.v1.ReadHistoryResponse
+	(*HistoryLine)(nil),           // 11: spate.v1.HistoryLine
+	(*HistoryPoint)(nil),          // 12: spate.v1.HistoryPoint
+	(*BackupRequest)(nil),         // 13: spate.v1.BackupRequest
+	(*BackupResponse)(nil),        // 14: spate.v1.BackupResponse
+	(*FindDatasetRequest)(nil),    // 15: spate.v1.FindDatasetRequest
+	(*FindDatasetResponse)(nil),   // 16: spate.v1.FindDatasetResponse
+	(*PutDatasetRequest)(nil),     // 17: spate.v1.PutDatasetRequest
+	(*PutDatasetResponse)(nil),    // 18: spate.v1.PutDatasetResponse
+	(*Endpoints)(nil),             // 19: spate.v1.Endpoints
+	(*SubmitRunResponse)(nil),     // 20: spate.v1.SubmitRunResponse
+	(*FollowRunRequest)(nil),      // 21: spate.v1.FollowRunRequest
+	(*FollowRunResponse)(nil),     // 22: spate.v1.FollowRunResponse
+	(*RunEvent)(nil),              // 23: spate.v1.RunEvent
+	(*RunStarted)(nil),            // 24: spate.v1.RunStarted
+	(*PlannedStage)(nil),          // 25: spate.v1.PlannedStage
+	(*AgentChanged)(nil),          // 26: spate.v1.AgentChanged
+	(*StageStarted)(nil),          // 27: spate.v1.StageStarted
+	(*StageProgress)(nil),         // 28: spate.v1.StageProgress
+	(*StageWindow)(nil),           // 29: spate.v1.StageWindow
+	(*Doubt)(nil),                 // 30: spate.v1.Doubt
+	(*WindowPart)(nil),            // 31: spate.v1.WindowPart
+	(*WindowDistribution)(nil),    // 32: spate.v1.WindowDistribution
+	(*Quantiles)(nil),             // 33: spate.v1.Quantiles
+	(*StageEnded)(nil),            // 34: spate.v1.StageEnded
+	(*Notice)(nil),                // 35: spate.v1.Notice
+	(*RunEnded)(nil),              // 36: spate.v1.RunEnded
+	(*StopRunRequest)(nil),        // 37: spate.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 38: spate.v1.StopRunResponse
+	(*FetchLedgerRequest)(nil),    // 39: spate.v1.FetchLedgerRequest
+	(*FetchLedgerResponse)(nil),   // 40: spate.v1.FetchLedgerResponse
+	(*ListRunsRequest)(nil),       // 41: spate.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 42: spate.v1.ListRunsResponse
+	(*RunSummary)(nil),            // 43: spate.v1.RunSummary
+	(*ListAgentsRequest)(nil),     // 44: spate.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 45: spate.v1.ListAgentsResponse
+	(*AgentStatus)(nil),           // 46: spate.v1.AgentStatus
+	(*CordonAgentsRequest)(nil),   // 47: spate.v1.CordonAgentsRequest
+	(*CordonAgentsResponse)(nil),  // 48: spate.v1.CordonAgentsResponse
+	(*RemoveRunRequest)(nil),      // 49: spate.v1.RemoveRunRequest
+	(*RemoveRunResponse)(nil),     // 50: spate.v1.RemoveRunResponse
+	nil,                           // 51: spate.v1.SubmitRunRequest.SecretsEntry
+	nil,                           // 52: spate.v1.SubmitRunRequest.SimulatedEntry
+	nil,                           // 53: spate.v1.SubmitRunRequest.DatasetsEntry
+	nil,                           // 54: spate.v1.SubmitRunRequest.LexiconsEntry
+	nil,                           // 55: spate.v1.HistoryPoint.LabelsEntry
+	nil,                           // 56: spate.v1.StageWindow.ErrorsEntry
+	(*durationpb.Duration)(nil),   // 57: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 58: google.protobuf.Timestamp
+	(*AgentInfo)(nil),             // 59: spate.v1.AgentInfo
+	(*Heartbeat)(nil),             // 60: spate.v1.Heartbeat
+	(*Dataset)(nil),               // 61: spate.v1.Dataset
+	(*Lexicon)(nil),               // 62: spate.v1.Lexicon
 }
 var file_spate_v1_run_proto_depIdxs = []int32{
-	47, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
-	48, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
-	52, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
-	49, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
-	50, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
-	53, // 5: spate.v1.ReadAuditLogRequest.since:type_name -> google.protobuf.Timestamp
-	53, // 6: spate.v1.ReadAuditLogRequest.until:type_name -> google.protobuf.Timestamp
+	51, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
+	52, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
+	57, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
+	53, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
+	54, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
+	58, // 5: spate.v1.ReadAuditLogRequest.since:type_name -> google.protobuf.Timestamp
+	58, // 6: spate.v1.ReadAuditLogRequest.until:type_name -> google.protobuf.Timestamp
 	8,  // 7: spate.v1.ReadAuditLogResponse.entries:type_name -> spate.v1.AuditEntry
-	53, // 8: spate.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	19, // 9: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	53, // 10: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	20, // 11: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
-	23, // 12: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
-	24, // 13: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
-	30, // 14: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
-	31, // 15: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
-	32, // 16: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
-	22, // 17: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
-	25, // 18: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
-	54, // 19: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
-	21, // 20: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
-	52, // 21: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
-	52, // 22: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
-	54, // 23: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
-	52, // 24: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
-	52, // 25: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
-	29, // 26: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
-	29, // 27: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	27, // 28: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
-	27, // 29: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
-	27, // 30: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
-	51, // 31: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
-	26, // 32: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
-	28, // 33: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
-	0,  // 34: spate.v1.Notice.severity:type_name -> spate.v1.Severity
-	1,  // 35: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	39, // 36: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
-	2,  // 37: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
-	53, // 38: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
-	53, // 39: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
-	53, // 40: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
-	1,  // 41: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
-	52, // 42: spate.v1.RunSummary.wait:type_name -> google.protobuf.Duration
-	42, // 43: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	54, // 44: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
-	4,  // 45: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	55, // 46: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	52, // 47: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
-	3,  // 48: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
-	3,  // 49: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
-	15, // 50: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	56, // 51: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	57, // 52: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
-	5,  // 53: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	17, // 54: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	33, // 55: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	35, // 56: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	11, // 57: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	13, // 58: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	37, // 59: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	45, // 60: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
-	40, // 61: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	43, // 62: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
-	6,  // 63: spate.v1.RunService.ReadAuditLog:input_type -> spate.v1.ReadAuditLogRequest
-	9,  // 64: spate.v1.RunService.Backup:input_type -> spate.v1.BackupRequest
-	16, // 65: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	18, // 66: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	34, // 67: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	36, // 68: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	12, // 69: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	14, // 70: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	38, // 71: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	46, // 72: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
-	41, // 73: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	44, // 74: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
-	7,  // 75: spate.v1.RunService.ReadAuditLog:output_type -> spate.v1.ReadAuditLogResponse
-	10, // 76: spate.v1.RunService.Backup:output_type -> spate.v1.BackupResponse
-	65, // [65:77] is the sub-list for method output_type
-	53, // [53:65] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	58, // 8: spate.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	11, // 9: spate.v1.ReadHistoryResponse.lines:type_name -> spate.v1.HistoryLine
+	12, // 10: spate.v1.HistoryLine.points:type_name -> spate.v1.HistoryPoint
+	58, // 11: spate.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	55, // 12: spate.v1.HistoryPoint.labels:type_name -> spate.v1.HistoryPoint.LabelsEntry
+	23, // 13: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
+	58, // 14: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	24, // 15: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
+	27, // 16: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
+	28, // 17: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
+	34, // 18: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
+	35, // 19: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
+	36, // 20: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
+	26, // 21: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
+	29, // 22: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
+	59, // 23: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
+	25, // 24: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
+	57, // 25: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
+	57, // 26: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
+	59, // 27: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
+	57, // 28: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
+	57, // 29: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	33, // 30: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
+	33, // 31: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
+	31, // 32: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
+	31, // 33: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
+	31, // 34: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
+	56, // 35: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
+	30, // 36: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
+	32, // 37: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
+	0,  // 38: spate.v1.Notice.severity:type_name -> spate.v1.Severity
+	1,  // 39: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
+	43, // 40: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
+	2,  // 41: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
+	58, // 42: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	58, // 43: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	58, // 44: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	1,  // 45: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
+	57, // 46: spate.v1.RunSummary.wait:type_name -> google.protobuf.Duration
+	46, // 47: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	59, // 48: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	4,  // 49: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
+	60, // 50: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	57, // 51: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	3,  // 52: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
+	3,  // 53: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
+	19, // 54: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	61, // 55: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	62, // 56: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	5,  // 57: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
+	21, // 58: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	37, // 59: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	39, // 60: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	15, // 61: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	17, // 62: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	41, // 63: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	49, // 64: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	44, // 65: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	47, // 66: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
+	6,  // 67: spate.v1.RunService.ReadAuditLog:input_type -> spate.v1.ReadAuditLogRequest
+	9,  // 68: spate.v1.RunService.ReadHistory:input_type -> spate.v1.ReadHistoryRequest
+	13, // 69: spate.v1.RunService.Backup:input_type -> spate.v1.BackupRequest
+	20, // 70: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	22, // 71: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	38, // 72: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	40, // 73: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	16, // 74: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	18, // 75: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	42, // 76: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	50, // 77: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	45, // 78: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	48, // 79: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
+	7,  // 80: spate.v1.RunService.ReadAuditLog:output_type -> spate.v1.ReadAuditLogResponse
+	10, // 81: spate.v1.RunService.ReadHistory:output_type -> spate.v1.ReadHistoryResponse
+	14, // 82: spate.v1.RunService.Backup:output_type -> spate.v1.BackupResponse
+	70, // [70:83] is the sub-list for method output_type
+	57, // [57:70] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_run_proto_init() }
@@ -3875,7 +4257,8 @@ func file_spate_v1_run_proto_init() {
 	}
 	file_spate_v1_control_proto_init()
 	file_spate_v1_plan_proto_init()
-	file_spate_v1_run_proto_msgTypes[14].OneofWrappers = []any{
+	file_spate_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[18].OneofWrappers = []any{
 		(*RunEvent_RunStarted)(nil),
 		(*RunEvent_StageStarted)(nil),
 		(*RunEvent_StageProgress)(nil),
@@ -3885,15 +4268,15 @@ func file_spate_v1_run_proto_init() {
 		(*RunEvent_AgentChanged)(nil),
 		(*RunEvent_StageWindow)(nil),
 	}
-	file_spate_v1_run_proto_msgTypes[19].OneofWrappers = []any{}
-	file_spate_v1_run_proto_msgTypes[22].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[23].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_run_proto_rawDesc), len(file_spate_v1_run_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   47,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -32,6 +32,7 @@ const (
 	RunService_ListAgents_FullMethodName   = "/spate.v1.RunService/ListAgents"
 	RunService_CordonAgents_FullMethodName = "/spate.v1.RunService/CordonAgents"
 	RunService_ReadAuditLog_FullMethodName = "/spate.v1.RunService/ReadAuditLog"
+	RunService_ReadHistory_FullMethodName  = "/spate.v1.RunService/ReadHistory"
 	RunService_Backup_FullMethodName       = "/spate.v1.RunService/Backup"
 )
 
@@ -69,6 +70,9 @@ type RunServiceClient interface {
 	CordonAgents(ctx context.Context, in *CordonAgentsRequest, opts ...grpc.CallOption) (*CordonAgentsResponse, error)
 	// ReadAuditLog returns the newest entries of the audit log: who changed what.
 	ReadAuditLog(ctx context.Context, in *ReadAuditLogRequest, opts ...grpc.CallOption) (*ReadAuditLogResponse, error)
+	// ReadHistory returns a number of each stage over the runs of a plan, each compared with the run before, also of runs
+	// that retention has removed.
+	ReadHistory(ctx context.Context, in *ReadHistoryRequest, opts ...grpc.CallOption) (*ReadHistoryResponse, error)
 	// Backup streams a copy of the coordinator's state while it runs: a tar archive, whose last file lists the others.
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error)
 }
@@ -212,6 +216,16 @@ func (c *runServiceClient) ReadAuditLog(ctx context.Context, in *ReadAuditLogReq
 	return out, nil
 }
 
+func (c *runServiceClient) ReadHistory(ctx context.Context, in *ReadHistoryRequest, opts ...grpc.CallOption) (*ReadHistoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadHistoryResponse)
+	err := c.cc.Invoke(ctx, RunService_ReadHistory_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runServiceClient) Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[3], RunService_Backup_FullMethodName, cOpts...)
@@ -265,6 +279,9 @@ type RunServiceServer interface {
 	CordonAgents(context.Context, *CordonAgentsRequest) (*CordonAgentsResponse, error)
 	// ReadAuditLog returns the newest entries of the audit log: who changed what.
 	ReadAuditLog(context.Context, *ReadAuditLogRequest) (*ReadAuditLogResponse, error)
+	// ReadHistory returns a number of each stage over the runs of a plan, each compared with the run before, also of runs
+	// that retention has removed.
+	ReadHistory(context.Context, *ReadHistoryRequest) (*ReadHistoryResponse, error)
 	// Backup streams a copy of the coordinator's state while it runs: a tar archive, whose last file lists the others.
 	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error
 	mustEmbedUnimplementedRunServiceServer()
@@ -309,6 +326,9 @@ func (UnimplementedRunServiceServer) CordonAgents(context.Context, *CordonAgents
 }
 func (UnimplementedRunServiceServer) ReadAuditLog(context.Context, *ReadAuditLogRequest) (*ReadAuditLogResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadAuditLog not implemented")
+}
+func (UnimplementedRunServiceServer) ReadHistory(context.Context, *ReadHistoryRequest) (*ReadHistoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadHistory not implemented")
 }
 func (UnimplementedRunServiceServer) Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error {
 	return status.Error(codes.Unimplemented, "method Backup not implemented")
@@ -507,6 +527,24 @@ func _RunService_ReadAuditLog_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_ReadHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadHistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).ReadHistory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_ReadHistory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).ReadHistory(ctx, req.(*ReadHistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_Backup_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(BackupRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -556,6 +594,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReadAuditLog",
 			Handler:    _RunService_ReadAuditLog_Handler,
+		},
+		{
+			MethodName: "ReadHistory",
+			Handler:    _RunService_ReadHistory_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

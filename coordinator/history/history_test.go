@@ -1,0 +1,203 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/histogram"
+)
+
+// storeIn opens the store in a directory until the test ends.
+func storeIn(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // some tests close it themselves
+	return s
+}
+
+// put records a run of a plan that began on a day.
+func put(t *testing.T, s *Store, plan string, day int) {
+	t.Helper()
+	run := fmt.Sprint(plan, "-", day)
+	at := time.Date(2026, 1, day, 0, 0, 0, 0, time.FixedZone("", 3600))
+	if err := s.Put(run, &compare.Record{Run: run, Plan: plan, Time: at}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newest returns the newest runs, the oldest first.
+func newest(t *testing.T, s *Store, plan string, most int) string {
+	t.Helper()
+	records, err := s.Newest(plan, most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, r := range records {
+		ids = append(ids, r.Run)
+	}
+	return strings.Join(ids, " ")
+}
+
+// Records are returned by plan and time, whatever the order in which they came, also after the file was opened again. A
+// plan whose name starts with that of another one is another one.
+func TestRecordsStayInOrder(t *testing.T) {
+	dir := t.TempDir()
+	s := storeIn(t, dir)
+	for _, day := range []int{5, 2, 9} {
+		put(t, s, "a", day)
+		put(t, s, "a b", day+1)
+	}
+	put(t, s, "", 20)
+	if err := s.Put("none", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = storeIn(t, dir)
+	for _, c := range []struct {
+		plan string
+		most int
+		want string
+	}{
+		{"a", 10, "a-2 a-5 a-9"}, {"a", 2, "a-5 a-9"}, {"a b", 1, "a b-10"}, {"b", 5, ""},
+		{"", 3, "a-9 a b-10 -20"}, {"", 100, "a-2 a b-3 a-5 a b-6 a-9 a b-10 -20"},
+	} {
+		if got := newest(t, s, c.plan, c.most); got != c.want {
+			t.Errorf("%d of %q: %q, want %q", c.most, c.plan, got, c.want)
+		}
+	}
+	if plans, err := s.Plans(); err != nil || !slices.Equal(plans, []string{"", "a", "a b"}) {
+		t.Errorf("plans %q %v", plans, err)
+	}
+	if !s.Has("a-2") || !s.Has("none") || s.Has("a-3") {
+		t.Error("it is not known which runs were recorded")
+	}
+	for _, run := range []string{"a-5", "none", "unknown"} {
+		if err := s.Remove(run); err != nil || s.Has(run) {
+			t.Errorf("%s: %v, has it: %v", run, err, s.Has(run))
+		}
+	}
+	if got := newest(t, s, "a", 10); got != "a-2 a-9" {
+		t.Errorf("after a removal: %s", got)
+	}
+}
+
+// A copy, made while the store is open, has all records. A damaged file is kept under another name.
+func TestCopyAndDamage(t *testing.T) {
+	s, dir := storeIn(t, t.TempDir()), t.TempDir()
+	put(t, s, "a", 1)
+	f, err := os.Create(filepath.Join(dir, File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Copy(f); err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	restored := storeIn(t, dir)
+	if got := newest(t, restored, "a", 10); got != "a-1" {
+		t.Errorf("the copy has %q", got)
+	}
+	if err := restored.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, File), []byte(strings.Repeat("damage ", 5000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := newest(t, storeIn(t, dir), "a", 10); got != "" {
+		t.Errorf("a damaged file has %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, File+".damaged")); err != nil {
+		t.Error(err)
+	}
+}
+
+// runIn writes the results of a run of one stage, and returns its ID.
+func runIn(t *testing.T, dir string, day int, ttft float64, verdict trust.Verdict) string {
+	t.Helper()
+	id, plan := fmt.Sprint("p-", day), "p"
+	begin := time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC).Format(time.RFC3339)
+	text, err := json.Marshal(results.Result{
+		Run: results.RunResult{ID: id, Plan: &plan, BeginTime: &begin, Definitions: 1},
+		Stages: []results.StageResult{{Target: "x", Complete: true, Trust: trust.Trust{Verdict: verdict},
+			Latencies: results.Latencies{TTFT: &histogram.Summary{Mean: ttft, P50: ttft, P90: ttft, P99: ttft}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, id), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, id, results.File), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// A run is compared with the last one before it that can be believed, unless that was removed. What was recorded stays
+// when the run is removed.
+func TestRunsAreCompared(t *testing.T) {
+	dir := t.TempDir()
+	s := storeIn(t, dir)
+	take := func(run string) {
+		if err := s.Take(run, func(run string) string { return filepath.Join(dir, run) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := runIn(t, dir, 1, 100, trust.Valid)
+	take(first)
+	take(runIn(t, dir, 2, 500, trust.Invalid))
+	take(runIn(t, dir, 3, 110, trust.Valid))
+	if err := os.RemoveAll(filepath.Join(dir, "p-3")); err != nil {
+		t.Fatal(err)
+	}
+	take(runIn(t, dir, 4, 120, trust.Valid))
+	take(runIn(t, dir, 5, 60, trust.Valid))
+	records, err := s.Newest("p", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metric, err := compare.MetricNamed("ttft_ms.p99")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := compare.Lines(records, metric)
+	if len(lines) != 1 {
+		t.Fatalf("lines %+v", lines)
+	}
+	sent := Lines(Message(lines, func(run string) bool { return run == "p-3" }))
+	for i, of := range [][]*compare.Line{lines, sent} {
+		var got []string
+		for _, p := range of[0].Points {
+			text := fmt.Sprintf("%s=%g", p.Run, p.Value)
+			if p.Change != nil {
+				text += fmt.Sprintf(" %+.2f %s than %s", *p.Change, p.Outcome, p.Against)
+			}
+			if p.Removed {
+				text += " removed"
+			}
+			got = append(got, text)
+		}
+		want := []string{"p-1=100", "p-2=500", "p-3=110 +0.10 untested than p-1", "p-4=120", "p-5=60 -0.50 untested than p-4"}
+		if i == 1 {
+			want[2] += " removed"
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
