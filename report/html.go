@@ -65,7 +65,7 @@ func writePage(
 	}
 	for _, g := range gridsOf(r) {
 		group := page.Group{Title: g.title(), LoadHeader: g.loadHeader(), OpenLoop: g.openLoop,
-			Conclusions: g.conclusions()}
+			Conclusions: g.conclusions(), Frontiers: g.frontiers}
 		notes := &once{}
 		for _, s := range g.stages {
 			row := pageRow(s, notes)

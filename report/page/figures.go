@@ -25,7 +25,9 @@ type workload struct {
 	Hints  []string
 	// Knees and Latencies are the charts. Empty: no target has several loads, so that tables say all.
 	Knees, Latencies []figure
-	Distributions    []*distributions
+	// Frontiers are the charts of frontiers.
+	Frontiers     []figure
+	Distributions []*distributions
 }
 
 // figure is a chart with its caption.
@@ -126,6 +128,7 @@ func (w *workload) draw(many bool) {
 	if doubts[chart.Invalid] {
 		w.Hints = append(w.Hints, "cross: INVALID or incomplete")
 	}
+	w.Frontiers = w.frontierFigures(many)
 	for _, l := range latencies[:2] {
 		w.Knees = append(w.Knees, w.figure(l, "Throughput against "+l.name, throughputs, many))
 	}

@@ -45,8 +45,10 @@ type Group struct {
 	OpenLoop bool
 	// Rows are the stages, in the order of the table.
 	Rows []Row
-	// Conclusions are what the searches of the group found, in words.
+	// Conclusions are what the searches and frontiers of the group found, in words.
 	Conclusions []string
+	// Frontiers are the curves of the group.
+	Frontiers []results.FrontierResult
 }
 
 // Goodput reports whether the plan has an SLO, so that the table has a column for it.

@@ -141,6 +141,36 @@ func TestChartsHaveNames(t *testing.T) {
 }
 
 // The details are the sections that have something to say, with every text as it is.
+// A frontier has its curve, with the knee and the highest goodput named and doubtful points marked. Stages that are not
+// on the curve are not drawn.
+func TestFrontiersHaveCurves(t *testing.T) {
+	in := input(trust.Valid, stage(0, "t", 1, trust.Valid), stage(1, "t", 2, trust.Suspect), stage(2, "t", 3, trust.Invalid))
+	f := results.FrontierResult{Latency: "p99 e2e", Knee: new(uint32(1)), HighestGoodput: new(uint32(0))}
+	for i, verdict := range []trust.Verdict{trust.Valid, trust.Suspect, trust.Invalid} {
+		p := results.FrontierPoint{Stage: uint32(i), Load: float64(i + 1), RequestThroughput: new(10.0 * float64(i+1)),
+			LatencyMs: new(100.0 * float64(i+1)), Goodput: new(5.0), Verdict: &verdict}
+		if verdict == trust.Invalid {
+			p.LeftOut = new("it is INVALID")
+		}
+		f.Points = append(f.Points, p)
+	}
+	in.Groups[0].Frontiers = []results.FrontierResult{f}
+	page := written(t, in)
+	for _, want := range []string{"latency against throughput <small>p99 e2e, ms; highest goodput at 1; knee at 2<", "throughput and goodput by load <small>",
+		"2: 20.00 req/s, p99 e2e 200.00 ms, 5.00 good req/s"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if strings.Contains(page, "p99 e2e 300.00 ms") {
+		t.Error("a stage that is not on the curve is drawn")
+	}
+	in.Groups[0].Frontiers[0].Points[0].Goodput, in.Groups[0].Frontiers[0].Points[1].Goodput = nil, nil
+	if strings.Contains(written(t, in), "goodput by load") {
+		t.Error("without an SLO there is a chart of goodput")
+	}
+}
+
 func TestDetails(t *testing.T) {
 	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
 	in.Details = []section.Section{
