@@ -267,9 +267,6 @@ func written(t testing.TB, dir string) map[string]string {
 	return readAll(t, dir)
 }
 
-// ptr returns a pointer to a value.
-func ptr[T any](v T) *T { return &v }
-
 // distribution returns a distribution with a mean, a median and a 99th percentile.
 func distribution(mean, median, p99 float64) *histogram.Summary {
 	return &histogram.Summary{Mean: mean, P50: median, P99: p99, Count: 1}
@@ -283,8 +280,8 @@ func seedStage(concurrency uint32, numbers ...float64) results.StageResult {
 	return results.StageResult{
 		Target: "Dynamo 3P1D", Workload: "3000:150", Load: results.Load{Words: fmt.Sprintf("concurrency %d",
 			concurrency), Concurrency: &concurrency}, Complete: true,
-		ISL:               results.SequenceLength{Asked: ptr(uint32(3000))},
-		OSL:               results.SequenceLength{Asked: ptr(uint32(150))},
+		ISL:               results.SequenceLength{Asked: new(uint32(3000))},
+		OSL:               results.SequenceLength{Asked: new(uint32(150))},
 		RequestThroughput: &numbers[0], OutputTokenThroughput: &numbers[1],
 		Latencies: results.Latencies{
 			E2E: distribution(numbers[2], 0, numbers[3]), TTFT: distribution(numbers[4], 0, numbers[5]),

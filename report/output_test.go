@@ -10,7 +10,7 @@ import (
 
 func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 	var b strings.Builder
-	plain := results.StageResult{Load: results.Load{Concurrency: ptr(uint32(8))},
+	plain := results.StageResult{Load: results.Load{Concurrency: new(uint32(8))},
 		Arrivals: &results.ArrivalTime{Rate: 3}}
 	ratesSection([]results.StageResult{plain}).Markdown(&b)
 	reasoningSection([]results.StageResult{plain}).Markdown(&b)
@@ -22,25 +22,25 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		t.Errorf("nothing is to be told:\n%s", b.String())
 	}
 	open := results.StageResult{
-		Target: "t", Workload: "w", Load: results.Load{Rate: ptr(8.0), Words: "8 req/s poisson"}, OutputTokens: new(uint64(400)),
+		Target: "t", Workload: "w", Load: results.Load{Rate: new(8.0), Words: "8 req/s poisson"}, OutputTokens: new(uint64(400)),
 		Arrivals: &results.ArrivalTime{DurationS: 25, Rate: 8, RequestThroughput: 7.9,
 			OutputTokenThroughput: new(158.0)},
-		RequestThroughput: ptr(7.1), DurationS: ptr(28.2),
+		RequestThroughput: new(7.1), DurationS: new(28.2),
 		Reasoning: &results.Reasoning{Tokens: 100, Hidden: 10},
 		Latencies: results.Latencies{TTFT: distribution(20, 19, 30), TTFTAnswer: distribution(220, 219, 230),
 			ReasoningTime: distribution(200, 199, 210)},
 		Images: &results.Images{Count: 8, TokensEach: 84.5},
-		Tools:  &results.ToolCalls{Requests: 9, WithCalls: 3, Calls: 4, ValidCalls: 3, ValidShare: ptr(0.75)},
+		Tools:  &results.ToolCalls{Requests: 9, WithCalls: 3, Calls: 4, ValidCalls: 3, ValidShare: new(0.75)},
 		Sessions: &results.Sessions{Completed: 5, Broken: 1, Task: distribution(900, 800, 990),
 			Turns: []results.TurnResult{
 				{Completed: 4, TTFT: distribution(20, 19, 30), InputTokens: new(uint64(10)),
-					PrefixCache: results.PrefixCache{SharedShare: ptr(0.5), CachedShare: ptr(0.4)}},
+					PrefixCache: results.PrefixCache{SharedShare: new(0.5), CachedShare: new(0.4)}},
 				{From: 16, To: 31, Completed: 2},
 			}},
 	}
 	imagesSection([]results.StageResult{plain, open}).Markdown(&b)
 	answersSection([]results.StageResult{open, {
-		Target: "t", Workload: "forms", Load: open.Load, Answers: &results.CheckedAnswers{Checked: 5, Valid: 4, ValidShare: ptr(0.8)},
+		Target: "t", Workload: "forms", Load: open.Load, Answers: &results.CheckedAnswers{Checked: 5, Valid: 4, ValidShare: new(0.8)},
 	}}).Markdown(&b)
 	sessionsSection([]results.StageResult{open}).Markdown(&b)
 	turnsSection([]results.StageResult{open}).Markdown(&b)
@@ -66,10 +66,10 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 func TestGPUs(t *testing.T) {
 	stage := results.StageResult{Index: 2, GPUs: &servermetrics.GPUResult{
 		Devices: []servermetrics.GPU{
-			{Busy: ptr(0.9), MemoryMiB: ptr(40960.0), SMActive: ptr(0.5)},
-			{Busy: ptr(1.0), MemoryMiB: ptr(81920.0)},
+			{Busy: new(0.9), MemoryMiB: new(40960.0), SMActive: new(0.5)},
+			{Busy: new(1.0), MemoryMiB: new(81920.0)},
 		},
-		PowerW: ptr(1000.0), EnergyJ: ptr(60000.0), JoulesPerOutputToken: ptr(0.25), Notes: []string{"values are old"},
+		PowerW: new(1000.0), EnergyJ: new(60000.0), JoulesPerOutputToken: new(0.25), Notes: []string{"values are old"},
 	}}
 	var b strings.Builder
 	gpusSection([]results.StageResult{{Index: 1}, stage}).Markdown(&b)

@@ -23,7 +23,7 @@ func distributedDir(t *testing.T) string {
 	rec.Stage.Observers = &spatev1.Observers{Rate: 0.5}
 	rec.Agents = append(rec.Agents, proto.CloneOf(rec.GetAgents()[0]))
 	rec.Agents[1].Agent.Region, rec.Agents[2].Agent.Name, rec.Agents[2].Observer = "us", "c", true
-	rec.Agents[1].Loss = &spatev1.Loss{FromWindow: 1, TakenOverNs: ptr(int64(4e9)), Share: 0.25}
+	rec.Agents[1].Loss = &spatev1.Loss{FromWindow: 1, TakenOverNs: new(int64(4e9)), Share: 0.25}
 	all := snapshotsOf(0)
 	all[1].Totals.StartErrorNs, all[1].DroppedRecords = 310_000, 3
 	for _, s := range all[:2] {
@@ -134,7 +134,7 @@ func TestStartOfSeveralAgents(t *testing.T) {
 		startError, uncertainty *float64
 		want                    string
 	}{
-		{ptr(0.312), ptr(0.05), "0.31 ms late ± 0.05 ms"}, {ptr(-1.5), ptr(0.2), "1.50 ms early ± 0.20 ms"},
+		{new(0.312), new(0.05), "0.31 ms late ± 0.05 ms"}, {new(-1.5), new(0.2), "1.50 ms early ± 0.20 ms"},
 		{nil, nil, "n/a"},
 	} {
 		if got := startWords(c.startError, c.uncertainty); got != c.want {
@@ -146,7 +146,7 @@ func TestStartOfSeveralAgents(t *testing.T) {
 		t.Errorf("no %q in\n%s", want, got)
 	}
 	summary := &agentSummary{}
-	summary.add(results.StageResult{Index: 3}, results.AgentResult{JoinedS: ptr(16.0), Failure: ptr("broke")})
+	summary.add(results.StageResult{Index: 3}, results.AgentResult{JoinedS: new(16.0), Failure: new("broke")})
 	if notes := strings.Join(summary.notes, "; "); notes != "stage 4: joined at second 16; stage 4: broke" {
 		t.Errorf("notes %q", notes)
 	}
@@ -154,8 +154,8 @@ func TestStartOfSeveralAgents(t *testing.T) {
 
 // The notes on an agent that stalled say from which second on it did not send due requests.
 func TestNotesOnAnAgentThatStoodStill(t *testing.T) {
-	part := results.AgentResult{Loss: &results.Loss{Share: 0.3, FromS: 13, UnsentFromS: ptr(1.0)},
-		NeverSent: ptr(uint64(255))}
+	part := results.AgentResult{Loss: &results.Loss{Share: 0.3, FromS: 13, UnsentFromS: new(1.0)},
+		NeverSent: new(uint64(255))}
 	const want = "30 % of the load missing from second 13 on; 255 requests never sent, due from second 1 on"
 	if got := missing(part); got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -39,14 +39,14 @@ P99 ITL (ms):                            2059.38
 func TestVLLMBlockIsToTheLetter(t *testing.T) {
 	var b strings.Builder
 	writeVLLMBlock(&b, results.StageResult{
-		Load:                  results.Load{Concurrency: ptr(uint32(8))},
+		Load:                  results.Load{Concurrency: new(uint32(8))},
 		Requests:              results.Requests{Completed: 200},
-		DurationS:             ptr(99.24),
-		InputTokens:           ptr(uint64(202314)),
+		DurationS:             new(99.24),
+		InputTokens:           new(uint64(202314)),
 		OutputTokens:          new(uint64(1200)),
-		RequestThroughput:     ptr(2.02),
-		OutputTokenThroughput: ptr(12.09),
-		TotalTokenThroughput:  ptr(2050.81),
+		RequestThroughput:     new(2.02),
+		OutputTokenThroughput: new(12.09),
+		TotalTokenThroughput:  new(2050.81),
 		Latencies:             results.Latencies{TTFT: distribution(1, 1, 1)}, // by our definition, not vLLM's
 		VLLM: results.VLLM{
 			TTFT: &results.VLLMMetric{Mean: 461.52, Median: 282, P99: 1734.22},
@@ -84,8 +84,8 @@ func sweep() *results.Result {
 	failed.Requests = results.Requests{Started: 1000, Completed: 514, Failed: 486}
 	failed.Errors = map[string]uint64{"http_429": 480, "connect": 6}
 	rate := results.StageResult{
-		Target: "Dynamo 3P1D", Workload: "3000:150", Load: results.Load{Words: "2.5 req/s poisson", Rate: ptr(2.5),
-			Arrival: ptr("poisson")},
+		Target: "Dynamo 3P1D", Workload: "3000:150", Load: results.Load{Words: "2.5 req/s poisson", Rate: new(2.5),
+			Arrival: new("poisson")},
 		Missing: []string{"agent b sent no totals"},
 	}
 	return &results.Result{Stages: []results.StageResult{
@@ -188,25 +188,25 @@ func TestMarkdownSaysLoudlyWhatIsMissing(t *testing.T) {
 // searched returns the result of a search in a compressed simulation with an SLO, and a ramp and a replay beside its
 // stages.
 func searched() *results.Result {
-	r := &results.Result{Run: results.RunResult{TimeCompression: ptr(20.0), Searches: []results.SearchResult{{
-		Target: "t", Workload: "w", Unit: "rate", Objectives: []string{"p99 ttft <= 25ms"}, Kept: ptr(42.5),
-		Broke:  ptr(43.71234),
-		Reason: ptr("p99 ttft 31ms > 25ms"), Probes: 3, Converged: true, MeanThroughput: ptr(42.1),
-		ThroughputMargin: ptr(0.25),
+	r := &results.Result{Run: results.RunResult{TimeCompression: new(20.0), Searches: []results.SearchResult{{
+		Target: "t", Workload: "w", Unit: "rate", Objectives: []string{"p99 ttft <= 25ms"}, Kept: new(42.5),
+		Broke:  new(43.71234),
+		Reason: new("p99 ttft 31ms > 25ms"), Probes: 3, Converged: true, MeanThroughput: new(42.1),
+		ThroughputMargin: new(0.25),
 	}}}}
 	stage := func(load results.Load, good *float64) {
 		r.Stages = append(r.Stages, results.StageResult{
 			Target: "t", Workload: "w", Load: load, Complete: true, Goodput: &results.Goodput{Share: good},
-			OSL:          results.SequenceLength{MissedShare: ptr(0.004)},
+			OSL:          results.SequenceLength{MissedShare: new(0.004)},
 			Preparations: []results.Preparation{{Lengths: "words", Notes: []string{"a note"}}},
 		})
 	}
-	stage(results.Load{Words: "42.5 req/s", Rate: ptr(42.5)}, ptr(0.975))
-	stage(results.Load{Words: "42.5 req/s", Rate: ptr(42.5), Repeat: 1}, ptr(1.0))
-	stage(results.Load{Words: "1 to 50 req/s", Rate: ptr(50.0),
+	stage(results.Load{Words: "42.5 req/s", Rate: new(42.5)}, new(0.975))
+	stage(results.Load{Words: "42.5 req/s", Rate: new(42.5), Repeat: 1}, new(1.0))
+	stage(results.Load{Words: "1 to 50 req/s", Rate: new(50.0),
 		Phases: []results.Phase{{From: 1, To: 10}, {From: 10, To: 50}}}, nil)
-	stage(results.Load{Words: "trace", ReplaySpeed: ptr(10.0)}, nil)
-	r.Stages[3].OSL.MissedShare = ptr(0.25)
+	stage(results.Load{Words: "trace", ReplaySpeed: new(10.0)}, nil)
+	r.Stages[3].OSL.MissedShare = new(0.25)
 	return r
 }
 
@@ -253,7 +253,7 @@ func TestMarkdownOfASearch(t *testing.T) {
 
 func TestASimulationAtThePlansPaceSaysSo(t *testing.T) {
 	var b strings.Builder
-	if err := Table(&b, &results.Result{Run: results.RunResult{TimeCompression: ptr(1.0)}}, 0); err != nil {
+	if err := Table(&b, &results.Result{Run: results.RunResult{TimeCompression: new(1.0)}}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if want := "SIMULATION: simulated engines in place of the plan's endpoints, at the plan's own pace.\n\n"; b.String() != want {
@@ -265,7 +265,7 @@ func TestASimulationAtThePlansPaceSaysSo(t *testing.T) {
 func TestProbesStandInTheOrderOfTheirLoads(t *testing.T) {
 	stage := func(index uint32, rate float64, probe *results.Probe) results.StageResult {
 		return results.StageResult{
-			Index: index, Target: "t", Workload: "w", Load: results.Load{Words: fmt.Sprint(rate), Rate: ptr(rate)},
+			Index: index, Target: "t", Workload: "w", Load: results.Load{Words: fmt.Sprint(rate), Rate: new(rate)},
 			Probe: probe, Complete: true,
 		}
 	}
@@ -273,7 +273,7 @@ func TestProbesStandInTheOrderOfTheirLoads(t *testing.T) {
 	r := &results.Result{Stages: []results.StageResult{
 		stage(0, 9, nil), stage(1, 2, probe), stage(2, 8, probe), stage(3, 4, probe), stage(4, 1, nil),
 	}}
-	r.Stages[2].Enough = ptr("aborted: 5 of 9 requests failed")
+	r.Stages[2].Enough = new("aborted: 5 of 9 requests failed")
 	var b strings.Builder
 	if err := Table(&b, r, 0); err != nil {
 		t.Fatal(err)

@@ -181,7 +181,7 @@ func phaseOf(t *rapid.T, values *rapid.Generator[float64], least, most time.Dura
 		Shape:    rapid.SampledFrom([]string{"", "linear", "exponential", "steps"}).Draw(t, "shape"),
 	}
 	if rapid.Bool().Draw(t, "changes") {
-		p.To = proto.Float64(values.Draw(t, "to"))
+		p.To = new(values.Draw(t, "to"))
 	}
 	if p.Shape == "steps" {
 		p.Steps = rapid.Uint32Range(2, 7).Draw(t, "steps")
@@ -189,7 +189,7 @@ func phaseOf(t *rapid.T, values *rapid.Generator[float64], least, most time.Dura
 	if p.Shape != "exponential" {
 		switch rapid.IntRange(0, 4).Draw(t, "zero") {
 		case 3:
-			p.From, p.To = 0, proto.Float64(p.GetFrom())
+			p.From, p.To = 0, new(p.GetFrom())
 		case 4:
 			p.To = proto.Float64(0)
 		}

@@ -33,12 +33,12 @@ const slow = 1e-3 // arrivals a second
 func hills(length time.Duration) []*spatev1.Phase {
 	d := durationpb.New(length)
 	return []*spatev1.Phase{
-		{From: 0, To: proto.Float64(4 * slow), Duration: d},
+		{From: 0, To: new(4 * slow), Duration: d},
 		{From: 2 * slow, Duration: d},
-		{From: 4 * slow, To: proto.Float64(slow / 4), Duration: d, Shape: "exponential"},
+		{From: 4 * slow, To: new(slow / 4), Duration: d, Shape: "exponential"},
 		{From: 0, Duration: d},
-		{From: slow, To: proto.Float64(3 * slow), Duration: d, Shape: "steps", Steps: 5},
-		{From: slow / 8, To: proto.Float64(2 * slow), Duration: d, Shape: "exponential"},
+		{From: slow, To: new(3 * slow), Duration: d, Shape: "steps", Steps: 5},
+		{From: slow / 8, To: new(2 * slow), Duration: d, Shape: "exponential"},
 		{From: 4 * slow, To: proto.Float64(0), Duration: d, Shape: "linear"},
 	}
 }

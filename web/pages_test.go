@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -35,7 +33,7 @@ func second(number uint32) *spatev1.RunEvent {
 		Number: number, Verdict: "SUSPECT", Errors: map[string]uint64{evil: 1},
 		Doubts: []*spatev1.Doubt{{Check: evil, Words: evil, Remedy: evil}},
 		Whole: &spatev1.WindowPart{Seconds: 1, Completed: 5,
-			OutputTokensPerSecond: proto.Float64(1000 + float64(number)),
+			OutputTokensPerSecond: new(1000 + float64(number)),
 			Distributions:         []*spatev1.WindowDistribution{{Metric: "ttft_ms", Count: 5, P50: 10, P90: 20, P99: 30, Max: 40}}},
 		Regions: []*spatev1.WindowPart{{Name: evil}}, Agents: []*spatev1.WindowPart{{Name: evil, Region: evil}},
 	}}}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/agent/enginetest"
@@ -182,7 +181,7 @@ func TestEnoughIsARegularEnd(t *testing.T) {
 
 // phase returns a phase of a changing load.
 func phase(from, to float64, d time.Duration) *spatev1.Phase {
-	return &spatev1.Phase{From: from, To: proto.Float64(to), Duration: span(d)}
+	return &spatev1.Phase{From: from, To: new(to), Duration: span(d)}
 }
 
 func TestConcurrencyFollowsItsPhases(t *testing.T) {

@@ -53,7 +53,7 @@ func findingOf(s *spatev1.Stage, extras []preparation.Extra) (finding, error) {
 			Endpoints: t.GetEndpoints(), Api: t.GetApi(), Model: t.GetModel(), ApiKey: t.GetApiKey(), Headers: headers,
 			Body:    t.GetBody(),
 			Prompts: t.GetPrompts(), Tokenizer: t.GetTokenizer(), ExactOutput: t.GetExactOutput(),
-			RunningUsage: t.GetRunningUsage(), Stream: proto.Bool(defaults.Streams(t)),
+			RunningUsage: t.GetRunningUsage(), Stream: new(defaults.Streams(t)),
 		},
 		Lexicon: s.GetLexicon(),
 	}

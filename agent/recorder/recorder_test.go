@@ -66,15 +66,13 @@ func fullRequest() (*Request, *stream.Observation) {
 			frame(10_150, "c")},
 		FirstText: at(6600), FirstAnswer: at(10_100), ReasoningFrames: 1, ReasoningTokens: 3, HasReasoningTokens: true,
 		TextBytes: 21,
-		Server: stream.ServerTiming{TTFT: durationOf(2900), Queue: durationOf(700), Prefill: durationOf(2200),
-			Total: durationOf(8900)},
+		Server: stream.ServerTiming{TTFT: new(2900 * time.Nanosecond), Queue: new(700 * time.Nanosecond),
+			Prefill: new(2200 * time.Nanosecond), Total: new(8900 * time.Nanosecond)},
 		InputTokens: 10, OutputTokens: 5, Usage: true, CachedTokens: 6, HasCachedTokens: true, TokenFrames: 3,
 		CoalescedReads: 1, UnstampedFrames: 2, HTTPStatus: 200, FinishReason: "stop",
 	}
 	return q, o
 }
-
-func durationOf(ns time.Duration) *time.Duration { return &ns }
 
 func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 	tape := newTape(2, 1, true)

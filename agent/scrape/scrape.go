@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -262,9 +263,7 @@ func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("the address is not a URL") // the original error would show the address
 	}
-	for name, values := range source.Header {
-		q.Header[name] = values
-	}
+	maps.Copy(q.Header, source.Header)
 	q.Host = source.Header.Get("Host") // a Host in q.Header is not sent
 	q.Header.Set("Accept", "text/plain; version=0.0.4")
 	q.Header.Set("User-Agent", "spate")

@@ -40,7 +40,7 @@ func TestSnapshotsOfOtherStagesAreRefused(t *testing.T) {
 		"window 4294967295 is beyond":     func(s *spatev1.Snapshot) { s.Window = 1<<32 - 1 },
 		`agent "z" takes no part`:         func(s *spatev1.Snapshot) { s.Key.Agent = "z" },
 		"as process 1, not as 2":          func(s *spatev1.Snapshot) { s.Key.Incarnation = 2 },
-		"first window, 8, is behind":      func(s *spatev1.Snapshot) { s.FirstWindow = ptr(uint32(8)) },
+		"first window, 8, is behind":      func(s *spatev1.Snapshot) { s.FirstWindow = new(uint32(8)) },
 		"request rows dropped":            func(s *spatev1.Snapshot) { s.DroppedRecords = 1 << 43 },
 		"65537 lists of items, more than": func(s *spatev1.Snapshot) { s.StartedItems = make([]uint64, 1<<16+1) },
 	})
@@ -99,7 +99,7 @@ func TestTotalsOutOfBoundsAreRefused(t *testing.T) {
 	testRefused(t, map[string]func(*spatev1.Snapshot){
 		"totals of no snapshots":       func(s *spatev1.Snapshot) { s.Totals.Snapshots = 0 },
 		"totals: metric 0":             func(s *spatev1.Snapshot) { s.Totals.Values[0].Metric = 0 },
-		"totals: a time 9000000000000": func(s *spatev1.Snapshot) { s.Totals.SteadyToNs = ptr(int64(9e18)) },
+		"totals: a time 9000000000000": func(s *spatev1.Snapshot) { s.Totals.SteadyToNs = new(int64(9e18)) },
 		"never sent":                   func(s *spatev1.Snapshot) { s.Totals.NeverSent = 1 << 60 },
 		"totals: a text":               func(s *spatev1.Snapshot) { s.Totals.Failure = strings.Repeat("x", 5000) },
 		"counter completed is 9223372": func(s *spatev1.Snapshot) { s.Totals.Counters.Completed = 1 << 63 },

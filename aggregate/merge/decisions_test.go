@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -122,8 +120,8 @@ func flowing(t *testing.T, from, to time.Duration, windows ...*spatev1.Counters)
 	}
 	last := counted(uint64(len(windows)+1), uint32(len(windows)), &spatev1.Counters{})
 	last.Totals = &spatev1.Totals{
-		Counters: &spatev1.Counters{Started: 100}, FirstStartNs: proto.Int64(from.Nanoseconds()),
-		SteadyToNs: proto.Int64(to.Nanoseconds()),
+		Counters: &spatev1.Counters{Started: 100}, FirstStartNs: new(from.Nanoseconds()),
+		SteadyToNs: new(to.Nanoseconds()),
 	}
 	return stageOf(t, append(snapshots, last)...)
 }

@@ -28,9 +28,6 @@ func merged(t testing.TB, rec *spatev1.StageRecord, snapshots []*spatev1.Snapsho
 	return stage
 }
 
-// ptr returns a pointer to a value.
-func ptr[T any](v T) *T { return &v }
-
 func TestWindowsAddUpToTheStage(t *testing.T) {
 	rec := fixture.StageRecord(0, 2)
 	stage := merged(t, rec, fixture.Recorded(rec, fixture.SteadyRequests(2, 50), fixture.EndWindow))

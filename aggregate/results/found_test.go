@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -15,11 +14,11 @@ import (
 func TestGoodput(t *testing.T) {
 	slo := &spatev1.SLO{Ttft: durationpb.New(500 * time.Millisecond), Tpot: durationpb.New(50 * time.Millisecond)}
 	c := &spatev1.Counters{Completed: 6, Failed: 2, Good: 4}
-	want := &Goodput{TTFTMs: ptr(500.0), TPOTMs: ptr(50.0), Requests: 4, RequestThroughput: ptr(2.0), Share: ptr(0.5)}
-	if diff := cmp.Diff(want, goodputOf(slo, c, ptr(2.0))); diff != "" {
+	want := &Goodput{TTFTMs: new(500.0), TPOTMs: new(50.0), Requests: 4, RequestThroughput: new(2.0), Share: new(0.5)}
+	if diff := cmp.Diff(want, goodputOf(slo, c, new(2.0))); diff != "" {
 		t.Error(diff)
 	}
-	if g := goodputOf(nil, c, ptr(2.0)); g != nil {
+	if g := goodputOf(nil, c, new(2.0)); g != nil {
 		t.Errorf("without an SLO: %+v", g)
 	}
 	if g := goodputOf(slo, &spatev1.Counters{}, nil); g.Share != nil || g.RequestThroughput != nil {
@@ -34,9 +33,9 @@ func TestPrefixCache(t *testing.T) {
 		want     PrefixCache
 	}{
 		"all told": {&spatev1.Counters{Completed: 2, InputTokens: 100, SharedTokens: 50, CachedTokens: 48,
-			WithCachedTokens: 2}, PrefixCache{ptr(0.5), ptr(0.48)}},
+			WithCachedTokens: 2}, PrefixCache{new(0.5), new(0.48)}},
 		"some not told": {&spatev1.Counters{Completed: 2, InputTokens: 100, SharedTokens: 50, CachedTokens: 48,
-			WithCachedTokens: 1}, PrefixCache{ptr(0.5), nil}},
+			WithCachedTokens: 1}, PrefixCache{new(0.5), nil}},
 		"no usage": {&spatev1.Counters{Completed: 2, WithoutUsage: 1, SharedTokens: 50}, PrefixCache{}},
 		"none":     {&spatev1.Counters{}, PrefixCache{}},
 	} {
@@ -50,19 +49,19 @@ func TestPrefixCache(t *testing.T) {
 func TestPreparations(t *testing.T) {
 	same := func() *spatev1.AssignedAgent {
 		return &spatev1.AssignedAgent{Preparation: &spatev1.Preparation{Lengths: "words",
-			TemplateTokens: ptr(uint32(9)), Notes: []string{"n"}}}
+			TemplateTokens: new(uint32(9)), Notes: []string{"n"}}}
 	}
 	other := &spatev1.AssignedAgent{Preparation: &spatev1.Preparation{
 		Lengths: "words", ExactOutput: true, ExactOutputBy: "tried", RunningUsage: true, Requests: 7, Server: "vllm",
-		MaxModelTokens: ptr(uint32(4096)),
+		MaxModelTokens: new(uint32(4096)),
 	}}
 	got := preparationsOf([]*spatev1.AssignedAgent{same(), other, {}, same()})
 	want := []Preparation{
-		{Agents: 2, Lengths: "words", TemplateTokens: ptr(uint32(9)), Notes: []string{"n"}},
+		{Agents: 2, Lengths: "words", TemplateTokens: new(uint32(9)), Notes: []string{"n"}},
 		{
-			Agents: 1, Lengths: "words", ExactOutput: true, ExactOutputBy: ptr("tried"), RunningUsage: true,
+			Agents: 1, Lengths: "words", ExactOutput: true, ExactOutputBy: new("tried"), RunningUsage: true,
 			Requests: 7, Server: "vllm",
-			MaxModelTokens: ptr(uint32(4096)), Notes: []string{},
+			MaxModelTokens: new(uint32(4096)), Notes: []string{},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -76,21 +75,21 @@ func TestSearches(t *testing.T) {
 			{Metric: "ttft", Percentile: 99.9, AtMost: durationpb.New(500 * time.Millisecond)},
 			{Metric: "tpot", AtMost: durationpb.New(time.Second)},
 		},
-		ErrorShare: ptr(0.01), Goodput: ptr(0.95),
+		ErrorShare: new(0.01), Goodput: new(0.95),
 	}
 	got := searchesOf([]*spatev1.SearchRecord{
-		{Series: 1, Target: "t", Workload: "w", Search: &spatev1.Search{Keep: keep}, Kept: ptr(42.5), Broke: ptr(43.0),
+		{Series: 1, Target: "t", Workload: "w", Search: &spatev1.Search{Keep: keep}, Kept: new(42.5), Broke: new(43.0),
 			Reason: "r", StageIndex: 7, Probes: 9, Converged: true},
-		{Series: 2, Search: &spatev1.Search{Concurrency: &spatev1.Bounds{}}, Broke: ptr(1.0), Probes: 1},
+		{Series: 2, Search: &spatev1.Search{Concurrency: &spatev1.Bounds{}}, Broke: new(1.0), Probes: 1},
 	})
 	want := []SearchResult{
 		{
-			Series: 1, Target: "t", Workload: "w", Unit: "rate", Kept: ptr(42.5), Broke: ptr(43.0), Reason: ptr("r"),
-			Stage: ptr(uint32(7)), Probes: 9, Converged: true,
+			Series: 1, Target: "t", Workload: "w", Unit: "rate", Kept: new(42.5), Broke: new(43.0), Reason: new("r"),
+			Stage: new(uint32(7)), Probes: 9, Converged: true,
 			Objectives: []string{"p99.9 ttft <= 500ms", "mean tpot <= 1s", "failed requests <= 1 %",
 				"good requests >= 95 %"},
 		},
-		{Series: 2, Unit: "concurrency", Objectives: []string{}, Broke: ptr(1.0), Probes: 1},
+		{Series: 2, Unit: "concurrency", Objectives: []string{}, Broke: new(1.0), Probes: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -98,7 +97,7 @@ func TestSearches(t *testing.T) {
 }
 
 func TestObjectivesInWords(t *testing.T) {
-	got := objectives(&spatev1.Objectives{ErrorShare: proto.Float64(0.07), Goodput: proto.Float64(0.9995)})
+	got := objectives(&spatev1.Objectives{ErrorShare: new(0.07), Goodput: new(0.9995)})
 	if want := []string{"failed requests <= 7 %", "good requests >= 99.95 %"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -113,10 +112,10 @@ func TestToolCallsAndAnswersAreKnownOnlyWhereAskedFor(t *testing.T) {
 		Completed: 9, WithTools: 8, WithToolCalls: 3, ToolCalls: 4, ValidToolCalls: 3,
 		CheckedAnswers: 5, ValidAnswers: 4,
 	}
-	if diff := cmp.Diff(&ToolCalls{8, 3, 4, 3, ptr(0.75)}, toolsOf(c)); diff != "" {
+	if diff := cmp.Diff(&ToolCalls{8, 3, 4, 3, new(0.75)}, toolsOf(c)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(&CheckedAnswers{5, 4, ptr(0.8)}, answersOf(c)); diff != "" {
+	if diff := cmp.Diff(&CheckedAnswers{5, 4, new(0.8)}, answersOf(c)); diff != "" {
 		t.Error(diff)
 	}
 	if got := toolsOf(&spatev1.Counters{WithTools: 2}); got.ValidShare != nil {

@@ -29,7 +29,7 @@ func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 		lost := proto.CloneOf(rec)
 		lost.Agents[1].Loss = &spatev1.Loss{FromWindow: from, Share: 0.25}
 		if rapid.Bool().Draw(rt, "taken over") {
-			lost.Agents[1].Loss.TakenOverNs = ptr(int64(from+4) * 1e9)
+			lost.Agents[1].Loss.TakenOverNs = new(int64(from+4) * 1e9)
 		}
 		want := resultJSON(t, merged(t, lost, before), lost)
 
@@ -104,25 +104,25 @@ func testLosses(t *testing.T, cases map[string]lossCase) {
 func TestALossThatWasTakenOverIsMissingUpToThen(t *testing.T) {
 	testLosses(t, map[string]lossCase{
 		"taken over": {
-			&spatev1.Loss{FromWindow: 2, Share: 0.25, TakenOverNs: ptr(int64(4e9))}, unchanged,
+			&spatev1.Loss{FromWindow: 2, Share: 0.25, TakenOverNs: new(int64(4e9))}, unchanged,
 			[]string{"agent b (25 % of the load) lost: seconds 2 to 4 are missing, then taken over"},
-			&Loss{Share: 0.25, FromS: 2, ToS: ptr(4.0), TakenOver: true},
+			&Loss{Share: 0.25, FromS: 2, ToS: new(4.0), TakenOver: true},
 		},
 		"with a reason": {
-			&spatev1.Loss{FromWindow: 0, Share: 1.0 / 3, TakenOverNs: ptr(int64(1.52e9))},
+			&spatev1.Loss{FromWindow: 0, Share: 1.0 / 3, TakenOverNs: new(int64(1.52e9))},
 			func(rec *spatev1.StageRecord, _ *spatev1.Totals) { rec.Agents[1].Failure = "silent for 3.5s" },
 			[]string{"agent b (33.3 % of the load) lost: seconds 0 to 1.52 are missing, then taken over " +
 				"(silent for 3.5s)"},
-			&Loss{Share: 1.0 / 3, ToS: ptr(1.52), TakenOver: true},
+			&Loss{Share: 1.0 / 3, ToS: new(1.52), TakenOver: true},
 		},
 		"taken over at once": {
-			&spatev1.Loss{FromWindow: 2, Share: 0.5, TakenOverNs: ptr(int64(1.9e9))}, unchanged,
+			&spatev1.Loss{FromWindow: 2, Share: 0.5, TakenOverNs: new(int64(1.9e9))}, unchanged,
 			[]string{"agent b (50 % of the load) lost: what it had not delivered by second 2 is missing, " +
 				"the rest was taken over at once"},
-			&Loss{Share: 0.5, FromS: 2, ToS: ptr(1.9), TakenOver: true},
+			&Loss{Share: 0.5, FromS: 2, ToS: new(1.9), TakenOver: true},
 		},
 		"restarted": {
-			&spatev1.Loss{FromWindow: 1, Share: 0.5, TakenOverNs: ptr(int64(3e9))},
+			&spatev1.Loss{FromWindow: 1, Share: 0.5, TakenOverNs: new(int64(3e9))},
 			func(rec *spatev1.StageRecord, _ *spatev1.Totals) {
 				again := proto.CloneOf(rec.GetAgents()[1])
 				again.Incarnation, again.Loss, again.JoinedNs = 2, nil, 4e9
@@ -132,7 +132,7 @@ func TestALossThatWasTakenOverIsMissingUpToThen(t *testing.T) {
 				"agent b (50 % of the load) lost: seconds 1 to 3 are missing, then taken over",
 				"agent b, process 2 of this name sent no totals",
 			},
-			&Loss{Share: 0.5, FromS: 1, ToS: ptr(3.0), TakenOver: true},
+			&Loss{Share: 0.5, FromS: 1, ToS: new(3.0), TakenOver: true},
 		},
 	})
 }
@@ -142,28 +142,28 @@ func TestALossThatWasNotTakenOverIsMissingToTheEnd(t *testing.T) {
 		"to the end": {
 			&spatev1.Loss{FromWindow: 3, Share: 0.5}, unchanged,
 			[]string{"agent b (50 % of the load) lost: seconds 3 to 5, the last, are missing"},
-			&Loss{Share: 0.5, FromS: 3, ToS: ptr(5.0)},
+			&Loss{Share: 0.5, FromS: 3, ToS: new(5.0)},
 		},
 		"to the end, and it stood still before": {
-			&spatev1.Loss{FromWindow: 3, Share: 0.5, UnsentFromWindow: ptr(uint32(1))},
+			&spatev1.Loss{FromWindow: 3, Share: 0.5, UnsentFromWindow: new(uint32(1))},
 			unchanged,
 			[]string{"agent b (50 % of the load) lost: seconds 3 to 5, the last, are missing; " +
 				"it never sent requests, due from second 1 on"},
-			&Loss{Share: 0.5, FromS: 3, ToS: ptr(5.0), UnsentFromS: ptr(1.0)},
+			&Loss{Share: 0.5, FromS: 3, ToS: new(5.0), UnsentFromS: new(1.0)},
 		},
 		"all delivered, and it stood still before": {
-			&spatev1.Loss{FromWindow: 5, Share: 0.5, UnsentFromWindow: ptr(uint32(0))},
+			&spatev1.Loss{FromWindow: 5, Share: 0.5, UnsentFromWindow: new(uint32(0))},
 			func(_ *spatev1.StageRecord, t *spatev1.Totals) { t.NeverSent = 255 },
 			[]string{"agent b (50 % of the load) lost: what it had not delivered by second 5, the last, is missing; " +
 				"it never sent 255 requests, due from second 0 on"},
-			&Loss{Share: 0.5, FromS: 5, ToS: ptr(5.0), UnsentFromS: ptr(0.0)},
+			&Loss{Share: 0.5, FromS: 5, ToS: new(5.0), UnsentFromS: new(0.0)},
 		},
 		"at the end, all delivered": {
 			&spatev1.Loss{FromWindow: 5, Share: 0.5},
 			func(_ *spatev1.StageRecord, t *spatev1.Totals) { t.Failure = "its lease has ended" },
 			[]string{"agent b (50 % of the load) lost: what it had not delivered by second 5, the last, is missing " +
 				"(its lease has ended)"},
-			&Loss{Share: 0.5, FromS: 5, ToS: ptr(5.0)},
+			&Loss{Share: 0.5, FromS: 5, ToS: new(5.0)},
 		},
 		"all delivered, but not as it says": {
 			&spatev1.Loss{FromWindow: 5, Share: 0.5},
@@ -172,7 +172,7 @@ func TestALossThatWasNotTakenOverIsMissingToTheEnd(t *testing.T) {
 				"agent b (50 % of the load) lost: what it had not delivered by second 5, the last, is missing",
 				"agent b has completed 50 in its snapshots, but 51 in its totals",
 			},
-			&Loss{Share: 0.5, FromS: 5, ToS: ptr(5.0)},
+			&Loss{Share: 0.5, FromS: 5, ToS: new(5.0)},
 		},
 	})
 }
@@ -213,21 +213,21 @@ func TestSteadyPartOfAStageWithALoss(t *testing.T) {
 		want   *Steady
 		owed   bool // the number of requests never sent is known
 	}{
-		"taken over": {ptr(int64(3e9)), false,
-			&Steady{FromS: 3, ToS: 5, DurationS: 2, RequestThroughput: 10, OutputTokenThroughput: ptr(40.0)}, false},
-		"taken over, all delivered": {ptr(int64(3e9)), true,
-			&Steady{FromS: 3, ToS: 5, DurationS: 2, RequestThroughput: 10, OutputTokenThroughput: ptr(40.0)}, false},
+		"taken over": {new(int64(3e9)), false,
+			&Steady{FromS: 3, ToS: 5, DurationS: 2, RequestThroughput: 10, OutputTokenThroughput: new(40.0)}, false},
+		"taken over, all delivered": {new(int64(3e9)), true,
+			&Steady{FromS: 3, ToS: 5, DurationS: 2, RequestThroughput: 10, OutputTokenThroughput: new(40.0)}, false},
 		"missing": {nil, false, nil, false},
 		"missing, all else delivered": {nil, true, &Steady{FromS: 1, ToS: 2, DurationS: 1, RequestThroughput: 20,
-			OutputTokenThroughput: ptr(80.0)}, true},
+			OutputTokenThroughput: new(80.0)}, true},
 	} {
 		rec, all := fixture.StageRecord(0, 2), []*spatev1.Snapshot(nil)
 		for _, s := range fixture.Recorded(rec, fixture.SteadyRequests(2, 50), fixture.EndWindow) {
 			if s.GetTotals() != nil {
-				s.Totals.SteadyFromNs, s.Totals.SteadyToNs = ptr(int64(0.5e9)), ptr(int64(5e9))
+				s.Totals.SteadyFromNs, s.Totals.SteadyToNs = new(int64(0.5e9)), new(int64(5e9))
 			}
 			if s.GetKey().GetAgent() == "b" && s.GetWindow() == 1 && c.totals {
-				s.Totals = &spatev1.Totals{Counters: &spatev1.Counters{Started: 20}, SteadyFromNs: ptr(int64(0.5e9))}
+				s.Totals = &spatev1.Totals{Counters: &spatev1.Counters{Started: 20}, SteadyFromNs: new(int64(0.5e9))}
 			}
 			all = append(all, s)
 		}

@@ -27,9 +27,6 @@ func merged(t testing.TB, rec *spatev1.StageRecord, snapshots []*spatev1.Snapsho
 	return stage
 }
 
-// ptr returns a pointer to a value.
-func ptr[T any](v T) *T { return &v }
-
 // Every snapshot that passes the check can be merged.
 func FuzzCheckedSnapshotsCanBeMerged(f *testing.F) {
 	seed, err := proto.Marshal(fixture.GoodSnapshot())

@@ -229,7 +229,7 @@ func TestThroughput(t *testing.T) {
 	snapshots := fixture.Recorded(rec, fixture.SteadyRequests(2, 50), fixture.EndWindow)
 	for _, s := range snapshots {
 		if s.GetTotals() != nil {
-			s.Totals.SteadyFromNs, s.Totals.SteadyToNs = ptr(int64(0.2e9)), ptr(int64(4.2e9))
+			s.Totals.SteadyFromNs, s.Totals.SteadyToNs = new(int64(0.2e9)), new(int64(4.2e9))
 			s.Totals.NeverSent = 2
 		}
 	}
@@ -237,16 +237,16 @@ func TestThroughput(t *testing.T) {
 	duration := 4.9 + 0.001 + 0.060 // the last start, which is the second agent's, and its response
 	for name, c := range map[string]struct{ got, want *float64 }{
 		"duration":      {r.DurationS, &duration},
-		"requests":      {r.RequestThroughput, ptr(100 / duration)},
-		"output tokens": {r.OutputTokenThroughput, ptr(400 / duration)},
-		"total tokens":  {r.TotalTokenThroughput, ptr(10400 / duration)},
-		"peak":          {r.PeakOutputTokenThroughput, ptr(80.0)},
+		"requests":      {r.RequestThroughput, new(100 / duration)},
+		"output tokens": {r.OutputTokenThroughput, new(400 / duration)},
+		"total tokens":  {r.TotalTokenThroughput, new(10400 / duration)},
+		"peak":          {r.PeakOutputTokenThroughput, new(80.0)},
 	} {
 		if c.got == nil || math.Abs(*c.got-*c.want) > 1e-9**c.want {
 			t.Errorf("%s: %v, want %v", name, c.got, *c.want)
 		}
 	}
-	want := &Steady{FromS: 1, ToS: 4, DurationS: 3, RequestThroughput: 20, OutputTokenThroughput: ptr(80.0)}
+	want := &Steady{FromS: 1, ToS: 4, DurationS: 3, RequestThroughput: 20, OutputTokenThroughput: new(80.0)}
 	if diff := cmp.Diff(want, r.Steady); diff != "" {
 		t.Errorf("steady:\n%s", diff)
 	}
@@ -269,7 +269,7 @@ func TestSteadyNeedsAWholeWindowOfEveryAgentWithLoad(t *testing.T) {
 		"both steady":        {func(_, _ *spatev1.Totals) {}, true},
 		"one never steady":   {func(_, second *spatev1.Totals) { second.SteadyFromNs = nil }, false},
 		"one without an end": {func(_, second *spatev1.Totals) { second.SteadyToNs = nil }, false},
-		"less than a window": {func(_, second *spatev1.Totals) { second.SteadyFromNs = ptr(int64(3.1e9)) },
+		"less than a window": {func(_, second *spatev1.Totals) { second.SteadyFromNs = new(int64(3.1e9)) },
 			false},
 		"one without any requests": {func(_, second *spatev1.Totals) { proto.Reset(second) }, true},
 	} {
@@ -279,7 +279,7 @@ func TestSteadyNeedsAWholeWindowOfEveryAgentWithLoad(t *testing.T) {
 			var totals []*spatev1.Totals
 			for _, s := range snapshots {
 				if s.GetTotals() != nil {
-					s.Totals.SteadyFromNs, s.Totals.SteadyToNs = ptr(int64(1e9)), ptr(int64(4e9))
+					s.Totals.SteadyFromNs, s.Totals.SteadyToNs = new(int64(1e9)), new(int64(4e9))
 					totals = append(totals, s.GetTotals())
 				}
 			}
@@ -407,8 +407,8 @@ func TestResultOfALedger(t *testing.T) {
 		t.Errorf("run %+v", r.Run)
 	}
 	want := []RunAgent{
-		{Name: "a", Region: "east", Version: "v1", Cores: ptr(uint32(2)), Labels: map[string]string{"pool": "big"}},
-		{Name: "b", Region: "west", Version: "v1", Cores: ptr(uint32(2)), Labels: map[string]string{}},
+		{Name: "a", Region: "east", Version: "v1", Cores: new(uint32(2)), Labels: map[string]string{"pool": "big"}},
+		{Name: "b", Region: "west", Version: "v1", Cores: new(uint32(2)), Labels: map[string]string{}},
 	}
 	if diff := cmp.Diff(want, r.Run.Agents); diff != "" {
 		t.Error(diff)

@@ -102,8 +102,7 @@ func (g *generator) reference(t reflect.Type) *schema {
 
 // addFields adds a struct's fields, including those of embedded structs.
 func (g *generator) addFields(def *schema, t reflect.Type) {
-	for i := range t.NumField() {
-		field := t.Field(i)
+	for field := range t.Fields() {
 		if field.Anonymous {
 			g.addFields(def, field.Type)
 			continue

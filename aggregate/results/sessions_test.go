@@ -47,8 +47,8 @@ func TestSessionsAreMergedByTurn(t *testing.T) {
 		t.Errorf("TTFT %+v", one.TTFT)
 	}
 	one.TTFT = nil
-	if diff := cmp.Diff(TurnResult{From: 1, To: 1, Completed: 4, InputTokens: ptr(uint64(200)),
-		PrefixCache: PrefixCache{SharedShare: ptr(0.5), CachedShare: ptr(0.4)}}, one); diff != "" {
+	if diff := cmp.Diff(TurnResult{From: 1, To: 1, Completed: 4, InputTokens: new(uint64(200)),
+		PrefixCache: PrefixCache{SharedShare: new(0.5), CachedShare: new(0.4)}}, one); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(TurnResult{From: 32, To: 63, Completed: 1}, late); diff != "" {

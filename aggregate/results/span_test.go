@@ -49,7 +49,7 @@ func TestSnapshotsOfSeveralWindows(t *testing.T) {
 		all := fixture.Recorded(rec, requests, fixture.EndWindow)
 		for _, s := range all {
 			if s.GetTotals() != nil {
-				s.Totals.SteadyFromNs, s.Totals.SteadyToNs = ptr(int64(2e9)), ptr(int64(18e9))
+				s.Totals.SteadyFromNs, s.Totals.SteadyToNs = new(int64(2e9)), new(int64(18e9))
 			}
 		}
 		single := merged(t, rec, all)

@@ -14,12 +14,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // sound returns the evidence of a flawless stage, for which every check can be made.
 func sound() Evidence {
 	return Evidence{
-		NeverSent: ptr(uint64(0)), ExactOutput: ptr(true),
+		NeverSent: new(uint64(0)), ExactOutput: new(true),
 		Counts: measure.Counts{
 			measure.Started: 1000, measure.Completed: 1000, measure.ISLCompared: 1000,
 			measure.Frames: 100_000, measure.OutputTokens: 100_000, measure.TokenFrames: 100_000,
@@ -35,10 +33,10 @@ func sound() Evidence {
 			metricStartGap:       {Count: 999, Mean: 5, Std: 6, P50: 4, P99: 20},
 			metricTokensPerFrame: {Count: 1000, Mean: 1, P50: 1, P99: 1},
 		},
-		Hiccup: &Hiccup{}, Open: &Open{Asked: 20, Achieved: 20.5, Shape: 1}, PeakTokens: ptr(9_500.0),
-		SharedShare: ptr(0.3), CachedShare: ptr(0.25),
+		Hiccup: &Hiccup{}, Open: &Open{Asked: 20, Achieved: 20.5, Shape: 1}, PeakTokens: new(9_500.0),
+		SharedShare: new(0.3), CachedShare: new(0.25),
 		Ended:  true,
-		Closed: &Closed{Concurrency: 100}, PeakConcurrency: ptr(uint64(100)),
+		Closed: &Closed{Concurrency: 100}, PeakConcurrency: new(uint64(100)),
 		Endpoints: []uint64{500, 500},
 		Starts:    []float64{0.5, 1.5},
 	}
@@ -119,9 +117,9 @@ func TestMissingAndFailedRequestsAreFlaws(t *testing.T) {
 			Invalid,
 			"486 of 1000",
 		},
-		"never sent": {func(e *Evidence) { e.NeverSent = ptr(uint64(10)) }, "never_sent", Suspect,
+		"never sent": {func(e *Evidence) { e.NeverSent = new(uint64(10)) }, "never_sent", Suspect,
 			"10 requests were due and never sent"},
-		"half was never sent": {func(e *Evidence) { e.NeverSent = ptr(uint64(1000)) }, "never_sent",
+		"half was never sent": {func(e *Evidence) { e.NeverSent = new(uint64(1000)) }, "never_sent",
 			Invalid, ""},
 	})
 }
@@ -231,7 +229,7 @@ func TestTimesThatContradictEachOtherAreFlaws(t *testing.T) {
 			"0.050 ms, the median time per token 10.000 ms"},
 		"a gap was not counted": {func(e *Evidence) { e.Summaries[metricITL].Count-- }, "identity", Invalid, "differ"},
 		"a peak beyond the wire": {func(e *Evidence) {
-			e.PeakTokens, e.Summaries[metricTPOT].Mean, e.PeakConcurrency = ptr(20_132_659.2), 15.12, ptr(uint64(512))
+			e.PeakTokens, e.Summaries[metricTPOT].Mean, e.PeakConcurrency = new(20_132_659.2), 15.12, new(uint64(512))
 		}, "peak", Suspect,
 			"the peak is 20132659 tokens/s, but 512 streams at 15.12 ms per token deliver 33862"},
 	})
@@ -245,7 +243,7 @@ func TestALoadThatIsNotThePlansIsAFlaw(t *testing.T) {
 			Suspect, ""},
 		"half of the rate": {func(e *Evidence) { e.Open = &Open{Asked: 20, Achieved: 10} }, "rate",
 			Invalid, ""},
-		"too few in flight": {func(e *Evidence) { e.PeakConcurrency = ptr(uint64(90)) }, "concurrency", Suspect,
+		"too few in flight": {func(e *Evidence) { e.PeakConcurrency = new(uint64(90)) }, "concurrency", Suspect,
 			"at most 90"},
 		"an idle endpoint": {func(e *Evidence) { e.Endpoints = []uint64{1000, 0} }, "endpoints",
 			Suspect, "1 of 2"},
@@ -259,7 +257,7 @@ func TestOtherTokensThanRequestedAreFlaws(t *testing.T) {
 			Suspect, "2.0 % of the prompts were off by more than 1 % of the requested length, 3.0 % by a token or more"},
 		"other outputs": {func(e *Evidence) { e.Counts[measure.OSLMissed] = 20 }, "osl", Suspect, "2.0 %"},
 		"usage of some": {func(e *Evidence) { e.Counts[measure.WithoutUsage] = 1 }, "usage", Suspect, "1 of 1000"},
-		"a cache that knows us": {func(e *Evidence) { e.CachedShare = ptr(0.9) }, "prefix_cache",
+		"a cache that knows us": {func(e *Evidence) { e.CachedShare = new(0.9) }, "prefix_cache",
 			Suspect, "90.0 %"},
 	})
 }
@@ -280,7 +278,7 @@ func TestNoFalseAlarms(t *testing.T) {
 			e.Counts[measure.HeadTokens], e.Counts[measure.TokenFrames],
 				e.Summaries[metricTokensPerFrame].P50 = 3000, 33_333, 3
 		},
-		"a peak in bursts of chance": func(e *Evidence) { e.PeakTokens = ptr(20_000.0) },
+		"a peak in bursts of chance": func(e *Evidence) { e.PeakTokens = new(20_000.0) },
 	} {
 		e := sound()
 		change(&e)
@@ -405,7 +403,7 @@ func TestVerdictIsThatOfTheWorstCheck(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Uint64Range(0, 1e6)
 		e := sound()
-		e.NeverSent = ptr(n.Draw(t, "never"))
+		e.NeverSent = new(n.Draw(t, "never"))
 		for _, c := range measure.Counters() {
 			e.Counts[c] = n.Draw(t, c.String())
 		}

@@ -104,7 +104,7 @@ func FuzzRewrites(f *testing.F) {
 				t.Fatal(err)
 			}
 			all := strings.Join(said, " ")
-			for _, word := range strings.Split(decoded, " ") {
+			for word := range strings.SplitSeq(decoded, " ") {
 				if !strings.Contains(all, word) {
 					t.Errorf("%q: %q is lost in %s", text, word, body)
 				}

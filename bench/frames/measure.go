@@ -55,12 +55,12 @@ func (t *taker) frame(data []byte, at, seen clock.Instant) {
 		return
 	}
 	tail := data[max(0, len(data)-sentTail):] // a search of the whole frame would cost a tenth of all work on a frame
-	i := bytes.Index(tail, sentField)
-	if i < 0 {
+	_, after, ok := bytes.Cut(tail, sentField)
+	if !ok {
 		return
 	}
 	var sent clock.Instant
-	for _, digit := range tail[i+len(sentField):] {
+	for _, digit := range after {
 		if digit < '0' || digit > '9' {
 			break
 		}

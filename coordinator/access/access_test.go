@@ -102,7 +102,7 @@ func TestMistakes(t *testing.T) {
 		"persons: {}":                                   "persons",
 	} {
 		_, err := Parse([]byte(text), plain)
-		for _, part := range strings.Split(want, ".*\n") {
+		for part := range strings.SplitSeq(want, ".*\n") {
 			if err == nil || !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %v, want %q", text, err, part)
 			}

@@ -45,7 +45,7 @@ func runOf(t interface{ Fatal(...any) }, text string) Run {
 	}
 	if regions != "" {
 		r.First.Regions = map[string]float64{}
-		for _, region := range strings.Split(regions, ",") {
+		for region := range strings.SplitSeq(regions, ",") {
 			r.First.Regions[region] = 1
 		}
 	}
@@ -138,7 +138,7 @@ func TestDecide(t *testing.T) {
 		if c.most == 0 {
 			c.most = 10
 		}
-		for _, text := range strings.Fields(c.agents) {
+		for text := range strings.FieldsSeq(c.agents) {
 			agents = append(agents, agentOf(text))
 		}
 		var got []string

@@ -37,7 +37,7 @@ func TestMissing(t *testing.T) {
 		"a@eu b@eu c@eu us-1@us us-2@ e@asia": "",
 	} {
 		var agents []*spatev1.AgentInfo
-		for _, text := range strings.Fields(present) {
+		for text := range strings.FieldsSeq(present) {
 			name, region, _ := strings.Cut(text, "@")
 			agents = append(agents, &spatev1.AgentInfo{Name: name, Region: region})
 		}

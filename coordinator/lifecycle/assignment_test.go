@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/clock"
@@ -198,7 +197,7 @@ func TestALossNamesTheSecondsOfWhatWasNeverSent(t *testing.T) {
 			NeverSent:   rapid.Uint64Range(0, 3).Draw(t, "never sent"),
 		}
 		if rapid.Bool().Draw(t, "known") {
-			totals.UnsentFromNs = proto.Int64(rapid.Int64Range(-1, 50e9).Draw(t, "unsent from"))
+			totals.UnsentFromNs = new(rapid.Int64Range(-1, 50e9).Draw(t, "unsent from"))
 		}
 		for window := range delivered {
 			key := &spatev1.SnapshotKey{RunId: "r", Agent: "b", Incarnation: 1, Sequence: uint64(window) + 1}

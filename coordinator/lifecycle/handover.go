@@ -5,8 +5,6 @@ import (
 	"math"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -29,7 +27,7 @@ func (r *Run) takeOver(at clock.Instant, p *assignment) {
 	}
 	h, since := r.handoverOf(at, p, takers, from)
 	r.writeOff(p)
-	p.loss.TakenOverNs = proto.Int64(since.Nanoseconds())
+	p.loss.TakenOverNs = new(since.Nanoseconds())
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is dropped (%s): %s", p.agent.name(), p.failure,
 		takenOver(takers, p, since))
 	r.stopDropped(p, "other agents have taken its part over")

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -117,7 +115,7 @@ func (r *Run) handOver(at clock.Instant, p *assignment) {
 // now.
 func (r *Run) giveAll(at clock.Instant, p *assignment, takers []*assignment, from time.Duration) {
 	h, since := r.handoverOf(at, p, takers, from)
-	p.left = proto.Int64(since.Nanoseconds())
+	p.left = new(since.Nanoseconds())
 	r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s is leaving: its %s of the load is taken over by %s in second %d",
 		p.agent.name(), percent(r.stage.part(p)), namesOf(takers), since/time.Second)
 	r.revise(at, since, h)

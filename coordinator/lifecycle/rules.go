@@ -6,8 +6,6 @@ import (
 	"math"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/rules"
 	"github.com/spate-load/spate/coordinator/series"
@@ -117,7 +115,7 @@ func (r *Run) measureSoon(at clock.Instant) {
 	if latest := max(longest.AsDuration(), soonest-measureLeadTime/2); from > latest {
 		from = latest
 	}
-	s.record.MeasuredFromNs = proto.Int64(from.Nanoseconds())
+	s.record.MeasuredFromNs = new(from.Nanoseconds())
 	r.do(PutStage{s.snapshot()})
 	for _, p := range s.assignments {
 		r.sendMeasure(p)

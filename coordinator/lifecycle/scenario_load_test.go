@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/coordinator/rules"
@@ -66,7 +65,7 @@ func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 		st.Dataset = &spatev1.Dataset{Size: size << 20}
 	}
 	st.OnAgentLoss, st.FailFast = o["loss"], o["failfast"] != ""
-	for _, part := range strings.Split(o["regions"], ",") {
+	for part := range strings.SplitSeq(o["regions"], ",") {
 		if region, share, ok := strings.Cut(part, ":"); ok {
 			if st.Regions == nil {
 				st.Regions = map[string]float64{}
@@ -93,7 +92,7 @@ func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 		st.Load.WarmupUntilSteady = durationpb.New(s.duration(o["steady"]))
 	}
 	if rule := strings.Split(o["abort"], ":"); len(rule) == 3 {
-		st.Load.Abort = &spatev1.Abort{ErrorShare: proto.Float64(s.float(rule[0])), AfterRequests: s.number(rule[1])}
+		st.Load.Abort = &spatev1.Abort{ErrorShare: new(s.float(rule[0])), AfterRequests: s.number(rule[1])}
 		if rule[2] != "" {
 			st.Load.Abort.Duration = durationpb.New(s.duration(rule[2]))
 		}
@@ -125,7 +124,7 @@ func (s *scenario) outcome(o map[string]string) series.Outcome {
 // observe shows the machine what was merged.
 func (s *scenario) observe(_ []string, o map[string]string) {
 	v := rules.View{StageIndex: s.stage, Ended: s.number(o["ended"]), Failed: s.number(o["failed"])}
-	for _, part := range strings.Split(o["tokens"], ",") {
+	for part := range strings.SplitSeq(o["tokens"], ",") {
 		count, times, many := strings.Cut(part, "x")
 		n := uint64(1)
 		if many {

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/clock"
@@ -313,7 +312,7 @@ func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
 		StageIndex: stage, Revision: s.ready[s.process(name)].GetRef().GetRevision(), Totals: t,
 		Window: s.window(name, o), Left: o["left"] != "",
 	}
-	for _, begun := range strings.Split(o["begun"], ",") {
+	for begun := range strings.SplitSeq(o["begun"], ",") {
 		if begun != "" {
 			snapshot.StartedItems = append(snapshot.StartedItems, s.number(begun))
 		}
@@ -348,7 +347,7 @@ func (s *scenario) totals(args []string, o map[string]string) {
 	}
 	t.Stopped = slices.Contains(args, "stopped")
 	if t.NeverSent = s.number(o["never"]); o["unsent"] != "" {
-		t.UnsentFromNs = proto.Int64(s.duration(o["unsent"]).Nanoseconds())
+		t.UnsentFromNs = new(s.duration(o["unsent"]).Nanoseconds())
 	}
 	switch {
 	case slices.Contains(args, "dead"):

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -22,11 +20,11 @@ func (s *search) Record() *spatev1.SearchRecord {
 	rec.Verdict, rec.Doubts = s.verdict(kept, broke)
 	rec.Converged = s.ended == "" && len(s.done) > 0 && (kept == 0 || s.narrow(kept, broke))
 	if kept > 0 {
-		rec.Kept, rec.StageIndex = proto.Float64(kept), s.at(kept)[0].stage
+		rec.Kept, rec.StageIndex = new(kept), s.at(kept)[0].stage
 		s.addThroughput(rec, kept)
 	}
 	if broke > 0 {
-		rec.Broke, rec.Reason = proto.Float64(broke), s.reasonAt(broke)
+		rec.Broke, rec.Reason = new(broke), s.reasonAt(broke)
 	}
 	switch {
 	case s.ended != "":

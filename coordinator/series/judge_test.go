@@ -12,27 +12,25 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// latency returns a pointer to a latency.
-func latency(d time.Duration) *time.Duration { return &d }
-
 func TestJudge(t *testing.T) {
 	keep := &spatev1.Objectives{
 		Latencies: []*spatev1.Limit{
 			{Metric: "ttft", Percentile: 99, AtMost: durationpb.New(500 * time.Millisecond)},
 			{Metric: "e2e_scheduled", AtMost: durationpb.New(2 * time.Second)},
 		},
-		ErrorShare: proto.Float64(0.1), Goodput: proto.Float64(0.9),
+		ErrorShare: new(0.1), Goodput: new(0.9),
 	}
 	well := func() Outcome {
-		return Outcome{Completed: 95, Failed: 5, Good: 91, Latencies: []*time.Duration{latency(500 * time.Millisecond),
-			latency(time.Second)}}
+		return Outcome{Completed: 95, Failed: 5, Good: 91, Latencies: []*time.Duration{
+			new(500 * time.Millisecond), new(time.Second),
+		}}
 	}
 	for _, c := range []struct {
 		name, reason string
 		change       func(*Outcome)
 	}{
 		{"as it should be, at the limit", "", func(*Outcome) {}},
-		{"slow", "p99 TTFT 812.35 ms > 500 ms", func(o *Outcome) { o.Latencies[0] = latency(812345678) }},
+		{"slow", "p99 TTFT 812.35 ms > 500 ms", func(o *Outcome) { o.Latencies[0] = new(812345678 * time.Nanosecond) }},
 		{"a part below its goodput", "part b: goodput 80 % < 90 %", func(o *Outcome) {
 			part := *o
 			part.Name, part.Good = "a", 95
@@ -42,9 +40,9 @@ func TestJudge(t *testing.T) {
 		}},
 		{"parts as they should be", "", func(o *Outcome) { o.Parts = []Outcome{*o, *o} }},
 		{"slow on the mean", "mean E2E from schedule 2100 ms > 2000 ms",
-			func(o *Outcome) { o.Latencies[1] = latency(2100 * time.Millisecond) }},
+			func(o *Outcome) { o.Latencies[1] = new(2100 * time.Millisecond) }},
 		{"the first one broken is named", "p99 TTFT 700 ms > 500 ms",
-			func(o *Outcome) { o.Latencies = []*time.Duration{latency(700e6), latency(9e9)} }},
+			func(o *Outcome) { o.Latencies = []*time.Duration{new(700 * time.Millisecond), new(9 * time.Second)} }},
 		{"no values", "p99 TTFT is not known: no request has one", func(o *Outcome) { o.Latencies[0] = nil }},
 		{"no values at all", "p99 TTFT is not known: no request has one", func(o *Outcome) { o.Latencies = nil }},
 		{"cut off", "p99 TTFT is not known: 4 of 104 requests were cancelled at the end of the drain",
@@ -114,7 +112,7 @@ func TestASearchAsksForASustainedRate(t *testing.T) {
 		const seconds = 60
 		done := min(step.Value, capacity)
 		s.Take(0, Outcome{
-			Completed: 1000, Latencies: []*time.Duration{latency(20 * time.Millisecond)}, Throughput: &done,
+			Completed: 1000, Latencies: []*time.Duration{new(20 * time.Millisecond)}, Throughput: &done,
 			Backlog: &Backlog{InFlight: 20, Due: step.Value * seconds, Started: uint64(step.Value * seconds),
 				Ended: uint64(done * seconds), Seconds: seconds},
 		})

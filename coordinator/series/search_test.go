@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
@@ -260,7 +259,7 @@ func TestRepeatsConfirm(t *testing.T) {
 				knee = 3
 			}
 			o := server{knee: knee}.run(p.Value)
-			o.Throughput = proto.Float64([]float64{3.9, 4.0, 4.1}[n-1])
+			o.Throughput = new([]float64{3.9, 4.0, 4.1}[n-1])
 			return o
 		})
 	if want := "bracket 4, repeat 4, repeat 4"; got != want {
@@ -291,7 +290,7 @@ func TestRandomOutcomes(t *testing.T) {
 			last[p.Value] = broken
 			if broken {
 				return series.Outcome{Failed: 1,
-					Throughput: proto.Float64(rapid.Float64Range(0, 6000).Draw(t, "throughput"))}
+					Throughput: new(rapid.Float64Range(0, 6000).Draw(t, "throughput"))}
 			}
 			return server{knee: math.Inf(1)}.run(p.Value)
 		})

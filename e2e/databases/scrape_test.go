@@ -83,7 +83,7 @@ func (s scraped) askDocumented(t *testing.T, run string) {
 	read, _, _ := strings.Cut(string(document), "\n## Remote write\n")
 	asked := 0
 	for _, q := range documentedQueries(t, read, run) {
-		for _, line := range strings.Split(q.text, "\n") {
+		for line := range strings.SplitSeq(q.text, "\n") {
 			if q.language != "promql" {
 				continue
 			}

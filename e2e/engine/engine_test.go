@@ -72,8 +72,8 @@ func TestNumbersAreTheEnginesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := modelOf(t)
-	for _, api := range strings.Fields(*apis) {
-		for _, n := range strings.Fields(*streams) {
+	for api := range strings.FieldsSeq(*apis) {
+		for n := range strings.FieldsSeq(*streams) {
 			t.Run(api+" "+n, func(t *testing.T) { compare(t, programs.Spate, model, api, n, "exact_output: always") })
 			if *ends > 0 && (api == "chat" || api == "completions") {
 				natural := fmt.Sprintf("exact_output: never, body: {logit_bias: {%q: 3}}", strconv.Itoa(*ends))

@@ -5,7 +5,6 @@ package compression
 import (
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -35,7 +34,7 @@ func (k Factor) Workload(w *spatev1.Workload) {
 		play, _ := content.Play(part)
 		k.thinkTime(play.GetThinkTime())
 		if play != nil && play.DelayScale != nil {
-			play.DelayScale = proto.Float64(play.GetDelayScale() / float64(k))
+			play.DelayScale = new(play.GetDelayScale() / float64(k))
 		}
 	}
 }
@@ -54,7 +53,7 @@ func (k Factor) Load(l *spatev1.LoadPoint) {
 		p.Duration = k.shorter(p.GetDuration())
 		if l.GetConcurrency() == 0 {
 			p.From = k.faster(p.GetFrom())
-			p.To = proto.Float64(k.faster(p.GetTo()))
+			p.To = new(k.faster(p.GetTo()))
 		}
 	}
 	if l.GetAbort() != nil {

@@ -67,7 +67,7 @@ func Phases(phases []*spatev1.Phase) []*spatev1.Phase {
 	var filled []*spatev1.Phase
 	for _, p := range phases {
 		p = proto.CloneOf(p)
-		p.To = proto.Float64(PhaseEnd(p))
+		p.To = new(PhaseEnd(p))
 		p.Shape = cmp.Or(p.Shape, shape)
 		filled = append(filled, p)
 	}

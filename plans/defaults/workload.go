@@ -121,7 +121,7 @@ func fillLengths(l *spatev1.Lengths, most uint32) {
 // orShare returns the given share, even if it is 0, or the default.
 func orShare(given *float64) *float64 {
 	if given == nil {
-		return proto.Float64(maxSkipped)
+		return new(maxSkipped)
 	}
 	return given
 }

@@ -48,7 +48,7 @@ func TestWords(t *testing.T) {
 func phases(values ...float64) []*spatev1.Phase {
 	var list []*spatev1.Phase
 	for i := 0; i < len(values); i += 2 {
-		list = append(list, &spatev1.Phase{From: values[i], To: proto.Float64(values[i+1]),
+		list = append(list, &spatev1.Phase{From: values[i], To: new(values[i+1]),
 			Duration: durationpb.New(time.Second)})
 	}
 	return list
@@ -74,7 +74,7 @@ func drawPoint(t *rapid.T, name string) *spatev1.LoadPoint {
 				Shape: rapid.SampledFrom([]string{"", "a", `a" b=`}).Draw(t, name)})
 		}
 		if few.Draw(t, name) == 1 {
-			l.Abort = &spatev1.Abort{ErrorShare: proto.Float64(float64(few.Draw(t, name)))}
+			l.Abort = &spatev1.Abort{ErrorShare: new(float64(few.Draw(t, name)))}
 		}
 	}
 	return l

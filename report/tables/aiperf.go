@@ -60,7 +60,7 @@ func aiperfRows(s *results.StageResult) []aiperfRow {
 	completed, all := float64(s.Requests.Completed), float64(ended)
 	var errorRate *float64
 	if ended > 0 {
-		errorRate = ptr(100 * float64(s.Requests.Failed) / all)
+		errorRate = new(100 * float64(s.Requests.Failed) / all)
 	}
 	rows := []aiperfRow{
 		spread("Time to First Token (ms)", firstText(s)),
@@ -113,7 +113,7 @@ func meanDecode(s *results.StageResult) *float64 {
 	if s.E2E == nil || ttft == nil || s.E2E.Count != ttft.Count {
 		return nil
 	}
-	return ptr(s.E2E.Mean - ttft.Mean)
+	return new(s.E2E.Mean - ttft.Mean)
 }
 
 // perUser returns the distribution of the reciprocals of TPOT, as far as it follows from that of TPOT.
@@ -122,8 +122,8 @@ func perUser(name string, tpot *histogram.Summary) aiperfRow {
 		return aiperfRow{name: name}
 	}
 	const perSecond = 1000
-	return aiperfRow{name, [7]*float64{1: ptr(perSecond / tpot.Max), 2: ptr(perSecond / tpot.Min),
-		5: ptr(perSecond / tpot.P50)}}
+	return aiperfRow{name, [7]*float64{1: new(perSecond / tpot.Max), 2: new(perSecond / tpot.Min),
+		5: new(perSecond / tpot.P50)}}
 }
 
 // inputThroughput returns the input tokens of completed requests per second.
@@ -131,5 +131,5 @@ func inputThroughput(s *results.StageResult) *float64 {
 	if s.InputTokens == nil || s.DurationS == nil || *s.DurationS <= 0 {
 		return nil
 	}
-	return ptr(float64(*s.InputTokens) / *s.DurationS)
+	return new(float64(*s.InputTokens) / *s.DurationS)
 }

@@ -74,7 +74,7 @@ func sumOf(a, b *histogram.Summary, of func(*histogram.Summary) *float64) *float
 	if !constant(a) && !constant(b) || a == nil || b == nil {
 		return nil
 	}
-	return ptr(*of(a) + *of(b))
+	return new(*of(a) + *of(b))
 }
 
 // constant reports whether all values are equal.
@@ -89,7 +89,7 @@ func guideLatencyValues(s *results.StageResult) []*float64 {
 	if osl := s.OSL.Seen; constant(osl) && osl.Mean > 1 {
 		itl = [2]*float64{median(s.TPOT), p95(s.TPOT)}
 		if s.E2E != nil {
-			tpot = [2]*float64{ptr(s.E2E.P50 / osl.Mean), ptr(s.E2E.P95 / osl.Mean)}
+			tpot = [2]*float64{new(s.E2E.P50 / osl.Mean), new(s.E2E.P95 / osl.Mean)}
 		}
 	}
 	return append(values, weightedITL(s), itl[0], itl[1], weightedTPOT(s), tpot[0], tpot[1])
@@ -102,7 +102,7 @@ func weightedITL(s *results.StageResult) *float64 {
 		s.TPOT.Count != completed || s.E2E.Count != completed {
 		return nil
 	}
-	return ptr(*decode * float64(completed) / float64(*s.OutputTokens-completed))
+	return new(*decode * float64(completed) / float64(*s.OutputTokens-completed))
 }
 
 // weightedTPOT returns the time from the start to the last token of all requests, divided by their tokens.
@@ -111,7 +111,7 @@ func weightedTPOT(s *results.StageResult) *float64 {
 		s.OutputTokens == nil || *s.OutputTokens == 0 {
 		return nil
 	}
-	return ptr(s.E2E.Mean * float64(s.E2E.Count) / float64(*s.OutputTokens))
+	return new(s.E2E.Mean * float64(s.E2E.Count) / float64(*s.OutputTokens))
 }
 
 // guideThroughputValues returns the throughputs. They are known if all requests completed.

@@ -184,7 +184,7 @@ func TestRatiosOfSearches(t *testing.T) {
 func TestCompressionKeepsPrices(t *testing.T) {
 	r := twoTargets()
 	before := EconomyOf(r, &r.Stages[0], r.Run.Targets[0])
-	r.Run.TimeCompression = ptr(10)
+	r.Run.TimeCompression = new(10.0)
 	*r.Stages[0].OutputTokenThroughput *= 10
 	if after := EconomyOf(r, &r.Stages[0], r.Run.Targets[0]); *after.DollarsPerMillion != *before.DollarsPerMillion {
 		t.Errorf("%v, want %v", *after.DollarsPerMillion, *before.DollarsPerMillion)
@@ -218,7 +218,7 @@ func TestNarrow(t *testing.T) {
 	if err := table.Text(&b, 60); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range strings.Split(b.String(), "\n") {
+	for line := range strings.SplitSeq(b.String(), "\n") {
 		if len([]rune(line)) > 60 {
 			t.Errorf("%d columns: %s", len([]rune(line)), line)
 		}
@@ -251,9 +251,9 @@ func twoTargets() *results.Result {
 			Load:     results.Load{Words: "concurrency 16", Concurrency: &concurrency},
 			Complete: true, Trust: trust.Trust{Verdict: verdict},
 			Requests:  results.Requests{Started: 100, Completed: 100},
-			DurationS: ptr(10 * scale), InputTokens: &tokens, OutputTokens: new(uint64(10_000)),
-			RequestThroughput: ptr(10 / scale), OutputTokenThroughput: ptr(1000 / scale),
-			TotalTokenThroughput: ptr(6000 / scale),
+			DurationS: new(10 * scale), InputTokens: &tokens, OutputTokens: new(uint64(10_000)),
+			RequestThroughput: new(10 / scale), OutputTokenThroughput: new(1000 / scale),
+			TotalTokenThroughput: new(6000 / scale),
 			Latencies: results.Latencies{TTFT: d(20 * scale), TPOT: d(5 * scale), ITL: d(5 * scale),
 				E2E: d(515 * scale)},
 			ISL: results.SequenceLength{Seen: lengths(500)}, OSL: results.SequenceLength{Seen: lengths(100)},
@@ -265,15 +265,15 @@ func twoTargets() *results.Result {
 	fast.InputTokens, fast.TotalTokenThroughput, fast.VLLM.ITL = nil, nil, nil
 	slow := stage(0, "slow", 1, trust.Valid)
 	slow.Parts = []results.PartResult{
-		{Name: "chat", Weight: 70, Share: ptr(0.7), Requests: results.PartRequests{Completed: 700},
-			RequestThroughput: ptr(7.0), OutputTokenThroughput: ptr(700.0), Latencies: slow.Latencies,
-			Goodput: &results.Goodput{Share: ptr(0.5)}},
-		{Name: "embeddings", Weight: 30, Share: ptr(0.3), Requests: results.PartRequests{Completed: 299, Failed: 1},
-			RequestThroughput: ptr(2.99), Latencies: results.Latencies{E2E: slow.E2E}},
+		{Name: "chat", Weight: 70, Share: new(0.7), Requests: results.PartRequests{Completed: 700},
+			RequestThroughput: new(7.0), OutputTokenThroughput: new(700.0), Latencies: slow.Latencies,
+			Goodput: &results.Goodput{Share: new(0.5)}},
+		{Name: "embeddings", Weight: 30, Share: new(0.3), Requests: results.PartRequests{Completed: 299, Failed: 1},
+			RequestThroughput: new(2.99), Latencies: results.Latencies{E2E: slow.E2E}},
 	}
 	search := func(series uint32, target string, kept float64, verdict trust.Verdict) results.SearchResult {
 		return results.SearchResult{Series: series, Target: target, Workload: "500:100", Unit: "rate",
-			Objectives: []string{"p99 ttft <= 300ms"}, Kept: &kept, Broke: ptr(1.1 * kept), Stage: &series,
+			Objectives: []string{"p99 ttft <= 300ms"}, Kept: &kept, Broke: new(1.1 * kept), Stage: &series,
 			Converged: verdict == trust.Valid, Verdict: &verdict}
 	}
 	return &results.Result{
@@ -283,11 +283,11 @@ func twoTargets() *results.Result {
 		}, Searches: []results.SearchResult{search(0, "slow", 20, trust.Valid), search(1, "fast", 30, trust.Suspect)},
 			Frontiers: []results.FrontierResult{{Series: 2, Target: "slow", Workload: "500:100", Unit: "concurrency",
 				Latency: "mean e2e", Knee: new(uint32(0)), HighestGoodput: new(uint32(0)),
-				Limits: []results.FrontierLimit{{Kept: ptr(8.0), Stage: new(uint32(0))},
-					{Part: new("chat"), Kept: ptr(8.0), Stage: new(uint32(0))}},
+				Limits: []results.FrontierLimit{{Kept: new(8.0), Stage: new(uint32(0))},
+					{Part: new("chat"), Kept: new(8.0), Stage: new(uint32(0))}},
 				Points: []results.FrontierPoint{
-					{Stage: 0, Load: 8, Pareto: true, RequestThroughput: ptr(10.0), OutputTokenThroughput: ptr(1000.0),
-						LatencyMs: ptr(515.0), Goodput: ptr(9.5), GoodShare: ptr(0.95), Verdict: new(trust.Valid)},
+					{Stage: 0, Load: 8, Pareto: true, RequestThroughput: new(10.0), OutputTokenThroughput: new(1000.0),
+						LatencyMs: new(515.0), Goodput: new(9.5), GoodShare: new(0.95), Verdict: new(trust.Valid)},
 					{Stage: 1, Load: 64, LeftOut: new("no request completed"), Verdict: new(trust.Suspect)},
 				}}}},
 		Stages: []results.StageResult{slow, fast},
@@ -299,9 +299,9 @@ func TestProbesAreInTheOrderOfTheirLoad(t *testing.T) {
 	r := &results.Result{}
 	for _, rate := range []float64{8, 2, 4} {
 		r.Stages = append(r.Stages, results.StageResult{Target: "t", Probe: &results.Probe{},
-			Load: results.Load{Words: strings.Repeat("i", int(rate)), Rate: ptr(rate)}})
+			Load: results.Load{Words: strings.Repeat("i", int(rate)), Rate: new(rate)}})
 	}
-	r.Stages = append(r.Stages, results.StageResult{Target: "t", Load: results.Load{Words: "plain", Rate: ptr(16)}})
+	r.Stages = append(r.Stages, results.StageResult{Target: "t", Load: results.Load{Words: "plain", Rate: new(16.0)}})
 	var got []string
 	for _, group := range sameLoads(r) {
 		got = append(got, group[0].Load.Words)

@@ -86,7 +86,7 @@ func EconomyOf(r *results.Result, s *results.StageResult, t results.RunTarget) (
 		return e
 	}
 	if t.GPUs != nil {
-		e.TokensPerGPU = ptr(*rate / float64(*t.GPUs))
+		e.TokensPerGPU = new(*rate / float64(*t.GPUs))
 	}
 	if t.CostPerHour != nil {
 		const secondsPerHour = 3600
@@ -94,13 +94,11 @@ func EconomyOf(r *results.Result, s *results.StageResult, t results.RunTarget) (
 		if k := r.Run.TimeCompression; k != nil {
 			compression = *k
 		}
-		e.TokensPerDollar = ptr(*rate / compression * secondsPerHour / *t.CostPerHour)
-		e.DollarsPerMillion = ptr(1e6 / *e.TokensPerDollar)
+		e.TokensPerDollar = new(*rate / compression * secondsPerHour / *t.CostPerHour)
+		e.DollarsPerMillion = new(1e6 / *e.TokensPerDollar)
 	}
 	return e
 }
-
-func ptr(v float64) *float64 { return &v }
 
 // targetValues are the numbers of the table and where they come from.
 var targetValues = []struct {
@@ -173,7 +171,7 @@ func ratio(a, b *float64) *float64 {
 	if a == nil || b == nil || *a == 0 || *b == 0 {
 		return nil
 	}
-	return ptr(*a / *b)
+	return new(*a / *b)
 }
 
 // sameLoads returns the stages in groups that had the same workload and load: in the order of their first stages, the

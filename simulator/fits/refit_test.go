@@ -44,7 +44,7 @@ func TestRefit(t *testing.T) {
 		setField(t, best, name, value)
 	}
 	var free []string
-	for _, text := range strings.Split(*refitFree, ",") {
+	for text := range strings.SplitSeq(*refitFree, ",") {
 		name, value, given := strings.Cut(text, "=")
 		free = append(free, name)
 		if given {

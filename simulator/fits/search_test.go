@@ -1,6 +1,7 @@
 package fits
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -54,9 +55,7 @@ func (p *probe) run(rate float64, seed uint64) series.Outcome {
 		}
 		if more {
 			v.send(arrives, fixed(p.isl, p.osl))
-			for s, at := range v.began {
-				began[s] = at
-			}
+			maps.Copy(began, v.began)
 			clear(v.began)
 		}
 	}

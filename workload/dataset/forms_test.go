@@ -388,11 +388,11 @@ func TestSonnet(t *testing.T) {
 
 func TestMaxSkipped(t *testing.T) {
 	source := strings.Repeat(`{"prompt": "x"}`+"\n", 98) + "broken\n{}\n"
-	w := jsonlOf(&spatev1.FileContent{MaxSkipped: proto.Float64(0.02)})
+	w := jsonlOf(&spatev1.FileContent{MaxSkipped: new(0.02)})
 	if d, _, _ := built(t, w, source, Options{}); d.GetRows() != 98 || d.GetSkipped() != 2 {
 		t.Errorf("%v", d)
 	}
-	for _, share := range []*float64{nil, proto.Float64(0), proto.Float64(0.0199)} {
+	for _, share := range []*float64{nil, proto.Float64(0), new(0.0199)} {
 		text := refused(t, jsonlOf(&spatev1.FileContent{MaxSkipped: share}), source)
 		for _, part := range []string{"2 of 100 rows", "line 99 is not JSON", "line 100 has no prompt", "max_skipped"} {
 			if !strings.Contains(text, part) {

@@ -3,6 +3,7 @@ package dataset
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"time"
 
@@ -95,11 +96,7 @@ func membersOf(value []byte) map[string][]byte {
 	if len(value) == 0 || value[0] != '{' {
 		return nil
 	}
-	all := map[string][]byte{}
-	for name, member := range members(value) {
-		all[name] = member
-	}
-	return all
+	return maps.Collect(members(value))
 }
 
 // firstOf returns the first member that is there and not null, or nil.

@@ -45,7 +45,7 @@ func TestLexiconDefault(t *testing.T) {
 	if l.Size() != len(words) {
 		t.Fatalf("%d words, want %d", l.Size(), len(words))
 	}
-	for _, word := range strings.Fields(string(l.Append(nil, draw.New(1), 0, 1000))) {
+	for word := range strings.FieldsSeq(string(l.Append(nil, draw.New(1), 0, 1000))) {
 		if !slices.Contains(Words(), word) {
 			t.Errorf("%q is not one of the words", word)
 		}

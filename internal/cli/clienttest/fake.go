@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -219,7 +218,7 @@ func Events() []*spatev1.RunEvent {
 		began(0),
 		{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{
 			StageIndex: 0, Elapsed: durationpb.New(2 * time.Second), Completed: 1234, Failed: 2, InFlight: 8,
-			OutputTokensPerSecond: proto.Float64(45678.4),
+			OutputTokensPerSecond: new(45678.4),
 			Ttft:                  &spatev1.Quantiles{P50Ms: 12.34, P99Ms: 1234.5},
 			Tpot:                  &spatev1.Quantiles{P50Ms: 5.016, P99Ms: 9.5},
 		}}},

@@ -58,7 +58,7 @@ func TestTerminalProgressRewritesOneLineWithinTheWidth(t *testing.T) {
 	if !found || strings.Contains(live, "\n") {
 		t.Fatalf("the live line broke: %q", live)
 	}
-	for _, text := range strings.Split(live, "\r\x1b[K") {
+	for text := range strings.SplitSeq(live, "\r\x1b[K") {
 		if n := len([]rune(text)); n >= 40 {
 			t.Errorf("%d runes do not fit into 40: %q", n, text)
 		}

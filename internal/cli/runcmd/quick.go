@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,12 +93,7 @@ func (q *quickFlags) add(flags *pflag.FlagSet) {
 
 // used reports whether any flag that makes a plan was given.
 func (q *quickFlags) used(flags *pflag.FlagSet) bool {
-	for _, name := range quickNames {
-		if flags.Changed(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(quickNames, flags.Changed)
 }
 
 // yaml returns the plan as text.

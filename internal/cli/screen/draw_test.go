@@ -27,7 +27,7 @@ func part(name, region string, second uint32) *spatev1.WindowPart {
 	p := &spatev1.WindowPart{
 		Name: name, Region: region, Seconds: 1, Started: 8, Completed: 7, Failed: uint64(second % 2),
 		FramesPerSecond:       400,
-		OutputTokensPerSecond: proto.Float64(400 + 10*float64(second)),
+		OutputTokensPerSecond: new(400 + 10*float64(second)),
 	}
 	for i, metric := range []string{"ttft_ms", "e2e_ms", "tpot_ms", "itl_ms"} {
 		ms := float64(5*(i+1)) * (1 + float64(second%5)/4)

@@ -112,7 +112,7 @@ func (p Panel) queried(format string, all []expr) Panel {
 func (p Panel) merged() Panel {
 	renamed, hidden := map[string]string{}, map[string]bool{"Time": true}
 	places := map[string]int{}
-	for _, tag := range strings.Split(promTags, ", ") {
+	for tag := range strings.SplitSeq(promTags, ", ") {
 		places[tag] = len(places)
 	}
 	for _, t := range p.Targets {

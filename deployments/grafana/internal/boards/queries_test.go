@@ -41,7 +41,7 @@ func averages(query string) string {
 			return function + "() of what is not a count: " + of
 		}
 	}
-	for _, one := range strings.Split(list, ", ") {
+	for one := range strings.SplitSeq(list, ", ") {
 		if summary.MatchString(one) && !direct.MatchString(one) {
 			return "a percentile is reckoned with: " + one
 		}
