@@ -19,7 +19,11 @@ func (s *Stage) extras() (all []preparation.Extra, err error) {
 	for i, part := range content.Parts(w) {
 		var e preparation.Extra
 		if w.GetMix() != nil {
-			e.Part, e.Fields = part.GetName(), w.GetMix().GetParts()[i].GetBody().AsMap()
+			own := w.GetMix().GetParts()[i]
+			e.Part, e.Fields = part.GetName(), own.GetBody().AsMap()
+			if own.GetModel() != "" && len(e.Fields) > 0 {
+				e.Fields["model"] = own.GetModel() // which may take other fields than the target's
+			}
 		}
 		if images := part.GetRandom().GetImages(); images != nil {
 			if e.Image, err = workload.FirstImage(images, s.rows[i]); err != nil {

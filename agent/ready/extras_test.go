@@ -59,6 +59,10 @@ func TestRefusedExtras(t *testing.T) {
 			`{"mix": {"parts": [{"weight": 1, "workload": {"name": "a", "random": {"isl": 1, "osl": 1}}},
 			{"weight": 1, "body": {"response_format": {"type": "json_object"}}, "workload": {"name": "b", "random": {"isl": 1, "osl": 1}}}]}}`,
 			"", "response_format", "part b: the server refuses requests with response_format, and takes them without"},
+		"a part's body, by the part's model": {
+			`{"mix": {"parts": [{"weight": 1, "workload": {"name": "a", "random": {"isl": 1, "osl": 1}}},
+			{"weight": 1, "model": "x", "body": {"tools": []}, "workload": {"name": "b", "random": {"isl": 1, "osl": 1}}}]}}`,
+			"", `"model":"x","stream":true,"stream_options":{"include_usage":true},"tools"`, "part b: the server refuses requests with tools"},
 		"images": {`{"random": {"isl": 1, "osl": 1, "images": {"width": 8, "height": 8}}}`, "", "image_url",
 			"the server refuses requests with an image (image_url in messages), and takes them without"},
 		"a row's tools": {`{"jsonl": {"path": "x", "osl": 1}}`, toolRow, "tools",
