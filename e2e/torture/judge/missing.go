@@ -163,10 +163,12 @@ func (s *stage) outside(id ID, a Agent) string {
 	}
 }
 
-// names reports whether the stage's missing parts name an agent.
+// names reports whether the stage's missing parts name an agent. A stage that never started has no other part than the
+// reason, which names the agent because of which.
 func (s *stage) names(agent string) bool {
-	return slices.ContainsFunc(s.Missing,
-		func(words string) bool { return strings.HasPrefix(words, "agent "+agent+" ") })
+	return slices.ContainsFunc(s.Missing, func(words string) bool {
+		return strings.HasPrefix(strings.TrimPrefix(words, "the stage never started: "), "agent "+agent+" ")
+	})
 }
 
 // when returns the time, from the stage's start, in which a request was in flight, or at which it was due. It is not
