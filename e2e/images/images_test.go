@@ -18,6 +18,7 @@ targets: [{name: t, simulator: {decode_step: 1ms}}]
 workloads:
   - {name: folder, random: {isl: 20, osl: 3, images: {count: 2, path: pictures}}}
   - {name: one, random: {isl: 20, osl: 3, images: {path: pictures/b.jpg}}}
+  - {name: listed, random: {isl: 20, osl: 3, images: {count: 3, path: list.txt}}}
   - {name: text, random: {isl: 20, osl: 3}}
 loads: [{concurrency: [2], requests: 10}]
 `
@@ -31,6 +32,10 @@ func planWith(t *testing.T) (plan, folder string) {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(plan, []byte(imagesPlan), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list := "pictures/b.jpg\n\n" + folder + "/a.png\r\npictures/b.jpg"
+	if err := os.WriteFile(filepath.Join(dir, "list.txt"), []byte(list), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	a, err := os.Create(filepath.Join(folder, "a.png"))
@@ -63,7 +68,7 @@ func TestImagesFromFiles(t *testing.T) {
 		count  uint64
 		each   float64
 		tokens uint64 // prompt tokens of each request
-	}{"folder": {20, 6, 32}, "one": {10, 8, 28}, "text": {0, 0, 20}}
+	}{"folder": {20, 6, 32}, "one": {10, 8, 28}, "listed": {30, 20.0 / 3, 40}, "text": {0, 0, 20}}
 	for _, s := range r.Results().Stages {
 		w := want[s.Workload]
 		if i := s.Images; (i == nil) != (w.count == 0) || i != nil && (i.Count != w.count || i.TokensEach != w.each) {
@@ -90,10 +95,11 @@ func TestFilesThatAreNotImages(t *testing.T) {
 	empty := t.TempDir()
 	for says, set := range map[string]string{
 		"plan.yaml:5:71: workloads[0].random.images.path: " + folder + "/c.txt: is not an image: its content is text/plain": "seed=1",
-		empty + ": the folder has no files": "workloads.one.random.images.path=" + empty,
-		"none: no such file or directory":   "workloads.one.random.images.path=none",
-		"give urls or path, not both":       `workloads.one.random.images.urls=["https://host/a.png"]`,
-		"workloads[1].random.images.width: works only with images that are made: leave it out, or leave out path": "workloads.one.random.images.width=8",
+		"pictures/c.txt:1: " + folder + "/words: no such file":                                                              "workloads.one.random.images.path=pictures/c.txt",
+		empty + ": the folder has no files":                                                                                 "workloads.one.random.images.path=" + empty,
+		"none: no such file or directory":                                                                                   "workloads.one.random.images.path=none",
+		"give urls or path, not both":                                                                                       `workloads.one.random.images.urls=["https://host/a.png"]`,
+		"workloads[1].random.images.width: works only with images that are made: leave it out, or leave out path":           "workloads.one.random.images.width=8",
 	} {
 		r := programs.Run(t, plan, "--set", set)
 		if code := r.Exit(); code != 2 || !strings.Contains(r.Stderr.String(), says) {

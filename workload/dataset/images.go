@@ -21,8 +21,8 @@ const (
 )
 
 // BuildImages writes a rows file with the images of a workload to dst: a row for each file, with the image as a data
-// URL. The files must be PNG, JPEG, GIF or WebP. The error names the file that cannot be used. After an error, what was
-// written to dst is useless.
+// URL, and for each input without Open, whose name is a URL. The files must be PNG, JPEG, GIF or WebP. The error names
+// the file that cannot be used. After an error, what was written to dst is useless.
 func BuildImages(ctx context.Context, dst io.Writer, w *spatev1.Workload, files []Input) (*spatev1.Dataset, error) {
 	form, _ := content.Of(w)
 	out, err := rows.NewWriter(dst, rows.Header{Form: form, RecordSize: rows.LongRecord})
@@ -53,8 +53,11 @@ func BuildImages(ctx context.Context, dst io.Writer, w *spatev1.Workload, files 
 	return &spatev1.Dataset{Sha256: sha, Size: size, Rows: out.Len()}, nil
 }
 
-// readImage reads a file as a data URL.
+// readImage reads a file as a data URL, or returns a URL as it is.
 func readImage(f Input) (string, error) {
+	if f.Open == nil {
+		return f.Name, nil
+	}
 	src, err := f.Open()
 	if err != nil {
 		return "", err

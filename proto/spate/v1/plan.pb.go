@@ -2541,8 +2541,9 @@ type Images struct {
 	Distinct uint32 `protobuf:"varint,5,opt,name=distinct,proto3" json:"distinct,omitempty"`
 	// URLs of images that the server fetches, used in turn, in place of images that are made.
 	Urls []string `protobuf:"bytes,6,rep,name=urls,proto3" json:"urls,omitempty"`
-	// A folder of images, or one image, sent as data URLs in place of images that are made: PNG, JPEG, GIF or WebP, in the
-	// order of their names, used in turn. A relative path is relative to the folder of the plan's file.
+	// A folder of images, one image, or a .txt file with the path or the URL of an image on each line. Images are sent as
+	// data URLs in place of images that are made: PNG, JPEG, GIF or WebP, in the order of their names or of the list, used
+	// in turn. A relative path is relative to the folder of the plan's file, in a list to that of the list.
 	Path          string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
