@@ -4,18 +4,36 @@ package client
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// AnswerTimeout is how long a coordinator may take to answer a call.
-const AnswerTimeout = 10 * time.Second
+// answerTimeout is how long a coordinator may take to answer a call.
+const answerTimeout = 10 * time.Second
+
+// Ask makes a call to the coordinator at an address, which has 10 s to answer. Its error says what to do, unless it has
+// one of the codes in plain: that one is returned as it is.
+func Ask[Question, Answer any](
+	ctx context.Context, address string,
+	call func(context.Context, Question, ...grpc.CallOption) (Answer, error), q Question, plain ...codes.Code,
+) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	answer, err := call(ctx, q)
+	if err != nil && !slices.Contains(plain, status.Code(err)) {
+		err = Unreachable(address, err)
+	}
+	return answer, err
+}
 
 // Flags say where the coordinator is, for commands that need one.
 type Flags struct {
@@ -57,13 +75,8 @@ const mostRuns = 1000
 func (f *Flags) ListRuns(
 	ctx context.Context, client spatev1.RunServiceClient, limit uint32,
 ) ([]*spatev1.RunSummary, error) {
-	ctx, cancel := context.WithTimeout(ctx, AnswerTimeout)
-	defer cancel()
-	list, err := client.ListRuns(ctx, &spatev1.ListRunsRequest{Limit: limit})
-	if err != nil {
-		return nil, Unreachable(f.Coordinator, err)
-	}
-	return list.GetRuns(), nil
+	list, err := Ask(ctx, f.Coordinator, client.ListRuns, &spatev1.ListRunsRequest{Limit: limit})
+	return list.GetRuns(), err
 }
 
 // Find finds the run that a person names.

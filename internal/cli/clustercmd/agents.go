@@ -2,7 +2,6 @@
 package clustercmd
 
 import (
-	"context"
 	"fmt"
 	"io"
 
@@ -44,11 +43,10 @@ terminal shows fewer columns; --output json has all, with offsets and addresses.
 				return err
 			}
 			defer conn.Close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), client.AnswerTimeout)
-			defer cancel()
-			list, err := spatev1.NewRunServiceClient(conn).ListAgents(ctx, &spatev1.ListAgentsRequest{})
+			list, err := client.Ask(cmd.Context(), f.Coordinator, spatev1.NewRunServiceClient(conn).ListAgents,
+				&spatev1.ListAgentsRequest{})
 			if err != nil {
-				return client.Unreachable(f.Coordinator, err)
+				return err
 			}
 			if output == "json" {
 				return writeJSON(cmd.OutOrStdout(), agentsAsJSON(list.GetAgents()))

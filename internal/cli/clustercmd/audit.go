@@ -1,7 +1,6 @@
 package clustercmd
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -74,14 +73,13 @@ func (f *auditFlags) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(cmd.Context(), client.AnswerTimeout)
-	defer cancel()
-	log, err := spatev1.NewRunServiceClient(conn).ReadAuditLog(ctx, &f.request)
+	log, err := client.Ask(cmd.Context(), f.Coordinator, spatev1.NewRunServiceClient(conn).ReadAuditLog, &f.request,
+		codes.InvalidArgument)
 	if status.Code(err) == codes.InvalidArgument {
 		return command.BadInputf("%s", status.Convert(err).Message())
 	}
 	if err != nil {
-		return client.Unreachable(f.Coordinator, err)
+		return err
 	}
 	if f.output == "jsonl" {
 		return writeAuditLines(cmd.OutOrStdout(), log.GetEntries())

@@ -99,16 +99,12 @@ func (f *cordonFlags) command(cmd *cobra.Command, to spatev1.Cordon, done string
 func (f *cordonFlags) change(
 	ctx context.Context, service spatev1.RunServiceClient, names []string, to spatev1.Cordon,
 ) error {
-	ctx, cancel := context.WithTimeout(ctx, client.AnswerTimeout)
-	defer cancel()
-	_, err := service.CordonAgents(ctx, &spatev1.CordonAgentsRequest{Agents: names, Cordon: to})
-	switch s := status.Convert(err); s.Code() {
-	case codes.OK:
-		return nil
-	case codes.NotFound:
-		return command.BadInputf("%s; spate agents lists them", s.Message())
+	_, err := client.Ask(ctx, f.client.Coordinator, service.CordonAgents,
+		&spatev1.CordonAgentsRequest{Agents: names, Cordon: to}, codes.NotFound)
+	if status.Code(err) == codes.NotFound {
+		return command.BadInputf("%s; spate agents lists them", status.Convert(err).Message())
 	}
-	return client.Unreachable(f.client.Coordinator, err)
+	return err
 }
 
 // awaitInterval is how often the coordinator is asked whether agents still have a part of a run.
@@ -120,9 +116,9 @@ func (f *cordonFlags) await(ctx context.Context, service spatev1.RunServiceClien
 	defer timeout.Stop()
 	defer tick.Stop()
 	for {
-		list, err := service.ListAgents(ctx, &spatev1.ListAgentsRequest{})
+		list, err := client.Ask(ctx, f.client.Coordinator, service.ListAgents, &spatev1.ListAgentsRequest{})
 		if err != nil {
-			return client.Unreachable(f.client.Coordinator, err)
+			return err
 		}
 		left := draining(list.GetAgents(), names)
 		if len(left) == 0 {

@@ -108,13 +108,8 @@ func (f *historyFlags) recorded(cmd *cobra.Command, names []string) ([]*compare.
 		return nil, "", err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(cmd.Context(), client.AnswerTimeout)
-	defer cancel()
-	answer, err := spatev1.NewRunServiceClient(conn).ReadHistory(ctx,
-		&spatev1.ReadHistoryRequest{Plan: f.plan, Metric: f.metric, Limit: f.limit})
-	if err != nil && status.Code(err) != codes.Unimplemented {
-		err = client.Unreachable(f.opener.Coordinator, err)
-	}
+	answer, err := client.Ask(cmd.Context(), f.opener.Coordinator, spatev1.NewRunServiceClient(conn).ReadHistory,
+		&spatev1.ReadHistoryRequest{Plan: f.plan, Metric: f.metric, Limit: f.limit}, codes.Unimplemented)
 	return history.Lines(answer.GetLines()), "the coordinator's runs", err
 }
 

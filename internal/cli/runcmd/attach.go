@@ -1,7 +1,6 @@
 package runcmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -156,10 +155,10 @@ func stop(
 	if !client.GoesOn(run) {
 		return command.BadInputf("run %s is not running (%s): there is nothing to stop", id, show.State(run))
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), client.AnswerTimeout)
-	defer cancel()
-	if _, err := service.StopRun(ctx, &spatev1.StopRunRequest{RunId: id, Immediately: now}); err != nil {
-		return client.Unreachable(f.Coordinator, err)
+	_, err := client.Ask(cmd.Context(), f.Coordinator, service.StopRun,
+		&spatev1.StopRunRequest{RunId: id, Immediately: now})
+	if err != nil {
+		return err
 	}
 	text := "run %s starts no more requests and waits for those in flight\n"
 	switch {
@@ -168,7 +167,7 @@ func stop(
 	case now:
 		text = "run %s starts no more requests and cancels those in flight\n"
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), text, id)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), text, id)
 	return err
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -52,11 +51,10 @@ func (b *backend) onThisMachine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	agents, err := spatev1.NewRunServiceClient(b.conn).ListAgents(ctx, &spatev1.ListAgentsRequest{})
+	agents, err := client.Ask(ctx, b.address, spatev1.NewRunServiceClient(b.conn).ListAgents,
+		&spatev1.ListAgentsRequest{})
 	if err != nil {
-		return client.Unreachable(b.address, err)
+		return err
 	}
 	for _, a := range agents.GetAgents() {
 		if host := a.GetAgent().GetHost(); host != "" && host != here {
