@@ -167,6 +167,11 @@ func TestGeneratedClient(t *testing.T) {
 		t.Errorf("audit log %v %s", err, log.Body)
 	}
 	strictly(log.Body, &client.ReadAuditLogResponse{})
+	over, err := c.GetHistoryWithResponse(t.Context(), nil)
+	if err != nil || len(*over.JSON200.Lines) != 2 || *(*(*over.JSON200.Lines)[1].Points)[1].Change != 0.3 {
+		t.Errorf("history %v %s", err, over.Body)
+	}
+	strictly(over.Body, &client.ReadHistoryResponse{})
 	if got := s.fake.called(); got != "stop live true submit submit remove old "+
 		"a CORDON_CORDONED a CORDON_DRAINED a CORDON_UNSPECIFIED audit 0 []" {
 		t.Errorf("called: %s", got)

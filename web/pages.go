@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/coordinator/history"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
 	"github.com/spate-load/spate/web/pages"
@@ -47,6 +48,7 @@ func (s *Server) site() []route {
 		{http.MethodPost, "/agents/{name}/drain", s.cordonPage(spatev1.Cordon_CORDON_DRAINED)},
 		{http.MethodPost, "/agents/{name}/uncordon", s.cordonPage(spatev1.Cordon_CORDON_UNSPECIFIED)},
 		{http.MethodGet, "/audit", s.forWriters(s.auditPage)},
+		{http.MethodGet, "/history", s.historyPage},
 		{http.MethodGet, "/compare", s.comparePage},
 		{http.MethodGet, "/style.css", asset("text/css; charset=utf-8", pages.Style())},
 		{http.MethodGet, "/script.js", asset("text/javascript; charset=utf-8", pages.Script())},
@@ -122,6 +124,7 @@ func (s *Server) frame(r *http.Request, n news, events string) pages.Frame {
 	_, writes := s.rights.writer(r)
 	f := pages.Frame{
 		Events: events, MayWrite: writes || s.rights.hasTokens(), MayOperate: !s.local && s.rights.mayOperate(r),
+		History: !s.local,
 	}
 	if n.over {
 		f.Events = ""
@@ -413,6 +416,34 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.page(w, http.StatusOK, func(b *bytes.Buffer) error { return pages.Audit(b, log.GetEntries(), asked) })
+}
+
+func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
+	asked, err := historyRequest(r)
+	if err != nil {
+		s.failurePage(w, status.Error(codes.InvalidArgument, err.Error()))
+		return
+	}
+	answer, err := s.runs.ReadHistory(r.Context(), asked)
+	if err != nil {
+		s.failurePage(w, err)
+		return
+	}
+	page := pages.History{
+		Plans: answer.GetPlans(), Lines: history.Lines(answer.GetLines()), Plan: asked.GetPlan(),
+		Target: r.URL.Query().Get("target"), Metric: asked.GetMetric(),
+	}
+	end, ok := s.takeDrawingTurn(r.Context())
+	if !ok {
+		return
+	}
+	var text bytes.Buffer
+	err = page.Write(&text, s.frame(r, news{}, ""))
+	end() // before the viewer, who may be slow, has the page
+	s.page(w, http.StatusOK, func(b *bytes.Buffer) error {
+		*b = text
+		return err
+	})
 }
 
 func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {

@@ -277,6 +277,42 @@ func TestAuditSelects(t *testing.T) {
 	}
 }
 
+// The history has a chart and a table for each stage: what is worse is marked, runs that are there are links, new
+// versions are named, and nothing that others said is HTML. The form chooses a target. A local run has no history.
+func TestHistoryPage(t *testing.T) {
+	s := start(t)
+	_, all := s.do("GET", "/history", "")
+	_, one := s.do("GET", "/history?plan=nightly&target=y&metric=e2e_ms.p50", "")
+	for _, text := range []string{all, one} {
+		harmless(t, text)
+		for _, want := range []string{`href="/runs/old"`, `<tr class="bad">`, "worse +30.00 %, Spate v2, image=", ">gone<"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %s:\n%s", want, text)
+			}
+		}
+		if strings.Contains(text, `href="/runs/gone"`) {
+			t.Error("a removed run is a link")
+		}
+	}
+	if n, m := strings.Count(all, "<svg"), strings.Count(one, "<svg"); n != 2 || m != 1 {
+		t.Errorf("%d charts of two targets, %d of one", n, m)
+	}
+	for _, want := range []string{`<option value="nightly" selected>`, `<option value="y" selected>`,
+		`<option value="e2e_ms.p50" selected>`, "not by chance: 1."} {
+		if !strings.Contains(one, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	for path, want := range map[string]string{"/history?limit=x": "want a whole number", "/history?metric=none": "want one of"} {
+		if a, text := s.do("GET", path, ""); a.StatusCode != http.StatusBadRequest || !strings.Contains(text, want) {
+			t.Errorf("%s: %s %s", path, a.Status, text)
+		}
+	}
+	if _, text := start(t, func(c *Config) { c.Local = true }).do("GET", "/", ""); strings.Contains(text, `href="/history"`) {
+		t.Error("a local run has a link to a history")
+	}
+}
+
 // A page that cannot be shown says why, as a page.
 func TestFailurePages(t *testing.T) {
 	s := start(t)

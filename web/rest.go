@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -49,6 +50,7 @@ func (s *Server) api() []route {
 		{http.MethodPost, root + "/agents/{name}/drain", s.cordonAgent(spatev1.Cordon_CORDON_DRAINED)},
 		{http.MethodPost, root + "/agents/{name}/uncordon", s.cordonAgent(spatev1.Cordon_CORDON_UNSPECIFIED)},
 		{http.MethodGet, root + "/audit", s.forWriters(s.listAudit)},
+		{http.MethodGet, root + "/history", s.getHistory},
 		{http.MethodGet, root + "/comparison", s.getComparison},
 	}
 }
@@ -192,6 +194,24 @@ func auditRequest(r *http.Request) (*spatev1.ReadAuditLogRequest, error) {
 		Limit: uint32(limit), By: q.Get("by"), About: q.Get("about"), Since: since, Until: until,
 		Actions: slices.DeleteFunc(q["action"], func(a string) bool { return a == "" }), // a form's "any"
 	}, errors.Join(err1, err2, err3)
+}
+
+func (s *Server) getHistory(w http.ResponseWriter, r *http.Request) {
+	asked, err := historyRequest(r)
+	if err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	answer(w)(s.runs.ReadHistory(r.Context(), asked))
+}
+
+// historyRequest returns which number over which runs a request asks for.
+func historyRequest(r *http.Request) (*spatev1.ReadHistoryRequest, error) {
+	q := r.URL.Query()
+	limit, err := number(r, "limit", 32)
+	return &spatev1.ReadHistoryRequest{
+		Plan: q.Get("plan"), Metric: cmp.Or(q.Get("metric"), "ttft_ms.p99"), Limit: uint32(limit),
+	}, err
 }
 
 // moment returns a time of a request's query, or the start of a day in UTC, nil if it is not there.

@@ -25,6 +25,7 @@ type Runs interface {
 	ListAgents(context.Context, *spatev1.ListAgentsRequest) (*spatev1.ListAgentsResponse, error)
 	CordonAgents(context.Context, *spatev1.CordonAgentsRequest) (*spatev1.CordonAgentsResponse, error)
 	ReadAuditLog(context.Context, *spatev1.ReadAuditLogRequest) (*spatev1.ReadAuditLogResponse, error)
+	ReadHistory(context.Context, *spatev1.ReadHistoryRequest) (*spatev1.ReadHistoryResponse, error)
 }
 
 // Config configures a Server.
@@ -35,7 +36,8 @@ type Config struct {
 	Dir func(id string) string
 	// Rights decides who may change anything.
 	Rights Rights
-	// Local says that this is the coordinator of a local run: its agents end with it, and it has no audit log.
+	// Local says that this is the coordinator of a local run: its agents end with it, and it has neither an audit log
+	// nor a history.
 	Local bool
 	// Logger receives log messages. Default slog.Default().
 	Logger *slog.Logger

@@ -101,6 +101,24 @@ func (f *fake) ReadAuditLog(
 	}}, nil
 }
 
+func (f *fake) ReadHistory(
+	_ context.Context, q *spatev1.ReadHistoryRequest,
+) (*spatev1.ReadHistoryResponse, error) {
+	if q.GetMetric() == "none" {
+		return nil, status.Error(codes.InvalidArgument, "number \"none\": want one of many")
+	}
+	line := func(target string) *spatev1.HistoryLine {
+		return &spatev1.HistoryLine{Plan: "nightly", Target: target, Load: evil, Metric: q.GetMetric(), Unit: "ms",
+			Points: []*spatev1.HistoryPoint{
+				{Run: "gone", Time: timestamppb.New(time.Unix(0, 0)), Value: 100, Verdict: "VALID", Version: "v1", Removed: true},
+				{Run: "old", Time: timestamppb.New(time.Unix(86400, 0)), Value: 130, Verdict: "VALID", Version: "v2",
+					Against: "gone", Change: new(0.3), Outcome: "worse", Labels: map[string]string{"image": evil}},
+			}}
+	}
+	return &spatev1.ReadHistoryResponse{Plans: []string{"nightly", evil},
+		Lines: []*spatev1.HistoryLine{line("x"), line("y")}}, nil
+}
+
 func (f *fake) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*spatev1.ListRunsResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

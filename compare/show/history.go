@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,11 +37,11 @@ func History(w io.Writer, lines []*compare.Line, format string, width int) error
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintln(w, layout.Printable(lineTitle(l)))
+		fmt.Fprintln(w, layout.Printable(LineTitle(l)))
 		t := layout.Table{Right: []bool{false, false, false, false, true, true}}
-		t.Row(strings.Split(strings.ToUpper(strings.Join(historyHead, " ")), " ")...)
+		t.Row(strings.Split(strings.ToUpper(strings.Join(HistoryHead, " ")), " ")...)
 		for _, p := range l.Points {
-			t.Row(historyRow(l, p)...)
+			t.Row(HistoryRow(l, p)...)
 		}
 		t.Narrow(width)
 		if err := t.Write(w); err != nil {
@@ -50,16 +51,16 @@ func History(w io.Writer, lines []*compare.Line, format string, width int) error
 	return nil
 }
 
-// historyHead names the columns of a line's table.
-var historyHead = []string{"began", "run", "version", "labels", "value", "change", "meaning"}
+// HistoryHead names the columns of a line's table.
+var HistoryHead = []string{"began", "run", "version", "labels", "value", "change", "meaning"}
 
-// lineTitle names a line: plan, target, workload, load and metric.
-func lineTitle(l *compare.Line) string {
+// LineTitle names a line: plan, target, workload, load and metric.
+func LineTitle(l *compare.Line) string {
 	return fmt.Sprintf("%s: %s, %s, %s: %s", l.Plan, l.Target, l.Workload, l.Load, titleOf(l.Metric))
 }
 
-// historyRow returns the cells of a point.
-func historyRow(l *compare.Line, p compare.HistoryPoint) []string {
+// HistoryRow returns the cells of a point.
+func HistoryRow(l *compare.Line, p compare.HistoryPoint) []string {
 	d := &compare.Difference{Metric: l.Metric, Unit: l.Unit}
 	changed, meaning := "n/a", string(p.Outcome)
 	if p.Against != "" {
@@ -82,7 +83,7 @@ var (
 	historyText string
 
 	historyTemplate = template.Must(template.New("history").Funcs(template.FuncMap{
-		"title": lineTitle, "row": historyRow, "figure": historyChart,
+		"title": LineTitle, "row": HistoryRow, "figure": HistoryChart,
 		"class": func(p compare.HistoryPoint) string {
 			if p.Outcome == compare.Worse {
 				return "strong"
@@ -104,7 +105,7 @@ func historyPage(w io.Writer, lines []*compare.Line) error {
 	}
 	var b bytes.Buffer
 	err := historyTemplate.Execute(&b, map[string]any{
-		"Policy": page.SheetPolicy(), "Sheet": page.Sheet(), "Lines": lines, "Head": historyHead, "Worse": worse,
+		"Policy": page.SheetPolicy(), "Sheet": page.Sheet(), "Lines": lines, "Head": HistoryHead, "Worse": worse,
 	})
 	if err != nil {
 		return err
@@ -113,16 +114,22 @@ func historyPage(w io.Writer, lines []*compare.Line) error {
 	return err
 }
 
-// historyChart draws a line over the time of its runs. Runs that are worse or better than the one before are labelled.
-func historyChart(l *compare.Line) template.HTML {
+// HistoryChart draws a line over the time of its runs. Labels are at runs that are worse or better than the one before,
+// and at runs with another version of Spate or other labels of the target than those before.
+func HistoryChart(l *compare.Line) template.HTML {
 	d := &compare.Difference{Metric: l.Metric, Unit: l.Unit}
 	var points []chart.Point
-	for _, p := range l.Points {
+	for i, p := range l.Points {
 		point := chart.Point{X: float64(p.Time.Unix()), Y: p.Value,
 			Title: fmt.Sprintf("%s: %s", layout.Printable(p.Run), value(d, p.Value))}
+		var said []string
 		if p.Outcome == compare.Worse || p.Outcome == compare.Better {
-			point.Label = fmt.Sprintf("%s %s", p.Outcome, change(d, p.Change))
+			said = append(said, fmt.Sprintf("%s %s", p.Outcome, change(d, p.Change)))
 		}
+		if i > 0 {
+			said = append(said, changed(&l.Points[i-1], &p)...)
+		}
+		point.Label = layout.Printable(strings.Join(said, ", "))
 		switch p.Verdict {
 		case trust.Suspect:
 			point.Doubt = chart.Suspect
@@ -133,10 +140,24 @@ func historyChart(l *compare.Line) template.HTML {
 	}
 	first, last := l.Points[0].Time, l.Points[len(l.Points)-1].Time
 	return chart.Chart{
-		Label: lineTitle(l), Width: 1000, Height: 270, Y: chart.Axis{Zero: true}, X: dates(first, last),
-		Description: "Labels mark runs that are worse or better than the run before. The table has all numbers.",
-		Series:      []chart.Series{{Lines: [][]chart.Point{points}}},
+		Label: LineTitle(l), Width: 1000, Height: 270, Y: chart.Axis{Zero: true}, X: dates(first, last),
+		Description: "Labels mark runs that are worse or better than the run before, and other versions and labels. " +
+			"The table has all numbers.",
+		Series: []chart.Series{{Lines: [][]chart.Point{points}}},
 	}.SVG()
+}
+
+// changed returns the version of Spate and the labels of the target that differ from those of the run before.
+func changed(before, p *compare.HistoryPoint) (said []string) {
+	if p.Version != before.Version {
+		said = append(said, "Spate "+p.Version)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
+		if p.Labels[name] != before.Labels[name] {
+			said = append(said, name+"="+p.Labels[name])
+		}
+	}
+	return said
 }
 
 // dates returns an axis with days between two times: at both ends and between them.

@@ -285,6 +285,54 @@ type Heartbeat struct {
 	UnackedSnapshots *int    `json:"unackedSnapshots,omitempty"`
 }
 
+// HistoryLine defines model for HistoryLine.
+type HistoryLine struct {
+	Load *string `json:"load,omitempty"`
+
+	// Metric Example: ttft_ms.p99
+	Metric *string `json:"metric,omitempty"`
+	Plan   *string `json:"plan,omitempty"`
+
+	// Points The runs, the oldest first.
+	Points *[]HistoryPoint `json:"points,omitempty"`
+	Target *string         `json:"target,omitempty"`
+
+	// Unit Empty for a share.
+	Unit     *string `json:"unit,omitempty"`
+	Workload *string `json:"workload,omitempty"`
+}
+
+// HistoryPoint defines model for HistoryPoint.
+type HistoryPoint struct {
+	// Against ID of the run that the number was compared with; empty if it was not.
+	Against *string `json:"against,omitempty"`
+
+	// Change Change relative to that run's number, of a share in points. Absent if it is not known.
+	Change *float64 `json:"change,omitempty"`
+
+	// Labels Labels of the target in the plan.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Outcome What the change means: better, worse, same, unclear or untested; empty if it was not compared.
+	Outcome *string `json:"outcome,omitempty"`
+
+	// Removed The run has been removed.
+	Removed *bool `json:"removed,omitempty"`
+
+	// Run ID of the run.
+	Run *string `json:"run,omitempty"`
+
+	// Time When the run began.
+	Time  *time.Time `json:"time,omitempty"`
+	Value *float64   `json:"value,omitempty"`
+
+	// Verdict Example: VALID
+	Verdict *string `json:"verdict,omitempty"`
+
+	// Version Version of Spate.
+	Version *string `json:"version,omitempty"`
+}
+
 // ListAgentsResponse defines model for ListAgentsResponse.
 type ListAgentsResponse struct {
 	Agents *[]AgentStatus `json:"agents,omitempty"`
@@ -308,6 +356,15 @@ type Problem struct {
 // ReadAuditLogResponse defines model for ReadAuditLogResponse.
 type ReadAuditLogResponse struct {
 	Entries *[]AuditEntry `json:"entries,omitempty"`
+}
+
+// ReadHistoryResponse defines model for ReadHistoryResponse.
+type ReadHistoryResponse struct {
+	// Lines A line for each stage.
+	Lines *[]HistoryLine `json:"lines,omitempty"`
+
+	// Plans Names of all plans that have a history.
+	Plans *[]string `json:"plans,omitempty"`
 }
 
 // RunState defines model for RunState.
@@ -423,6 +480,18 @@ type GetComparisonParams struct {
 
 	// AllowInvalid Compare stages that are INVALID or incomplete, too.
 	AllowInvalid *bool `form:"allow_invalid,omitempty" json:"allow_invalid,omitempty"`
+}
+
+// GetHistoryParams defines parameters for GetHistory.
+type GetHistoryParams struct {
+	// Plan Name of the plan. Default all plans.
+	Plan *string `form:"plan,omitempty" json:"plan,omitempty"`
+
+	// Metric Field of a stage in results.json that can be compared. Default ttft_ms.p99.
+	Metric *string `form:"metric,omitempty" json:"metric,omitempty"`
+
+	// Limit Most runs. Default 100.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // ListRunsParams defines parameters for ListRuns.
@@ -571,6 +640,11 @@ type ClientInterface interface {
 	// Corresponds with GET /comparison (the `GetComparison` operationId).
 	GetComparison(ctx context.Context, params *GetComparisonParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetHistory Return a number of each stage over the runs of a plan, each compared with the run before.
+	//
+	// Corresponds with GET /history (the `GetHistory` operationId).
+	GetHistory(ctx context.Context, params *GetHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetOpenAPI This document.
 	//
 	// Corresponds with GET /openapi.yaml (the `GetOpenAPI` operationId).
@@ -710,6 +784,21 @@ func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEdit
 // Corresponds with GET /comparison (the `GetComparison` operationId).
 func (c *Client) GetComparison(ctx context.Context, params *GetComparisonParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetComparisonRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetHistory Return a number of each stage over the runs of a plan, each compared with the run before.
+//
+// Corresponds with GET /history (the `GetHistory` operationId).
+func (c *Client) GetHistory(ctx context.Context, params *GetHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetHistoryRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1180,6 +1269,84 @@ func NewGetComparisonRequest(server string, params *GetComparisonParams) (*http.
 		if params.AllowInvalid != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "allow_invalid", *params.AllowInvalid, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetHistoryRequest constructs an http.Request for the GetHistory method
+func NewGetHistoryRequest(server string, params *GetHistoryParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/history")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Plan != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan", *params.Plan, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Metric != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "metric", *params.Metric, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -1781,6 +1948,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /comparison (the `GetComparison` operationId).
 	GetComparisonWithResponse(ctx context.Context, params *GetComparisonParams, reqEditors ...RequestEditorFn) (*GetComparisonResult, error)
 
+	// GetHistoryWithResponse Return a number of each stage over the runs of a plan, each compared with the run before.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /history (the `GetHistory` operationId).
+	GetHistoryWithResponse(ctx context.Context, params *GetHistoryParams, reqEditors ...RequestEditorFn) (*GetHistoryResult, error)
+
 	// GetOpenAPIWithResponse This document.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -2182,6 +2356,61 @@ func (r GetComparisonResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetComparisonResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetHistoryResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReadHistoryResponse
+	// ApplicationproblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationproblemJSON4XX *Problem
+	// ApplicationproblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationproblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetHistoryResult) GetJSON200() *ReadHistoryResponse {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r GetHistoryResult) GetApplicationproblemJSON4XX() *Problem {
+	return r.ApplicationproblemJSON4XX
+}
+
+// GetApplicationproblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r GetHistoryResult) GetApplicationproblemJSON5XX() *Problem {
+	return r.ApplicationproblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r GetHistoryResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetHistoryResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetHistoryResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetHistoryResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -2809,6 +3038,19 @@ func (c *ClientWithResponses) GetComparisonWithResponse(ctx context.Context, par
 	return ParseGetComparisonResult(rsp)
 }
 
+// GetHistoryWithResponse Return a number of each stage over the runs of a plan, each compared with the run before.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /history (the `GetHistory` operationId).
+func (c *ClientWithResponses) GetHistoryWithResponse(ctx context.Context, params *GetHistoryParams, reqEditors ...RequestEditorFn) (*GetHistoryResult, error) {
+	rsp, err := c.GetHistory(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetHistoryResult(rsp)
+}
+
 // GetOpenAPIWithResponse This document.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -3161,6 +3403,46 @@ func ParseGetComparisonResult(rsp *http.Response) (*GetComparisonResult, error) 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest map[string]interface{}
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetHistoryResult parses an HTTP response from a GetHistoryWithResponse call
+func ParseGetHistoryResult(rsp *http.Response) (*GetHistoryResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetHistoryResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReadHistoryResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

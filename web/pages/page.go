@@ -49,6 +49,8 @@ type Frame struct {
 	MayWrite bool
 	// MayOperate reports whether the viewer may change agents, or will be asked for a token.
 	MayOperate bool
+	// History reports whether there is a page of numbers over runs.
+	History bool
 	// Parts are the page's parts as they are now.
 	Parts []Part
 }

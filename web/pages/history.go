@@ -1,0 +1,75 @@
+package pages
+
+import (
+	"html/template"
+	"io"
+	"slices"
+
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/compare/show"
+)
+
+// maxCharts is how many charts a history has.
+const maxCharts = 20
+
+// History is the state that the page of a number over runs shows.
+type History struct {
+	// Plans are all plans that have a history. Lines are what was asked for, for all targets.
+	Plans []string
+	Lines []*compare.Line
+	// Plan, Target and Metric are those of the form. Empty: any.
+	Plan, Target, Metric string
+}
+
+// historyRow is a run in the table of a chart. Run is empty if there is no page of the run any more.
+type historyRow struct {
+	Run   string
+	Cells []string
+	Worse bool
+}
+
+// historyLine is a chart with its table.
+type historyLine struct {
+	Title, Unit string
+	Figure      template.HTML
+	Rows        []historyRow
+}
+
+// Write writes the page.
+func (h History) Write(w io.Writer, f Frame) error {
+	var targets []string
+	var drawn []historyLine
+	more, worse := 0, 0
+	for _, l := range h.Lines {
+		if !slices.Contains(targets, l.Target) {
+			targets = append(targets, l.Target)
+		}
+		switch {
+		case h.Target != "" && l.Target != h.Target:
+		case len(drawn) == maxCharts:
+			more++
+		default:
+			drawn = append(drawn, historyOf(l, &worse))
+		}
+	}
+	return write(w, "history.html.tmpl", map[string]any{
+		"Title": "Spate: history", "Events": "", "Frame": f, "Asked": h, "Targets": targets, "Metrics": compare.Metrics,
+		"Head": show.HistoryHead, "Lines": drawn, "More": more, "Worse": worse,
+	})
+}
+
+// historyOf returns the chart and the table of a line, with the newest run first, and counts runs that are worse.
+func historyOf(l *compare.Line, worse *int) historyLine {
+	out := historyLine{Title: show.LineTitle(l), Unit: l.Unit, Figure: show.HistoryChart(l)}
+	for _, p := range slices.Backward(l.Points) {
+		row := historyRow{Cells: show.HistoryRow(l, p), Worse: p.Outcome == compare.Worse}
+		if !p.Removed {
+			row.Run = p.Run
+		}
+		if row.Worse {
+			*worse++
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
