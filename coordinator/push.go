@@ -335,8 +335,14 @@ func (c *Coordinator) ledgerFailed(r *run, err error) {
 // the lock under which it decides about losses, and the write is queued before what the machine decides from then on.
 // See docs/adr/0014-bundles.md.
 
-// link is a relay's stream of bundles, as a run sees it.
-type link struct {
+// source names what bundles come from: a region, through one connection of a relay.
+type source struct {
+	name   string
+	number uint64
+}
+
+// course is how far the bundles of a source have come.
+type course struct {
 	sequence      uint64 // of the last bundle
 	stage, window uint32 // of the last bundle
 }
@@ -387,8 +393,12 @@ func (c *Coordinator) addBundleOf(r *run, b relayed.Bundle) (alone []int, err er
 		return misfits, nil
 	}
 	defer r.claims.Claim(b.Keys()...)()
-	if known, err := r.ledger.Known(stage, b.Keys()); err != nil || len(known) > 0 {
-		return known, err
+	known, err := r.ledger.Known(stage, b.Keys())
+	if err != nil {
+		return b.All(), nil // it is closed: each is judged by itself
+	}
+	if len(known) > 0 {
+		return known, nil
 	}
 	done, alone, err := c.decideBundle(r, b, checked)
 	if err != nil || len(alone) > 0 {
@@ -435,20 +445,21 @@ func (c *Coordinator) decideBundle(
 	return written, nil, nil
 }
 
-// number completes the key of the values of a bundle. It returns false if the relay has sent a later window: readers of
-// ledgers rely on it that each sender's windows are in order. c.mu is held.
+// number completes the key of the values of a bundle. It returns false if the source has sent a later window: readers
+// of ledgers rely on it that each sender's windows are in order. c.mu is held.
 func (r *run) number(values *spatev1.Snapshot) bool {
 	k := values.GetKey()
-	l := r.links[k.GetIncarnation()]
-	if stage := values.GetStageIndex(); stage < l.stage || stage == l.stage && values.GetWindow() < l.window {
+	from := source{k.GetAgent(), k.GetIncarnation()}
+	of := r.bundles[from]
+	if stage := values.GetStageIndex(); stage < of.stage || stage == of.stage && values.GetWindow() < of.window {
 		return false
 	}
-	l = link{l.sequence + 1, values.GetStageIndex(), values.GetWindow()}
-	k.Sequence = l.sequence
-	if r.links == nil {
-		r.links = map[uint64]link{}
+	of = course{of.sequence + 1, values.GetStageIndex(), values.GetWindow()}
+	k.Sequence = of.sequence
+	if r.bundles == nil {
+		r.bundles = map[source]course{}
 	}
-	r.links[k.GetIncarnation()] = l
+	r.bundles[from] = of
 	return true
 }
 

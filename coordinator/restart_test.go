@@ -507,6 +507,26 @@ func TestWhyBundlesAreNotAdded(t *testing.T) {
 	}
 }
 
+// The windows of each source are numbered in order; those of another region may be behind.
+func TestBundlesAreNumberedBySource(t *testing.T) {
+	r := &run{}
+	for i, c := range []struct {
+		source        string
+		stage, window uint32
+		want          uint64 // number; 0: it comes too late
+	}{
+		{"eu", 0, 3, 1}, {"eu", 0, 3, 2}, {"us", 0, 2, 1}, {"eu", 0, 2, 0}, {"eu", 0, 4, 3}, {"eu", 1, 0, 4}, {"eu", 0, 9, 0},
+		{"us", 0, 3, 2},
+	} {
+		s := &spatev1.Snapshot{
+			Key: &spatev1.SnapshotKey{Agent: c.source, Incarnation: 1}, StageIndex: c.stage, Window: c.window,
+		}
+		if ok := r.number(s); ok != (c.want > 0) || s.GetKey().GetSequence() != c.want {
+			t.Errorf("bundle %d: %v, number %d, want %d", i, ok, s.GetKey().GetSequence(), c.want)
+		}
+	}
+}
+
 // fullDisk is a disk that takes no bundles.
 type fullDisk struct{ writes.Disk }
 

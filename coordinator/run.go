@@ -42,7 +42,7 @@ type run struct {
 	sink       sink.Sink
 	stages     *live.Stages
 	claims     writes.Claims
-	links      map[uint64]link    // of relays, by their numbers
+	bundles    map[source]course
 	trace      *tracing.Run       // nil: there are no traces
 	unsaved    bool               // record has changed
 	freeing    bool               // agents that it does not need are about to be freed

@@ -63,7 +63,7 @@ func TestARelayBundlesWhatItsAgentsMeasured(t *testing.T) {
 	err = l.Snapshots(0, func(s *spatev1.Snapshot) error {
 		k := s.GetKey()
 		if s.GetMerged() != nil {
-			if bundles++; k.GetAgent() != "relay eu-relay" || k.GetSequence() != uint64(bundles) || merge.InResult(rec[0], s) {
+			if bundles++; k.GetAgent() != "relay eu-relay of eu" || k.GetSequence() != uint64(bundles) || merge.InResult(rec[0], s) {
 				t.Errorf("bundle %d is %v", bundles, k)
 			}
 			return nil

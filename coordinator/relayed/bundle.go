@@ -55,7 +55,7 @@ func (p *push) bundleOf(m *spatev1.Bundle) (Bundle, error) {
 		return Bundle{}, status.Errorf(codes.InvalidArgument, "bundle %d has no members or no run", m.GetNumber())
 	}
 	run := values.GetKey().GetRunId()
-	values.Key = &spatev1.SnapshotKey{RunId: run, Agent: "relay " + p.relay, Incarnation: p.number} // no agent's name has a space
+	values.Key = &spatev1.SnapshotKey{RunId: run, Agent: p.sourceOf(values.GetMerged()), Incarnation: p.number}
 	b := Bundle{Merged: values}
 	for _, one := range m.GetMembers() {
 		if one.GetSender() != nil {
@@ -73,6 +73,19 @@ func (p *push) bundleOf(m *spatev1.Bundle) (Bundle, error) {
 		b.Members = append(b.Members, Member{s, p.identity(from.GetCertificate())})
 	}
 	return b, nil
+}
+
+// sourceOf names what the values of bundles come from. Each source has its own numbers, because regions are not equally
+// far. No agent's name has a space.
+func (p *push) sourceOf(m *spatev1.Merged) string {
+	name := "relay " + p.relay
+	if m.GetRegion() != "" {
+		name += " of " + m.GetRegion()
+	}
+	if m.GetObserver() {
+		name += " observers"
+	}
+	return name
 }
 
 // addBundle adds a bundle to its ledger and returns the answer.
