@@ -19,9 +19,14 @@ const (
 	snapshotCPU    = 320e-6 // CPU seconds of a coordinator for a second of an agent: snapshot, heartbeat, clock probe
 	agentHeldBytes = 320 << 10
 	coordinatorMiB = 64
-	snapshotBytes  = 6600   // in the ledger, and about as much on the network
-	relayedBytes   = 2600   // on the network between a relay and its coordinator
-	relayCPU       = 390e-6 // CPU seconds of a relay for a second of an agent; its memory is that of a coordinator
+	snapshotBytes  = 6600 // in the ledger, and about as much on the network
+
+	// With relays: what a coordinator needs for a second of an agent, and the bytes of the values that a relay adds up.
+	relayedCPU    = 110e-6
+	relayedBytes  = 75
+	relayedLedger = 1000
+	addedUpBytes  = 35_000
+	relayCPU      = 310e-6 // CPU seconds of a relay for a second of an agent; its memory is that of a coordinator
 
 	portsEach  = 28_232 // connections from one address to an endpoint, by Linux's range of ports
 	spareFiles = 64     // files of an agent besides its streams
@@ -145,14 +150,15 @@ func agents(cores int, l Load, m Machines) (number int, because string) {
 }
 
 func coordinatorOf(agents float64, m Machines) Coordinator {
-	cpu := snapshotCPU * agents
 	c := Coordinator{
-		CPU: cpu, Cores: upwards(cpu / m.Busy), Memory: coordinatorMiB<<20 + uint64(agents)*agentHeldBytes,
+		CPU: snapshotCPU * agents, Memory: coordinatorMiB<<20 + uint64(agents)*agentHeldBytes,
 		Ledger: snapshotBytes * agents, Received: snapshotBytes * agents, Files: 2*int(agents) + spareFiles,
 	}
 	if m.Relays > 0 {
-		c.Received, c.Files = relayedBytes*agents, 2*m.Relays+spareFiles
+		c.CPU, c.Ledger, c.Files = relayedCPU*agents, relayedLedger*agents, 2*m.Relays+spareFiles
+		c.Received = relayedBytes*agents + addedUpBytes*float64(m.Relays)
 	}
+	c.Cores = upwards(c.CPU / m.Busy)
 	return c
 }
 
