@@ -67,7 +67,7 @@ func ExpectedDuration(s *spatev1.Stage) (time.Duration, bool) {
 // replayTime returns the seconds that a replay takes: the span of its trace, or, if the replay ends by requests, the
 // same part of the span as of the rows. It returns +Inf if the stage is not a replay or its trace is not known.
 func replayTime(s *spatev1.Stage) float64 {
-	l, d := s.GetLoad(), s.GetDataset()
+	l, d := s.GetLoad(), rowsOf{s.GetDataset(), s.GetPartDatasets()}.trace()
 	if l.GetReplaySpeed() == 0 || d.GetSpan() == nil || d.GetRows() == 0 {
 		return math.Inf(1)
 	}

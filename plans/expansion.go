@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/plans/compression"
 	"github.com/spate-load/spate/plans/defaults"
@@ -185,6 +186,27 @@ type rowsOf struct {
 	parts []*spatev1.Dataset
 }
 
+// trace returns the rows as one trace, with their number and span. Nil: a file was not read. The span of a mixture is
+// that of its longest trace, nil if a trace has no times.
+func (r rowsOf) trace() *spatev1.Dataset {
+	if r.parts == nil {
+		return r.whole
+	}
+	all := &spatev1.Dataset{Span: durationpb.New(0)}
+	for _, part := range r.parts {
+		switch {
+		case part.GetRows() == 0:
+			return nil
+		case part.GetSpan() == nil:
+			all.Span = nil
+		case all.Span != nil && part.GetSpan().AsDuration() > all.Span.AsDuration():
+			all.Span = part.GetSpan()
+		}
+		all.Rows += part.GetRows()
+	}
+	return all
+}
+
 // workloads returns the workloads as they run, the datasets of each, and the load points of each. The load points
 // differ by workload because a replay's end depends on the rows.
 func (e *expansion) workloads(
@@ -196,7 +218,7 @@ func (e *expansion) workloads(
 		of := e.datasets(i, w)
 		var own []*spatev1.LoadPoint
 		for _, point := range points {
-			own = append(own, e.replayed(point, w, of.whole))
+			own = append(own, e.replayed(point, w, of.trace()))
 		}
 		workloads, rows, loads = append(workloads, w), append(rows, of), append(loads, own)
 	}

@@ -15,7 +15,9 @@ import (
 // mixture sends the requests of several workloads. Each part is what it would be as a workload of its own, with a seed
 // of its own: its arrivals are numbered from 0.
 type mixture struct {
-	mix    *mix.Mix
+	mix interface {
+		Of(index uint64) (part int, number uint64)
+	}
 	parts  []Workload
 	models []models
 }
@@ -81,10 +83,15 @@ func newMixture(m *spatev1.Mixture, c Config) (*mixture, error) {
 		}
 		w.parts, weights = append(w.parts, made), append(weights, part.GetWeight())
 	}
-	var err error
-	if w.mix, err = mix.New(c.Seed, weights); err != nil {
+	if c.Traces != nil {
+		w.mix = c.Traces
+		return w, nil
+	}
+	byWeight, err := mix.New(c.Seed, weights)
+	if err != nil {
 		return nil, fmt.Errorf("workload: mixture %q: %w", c.Workload.GetName(), err)
 	}
+	w.mix = byWeight
 	return w, nil
 }
 

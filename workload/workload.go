@@ -18,6 +18,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/draw"
+	"github.com/spate-load/spate/workload/mix"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -60,6 +61,8 @@ type Config struct {
 	// PartRows and PartLineTokens are the Rows and LineTokens of a mixture's parts, in the order of the parts.
 	PartRows       []*rows.File
 	PartLineTokens [][]uint32
+	// Traces is the order of the arrivals of a mixture whose traces are replayed. Nil: parts go by weight.
+	Traces *mix.Traces
 }
 
 // Request names a request and the form to write it in.

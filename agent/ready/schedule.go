@@ -5,6 +5,8 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
+	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/mix"
 )
 
 // Schedule makes the schedule of a stripe's arrivals.
@@ -65,15 +67,35 @@ func (s *Stage) holdBack(limit uint32, f files) error {
 // newOpen returns an open loop's schedule, from its start.
 func (s *Stage) newOpen() (schedule.Open, error) {
 	load := s.Assigned.GetLoad()
-	switch {
-	case load.GetReplaySpeed() == 0:
+	if load.GetReplaySpeed() == 0 {
 		return schedule.NewOpen(load, s.Assigned.GetSeed(), s.Part)
-	case s.rows[0] == nil:
-		return nil, fmt.Errorf("a replay needs a workload with a trace, but %s has no rows",
-			s.Assigned.GetWorkload().GetName())
-	default:
-		return schedule.NewReplay(load, s.Assigned.GetSeed(), s.rows[0], s.Part)
 	}
+	times, err := s.times()
+	if err != nil {
+		return nil, err
+	}
+	return schedule.NewReplay(load, s.Assigned.GetSeed(), times, s.Part)
+}
+
+// times returns the times of the trace, or of all traces of a mixture.
+func (s *Stage) times() (schedule.Times, error) {
+	var all []mix.Times
+	for i, part := range content.Parts(s.Assigned.GetWorkload()) {
+		if s.rows[i] == nil {
+			return nil, fmt.Errorf("a replay needs a workload with a trace, but %s has no rows", part.GetName())
+		}
+		all = append(all, s.rows[i])
+	}
+	if s.Assigned.GetWorkload().GetMix() == nil {
+		return s.rows[0], nil
+	}
+	if s.traces == nil {
+		var err error
+		if s.traces, err = mix.NewTraces(all); err != nil {
+			return nil, err
+		}
+	}
+	return s.traces, nil
 }
 
 // varies reports whether a load's phases change its rate.

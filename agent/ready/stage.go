@@ -21,6 +21,7 @@ import (
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/fetch"
+	"github.com/spate-load/spate/workload/mix"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -64,6 +65,7 @@ type Stage struct {
 	run     string
 	pins    allow.Pins   // of the target's hosts
 	rows    []*rows.File // of the workload or its parts; nil elements: no file
+	traces  *mix.Traces  // of a mixture that is replayed; nil: it is not
 	limits  Limits
 	answers *stream.Memory
 }
@@ -226,7 +228,7 @@ func (s *Stage) makeContent() (err error) {
 	config := workload.Config{
 		Workload: s.Assigned.GetWorkload(), Seed: s.Assigned.GetSeed(), Run: s.Prefix, Form: s.Client.Form(),
 		Rows: s.rows[0], PartRows: s.rows, Words: s.Found.Words, FirstWords: s.Found.First,
-		PartLineTokens: s.Found.Lines, Template: s.Found.Template,
+		PartLineTokens: s.Found.Lines, Traces: s.traces, Template: s.Found.Template,
 	}
 	if s.Found.Lines != nil {
 		config.LineTokens = s.Found.Lines[0]

@@ -147,3 +147,55 @@ func TestTextsFromRows(t *testing.T) {
 		}
 	}
 }
+
+const replayed = `
+name: replayed
+seed: 3
+targets: [{name: simulated, simulator: {decode_step: 1ms}}]
+workloads:
+  - name: both
+    mix:
+      parts:
+        - {weight: 1, workload: {name: even, mooncake: {path: even.jsonl}}}
+        - {weight: 1, workload: {name: odd, mooncake: {path: odd.jsonl}}}
+loads: [{replay: {speed: 2}}]
+`
+
+// A replayed mixture sends each trace at its own times, whatever the number of agents.
+func TestReplayOfAMixture(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := map[string]string{"plan.yaml": replayed}
+	for i := range 30 {
+		name := "even.jsonl"
+		if i%3 == 1 {
+			name = "odd.jsonl"
+		}
+		files[name] += fmt.Sprintf("{\"timestamp\": %d, \"input_length\": %d, \"output_length\": 2}\n", 20*i, 10+i)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Times of a trace count from its first row: odd begins 20 ms later.
+	want := map[string]bool{}
+	for i := range 30 {
+		if i%3 == 1 {
+			want[fmt.Sprintf("odd %d at %d us", 10+i, 10_000*(i-1))] = true
+		} else {
+			want[fmt.Sprintf("even %d at %d us", 10+i, 10_000*i)] = true
+		}
+	}
+	for _, agents := range []string{"1", "3"} {
+		r := programs.Run(t, filepath.Join(dir, "plan.yaml"), "--agents", agents)
+		r.MustExit(0)
+		got := map[string]bool{}
+		for _, row := range r.Rows()[0] {
+			got[fmt.Sprintf("%s %d at %d us", *row.Part, row.ISLAsked, row.ScheduledNs/1000)] = true
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s agents (-want +got):\n%s", agents, diff)
+		}
+	}
+}

@@ -117,8 +117,14 @@ func ownLimits(p *spatev1.Plan, l *spatev1.Load) bool {
 // cells checks that a load fits each workload that it runs with.
 func (c *checker) cells(path string, l *spatev1.Load, workloads []*spatev1.Workload) {
 	if l.GetReplay() != nil {
-		c.unfit(path+".replay", l, workloads, func(w *spatev1.Workload) bool { return content.Trace(w) == nil },
+		c.unfit(path+".replay", l, workloads,
+			func(w *spatev1.Workload) bool { return !slices.ContainsFunc(content.Parts(w), isTrace) },
 			"has no times to replay: use only workloads from traces ("+strings.Join(content.Traces(), ", ")+")")
+		for i, w := range workloads {
+			if loadpoint.IsFor(l, content.Name(w)) && slices.ContainsFunc(content.Parts(w), isTrace) {
+				c.replayedParts(fmt.Sprintf("workloads[%d]", i), path, w.GetMix().GetParts())
+			}
+		}
 	}
 	for _, field := range c.Given(path, "requests", "requests_per_concurrency") {
 		c.unfit(path+"."+field, l, workloads, content.PlaysSessions, "has sessions: give sessions or duration")
@@ -126,6 +132,21 @@ func (c *checker) cells(path string, l *spatev1.Load, workloads []*spatev1.Workl
 	if l.GetSessions() > 0 {
 		c.unfit(path+".sessions", l, workloads, func(w *spatev1.Workload) bool { return !content.PlaysSessions(w) },
 			"has no sessions: give requests or duration")
+	}
+}
+
+func isTrace(w *spatev1.Workload) bool { return content.Trace(w) != nil }
+
+// replayedParts refuses parts of a mixture that a load cannot replay, and weights, which a replay does not go by.
+func (c *checker) replayedParts(path, load string, parts []*spatev1.Part) {
+	for i, part := range parts {
+		at := fmt.Sprintf("%s.mix.parts[%d]", path, i)
+		if !isTrace(part.GetWorkload()) && part.GetWorkload().GetContent() != nil {
+			c.wrong(at+".workload", "has no times to replay, and "+load+" replays all parts of its mixture: use only traces")
+		}
+		if part.GetWeight() != parts[0].GetWeight() {
+			c.wrong(at+".weight", load+" replays each part at the times of its own trace: give all parts the same weight")
+		}
 	}
 }
 
