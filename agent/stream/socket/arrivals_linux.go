@@ -36,11 +36,11 @@ func CheckPacketTimes() error {
 func newArrivals() (*arrivals, error) {
 	p, err := kernel.OpenPackets()
 	switch {
-	case errors.Is(err, os.ErrPermission):
+	case errors.Is(err, os.ErrPermission): // its text speaks of limits that Linux has not had since 5.11
 		return nil, fmt.Errorf("times of packets need the right to load BPF programs: run as root, or grant CAP_BPF "+
-			"(setcap cap_bpf=ep PROGRAM; in a container, as root with cap_add: [BPF]): %w", err)
+			"(setcap cap_bpf=ep PROGRAM; in a container, as root with cap_add: [BPF]): %w", os.ErrPermission)
 	case err != nil:
-		return nil, fmt.Errorf("times of packets need BPF, in Linux 5.8 or later: %w", err)
+		return nil, fmt.Errorf("times of packets need BPF, in Linux 5.11 or later: %w", err)
 	}
 	return &arrivals{packets: p, flows: make(map[uint64]*flow)}, nil
 }
