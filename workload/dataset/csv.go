@@ -82,7 +82,7 @@ func (c *table) header(text []byte) error {
 		c.places[i] = slices.IndexFunc(c.fields,
 			func(f []byte) bool { return strings.EqualFold(string(bytes.TrimSpace(f)), name) })
 		if c.places[i] < 0 {
-			return fmt.Errorf("a %s trace needs the columns %s, but the first line is %.200q", c.form,
+			return fmt.Errorf("a trace of the form %s needs the columns %s, but the first line is %.200q", c.form,
 				strings.Join(c.columns[:], ", "), text)
 		}
 	}

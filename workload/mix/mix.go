@@ -19,9 +19,11 @@ const largestBlock = 100
 // Mix divides the arrivals of a stage among parts by weight. It is immutable and may be used concurrently.
 //
 // Webster's method (package stripe) lays the parts out, and within each block the order is shuffled by the seed. So the
-// split is exact at the end of each cycle of the weights (weights 7, 2 and 1 have a cycle of 10), and within two
-// arrivals at the end of each block of a longer cycle. Without the shuffle, parts would repeat in step with the agents,
-// or with the endpoints, which take arrivals in turn: one agent would send only one part.
+// split is exact at the end of each cycle of the weights (weights 7, 2 and 1 have a cycle of 10). At the end of each
+// block of a longer cycle it is within half an arrival for each other part: Webster's numbers are quotients of the
+// weights, rounded, so that what the others lack by rounding is at most that much. Without the shuffle, parts would
+// repeat in step with the agents, or with the endpoints, which take arrivals in turn: one agent would send only one
+// part.
 type Mix struct {
 	pattern *stripe.Pattern
 	block   uint64
