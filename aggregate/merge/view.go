@@ -297,6 +297,8 @@ func (s *Stage) Total() Measured {
 type Arrivals struct {
 	Frames float64
 	Tokens *float64
+	// Completed is the number of measured requests that completed.
+	Completed float64
 }
 
 // Arrivals returns the arrivals of a window, forgotten or not. A snapshot of several windows counts for its last window
@@ -309,9 +311,9 @@ func (s *Stage) Arrivals(window uint32) Arrivals {
 	case w == nil:
 		return Arrivals{Tokens: new(float64)}
 	case w.uncountedFrames > 0:
-		return Arrivals{Frames: w.framesPerSecond}
+		return Arrivals{Frames: w.framesPerSecond, Completed: w.completedPerSecond}
 	}
-	return Arrivals{Frames: w.framesPerSecond, Tokens: new(w.tokensPerSecond)}
+	return Arrivals{Frames: w.framesPerSecond, Tokens: new(w.tokensPerSecond), Completed: w.completedPerSecond}
 }
 
 // HideWindows saves the work for views of single windows that are not read. From now on Window returns false.

@@ -33,10 +33,11 @@ type Window struct {
 	// that has the kernel's timestamp.
 	Frames, Lags uint64
 
-	tokensPerSecond  float64 // tokens of each snapshot, divided by its number of windows
-	framesPerSecond  float64 // the same for frames
-	uncountedFrames  uint64
-	unmeasuredFrames uint64
+	tokensPerSecond    float64 // tokens of each snapshot, divided by its number of windows
+	framesPerSecond    float64 // the same for frames
+	completedPerSecond float64 // the same for requests that completed
+	uncountedFrames    uint64
+	unmeasuredFrames   uint64
 
 	unmeasuredStarted, unmeasuredEnded uint64
 
@@ -78,6 +79,7 @@ func (w *Window) add(series *spatev1.Series, parts []part, at place, region stri
 	w.TokensArrived += c.GetTokensArrived()
 	w.tokensPerSecond += float64(c.GetTokensArrived()) / float64(at.windows())
 	w.framesPerSecond += float64(c.GetFrames()) / float64(at.windows())
+	w.completedPerSecond += float64(c.GetCompleted()) / float64(at.windows())
 	w.uncountedFrames += c.GetUncountedFrames()
 	w.Frames += c.GetFrames()
 	w.lag(parts)

@@ -12,6 +12,7 @@ import (
 	"github.com/spate-load/spate/coordinator/series"
 	"github.com/spate-load/spate/coordinator/weights"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -463,7 +464,7 @@ func (r *Run) changed(at clock.Instant, p *assignment, joined bool, reason, cons
 func stageBegan(st *spatev1.Stage) *spatev1.StageStarted {
 	b := &spatev1.StageStarted{
 		StageIndex: st.GetIndex(), Target: st.GetTarget().GetName(), Workload: st.GetWorkload().GetName(),
-		Load: loadpoint.Words(st.GetLoad()),
+		Load: loadpoint.Words(st.GetLoad()), Whole: !defaults.Streams(st.GetTarget()),
 	}
 	if d, known := plans.ExpectedDuration(st); known {
 		b.Expected = durationpb.New(d)

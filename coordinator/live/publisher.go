@@ -144,6 +144,7 @@ func (p *Publisher) Progress(of lifecycle.Progress) *spatev1.RunEvent {
 	if m, ok := p.stages.Get(of.State.GetStageIndex()); ok && m.merged != nil {
 		fill(of.State, m.merged.Total())
 		of.State.OutputTokensPerSecond, of.State.FramesPerSecond = p.arrivals.Tokens, p.arrivals.Frames
+		of.State.CompletedPerSecond = new(p.arrivals.Completed)
 	}
 	return ProgressEvent(of.Time, of.State)
 }
@@ -155,7 +156,7 @@ func whole(index uint32, result results.StageResult, total merge.Measured) *spat
 	if result.DurationS != nil {
 		state.Elapsed = durationpb.New(time.Duration(*result.DurationS * float64(time.Second)))
 	}
-	state.OutputTokensPerSecond = result.OutputTokenThroughput
+	state.OutputTokensPerSecond, state.CompletedPerSecond = result.OutputTokenThroughput, result.RequestThroughput
 	return state
 }
 
@@ -165,6 +166,7 @@ func fill(state *spatev1.StageProgress, total merge.Measured) {
 	state.Completed = total.Counters.GetCompleted() + state.GetFailed()
 	state.Ttft = quantiles(total.Summary(spatev1.Metric_METRIC_TTFT))
 	state.Tpot = quantiles(total.Summary(spatev1.Metric_METRIC_TPOT))
+	state.E2E = quantiles(total.Summary(spatev1.Metric_METRIC_E2E))
 }
 
 // ProgressEvent returns a progress event.

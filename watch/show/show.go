@@ -187,21 +187,30 @@ func Errors(s *watch.Stage) (text string, none bool) {
 	return strings.TrimSuffix(text, ": "), false
 }
 
-// Output returns the output of a stage per second, with its unit.
-func Output(p *spatev1.StageProgress) string {
-	if p != nil && p.OutputTokensPerSecond == nil {
-		return outputOf(p) + " frames/s"
+// Output returns the output of a stage per second, with its unit: requests, if answers come in one piece.
+func Output(s *watch.Stage) string {
+	switch p := s.Progress; {
+	case s.Started.GetWhole():
+		return outputOf(s) + " req/s"
+	case p != nil && p.OutputTokensPerSecond == nil:
+		return outputOf(s) + " frames/s"
 	}
-	return outputOf(p) + " tok/s"
+	return outputOf(s) + " tok/s"
 }
 
 // SoFar shows the latencies of the whole stage so far. Empty: there are none.
-func SoFar(p *spatev1.StageProgress) string {
-	var parts []string
-	for _, of := range []struct {
+func SoFar(s *watch.Stage) string {
+	type latency struct {
 		name string
 		q    *spatev1.Quantiles
-	}{{"TTFT", p.GetTtft()}, {"TPOT", p.GetTpot()}} {
+	}
+	p := s.Progress
+	latencies := []latency{{"TTFT", p.GetTtft()}, {"TPOT", p.GetTpot()}}
+	if s.Started.GetWhole() {
+		latencies = []latency{{"E2E", p.GetE2E()}}
+	}
+	var parts []string
+	for _, of := range latencies {
 		if of.q != nil {
 			parts = append(parts, fmt.Sprintf("%s %s / %s", of.name, words.Millis(of.q.GetP50Ms()),
 				words.Millis(of.q.GetP99Ms())))
@@ -210,7 +219,19 @@ func SoFar(p *spatev1.StageProgress) string {
 	return strings.Join(parts, " · ")
 }
 
-// Metrics are the latencies of a window, by their names in results.json.
-var Metrics = []struct{ Name, Label string }{
+// metrics are the latencies of a window, by their names in results.json. The last one is known of answers in one piece,
+// too.
+var metrics = []Metric{
 	{"ttft_ms", "TTFT ms"}, {"tpot_ms", "TPOT ms"}, {"itl_ms", "ITL ms"}, {"e2e_ms", "E2E ms"},
+}
+
+// Metric is a latency, by its name in results.json.
+type Metric struct{ Name, Label string }
+
+// Metrics returns the latencies that the windows of a stage have.
+func Metrics(s *watch.Stage) []Metric {
+	if s.Started.GetWhole() {
+		return metrics[len(metrics)-1:]
+	}
+	return metrics
 }

@@ -1,12 +1,14 @@
 package show
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/watch"
 )
 
 // For a silent agent the words say how long it has been silent.
@@ -39,5 +41,36 @@ func TestWordsAreHarmless(t *testing.T) {
 				t.Errorf("%q", cell)
 			}
 		}
+	}
+}
+
+// Answers in one piece have requests per second and E2E, and no columns that only streams fill.
+func TestWholeAnswers(t *testing.T) {
+	r := watch.New()
+	for _, e := range []*spatev1.RunEvent{
+		{Event: &spatev1.RunEvent_StageStarted{StageStarted: &spatev1.StageStarted{Target: "t", Whole: true}}},
+		{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{Completed: 10,
+			CompletedPerSecond: new(12.5), OutputTokensPerSecond: new(0.0),
+			E2E: &spatev1.Quantiles{P50Ms: 20, P99Ms: 30}}}},
+	} {
+		r.Take(0, e)
+	}
+	s := r.Current()
+	if Output(s) != "12.5 req/s" || SoFar(s) != "E2E 20.0 / 30.0" {
+		t.Errorf("%q, %q", Output(s), SoFar(s))
+	}
+	all := Stages(r)
+	if got := strings.Join(all.Head, " ") + ": " + strings.Join(all.Rows[0].Cells, " "); got !=
+		"stage target workload load state done failed req/s E2E p50 p99: 1 t   running 10 0 12.5 20.0 30.0" {
+		t.Error(got)
+	}
+	if m := Metrics(s); len(m) != 1 || m[0].Name != "e2e_ms" {
+		t.Errorf("%v", m)
+	}
+	window := &spatev1.StageWindow{Regions: []*spatev1.WindowPart{{Name: "eu", Seconds: 1, Completed: 7}}}
+	regions := Regions(r, window)
+	if got := strings.Join(regions.Head, " ") + ": " + strings.Join(regions.Rows[0].Cells, " "); got !=
+		"region agents req/s failed E2E p50 p99: eu 0 7.00 0 n/a n/a" {
+		t.Error(got)
 	}
 }

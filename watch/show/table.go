@@ -53,13 +53,24 @@ func markOf(state string) Mark {
 	return Plain
 }
 
-// partHead are the columns of what a region or an agent measured.
-var partHead = []string{"req/s", "failed", "output/s", "TTFT p50", "p99", "TPOT p50", "p99", "E2E p99"}
+// Columns of what a region or an agent measured; wholeHead if answers come in one piece.
+var (
+	partHead  = []string{"req/s", "failed", "output/s", "TTFT p50", "p99", "TPOT p50", "p99", "E2E p99"}
+	wholeHead = []string{"req/s", "failed", "E2E p50", "p99"}
+)
+
+// headOf returns the columns of the parts of a window, which may be nil.
+func headOf(r *watch.Run, last *spatev1.StageWindow) []string {
+	if s := r.Stage(last.GetStageIndex()); last != nil && s != nil && s.Started.GetWhole() {
+		return wholeHead
+	}
+	return partHead
+}
 
 // partCells returns what a region or an agent measured in the last window.
-func partCells(p *spatev1.WindowPart) []string {
+func partCells(p *spatev1.WindowPart, head []string) []string {
 	if p == nil {
-		return slices.Repeat([]string{Unknown}, len(partHead))
+		return slices.Repeat([]string{Unknown}, len(head))
 	}
 	output := p.GetFramesPerSecond()
 	if p.OutputTokensPerSecond != nil {
@@ -69,6 +80,9 @@ func partCells(p *spatev1.WindowPart) []string {
 	cells := []string{Rate(float64(p.GetCompleted()) / seconds), words.Thousands(p.GetFailed()), Rate(output)}
 	of := func(metric string) *spatev1.WindowDistribution { return watch.Distribution(p, metric) }
 	ttft, tpot, e2e := of("ttft_ms"), of("tpot_ms"), of("e2e_ms")
+	if len(head) == len(wholeHead) {
+		return append(cells[:2], Milliseconds(e2e, e2e.GetP50()), Milliseconds(e2e, e2e.GetP99()))
+	}
 	return append(cells, Milliseconds(ttft, ttft.GetP50()), Milliseconds(ttft, ttft.GetP99()),
 		Milliseconds(tpot, tpot.GetP50()), Milliseconds(tpot, tpot.GetP99()), Milliseconds(e2e, e2e.GetP99()))
 }
@@ -80,11 +94,12 @@ func Agents(r *watch.Run, last *spatev1.StageWindow) Table {
 		return cmp.Or(cmp.Compare(a.Info.GetRegion(), b.Info.GetRegion()),
 			cmp.Compare(a.Info.GetName(), b.Info.GetName()))
 	})
-	t := Table{Head: append([]string{"agent", "region", "state"}, partHead...), Right: numbers(3, 3+len(partHead))}
+	head := headOf(r, last)
+	t := Table{Head: append([]string{"agent", "region", "state"}, head...), Right: numbers(3, 3+len(head))}
 	for _, a := range all {
 		row := Row{Cells: append([]string{
 			Clean(a.Info.GetName()), Clean(cmp.Or(a.Info.GetRegion(), "-")), agentState(a, last),
-		}, partCells(latest(a, last))...)}
+		}, partCells(latest(a, last), head)...)}
 		if a.Lost {
 			row.Mark = Bad
 		}
@@ -122,10 +137,11 @@ func Regions(r *watch.Run, last *spatev1.StageWindow) Table {
 			agents[a.Info.GetRegion()]++
 		}
 	}
-	t := Table{Head: append([]string{"region", "agents"}, partHead...), Right: numbers(1, 2+len(partHead))}
+	head := headOf(r, last)
+	t := Table{Head: append([]string{"region", "agents"}, head...), Right: numbers(1, 2+len(head))}
 	for _, p := range last.GetRegions() {
 		t.Rows = append(t.Rows, Row{
-			Cells: append([]string{Clean(p.GetName()), fmt.Sprint(agents[p.GetName()])}, partCells(p)...),
+			Cells: append([]string{Clean(p.GetName()), fmt.Sprint(agents[p.GetName()])}, partCells(p, head)...),
 		})
 	}
 	return t
@@ -133,19 +149,45 @@ func Regions(r *watch.Run, last *spatev1.StageWindow) Table {
 
 // Stages returns all stages of a run that started or were skipped, in the order of watch.Run.All.
 func Stages(r *watch.Run) Table {
-	t := Table{Head: []string{"stage", "target", "workload", "load", "state", "done", "failed", "output/s",
-		"TTFT p50", "p99", "TPOT p50", "p99"}, Right: numbers(5, 12)}
-	for _, s := range r.All() {
+	names := []string{"stage", "target", "workload", "load", "state", "done", "failed"}
+	all := r.All()
+	if len(all) > 0 && !slices.ContainsFunc(all, func(s *watch.Stage) bool { return !s.Started.GetWhole() }) {
+		return wholeStages(all, append(names, "req/s", "E2E p50", "p99"))
+	}
+	t := Table{Head: append(names, "output/s", "TTFT p50", "p99", "TPOT p50", "p99"), Right: numbers(5, 12)}
+	for _, s := range all {
 		p, state := s.Progress, stageState(s)
-		row := Row{Cells: []string{
-			fmt.Sprint(s.Index + 1), Clean(s.Started.GetTarget()), Clean(s.Started.GetWorkload()),
-			Clean(s.Started.GetLoad()), state, words.Thousands(Completed(p)), words.Thousands(p.GetFailed()),
-			outputOf(p), quantile(p.GetTtft().GetP50Ms(), p.GetTtft()), quantile(p.GetTtft().GetP99Ms(), p.GetTtft()),
-			quantile(p.GetTpot().GetP50Ms(), p.GetTpot()), quantile(p.GetTpot().GetP99Ms(), p.GetTpot()),
-		}, Mark: markOf(state)}
+		output := outputOf(s)
+		if s.Started.GetWhole() {
+			output = Unknown // its requests are not what others have here
+		}
+		ttft, tpot := p.GetTtft(), p.GetTpot()
+		row := Row{Cells: append(stageCells(s, state), output, quantile(ttft.GetP50Ms(), ttft),
+			quantile(ttft.GetP99Ms(), ttft), quantile(tpot.GetP50Ms(), tpot), quantile(tpot.GetP99Ms(), tpot)),
+			Mark: markOf(state)}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// wholeStages returns the stages of a run in which all answers come in one piece.
+func wholeStages(all []*watch.Stage, head []string) Table {
+	t := Table{Head: head, Right: numbers(5, len(head))}
+	for _, s := range all {
+		e2e, state := s.Progress.GetE2E(), stageState(s)
+		t.Rows = append(t.Rows, Row{Cells: append(stageCells(s, state), outputOf(s), quantile(e2e.GetP50Ms(), e2e),
+			quantile(e2e.GetP99Ms(), e2e)), Mark: markOf(state)})
+	}
+	return t
+}
+
+// stageCells returns the cells of any stage.
+func stageCells(s *watch.Stage, state string) []string {
+	return []string{
+		fmt.Sprint(s.Index + 1), Clean(s.Started.GetTarget()), Clean(s.Started.GetWorkload()),
+		Clean(s.Started.GetLoad()), state, words.Thousands(Completed(s.Progress)),
+		words.Thousands(s.Progress.GetFailed()),
+	}
 }
 
 // stageState says how a stage goes or ended, in a word.
@@ -163,9 +205,14 @@ func stageState(s *watch.Stage) string {
 	return cmp.Or(Clean(s.Verdict), "ended")
 }
 
-// outputOf returns the output per second of a stage.
-func outputOf(p *spatev1.StageProgress) string {
+// outputOf returns the output per second of a stage: its requests, if answers come in one piece.
+func outputOf(s *watch.Stage) string {
+	p := s.Progress
 	switch {
+	case s.Started.GetWhole() && (p == nil || p.CompletedPerSecond == nil):
+		return Unknown
+	case s.Started.GetWhole():
+		return Rate(p.GetCompletedPerSecond())
 	case p == nil:
 		return Unknown
 	case p.OutputTokensPerSecond != nil:

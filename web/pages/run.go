@@ -56,7 +56,7 @@ func (r Run) Parts() ([]Part, error) {
 	view := map[string]any{
 		"Summary": r.Summary, "State": show.State(r.Summary), "Over": r.Over(), "Files": r.Files, "News": r.news(s),
 		"Reason": show.Clean(r.Summary.GetReason()), "Most": r.State.Most(), "Place": "", "Waiting": r.waiting(),
-		"Charts": charts(windows), "Verdict": verdict(s), "Regions": show.Regions(r.State, last),
+		"Charts": charts(s, windows), "Verdict": verdict(s), "Regions": show.Regions(r.State, last),
 	}
 	if place := r.Summary.GetPlace(); place > 1 {
 		view["Place"] = words.Count(uint64(place-1), "run") + " before it"
@@ -139,8 +139,8 @@ type stageView struct {
 func (r Run) stageView(s *watch.Stage, windows []*spatev1.StageWindow) stageView {
 	v := stageView{
 		Number: s.Index + 1, Names: strings.Join(show.Names(s), " · "), InProgress: s.InProgress(),
-		Completed: words.Thousands(show.Completed(s.Progress)), SoFar: show.SoFar(s.Progress),
-		Output: show.Output(s.Progress), Chosen: r.Stage != nil && s != r.State.Current(),
+		Completed: words.Thousands(show.Completed(s.Progress)), SoFar: show.SoFar(s),
+		Output: show.Output(s), Chosen: r.Stage != nil && s != r.State.Current(),
 	}
 	v.Progress = show.Progress(s)
 	if s.Ended != nil {
@@ -153,12 +153,12 @@ func (r Run) stageView(s *watch.Stage, windows []*spatev1.StageWindow) stageView
 		v.Load += " (" + over + ")"
 	}
 	v.Errors, v.NoErrors = show.Errors(s)
-	v.Latencies = latencies(windows)
+	v.Latencies = latencies(s, windows)
 	return v
 }
 
 // latencies returns the distributions of the last window, nil if there is none.
-func latencies(windows []*spatev1.StageWindow) *show.Table {
+func latencies(s *watch.Stage, windows []*spatev1.StageWindow) *show.Table {
 	if len(windows) == 0 {
 		return nil
 	}
@@ -167,7 +167,7 @@ func latencies(windows []*spatev1.StageWindow) *show.Table {
 		Head:  []string{"last second", "values", "mean", "p50", "p90", "p99", "max"},
 		Right: []bool{false, true, true, true, true, true, true},
 	}
-	for _, m := range show.Metrics {
+	for _, m := range show.Metrics(s) {
 		d := watch.Distribution(part, m.Name)
 		row := show.Row{Cells: []string{m.Label, words.Thousands(d.GetCount())}}
 		for _, v := range []float64{d.GetMean(), d.GetP50(), d.GetP90(), d.GetP99(), d.GetMax()} {
@@ -232,7 +232,7 @@ type figure struct {
 }
 
 // charts draws the last windows of a stage. There are none before the second one.
-func charts(windows []*spatev1.StageWindow) (list []figure) {
+func charts(s *watch.Stage, windows []*spatev1.StageWindow) (list []figure) {
 	windows = windows[max(0, len(windows)-shown):]
 	if len(windows) < 2 {
 		return nil
@@ -241,17 +241,19 @@ func charts(windows []*spatev1.StageWindow) (list []figure) {
 	list = append(list, draw("Requests", "completed per second", false, windows, nil, func(p *spatev1.WindowPart) float64 {
 		return float64(p.GetCompleted()) / seconds(p)
 	}))
-	if windows[len(windows)-1].GetWhole().OutputTokensPerSecond != nil {
+	switch {
+	case s.Started.GetWhole():
+	case windows[len(windows)-1].GetWhole().OutputTokensPerSecond != nil:
 		list = append(list, draw("Output", "tok/s", false, windows, nil, func(p *spatev1.WindowPart) float64 {
 			if p == nil || p.OutputTokensPerSecond == nil {
 				return math.NaN()
 			}
 			return p.GetOutputTokensPerSecond()
 		}))
-	} else {
+	default:
 		list = append(list, draw("Output", "frames/s", false, windows, nil, (*spatev1.WindowPart).GetFramesPerSecond))
 	}
-	for _, m := range show.Metrics {
+	for _, m := range show.Metrics(s) {
 		of := func(quantile func(*spatev1.WindowDistribution) float64) func(*spatev1.WindowPart) float64 {
 			return func(p *spatev1.WindowPart) float64 {
 				if d := watch.Distribution(p, m.Name); d != nil {

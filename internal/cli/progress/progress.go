@@ -210,6 +210,9 @@ func (p *progress) figures() []string {
 	if e.GetFailed() > 0 {
 		parts = append(parts, fmt.Sprintf("%s failed", words.Thousands(e.GetFailed())))
 	}
+	if p.stage.Started.GetWhole() {
+		return append(parts, p.wholeFigures()...)
+	}
 	if e.OutputTokensPerSecond != nil {
 		parts = append(parts, fmt.Sprintf("%7s tok/s", words.Thousands(uint64(e.GetOutputTokensPerSecond()+0.5))))
 	} else {
@@ -220,6 +223,15 @@ func (p *progress) figures() []string {
 	}
 	if q := e.GetTpot(); q != nil {
 		parts = append(parts, fmt.Sprintf("TPOT %5s/%s", words.Millis(q.GetP50Ms()), words.Millis(q.GetP99Ms())))
+	}
+	return parts
+}
+
+// wholeFigures returns what is known of answers that come in one piece.
+func (p *progress) wholeFigures() []string {
+	parts := []string{fmt.Sprintf("%14s", show.Output(p.stage))}
+	if q := p.stage.Progress.GetE2E(); q != nil {
+		parts = append(parts, fmt.Sprintf("E2E %5s/%s", words.Millis(q.GetP50Ms()), words.Millis(q.GetP99Ms())))
 	}
 	return parts
 }

@@ -65,6 +65,23 @@ func TestTerminalProgressRewritesOneLineWithinTheWidth(t *testing.T) {
 	}
 }
 
+// Answers in one piece have neither frames nor tokens that arrive one by one.
+func TestProgressOfWholeAnswers(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{run: watch.New(), w: &out, width: func() int { return 0 }}
+	for _, e := range []*spatev1.RunEvent{
+		{Event: &spatev1.RunEvent_StageStarted{StageStarted: &spatev1.StageStarted{Target: "t", Whole: true}}},
+		{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{Completed: 10,
+			CompletedPerSecond: new(12.5), E2E: &spatev1.Quantiles{P50Ms: 20, P99Ms: 30}}}},
+		{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{Complete: true}}},
+	} {
+		p.show(e)
+	}
+	if got := strings.Join(strings.Fields(out.String()), " "); got != "[1/0] t 0.0 s 10 done 12.5 req/s E2E 20.0/30.0" {
+		t.Error(got)
+	}
+}
+
 // A plain log shows the progress of a long stage, but not each second.
 func TestPlainProgressIsThinned(t *testing.T) {
 	var out bytes.Buffer

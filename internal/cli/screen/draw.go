@@ -111,7 +111,7 @@ func (m *model) head() []string {
 	windows := m.run.Windows(s.Index)
 	lines = append(lines, m.pace(s, windows)...)
 	lines = append(lines, m.gap(m.latencies(windows)...)...)
-	if so := show.SoFar(s.Progress); so != "" {
+	if so := show.SoFar(s); so != "" {
 		lines = append(lines, labelled("so far", so+labelStyle.Render("  p50 / p99 of the stage in ms")))
 	}
 	return append(lines, m.gap(m.verdict(s)...)...)
@@ -214,6 +214,9 @@ func (m *model) pace(s *watch.Stage, windows []*spatev1.StageWindow) []string {
 			return math.NaN()
 		})
 	}
+	if s.Started.GetWhole() {
+		return []string{m.trend("completed", done, completed, "/s"), labelled("failed", errorWords(s))}
+	}
 	return []string{
 		m.trend("completed", done, completed, "/s"),
 		m.trend("output", words.Whole(max(0, now))+" "+unit, output, ""),
@@ -274,7 +277,7 @@ func (m *model) latencies(windows []*spatev1.StageWindow) []string {
 		head += fit("  "+t.title, 2+cells+largestWidth)
 	}
 	lines := []string{labelStyle.Render(head)}
-	for _, metric := range show.Metrics {
+	for _, metric := range show.Metrics(m.stage()) {
 		line := labelled(metric.Label, "")
 		d := lastOf(windows, metric.Name)
 		for _, v := range []float64{d.GetP50(), d.GetP90(), d.GetP99()} {

@@ -2040,8 +2040,10 @@ type StageStarted struct {
 	Expected *durationpb.Duration `protobuf:"bytes,5,opt,name=expected,proto3" json:"expected,omitempty"`
 	// Number of measured and warm-up requests of the stage, if it ends by requests.
 	ExpectedRequests uint64 `protobuf:"varint,6,opt,name=expected_requests,json=expectedRequests,proto3" json:"expected_requests,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Answers come in one piece: they have no frames, TTFT, TPOT and ITL.
+	Whole         bool `protobuf:"varint,7,opt,name=whole,proto3" json:"whole,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StageStarted) Reset() {
@@ -2116,6 +2118,13 @@ func (x *StageStarted) GetExpectedRequests() uint64 {
 	return 0
 }
 
+func (x *StageStarted) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
 // StageProgress is the state so far of the stage in progress.
 type StageProgress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2138,8 +2147,13 @@ type StageProgress struct {
 	Tpot *Quantiles `protobuf:"bytes,8,opt,name=tpot,proto3" json:"tpot,omitempty"`
 	// Frames per second in the last whole window.
 	FramesPerSecond float64 `protobuf:"fixed64,9,opt,name=frames_per_second,json=framesPerSecond,proto3" json:"frames_per_second,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Measured requests that completed per second in the last whole window. In the last event of a stage: over the whole
+	// stage. Unset: not known.
+	CompletedPerSecond *float64 `protobuf:"fixed64,10,opt,name=completed_per_second,json=completedPerSecond,proto3,oneof" json:"completed_per_second,omitempty"`
+	// E2E so far. Unset: none yet.
+	E2E           *Quantiles `protobuf:"bytes,11,opt,name=e2e,proto3" json:"e2e,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StageProgress) Reset() {
@@ -2233,6 +2247,20 @@ func (x *StageProgress) GetFramesPerSecond() float64 {
 		return x.FramesPerSecond
 	}
 	return 0
+}
+
+func (x *StageProgress) GetCompletedPerSecond() float64 {
+	if x != nil && x.CompletedPerSecond != nil {
+		return *x.CompletedPerSecond
+	}
+	return 0
+}
+
+func (x *StageProgress) GetE2E() *Quantiles {
+	if x != nil {
+		return x.E2E
+	}
+	return nil
 }
 
 // StageWindow is what one second of the stage in progress measured, merged over its agents. The coordinator sends it
@@ -3899,7 +3927,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05agent\x18\x02 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12\x16\n" +
 	"\x06joined\x18\x03 \x01(\bR\x06joined\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12 \n" +
-	"\vconsequence\x18\x05 \x01(\tR\vconsequence\"\xdb\x01\n" +
+	"\vconsequence\x18\x05 \x01(\tR\vconsequence\"\xf1\x01\n" +
 	"\fStageStarted\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x12\x16\n" +
@@ -3907,7 +3935,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\bworkload\x18\x03 \x01(\tR\bworkload\x12\x12\n" +
 	"\x04load\x18\x04 \x01(\tR\x04load\x125\n" +
 	"\bexpected\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bexpected\x12+\n" +
-	"\x11expected_requests\x18\x06 \x01(\x04R\x10expectedRequests\"\x91\x03\n" +
+	"\x11expected_requests\x18\x06 \x01(\x04R\x10expectedRequests\x12\x14\n" +
+	"\x05whole\x18\a \x01(\bR\x05whole\"\x88\x04\n" +
 	"\rStageProgress\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x123\n" +
@@ -3918,8 +3947,12 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x18output_tokens_per_second\x18\x06 \x01(\x01H\x00R\x15outputTokensPerSecond\x88\x01\x01\x12'\n" +
 	"\x04ttft\x18\a \x01(\v2\x13.spate.v1.QuantilesR\x04ttft\x12'\n" +
 	"\x04tpot\x18\b \x01(\v2\x13.spate.v1.QuantilesR\x04tpot\x12*\n" +
-	"\x11frames_per_second\x18\t \x01(\x01R\x0fframesPerSecondB\x1b\n" +
-	"\x19_output_tokens_per_second\"\xaf\x03\n" +
+	"\x11frames_per_second\x18\t \x01(\x01R\x0fframesPerSecond\x125\n" +
+	"\x14completed_per_second\x18\n" +
+	" \x01(\x01H\x01R\x12completedPerSecond\x88\x01\x01\x12%\n" +
+	"\x03e2e\x18\v \x01(\v2\x13.spate.v1.QuantilesR\x03e2eB\x1b\n" +
+	"\x19_output_tokens_per_secondB\x17\n" +
+	"\x15_completed_per_second\"\xaf\x03\n" +
 	"\vStageWindow\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x12\x16\n" +
@@ -4192,62 +4225,63 @@ var file_spate_v1_run_proto_depIdxs = []int32{
 	57, // 29: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
 	33, // 30: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
 	33, // 31: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	31, // 32: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
-	31, // 33: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
-	31, // 34: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
-	56, // 35: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
-	30, // 36: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
-	32, // 37: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
-	0,  // 38: spate.v1.Notice.severity:type_name -> spate.v1.Severity
-	1,  // 39: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	43, // 40: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
-	2,  // 41: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
-	58, // 42: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
-	58, // 43: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
-	58, // 44: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
-	1,  // 45: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
-	57, // 46: spate.v1.RunSummary.wait:type_name -> google.protobuf.Duration
-	46, // 47: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	59, // 48: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
-	4,  // 49: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	60, // 50: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	57, // 51: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
-	3,  // 52: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
-	3,  // 53: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
-	19, // 54: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	61, // 55: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	62, // 56: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
-	5,  // 57: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	21, // 58: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	37, // 59: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	39, // 60: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	15, // 61: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	17, // 62: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	41, // 63: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	49, // 64: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
-	44, // 65: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	47, // 66: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
-	6,  // 67: spate.v1.RunService.ReadAuditLog:input_type -> spate.v1.ReadAuditLogRequest
-	9,  // 68: spate.v1.RunService.ReadHistory:input_type -> spate.v1.ReadHistoryRequest
-	13, // 69: spate.v1.RunService.Backup:input_type -> spate.v1.BackupRequest
-	20, // 70: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	22, // 71: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	38, // 72: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	40, // 73: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	16, // 74: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	18, // 75: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	42, // 76: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	50, // 77: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
-	45, // 78: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	48, // 79: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
-	7,  // 80: spate.v1.RunService.ReadAuditLog:output_type -> spate.v1.ReadAuditLogResponse
-	10, // 81: spate.v1.RunService.ReadHistory:output_type -> spate.v1.ReadHistoryResponse
-	14, // 82: spate.v1.RunService.Backup:output_type -> spate.v1.BackupResponse
-	70, // [70:83] is the sub-list for method output_type
-	57, // [57:70] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	33, // 32: spate.v1.StageProgress.e2e:type_name -> spate.v1.Quantiles
+	31, // 33: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
+	31, // 34: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
+	31, // 35: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
+	56, // 36: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
+	30, // 37: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
+	32, // 38: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
+	0,  // 39: spate.v1.Notice.severity:type_name -> spate.v1.Severity
+	1,  // 40: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
+	43, // 41: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
+	2,  // 42: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
+	58, // 43: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	58, // 44: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	58, // 45: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	1,  // 46: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
+	57, // 47: spate.v1.RunSummary.wait:type_name -> google.protobuf.Duration
+	46, // 48: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	59, // 49: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	4,  // 50: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
+	60, // 51: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	57, // 52: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	3,  // 53: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
+	3,  // 54: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
+	19, // 55: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	61, // 56: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	62, // 57: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	5,  // 58: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
+	21, // 59: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	37, // 60: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	39, // 61: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	15, // 62: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	17, // 63: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	41, // 64: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	49, // 65: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	44, // 66: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	47, // 67: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
+	6,  // 68: spate.v1.RunService.ReadAuditLog:input_type -> spate.v1.ReadAuditLogRequest
+	9,  // 69: spate.v1.RunService.ReadHistory:input_type -> spate.v1.ReadHistoryRequest
+	13, // 70: spate.v1.RunService.Backup:input_type -> spate.v1.BackupRequest
+	20, // 71: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	22, // 72: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	38, // 73: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	40, // 74: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	16, // 75: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	18, // 76: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	42, // 77: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	50, // 78: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	45, // 79: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	48, // 80: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
+	7,  // 81: spate.v1.RunService.ReadAuditLog:output_type -> spate.v1.ReadAuditLogResponse
+	10, // 82: spate.v1.RunService.ReadHistory:output_type -> spate.v1.ReadHistoryResponse
+	14, // 83: spate.v1.RunService.Backup:output_type -> spate.v1.BackupResponse
+	71, // [71:84] is the sub-list for method output_type
+	58, // [58:71] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_run_proto_init() }
