@@ -159,8 +159,14 @@ func addBoth(series, turns *cells, s *spatev1.Snapshot) error {
 	return nil
 }
 
-// errFull means that a snapshot has more values than fit into a bundle with the others.
+// errFull means that a snapshot has more values or cells than fit into a bundle with the others.
 var errFull = errors.New("too many values for one bundle")
+
+// Bounds on what a snapshot can make a relay keep: an agent may be broken.
+const (
+	maxCells  = 1 << 16 // of a bundle
+	maxErrors = 1 << 10 // kinds of one cell; there are fewer
+)
 
 // cell names the measurements of one part and endpoint, or of one class of turns.
 type cell struct{ part, endpoint uint32 }
@@ -196,31 +202,71 @@ func (c *cells) of(s *spatev1.Series) *total {
 
 // fit checks that measurements can be added, and returns their distributions. It adds nothing to a sum.
 func (c *cells) fit(all []*spatev1.Series) (out []encoded, err error) {
+	if len(*c)+len(all) > maxCells {
+		return nil, errFull
+	}
+	given := make(map[*total]bool, len(all))
 	for _, series := range all {
 		to := c.of(series)
-		var seen measure.Set
-		for _, d := range series.GetDistributions() {
-			values, err := check(d)
-			if err != nil {
-				return nil, err
-			}
-			m := d.GetMetric()
-			if seen.Has(m) {
-				return nil, fmt.Errorf("metric %d is given twice", m)
-			}
-			seen |= measure.SetOf(m)
-			if h := to.values[m]; h != nil && h.Count()+values.Count() > measure.MaxValues {
-				return nil, errFull
-			}
-			out = append(out, encoded{to, m, values})
+		if given[to] {
+			return nil, fmt.Errorf("part %d of endpoint %d is given twice", series.GetPart(), series.GetEndpoint())
 		}
-		more := measure.CountsOf(series.GetCounters())
-		more.Add(&to.counters)
-		if slices.ContainsFunc(more[:], func(n uint64) bool { return n > measure.MaxWindowCount }) {
-			return nil, errFull
+		given[to] = true
+		if err := to.fitCounts(series); err != nil {
+			return nil, err
 		}
+		values, err := to.fitValues(series)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, values...)
 	}
 	return out, nil
+}
+
+// fitValues returns the distributions of a series if they can be added.
+func (t *total) fitValues(s *spatev1.Series) (out []encoded, err error) {
+	var seen measure.Set
+	for _, d := range s.GetDistributions() {
+		values, err := check(d)
+		if err != nil {
+			return nil, err
+		}
+		m := d.GetMetric()
+		if seen.Has(m) {
+			return nil, fmt.Errorf("metric %d is given twice", m)
+		}
+		seen |= measure.SetOf(m)
+		n := values.Count()
+		if h := t.values[m]; h != nil {
+			n += h.Count()
+		}
+		if n > measure.MaxValues {
+			return nil, errFull
+		}
+		out = append(out, encoded{t, m, values})
+	}
+	return out, nil
+}
+
+// fitCounts checks that the counters and errors of a series can be added.
+func (t *total) fitCounts(s *spatev1.Series) error {
+	for i, n := range measure.CountsOf(s.GetCounters()) {
+		if n > measure.MaxWindowCount-t.counters[i] {
+			return errFull
+		}
+	}
+	if len(s.GetErrors()) > maxErrors {
+		return fmt.Errorf("%d kinds of errors", len(s.GetErrors()))
+	}
+	failed := uint64(0)
+	for _, e := range s.GetErrors() {
+		failed += min(e.GetCount(), measure.MaxWindowCount+1)
+	}
+	if failed != s.GetCounters().GetFailed() {
+		return fmt.Errorf("%d failed requests, but %d errors", s.GetCounters().GetFailed(), failed)
+	}
+	return nil
 }
 
 // count adds the counters and errors of a class of turns.

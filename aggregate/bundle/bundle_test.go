@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"math"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -140,9 +141,15 @@ func TestABundleLosesNothing(t *testing.T) {
 // A snapshot that cannot be in a bundle is left out, and adds nothing to it.
 func TestMisfitsAreLeftOut(t *testing.T) {
 	good := fixture.GoodSnapshot()
+	good.Turns = []*spatev1.Series{{Counters: &spatev1.Counters{Started: 1}}}
 	want, _, _ := Of([]*spatev1.Snapshot{good}, nil)
 	many := histogram.New(histogram.Times)
 	many.RecordN(1e6, measure.MaxValues)
+	most := histogram.New(histogram.Times)
+	most.RecordN(1e6, measure.MaxValues+1)
+	turn := func(s *spatev1.Snapshot, counters *spatev1.Counters, errors ...*spatev1.ErrorCount) {
+		s.Turns = []*spatev1.Series{{Counters: counters, Errors: errors}}
+	}
 	for name, damage := range map[string]func(*spatev1.Snapshot){
 		"garbage":          func(s *spatev1.Snapshot) { s.Series[1].Distributions[0].Histogram = []byte("x") },
 		"unknown metric":   func(s *spatev1.Snapshot) { s.Series[1].Distributions[0].Metric = 999 },
@@ -153,8 +160,27 @@ func TestMisfitsAreLeftOut(t *testing.T) {
 			s.Turns = []*spatev1.Series{{Distributions: []*spatev1.Distribution{{Metric: 1}}}}
 		},
 		"too many in a turn": func(s *spatev1.Snapshot) {
-			s.Turns = []*spatev1.Series{{Counters: &spatev1.Counters{Started: measure.MaxWindowCount + 1}}}
+			turn(s, &spatev1.Counters{Started: measure.MaxWindowCount + 1})
 		},
+		"a counter that would overflow": func(s *spatev1.Snapshot) { turn(s, &spatev1.Counters{Started: math.MaxUint64}) },
+		"errors that are not the failed requests": func(s *spatev1.Snapshot) {
+			turn(s, &spatev1.Counters{Failed: 1}, &spatev1.ErrorCount{Count: 2})
+		},
+		"too many kinds of errors": func(s *spatev1.Snapshot) {
+			turn(s, nil, make([]*spatev1.ErrorCount, maxErrors+1)...)
+		},
+		"a cell twice": func(s *spatev1.Snapshot) {
+			s.Turns = []*spatev1.Series{
+				{Endpoint: 9, Distributions: []*spatev1.Distribution{many.Proto(spatev1.Metric_METRIC_TTFT)}},
+				{Endpoint: 9, Distributions: []*spatev1.Distribution{many.Proto(spatev1.Metric_METRIC_TTFT)}},
+			}
+		},
+		"too many values for any bundle": func(s *spatev1.Snapshot) {
+			s.Turns = []*spatev1.Series{
+				{Endpoint: 9, Distributions: []*spatev1.Distribution{most.Proto(spatev1.Metric_METRIC_TTFT)}},
+			}
+		},
+		"too many cells": func(s *spatev1.Snapshot) { s.Turns = make([]*spatev1.Series, maxCells+1) },
 	} {
 		bad := proto.CloneOf(good)
 		damage(bad)
