@@ -268,6 +268,19 @@ func TestARelayPassesOnWhatIsTooLarge(t *testing.T) {
 	}
 }
 
+// A message without a snapshot is refused to its agent, and ends neither the relay nor its link.
+func TestARelayPassesOnNothing(t *testing.T) {
+	h := start(t)
+	r := h.Through("eu-relay")
+	a := r.Agent("a")
+	if err := a.Push.Send(&spatev1.PushRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := a.Push.Recv(); err != nil || m.GetRefused() == "" {
+		t.Errorf("it is answered by %v, %v", m, err)
+	}
+}
+
 // What a faulty relay sends ends its stream, with a reason.
 func TestFaultyRelaysAreRefused(t *testing.T) {
 	hello := &spatev1.FromAgent_Connected{Connected: &spatev1.AgentConnected{}}

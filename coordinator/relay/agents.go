@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -51,13 +50,15 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 		return err
 	}
 	var agent string
-	defer func() { s.r.origins.forget(agent) }()
+	defer func() { s.r.origins.forget(number, agent) }()
 	send := func(m *spatev1.ConnectResponse) error {
 		s.r.origins.told(agent, m)
 		return stream.Send(m)
 	}
 	err = carry(l, in, down, send, func(m *spatev1.ConnectRequest) error {
-		agent = cmp.Or(s.r.origins.heard(m), agent)
+		if agent == "" { // the coordinator ends a stream with a second Hello
+			agent = s.r.origins.heard(number, m)
+		}
 		return l.say(&spatev1.FromAgent{Stream: number, Event: &spatev1.FromAgent_Said{Said: m}})
 	})
 	_ = l.say(&spatev1.FromAgent{Stream: number, Event: &spatev1.FromAgent_Ended{Ended: streams.EndOf(err)}})

@@ -142,7 +142,7 @@ func (b *bundler) move(l *lane, now clock.Instant) {
 // gatheringOf returns where a snapshot is gathered, false if it must be sent by itself. b.mu is held.
 func (b *bundler) gatheringOf(p *parcel) (g gathering, fits bool) {
 	s := p.GetSnapshot()
-	if p.single || b.origin == nil || s.FirstWindow != nil {
+	if p.single || b.origin == nil || s == nil || s.FirstWindow != nil {
 		return g, false
 	}
 	from, known := b.origin(p.key())

@@ -8,6 +8,7 @@ import (
 
 // origin is what a bundle must know of an agent.
 type origin struct {
+	stream      uint64 // number of its control stream
 	incarnation uint64
 	region      string
 	observer    bool // of the stage that the agent was assigned last
@@ -19,8 +20,9 @@ type origins struct {
 	all map[string]origin
 }
 
-// heard notes what an agent says of itself in a message. It returns the agent's name, empty if the message has none.
-func (o *origins) heard(m *spatev1.ConnectRequest) string {
+// heard notes what an agent says of itself in a message of a control stream. It returns the agent's name, empty if the
+// message has none.
+func (o *origins) heard(stream uint64, m *spatev1.ConnectRequest) string {
 	h := m.GetHello()
 	if h == nil {
 		return ""
@@ -30,7 +32,9 @@ func (o *origins) heard(m *spatev1.ConnectRequest) string {
 	if o.all == nil {
 		o.all = map[string]origin{}
 	}
-	o.all[h.GetAgent().GetName()] = origin{incarnation: h.GetIncarnation(), region: h.GetAgent().GetRegion()}
+	o.all[h.GetAgent().GetName()] = origin{
+		stream: stream, incarnation: h.GetIncarnation(), region: h.GetAgent().GetRegion(),
+	}
 	return h.GetAgent().GetName()
 }
 
@@ -48,11 +52,13 @@ func (o *origins) told(agent string, m *spatev1.ConnectResponse) {
 	}
 }
 
-// forget removes an agent.
-func (o *origins) forget(agent string) {
+// forget removes an agent whose control stream has ended, unless it has another one by now.
+func (o *origins) forget(stream uint64, agent string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.all, agent)
+	if o.all[agent].stream == stream {
+		delete(o.all, agent)
+	}
 }
 
 // of returns where a snapshot is from, false if its agent has no control stream here.
