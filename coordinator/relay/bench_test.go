@@ -91,7 +91,24 @@ func compressed(b *testing.B, m proto.Message) int {
 	return out.Len()
 }
 
-// What a relay sends for a window of 1,000 agents, for each agent: their snapshots as they are, and bundled.
+// heartbeats returns heartbeats of agents, as they are sent together.
+func heartbeats(from, to int) *spatev1.RelayControlRequest {
+	random, m := rand.New(rand.NewPCG(3, uint64(from))), &spatev1.RelayControlRequest{}
+	for i := from; i < to; i++ {
+		m.Messages = append(m.Messages, &spatev1.FromAgent{
+			Stream: uint64(i + 1), Event: &spatev1.FromAgent_Said{Said: &spatev1.ConnectRequest{
+				Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{
+					InFlight: 900 + random.Uint32N(200), UnackedSnapshots: 1, CpuCores: random.Float64(),
+					ClockOffsetNs: random.Int64N(1e6), ClockUncertaintyNs: 1e6 + random.Int64N(1e5), Number: 100,
+				}},
+			}},
+		})
+	}
+	return m
+}
+
+// What a relay sends for a second of 1,000 agents, for each agent: their heartbeats, a hundred at a time, and their
+// snapshots of a window, as they are and bundled.
 func BenchmarkWindow(b *testing.B) {
 	const agents = 1000
 	all := crowd(agents, 9)
@@ -114,6 +131,11 @@ func BenchmarkWindow(b *testing.B) {
 		b.ReportMetric(float64(compressed(b, m.GetBundles()[0].GetMerged()))/agents, "values-bytes/agent")
 		b.ReportMetric(float64(proto.Size(m)-proto.Size(m.GetBundles()[0].GetMerged()))/agents, "raw-members-bytes/agent")
 	}
+	beats := 0
+	for from := 0; from < agents; from += 100 {
+		beats += compressed(b, heartbeats(from, from+100))
+	}
+	b.ReportMetric(float64(beats)/agents, "heartbeat-bytes/agent")
 	b.ReportMetric(float64(single)/100, "raw-bytes/agent")
 	b.ReportMetric(float64(own)/agents, "unbundled-bytes/agent")
 }
