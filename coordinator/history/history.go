@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -39,12 +40,14 @@ type Store struct{ db *bbolt.DB }
 // openTimeout bounds the wait for another process that has the file.
 const openTimeout = 5 * time.Second
 
-// Open opens the file in a directory, or creates it. A file that cannot be read is kept under another name, and a new
-// one is begun, to which runs that are still there can be added again. The caller closes the store.
+// Open opens the file in a directory, or creates it. A damaged file is kept under another name, and a new one is begun,
+// to which runs that are still there can be added again. It fails if the system does not let it read or write the file.
+// The caller closes the store.
 func Open(dir string, log *slog.Logger) (*Store, error) {
 	path := filepath.Join(dir, File)
 	db, err := open(path)
-	if err != nil && !errors.Is(err, bbolt.ErrTimeout) {
+	var system syscall.Errno // such as a full disk, or too many open files: the file is as it was
+	if err != nil && !errors.Is(err, bbolt.ErrTimeout) && !errors.As(err, &system) {
 		damaged := path + ".damaged"
 		log.Error("history cannot be read: it is begun again with the runs that are still there", "file", damaged,
 			"error", err)

@@ -126,6 +126,20 @@ func TestCopyAndDamage(t *testing.T) {
 	}
 }
 
+// What the system refuses says nothing about the file, which stays where it is.
+func TestAFileThatCannotBeOpenedIsNotDamaged(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, File), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a folder was opened")
+	}
+	if _, err := os.Stat(filepath.Join(dir, File)); err != nil {
+		t.Error(err)
+	}
+}
+
 // runIn writes the results of a run of one stage, and returns its ID.
 func runIn(t *testing.T, dir string, day int, ttft float64, verdict trust.Verdict) string {
 	t.Helper()
