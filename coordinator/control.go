@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
@@ -125,5 +124,3 @@ func reasonOf(err error) string {
 		return "control stream ended: " + reason.Plain(err.Error())
 	}
 }
-
-func durationOf(d time.Duration) *durationpb.Duration { return durationpb.New(d) }

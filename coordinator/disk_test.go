@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
@@ -376,7 +378,7 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	defer cancel()
 	go func() {
 		_, _ = h.Runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{ // fails because its context is cancelled
-			PlanYaml: []byte(keyless), MinAgents: 1, AgentsTimeout: durationOf(1),
+			PlanYaml: []byte(keyless), MinAgents: 1, AgentsTimeout: durationpb.New(1),
 		})
 	}()
 	r := h.active()

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
@@ -194,7 +195,8 @@ func (c *Coordinator) renew(s *session, h *spatev1.Heartbeat) {
 
 func (c *Coordinator) welcome() *spatev1.ConnectResponse {
 	return &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Welcome{Welcome: &spatev1.Welcome{
-		HeartbeatInterval: durationOf(c.cfg.HeartbeatInterval), Lease: durationOf(c.cfg.Lease), Coordinator: c.cfg.Name,
+		HeartbeatInterval: durationpb.New(c.cfg.HeartbeatInterval), Lease: durationpb.New(c.cfg.Lease),
+		Coordinator: c.cfg.Name,
 	}}}
 }
 
@@ -312,7 +314,7 @@ func (c *Coordinator) lastHeard(list []*spatev1.AgentStatus) []*spatev1.AgentSta
 	for _, s := range list {
 		heard := c.owners[s.GetAgent().GetName()].heard
 		if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_MISSING && heard != 0 {
-			s.SilentFor = durationOf(clock.Now().Sub(heard))
+			s.SilentFor = durationpb.New(clock.Now().Sub(heard))
 		}
 	}
 	return list
@@ -388,7 +390,7 @@ func (c *Coordinator) connected(now clock.Instant, asked func(name string) bool)
 		silent := now.Sub(s.heard)
 		out = append(out, &spatev1.AgentStatus{
 			Agent: proto.CloneOf(s.info), Health: c.health(name, silent), Heartbeat: proto.CloneOf(s.heartbeat),
-			SilentFor: durationOf(silent), Address: s.Address, Relay: s.Relay, Cordon: c.cordon(name),
+			SilentFor: durationpb.New(silent), Address: s.Address, Relay: s.Relay, Cordon: c.cordon(name),
 		})
 	}
 	return out

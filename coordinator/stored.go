@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink/delivery"
@@ -87,7 +88,7 @@ func (c *Coordinator) unendedRuns() (out []*spatev1.RunSummary, unended map[stri
 	c.mu.Unlock()
 	for i, wait := range estimate() {
 		if wait != nil {
-			waiting[i].Wait = durationOf(*wait)
+			waiting[i].Wait = durationpb.New(*wait)
 		}
 	}
 	slices.Reverse(out)
