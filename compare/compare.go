@@ -12,20 +12,14 @@ import (
 type Options struct {
 	// Tolerance is the largest relative change that does not matter, 0 to 1; for shares in points.
 	Tolerance float64
-	// Confidence of the intervals, and 1 - the chance of any false alarm. 0: 95 %.
-	Confidence float64
 	// AllowInvalid also compares stages that are INVALID or incomplete.
 	AllowInvalid bool
 	// Targets has the name in the other sides for targets of the baseline whose names differ.
 	Targets map[string]string
 }
 
-func (o Options) confidence() float64 {
-	if o.Confidence == 0 {
-		return 0.95
-	}
-	return o.Confidence
-}
+// confidence is that of the intervals, and 1 - the chance of any false alarm.
+const confidence = 0.95
 
 // fewestRepeats is the number of repeats from which on they are the units that vary by chance.
 const fewestRepeats = 3
@@ -41,7 +35,7 @@ func Of(sides []Side, o Options) (*Comparison, error) {
 			return nil, err
 		}
 	}
-	c := &Comparison{Tolerance: o.Tolerance, Confidence: o.confidence(), Baseline: sides[0].Name, Sides: []Against{}}
+	c := &Comparison{Tolerance: o.Tolerance, Confidence: confidence, Baseline: sides[0].Name, Sides: []Against{}}
 	for i := range sides[1:] {
 		against, err := versus(&sides[0], &sides[1+i], o)
 		if err != nil {

@@ -121,7 +121,7 @@ func differences(before, r *Run, o Options) (map[uint32][]Difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := Comparison{Tolerance: o.Tolerance, Confidence: o.confidence(), Sides: []Against{*a}}
+	c := Comparison{Tolerance: o.Tolerance, Confidence: confidence, Sides: []Against{*a}}
 	c.conclude(o)
 	all := map[uint32][]Difference{}
 	for _, s := range c.Sides[0].Stages {

@@ -66,7 +66,7 @@ func (d Difference) tested(m *Metric, spread chance.Spread, o Options) Differenc
 	}
 	spread.Error = math.Hypot(spread.Error, m.resolution)
 	d.test = &test{m, difference, spread}
-	margin := spread.Margin(o.confidence())
+	margin := spread.Margin(confidence)
 	d.Low, d.High = new(m.change(difference-margin)), new(m.change(difference+margin))
 	d.P = new(spread.Beyond(difference, m.scale(o.Tolerance)))
 	return d
@@ -88,7 +88,7 @@ func (c *Comparison) conclude(o Options) {
 	}
 	for i, p := range chance.Holm(ps) {
 		all[i].PAdjusted = &p
-		all[i].conclude(o, (1-o.confidence())/float64(len(ps)))
+		all[i].conclude(o, (1-confidence)/float64(len(ps)))
 	}
 }
 
@@ -98,7 +98,7 @@ func (d *Difference) conclude(o Options, level float64) {
 	reach := t.spread.Reach(level) * t.spread.Error
 	d.Detectable = new(t.metric.change(within + reach))
 	switch {
-	case *d.PAdjusted <= 1-o.confidence():
+	case *d.PAdjusted <= 1-confidence:
 		d.Outcome = Worse
 		if (t.difference > 0) == t.metric.Higher {
 			d.Outcome = Better

@@ -37,7 +37,6 @@ type Closed struct {
 	limits      limits        // as they were at the start
 
 	mu       sync.Mutex
-	share    Share
 	lists    []list
 	slots    uint64
 	progress progress
@@ -100,7 +99,7 @@ func (c *Closed) take(s Share) error {
 		lists[i].setNext(l.next)
 		lists[i].warmed = l.warmed
 	}
-	c.share, c.lists, c.over = s, lists, len(lists) == 0
+	c.lists, c.over = lists, len(lists) == 0
 	return nil
 }
 

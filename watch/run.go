@@ -58,8 +58,6 @@ type Agent struct {
 	Lost bool
 	// Joined reports whether the agent joined during the run.
 	Joined bool
-	// Change is the last loss or joining. Nil: there was none.
-	Change *spatev1.AgentChanged
 	// Latest is what the agent measured in the last window that names it. Nil: no window does, because the agent
 	// measured nothing, or too many agents did.
 	Latest *spatev1.WindowPart
@@ -154,7 +152,7 @@ func (r *Run) changed(e *spatev1.AgentChanged) {
 	r.notice(Notice{Severity: severity, Change: e})
 	if a := r.agent(e.GetAgent()); a != nil {
 		a.Joined = a.Joined || e.GetJoined()
-		a.Lost, a.Change = !e.GetJoined(), e
+		a.Lost = !e.GetJoined()
 	}
 }
 

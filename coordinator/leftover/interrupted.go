@@ -11,9 +11,8 @@ import (
 
 // Interrupted describes a local run whose command died, for a person to see before anything is started.
 type Interrupted struct {
-	// Record and Submission are the run's own, from its ledger.
-	Record     *spatev1.RunRecord
-	Submission *spatev1.Submission
+	// Record is the run's own, from its ledger.
+	Record *spatev1.RunRecord
 	// Agents took part in the run. Empty: the run had not begun.
 	Agents []*spatev1.AgentInfo
 	// Kept is the number of stages whose measurements are kept.
@@ -48,7 +47,7 @@ func (r *Run) interrupted() (*Interrupted, error) {
 		return nil, err
 	}
 	out := &Interrupted{
-		Record: r.Record, Submission: r.Submission, Agents: r.Checkpoint.GetRoster(),
+		Record: r.Record, Agents: r.Checkpoint.GetRoster(),
 		Kept: memory.Checkpoint.GetBegun(), Again: again, Left: memory.Left(),
 	}
 	err = r.Ledger.Events(0, func(e *spatev1.FollowRunResponse) error {

@@ -35,8 +35,6 @@ type Config struct {
 	// Gossip lets agents find the relay as they find a coordinator. The relay sets the role and port in Meta. Nil:
 	// agents must be given the address.
 	Gossip *membership.Config
-	// Limits bounds what agents can ask for.
-	Limits admission.Limits
 	// Logger receives log messages.
 	Logger *slog.Logger
 }

@@ -80,7 +80,8 @@ func New(cfg Config) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{
-		cfg: cfg, log: cfg.Logger, closing: make(chan struct{}), admission: admission.New(cfg.Limits, cfg.Logger),
+		cfg: cfg, log: cfg.Logger, closing: make(chan struct{}),
+		admission: admission.New(admission.Limits{}, cfg.Logger),
 		datasets: &fetch.Datasets{Dir: cfg.DatasetDir, Limits: cfg.KeepDatasets, Log: cfg.Logger},
 		stored:   &transfer.Datasets{Store: kept, Log: cfg.Logger},
 	}
