@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"math"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -92,6 +94,23 @@ func TestSVGIsWellFormedWhateverTheTexts(t *testing.T) {
 func TestEqualChartsAreEqualToTheByte(t *testing.T) {
 	if diff := cmp.Diff(chartOf("a").SVG(), chartOf("a").SVG()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestLabelsAtTheEdgesAreWithinTheChart(t *testing.T) {
+	const label = "worse +189.33 %, image=v0.11.0"
+	svg := string(Chart{Width: 400, Height: 200, Series: []Series{{Lines: [][]Point{{
+		{X: 0, Y: 1, Label: label}, {X: 1000, Y: 9, Label: label},
+	}}}}}.SVG())
+	found := regexp.MustCompile(`x="([0-9.]+)"[^>]*"middle">`+regexp.QuoteMeta(label)).FindAllStringSubmatch(svg, -1)
+	if len(found) != 2 {
+		t.Fatalf("labels %q in\n%s", found, svg)
+	}
+	half := 3.5 * float64(len(label))
+	for _, f := range found {
+		if x, err := strconv.ParseFloat(f[1], 64); err != nil || x < half || x > 400-half {
+			t.Errorf("the middle of a label of %.0f is at %s of 400", 2*half, f[1])
+		}
 	}
 }
 

@@ -143,9 +143,10 @@ func (c Chart) notes(f frame) {
 				if p.Label == "" || c.outside(p) {
 					continue
 				}
-				at := f.at(p.X, p.Y).Add(vg.Point{Y: 8})
+				at, width := f.at(p.X, p.Y).Add(vg.Point{Y: 8}), vg.Length(7*len(p.Label))
+				at.X = max(min(at.X, f.to.width-width/2), width/2) // within the chart
 				if slices.ContainsFunc(written, func(q vg.Point) bool {
-					return math.Abs(float64(q.X-at.X)) < 7*float64(len(p.Label)) &&
+					return math.Abs(float64(q.X-at.X)) < float64(width) &&
 						math.Abs(float64(q.Y-at.Y)) < textSize
 				}) {
 					continue
