@@ -161,6 +161,25 @@ func TestTrialThatFails(t *testing.T) {
 	}
 }
 
+// Models of a mixture's parts that the server does not list are noted; one that lists none, or that serves any, is not
+// doubted.
+func TestUnlistedModels(t *testing.T) {
+	w := &spatev1.Workload{Content: &spatev1.Workload_Mix{Mix: &spatev1.Mixture{Parts: []*spatev1.Part{
+		{Model: "m"}, {Models: &spatev1.Models{Prefix: "lora-", Count: 3}}, {Model: "lora-0"}, {}}}}}
+	for models, note := range map[string]string{
+		listing("m", "vllm", 0): `does not list 3 of the models that parts of the mixture name, such as "lora-0"`,
+		`{"data":[{"id":"m"},{"id":"lora-0"},{"id":"lora-1"},{"id":"lora-2"}]}`: "",
+		"":                       "",
+		listing("m", "spate", 0): "",
+	} {
+		f, err := found(t, &fakeServer{models: models}, stageOf(&spatev1.Target{Api: "chat", Model: "m"}))
+		got := UnlistedModels(w, f.Models)
+		if err != nil || (got == "") != (note == "") || !strings.Contains(got, note) {
+			t.Errorf("%s: %q, %v, want %q", models, got, err, note)
+		}
+	}
+}
+
 // TestEndpointsThatDiffer: each endpoint is asked what it is.
 func TestEndpointsThatDiffer(t *testing.T) {
 	servers := []*fakeServer{

@@ -55,6 +55,8 @@ type Found struct {
 	// Lines are the lengths of the lines of sonnets in tokens, by part of the mixture, or of the workload alone. Empty:
 	// not counted.
 	Lines [][]uint32
+	// Models are the names of the models that the server lists. Nil: it lists none, or serves any.
+	Models []string
 	// Template is how many tokens the server adds to each prompt. It is also 0 if that is not known.
 	Template uint32
 }
@@ -167,6 +169,32 @@ func ShortPrompts(w *spatev1.Workload, template uint32) string {
 	}
 	return fmt.Sprintf("The server adds %d tokens to each prompt, so no prompt can have fewer than %d: prompts "+
 		"with a shorter requested length have %d.", template, least, least)
+}
+
+// UnlistedModels returns a note if parts of a mixture name models that are not among those that the server lists. It
+// returns "" if there are none, or if that is not known.
+func UnlistedModels(w *spatev1.Workload, listed []string) string {
+	if listed == nil {
+		return ""
+	}
+	known := make(map[string]bool, len(listed))
+	for _, name := range listed {
+		known[name] = true
+	}
+	var missing []string
+	for _, part := range w.GetMix().GetParts() {
+		for _, name := range content.Models(part) {
+			if !known[name] {
+				missing = append(missing, name)
+				known[name] = true
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("The server does not list %d of the models that parts of the mixture name, such as %.100q: their "+
+		"requests may fail.", len(missing), missing[0])
 }
 
 // Kind is the kind of prompts of a workload, which decides what must be found out.

@@ -40,6 +40,11 @@ func (f *finder) server(ctx context.Context) {
 	f.compare(ctx, first)
 	model := f.model(first.models)
 	f.owner = model.Owner
+	if f.owner != ownSimulator {
+		for _, m := range first.models {
+			f.found.Models = append(f.found.Models, m.ID)
+		}
+	}
 	f.setMaxTokens(model.MaxModelTokens)
 	f.found.Preparation.Server = first.software
 }

@@ -28,6 +28,9 @@ func (s *Stage) connect(ctx context.Context, config stream.Config, f *findings) 
 	if s.Found, err = f.find(ctx, s); err != nil {
 		return err
 	}
+	if unlisted := preparation.UnlistedModels(s.Assigned.GetWorkload(), s.Found.Models); unlisted != "" {
+		s.note("%s", unlisted)
+	}
 	for _, part := range content.Parts(s.Assigned.GetWorkload()) {
 		if short := preparation.ShortPrompts(part, s.Found.Template); short != "" {
 			s.note("%s", short)
