@@ -13,6 +13,8 @@ import (
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -20,8 +22,16 @@ import (
 
 // Strip returns a snapshot without its distributions, turns and shares, and with the number of its values by metric.
 // The result shares all else with s. It fails if a distribution is invalid, or if the shares are not those of the
-// counted requests and tokens: afterwards it could not be found out whose they were.
+// counted requests and tokens: afterwards it could not be found out whose they were. It also fails if s is part of a
+// bundle, or has fields of a later version, which would be lost.
 func Strip(s *spatev1.Snapshot) (*spatev1.Snapshot, error) {
+	if s.GetMerged() != nil || len(s.GetTakenOut()) > 0 {
+		return nil, errors.New("it is part of a bundle already")
+	}
+	if later(s) || slices.ContainsFunc(s.GetSeries(), later) || slices.ContainsFunc(s.GetTurns(), later) ||
+		slices.ContainsFunc(s.GetShares(), later) {
+		return nil, errors.New("it has fields that this version does not know")
+	}
 	if want := Shared(s); SharesOf(s) != want {
 		return nil, fmt.Errorf("shares of %+v, but counters of %+v", SharesOf(s), want)
 	}
@@ -50,6 +60,9 @@ func Strip(s *spatev1.Snapshot) (*spatev1.Snapshot, error) {
 	stripped.TakenOut = counts
 	return stripped, nil
 }
+
+// later reports whether a message has fields of a later version.
+func later[M proto.Message](m M) bool { return len(m.ProtoReflect().GetUnknown()) > 0 }
 
 // Shares are what requests contributed to windows, over all windows.
 type Shares struct{ Tokens, Chunks, MicroRequests uint64 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/aggregate/internal/fixture"
@@ -180,13 +181,44 @@ func TestMisfitsAreLeftOut(t *testing.T) {
 				{Endpoint: 9, Distributions: []*spatev1.Distribution{most.Proto(spatev1.Metric_METRIC_TTFT)}},
 			}
 		},
-		"too many cells": func(s *spatev1.Snapshot) { s.Turns = make([]*spatev1.Series, maxCells+1) },
+		"a bundle's part":            func(s *spatev1.Snapshot) { s.TakenOut = []uint64{0} },
+		"a field of a later version": func(s *spatev1.Snapshot) { s.Series[0].ProtoReflect().SetUnknown([]byte{0xf8, 0x7f, 1}) },
+		"too many cells":             func(s *spatev1.Snapshot) { s.Turns = make([]*spatev1.Series, maxCells+1) },
 	} {
 		bad := proto.CloneOf(good)
 		damage(bad)
 		got, members, misfits := Of([]*spatev1.Snapshot{good, bad}, nil)
 		if len(misfits) != 1 || misfits[0] != 1 || len(members) != 1 || !proto.Equal(got, want) {
 			t.Errorf("%s: %v do not fit, and the sum is %v", name, misfits, got)
+		}
+	}
+}
+
+// Each field of a snapshot is kept or is among the values: a new one must not be lost.
+func TestStripKnowsEachField(t *testing.T) {
+	fields := (&spatev1.Snapshot{}).ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		field, s := fields.Get(i), (&spatev1.Snapshot{}).ProtoReflect()
+		switch name := field.Name(); {
+		case name == "turns" || name == "shares" || name == "merged" || name == "taken_out":
+			continue
+		case field.IsList() && field.Message() != nil:
+			l := s.Mutable(field).List()
+			l.Append(l.NewElement())
+		case field.IsList():
+			s.Mutable(field).List().Append(protoreflect.ValueOfUint64(1))
+		case field.Message() != nil:
+			s.Mutable(field)
+		case field.Kind() == protoreflect.BoolKind:
+			s.Set(field, protoreflect.ValueOfBool(true))
+		case field.Kind() == protoreflect.Uint32Kind:
+			s.Set(field, protoreflect.ValueOfUint32(1))
+		default:
+			s.Set(field, protoreflect.ValueOfUint64(1))
+		}
+		stripped, err := Strip(s.Interface().(*spatev1.Snapshot))
+		if err != nil || !stripped.ProtoReflect().Has(field) {
+			t.Errorf("%s is lost, %v", field.Name(), err)
 		}
 	}
 }

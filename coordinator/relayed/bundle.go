@@ -59,6 +59,9 @@ func (p *push) bundleOf(m *spatev1.Bundle) (Bundle, error) {
 	b := Bundle{Merged: values}
 	for _, one := range m.GetMembers() {
 		if one.GetSender() != nil {
+			if len(p.senders) == maxAgents {
+				return Bundle{}, status.Errorf(codes.ResourceExhausted, "a relay with more than %d agents", maxAgents)
+			}
 			p.senders[one.GetStream()] = one.GetSender()
 		}
 		from, s := p.senders[one.GetStream()], one.GetSnapshot()
