@@ -21,12 +21,11 @@ const (
 	coordinatorMiB = 64
 	snapshotBytes  = 6600 // in the ledger, and about as much on the network
 
-	// With relays: what a coordinator needs for a second of an agent, and the bytes of the values that a relay adds up.
-	relayedCPU    = 110e-6
-	relayedBytes  = 75
-	relayedLedger = 1000
-	addedUpBytes  = 35_000
-	relayCPU      = 310e-6 // CPU seconds of a relay for a second of an agent; its memory is that of a coordinator
+	// With relays: what a coordinator needs for a second of a relay, and for a second of an agent behind one.
+	addedUpCPU, relayedCPU       = 25e-3, 30e-6
+	addedUpBytes, relayedBytes   = 38_000, 50
+	addedUpLedger, relayedLedger = 130_000, 600
+	relayCPU                     = 310e-6 // CPU seconds of a relay for a second of an agent
 
 	portsEach  = 28_232 // connections from one address to an endpoint, by Linux's range of ports
 	spareFiles = 64     // files of an agent besides its streams
@@ -155,8 +154,10 @@ func coordinatorOf(agents float64, m Machines) Coordinator {
 		Ledger: snapshotBytes * agents, Received: snapshotBytes * agents, Files: 2*int(agents) + spareFiles,
 	}
 	if m.Relays > 0 {
-		c.CPU, c.Ledger, c.Files = relayedCPU*agents, relayedLedger*agents, 2*m.Relays+spareFiles
-		c.Received = relayedBytes*agents + addedUpBytes*float64(m.Relays)
+		relays := float64(m.Relays)
+		c.CPU, c.Files = min(c.CPU, addedUpCPU*relays+relayedCPU*agents), 2*m.Relays+spareFiles
+		c.Ledger = min(c.Ledger, addedUpLedger*relays+relayedLedger*agents)
+		c.Received = min(c.Received, addedUpBytes*relays+relayedBytes*agents)
 	}
 	c.Cores = upwards(c.CPU / m.Busy)
 	return c

@@ -53,7 +53,7 @@ func TestAgentsByWhatDecidesTheirNumber(t *testing.T) {
 
 // With relays a coordinator has two connections for each, and receives, merges and writes less.
 func TestRelays(t *testing.T) {
-	load, relayed := Load{2_000_000, 50, 150, false, 100, 1}, eight
+	load, relayed := Load{20_000_000, 50, 150, false, 1000, 1}, eight
 	relayed.Relays = 3
 	direct, _ := Of(load, eight)
 	s, err := Of(load, relayed)
@@ -66,6 +66,10 @@ func TestRelays(t *testing.T) {
 	if c, d := s.Coordinator, direct.Coordinator; c.Files != 6+spareFiles || c.Received >= d.Received/2 ||
 		c.Ledger >= d.Ledger/2 || c.CPU >= d.CPU/2 || c.Memory != d.Memory || c.Received < addedUpBytes*3 {
 		t.Errorf("%+v, without relays %+v", c, direct.Coordinator)
+	}
+	few, _ := Of(Load{1000, 50, 150, false, 1, 1}, relayed)
+	if direct, _ = Of(Load{1000, 50, 150, false, 1, 1}, eight); few.Coordinator.CPU > direct.Coordinator.CPU {
+		t.Errorf("relays of few agents take more of a coordinator: %+v, %+v", few.Coordinator, direct.Coordinator)
 	}
 }
 
