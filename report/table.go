@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/report/page"
+	"github.com/spate-load/spate/report/tables"
 )
 
 // Headers of the numbers for a wide and a narrow terminal, with one or two words per line. The last one is for goodput.
@@ -53,6 +54,10 @@ func Table(w io.Writer, r *results.Result, width int) error {
 		for _, line := range g.conclusions() {
 			writeWrapped(&b, "", line, width)
 		}
+	}
+	if parts := tables.Parts(r); len(parts.Rows) > 0 {
+		b.WriteByte('\n')
+		_ = parts.Text(&b, width) // a strings.Builder takes everything
 	}
 	if judged := verdicts(r.Stages); judged != "" {
 		fmt.Fprintf(&b, "\nTrust: %s\n", judged)
@@ -145,18 +150,18 @@ const mostSummary = 900 << 10
 // Summary writes the run in short as Markdown, for the page of a CI job: what is missing, thresholds, verdicts and the
 // tables of numbers. If the tables are too long for a page, they are left out, and the summary says so.
 func Summary(w io.Writer, r *results.Result) error {
-	var b, tables strings.Builder
+	var b, numbers strings.Builder
 	writeHead(&b, r.Run)
 	thresholdsSection(r).Markdown(&b)
 	trustSection(r.Stages).Markdown(&b)
 	for _, s := range gridSections(r) {
-		s.Markdown(&tables)
+		s.Markdown(&numbers)
 	}
-	if b.Len()+tables.Len() > mostSummary {
-		tables.Reset()
-		fmt.Fprintf(&tables, "\nThe tables of %s are too long for this page: see report.html.\n",
+	if b.Len()+numbers.Len() > mostSummary {
+		numbers.Reset()
+		fmt.Fprintf(&numbers, "\nThe tables of %s are too long for this page: see report.html.\n",
 			stages(uint64(len(r.Stages))))
 	}
-	_, err := io.WriteString(w, printable(b.String()+tables.String()+"\n"))
+	_, err := io.WriteString(w, printable(b.String()+numbers.String()+"\n"))
 	return err
 }

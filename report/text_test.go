@@ -328,3 +328,21 @@ func TestServersCannotControlTerminals(t *testing.T) {
 		}
 	}
 }
+
+// The terminal shows the parts of a mixture below the whole, by load.
+func TestPartsAreInTheTerminal(t *testing.T) {
+	part := func(name string) results.PartResult {
+		return results.PartResult{Name: name, Weight: 1, Share: new(0.5)}
+	}
+	r := &results.Result{Stages: []results.StageResult{{Target: "t", Workload: "both", Load: results.Load{Words: "replay"},
+		Parts: []results.PartResult{part("chat"), part("batch")}}}}
+	var b strings.Builder
+	if err := Table(&b, r, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"replay !  t       chat      50.00", "replay !  t       batch     50.00"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+}

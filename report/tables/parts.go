@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
@@ -9,7 +10,7 @@ import (
 // Parts returns a table with a row for each part of the mixture of each stage, and its main numbers. The table has no
 // rows if the run has no mixtures.
 func Parts(r *results.Result) *Table {
-	columns := append(stageColumns("", "Target"), []Column{
+	columns := append(stageColumns("Load", "Target"), []Column{
 		{Key: "part", Header: "Part", Label: true, Words: true}, {Key: "weight", Digits: 4},
 		{Key: "share", Header: "Requests (%)", Digits: 2},
 		{Key: "requests_completed", Header: "Completed"}, {Key: "requests_failed", Header: "Failed"},
@@ -25,8 +26,7 @@ func Parts(r *results.Result) *Table {
 			t.Columns[i].Header = ""
 		}
 	}
-	for i := range r.Stages {
-		s := &r.Stages[i]
+	for _, s := range slices.Concat(sameLoads(r)...) {
 		for j := range s.Parts {
 			p := &s.Parts[j]
 			var good *float64
@@ -36,14 +36,11 @@ func Parts(r *results.Result) *Table {
 			cells := []Cell{word(p.Name), number(&p.Weight), number(percent(p.Share)), count(p.Requests.Completed),
 				count(p.Requests.Failed), count(p.Requests.Cancelled), number(p.RequestThroughput),
 				number(p.OutputTokenThroughput), number(percent(good))}
-			t.Rows = append(t.Rows, newRow(s, stageHeading(s), append(cells, latencyCells(&p.Latencies)...)...))
+			t.Rows = append(t.Rows, newRow(s, s.Workload, append(cells, latencyCells(&p.Latencies)...)...))
 		}
 	}
 	return t
 }
-
-// stageHeading names the stage that rows are parts of.
-func stageHeading(s *results.StageResult) string { return s.Workload + ", " + s.Load.Words }
 
 // percent returns a share in percent. Nil: it is not known.
 func percent(share *float64) *float64 {
