@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -35,7 +36,15 @@ var (
 )
 
 // Store is the file. Its methods may be called concurrently. They block on the disk.
-type Store struct{ db *bbolt.DB }
+type Store struct {
+	db *bbolt.DB
+
+	mu   sync.Mutex
+	read map[string]*compare.Record // by key, at most maxRead: pages show the same ones again and again
+}
+
+// maxRead is how many records are kept in memory: some 10 MB.
+const maxRead = 1000
 
 // openTimeout bounds the wait for another process that has the file.
 const openTimeout = 5 * time.Second
@@ -58,7 +67,7 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	return &Store{db}, nil
+	return &Store{db: db, read: map[string]*compare.Record{}}, nil
 }
 
 func open(path string) (db *bbolt.DB, err error) {
@@ -150,7 +159,7 @@ func (s *Store) Plans() (plans []string, err error) {
 }
 
 // Newest returns the records of the newest runs of a plan, at most so many, the oldest first. Without a plan they are
-// those of all plans.
+// those of all plans. The records must not be changed.
 func (s *Store) Newest(plan string, most int) (newest []*compare.Record, err error) {
 	plans := []string{plan}
 	if plan == "" {
@@ -188,8 +197,8 @@ func (s *Store) backwards(plan string, before []byte, each func(*compare.Record)
 			step = c.Last
 		}
 		for key, text := step(); bytes.HasPrefix(key, prefix); key, text = c.Prev() {
-			r := &compare.Record{}
-			if err := json.Unmarshal(text, r); err != nil {
+			r, err := s.record(key, text)
+			if err != nil {
 				return fmt.Errorf("history: record of plan %s: %w", plan, err)
 			}
 			if !each(r) {
@@ -198,6 +207,24 @@ func (s *Store) backwards(plan string, before []byte, each func(*compare.Record)
 		}
 		return nil
 	})
+}
+
+// record returns a record, which must not be changed. Nothing writes a key twice with different records.
+func (s *Store) record(key, text []byte) (*compare.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.read[string(key)]; r != nil {
+		return r, nil
+	}
+	r := &compare.Record{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, err
+	}
+	if len(s.read) >= maxRead {
+		clear(s.read)
+	}
+	s.read[string(key)] = r
+	return r, nil
 }
 
 // keyOf returns the key of a record. Keys of a plan are in the order of time. Names of plans have no byte 0.

@@ -215,3 +215,37 @@ func TestRunsAreCompared(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkNewest reads the newest 100 of 2,000 runs with four stages of all metrics, as the page does.
+func BenchmarkNewest(b *testing.B) {
+	s, err := Open(b.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	s.db.NoSync = true // only reading is measured
+	numbers := map[string]compare.Number{}
+	for _, m := range compare.Metrics {
+		numbers[m.Name] = compare.Number{Value: 123.456, Change: new(0.0123), Outcome: compare.Unclear}
+	}
+	for n := range 2000 {
+		r := &compare.Record{Run: fmt.Sprint("nightly-20260101T000000Z-", n), Plan: "nightly", Time: time.Unix(int64(n), 0)}
+		for load := range 4 {
+			r.Stages = append(r.Stages, compare.StageRecord{Target: "vllm", Load: fmt.Sprint(load), Numbers: numbers})
+		}
+		if err := s.Put(r.Run, r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		records, err := s.Newest("", 100)
+		if err != nil || len(compare.Lines(records, &compare.Metrics[0])) != 4 {
+			b.Fatal(len(records), err)
+		}
+	}
+	info, err := os.Stat(s.db.Path())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(info.Size())/8000, "B/stage")
+}
