@@ -407,7 +407,7 @@ func TestALossKeepsABundleOut(t *testing.T) {
 	a.Acked(a.Last(1))
 	h.End(id)
 	stage := h.Result(id).Stages[0]
-	if n := stage.Latencies.TTFT.Count; n != 2 || len(stage.Missing) != 1 {
+	if n := stage.TTFT.Count; n != 2 || len(stage.Missing) != 1 {
 		t.Errorf("%d values, missing %v", n, stage.Missing)
 	}
 }
@@ -433,7 +433,7 @@ func TestALossBeginsBehindABundle(t *testing.T) {
 	a.Acked(a.Last(1))
 	h.End(id)
 	stage := h.Result(id).Stages[0]
-	if n := stage.Latencies.TTFT.Count; n != 3 || len(stage.Missing) != 1 {
+	if n := stage.TTFT.Count; n != 3 || len(stage.Missing) != 1 {
 		t.Errorf("%d values, missing %v", n, stage.Missing)
 	}
 	if loss := stage.Agents[1].Loss; loss == nil || loss.FromS != 1 {

@@ -75,7 +75,7 @@ func TestARelayBundlesWhatItsAgentsMeasured(t *testing.T) {
 		t.Errorf("%d bundles of %v, %v", bundles, of, err)
 	}
 	stage := h.Result(id).Stages[0]
-	if n := stage.Latencies.TTFT.Count; n != 9 || stage.Requests.Completed != 9 {
+	if n := stage.TTFT.Count; n != 9 || stage.Requests.Completed != 9 {
 		t.Errorf("%d values of %d requests", n, stage.Requests.Completed)
 	}
 	for _, one := range stage.Agents {
@@ -141,7 +141,7 @@ func TestBundlesCountOnce(t *testing.T) {
 		t.Errorf("the run ended with %v", e)
 	}
 	stage := h.Result(id).Stages[0]
-	if n := stage.Latencies.TTFT.Count; n != 3*windows || len(stage.Missing) > 0 {
+	if n := stage.TTFT.Count; n != 3*windows || len(stage.Missing) > 0 {
 		t.Errorf("%d values, want %d; missing: %v", n, 3*windows, stage.Missing)
 	}
 	if s := h.c.Stats(); s.Refused > 0 || s.Duplicates < duplicates {

@@ -186,7 +186,7 @@ func Texts(events []*spatev1.RunEvent) (out []string) {
 }
 
 // Eventually waits until a condition holds.
-func Eventually(t *testing.T, what string, is func() bool) {
+func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(Patience); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -90,7 +89,7 @@ func dialOptions(dial func(context.Context) (net.Conn, error)) []grpc.DialOption
 // AwaitLinks waits until the relay has connected to its coordinator that often.
 func (r *Region) AwaitLinks(n uint64) {
 	r.T.Helper()
-	Eventually(r.T.(*testing.T), "the relay is connected", func() bool { return r.Relay.Stats().Links == n })
+	Eventually(r.T, "the relay is connected", func() bool { return r.Relay.Stats().Links == n })
 }
 
 // Resume connects an agent again, with the assignment that it has.

@@ -112,11 +112,11 @@ func heartbeats(from, to int) *spatev1.RelayControlRequest {
 func BenchmarkWindow(b *testing.B) {
 	const agents = 1000
 	all := crowd(agents, 9)
-	single, own := 0, 0
+	single := 0
 	for _, s := range all[:100] {
 		single += proto.Size(s.GetSnapshot())
 	}
-	own = compressed(b, &spatev1.RelayPushRequest{Snapshots: all})
+	own := compressed(b, &spatev1.RelayPushRequest{Snapshots: all})
 	region := func(*spatev1.SnapshotKey) (origin, bool) { return origin{region: "eu"}, true }
 	for b.Loop() {
 		bundler := newBundler(region)

@@ -82,8 +82,8 @@ func New(cfg Config) (*Relay, error) {
 	r := &Relay{
 		cfg: cfg, log: cfg.Logger, closing: make(chan struct{}),
 		admission: admission.New(admission.Limits{}, cfg.Logger),
-		datasets: &fetch.Datasets{Dir: cfg.DatasetDir, Limits: cfg.KeepDatasets, Log: cfg.Logger},
-		stored:   &transfer.Datasets{Store: kept, Log: cfg.Logger},
+		datasets:  &fetch.Datasets{Dir: cfg.DatasetDir, Limits: cfg.KeepDatasets, Log: cfg.Logger},
+		stored:    &transfer.Datasets{Store: kept, Log: cfg.Logger},
 	}
 	admitting, err := r.admission.Options(cfg.TLS, certs.Relay)
 	if err != nil {

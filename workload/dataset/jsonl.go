@@ -93,14 +93,21 @@ func (f *fields) noteIgnored(unused *Unused) {
 	if f.prompt != nil && (f.ids != nil || f.messages != nil) {
 		unused.note("prompt beside messages or token_ids")
 	}
-	for name, value := range map[string][]byte{"texts": f.texts, "query": f.query, "documents": f.documents} {
-		if value != nil && (f.prompt != nil || f.ids != nil || f.messages != nil) {
-			unused.note(name)
+	if f.prompt != nil || f.ids != nil || f.messages != nil {
+		for name, value := range map[string][]byte{"texts": f.texts, "query": f.query, "documents": f.documents} {
+			if value != nil {
+				unused.note(name)
+			}
 		}
 	}
 	if f.texts != nil && f.query != nil {
 		unused.note("query beside texts")
 	}
+	f.noteOutputs(unused)
+}
+
+// noteOutputs counts the output lengths that are ignored because of another one.
+func (f *fields) noteOutputs(unused *Unused) {
 	given := 0
 	for i, value := range f.outputs {
 		if value == nil {
