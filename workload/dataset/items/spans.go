@@ -30,28 +30,8 @@ func (s *spans) Unit() string { return "span" }
 // Next returns the next span.
 func (s *spans) Next() (Item, error) {
 	it := Item{Number: s.number + 1}
-	for s.src.read = 0; !s.within; s.src.read = 0 {
-		token, err := s.token()
-		switch {
-		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !s.started:
-			return it, errors.New("it has no spans: give an export in OTLP JSON")
-		case err != nil:
-			return it, err
-		}
-		if token != "spans" {
-			continue
-		}
-		if token, err = s.token(); err != nil {
-			return it, err
-		}
-		s.within = token == json.Delim('[')
-	}
-	if !s.dec.More() {
-		s.within = false
-		if _, err := s.token(); err != nil { // the bracket
-			return it, err
-		}
-		return s.Next()
+	if err := s.enter(); err != nil {
+		return it, err
 	}
 	var span json.RawMessage
 	if err := s.dec.Decode(&span); err != nil {
@@ -60,6 +40,29 @@ func (s *spans) Next() (Item, error) {
 	s.number, s.started = s.number+1, true
 	it.Text, it.TooLong = span, len(span) > MaxUsed
 	return it, nil
+}
+
+// enter reads up to the next span.
+func (s *spans) enter() error {
+	for s.src.read = 0; !s.within || !s.dec.More(); s.src.read = 0 {
+		token, err := s.token()
+		switch {
+		case errors.Is(err, io.EOF) && !s.started:
+			return errors.New("it has no spans: give an export in OTLP JSON")
+		case err != nil:
+			return err
+		case s.within: // the bracket behind the spans
+			s.within = false
+			continue
+		case token != "spans":
+			continue
+		}
+		if token, err = s.token(); err != nil {
+			return err
+		}
+		s.within = token == json.Delim('[')
+	}
+	return nil
 }
 
 // token returns the next token of the JSON.
