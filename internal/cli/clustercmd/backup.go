@@ -29,8 +29,9 @@ func NewBackup() *cobra.Command {
 		Use:   "backup FILE --coordinator HOST:PORT",
 		Short: "Copy a coordinator's state into a file while it runs",
 		Long: `Copy what a coordinator has in --data-dir into a file, a tar archive, while it runs: the ledgers of
-all runs, also of those that wait or are in progress, the datasets of these, which agents are
-cordoned, and the audit log. The file is checked before it gets its name. An existing file is kept.
+all runs, also of those that wait or are in progress, the datasets of these, the history, which
+agents are cordoned, and the audit log. The file is checked before it gets its name. An existing
+file is kept.
 "spate restore" makes a data directory of it.`,
 		Example: "  spate backup spate.tar --coordinator 127.0.0.1:7700",
 		Args:    command.Arguments(cobra.ExactArgs(1)),
