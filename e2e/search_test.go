@@ -303,3 +303,81 @@ func mustBeOpen(t *testing.T, r programs.Running, outcome string) results.Search
 	}
 	return found
 }
+
+// frontierPlan measures an engine with eight places. Each of its requests takes some 70 ms.
+const frontierPlan = `
+name: frontier
+targets:
+  - {name: engine, simulator: {prefill_tokens_per_second: 50000, decode_step: 2ms, decode_step_per_request: 100us, max_running: 8}}
+workloads:
+  - random: {isl: 100, osl: 25}
+slo: {e2e: 100ms}
+loads:
+  - {frontier: {concurrency: {from: 1, to: 512}}, duration: 3s, warmup: {duration: 1s}}
+drain_timeout: 20s
+`
+
+// The frontier ends at the capacity that the engine's own model gives, in few stages. Its answers follow from its
+// points, and its points are its stages.
+func TestFrontierFindsTheKnownCapacity(t *testing.T) {
+	t.Parallel()
+	c := config.FromPlan(&spatev1.SimulatedTarget{
+		PrefillTokensPerSecond: 50000, DecodeStep: durationpb.New(2 * time.Millisecond),
+		DecodeStepPerRequest: durationpb.New(100 * time.Microsecond), MaxRunning: 8,
+	})
+	capacity := engine.Capacity(&c, 100, 25)
+	r := programs.RunPlan(t, frontierPlan)
+	r.MustExit(0)
+	result := r.Results()
+	if len(result.Run.Frontiers) != 1 || !result.Run.Complete {
+		t.Fatalf("%d frontiers, run %+v", len(result.Run.Frontiers), result.Run)
+	}
+	f := result.Run.Frontiers[0]
+	if f.Knee == nil || f.HighestGoodput == nil || f.End == nil || len(f.Points) > 12 {
+		t.Fatalf("%+v", f)
+	}
+	highest, power, goodput := 0.0, 0.0, 0.0
+	var knee, best uint32
+	for _, p := range f.Points {
+		s := result.Stages[p.Stage]
+		if p.LeftOut != nil || float64(*s.Load.Concurrency) != p.Load || math.Abs(*p.LatencyMs/s.E2E.Mean-1) > 1e-6 {
+			t.Fatalf("stage %d: %+v", p.Stage, p)
+		}
+		if v := *p.RequestThroughput / *p.LatencyMs; v > power {
+			knee, power = p.Stage, v
+		}
+		if *p.Goodput > goodput {
+			best, goodput = p.Stage, *p.Goodput
+		}
+		highest = max(highest, *p.RequestThroughput)
+		if p.Pareto != pareto(f.Points, p) {
+			t.Errorf("concurrency %v: Pareto-optimal %v", p.Load, p.Pareto)
+		}
+	}
+	// A second more or less is a few per cent of a stage.
+	if math.Abs(highest/capacity-1) > 0.05 || !strings.HasPrefix(*f.End, "saturated: ") {
+		t.Errorf("up to %v req/s, the engine can do %v: %s", highest, capacity, *f.End)
+	}
+	if knee != *f.Knee || best != *f.HighestGoodput {
+		t.Errorf("knee in stage %d, want %d; highest goodput in stage %d, want %d", *f.Knee, knee, *f.HighestGoodput, best)
+	}
+	for name, text := range map[string]string{"standard output": r.Stdout.String(), "report.md": r.Text("report.md")} {
+		if !strings.Contains(text, "frontier of throughput against mean e2e: knee at ") {
+			t.Errorf("%s has no conclusion:\n%s", name, text)
+		}
+	}
+	if page := r.Text("report.html"); !strings.Contains(page, "Frontier: latency against throughput") {
+		t.Error("report.html has no curve")
+	}
+}
+
+// pareto reports whether no other point is better in one respect, and as good in the other.
+func pareto(points []results.FrontierPoint, p results.FrontierPoint) bool {
+	for _, q := range points {
+		more, less := *q.RequestThroughput-*p.RequestThroughput, *p.LatencyMs-*q.LatencyMs
+		if more >= 0 && less >= 0 && more+less > 0 {
+			return false
+		}
+	}
+	return true
+}
