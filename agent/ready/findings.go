@@ -58,11 +58,7 @@ func findingOf(s *spatev1.Stage, extras []preparation.Extra) (finding, error) {
 		Lexicon: s.GetLexicon(),
 	}
 	kind := preparation.KindOf(s.GetWorkload())
-	for _, source := range content.Sources(s) {
-		if source.Workload.GetSonnet() != nil {
-			depends.PartDatasets = append(depends.PartDatasets, source.Rows)
-		}
-	}
+	depends.PartDatasets = sonnetsOf(s)
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(depends)
 	if err != nil {
 		return finding{}, fmt.Errorf("target %s: %w", t.GetName(), err)
@@ -72,6 +68,23 @@ func findingOf(s *spatev1.Stage, extras []preparation.Extra) (finding, error) {
 		return finding{}, fmt.Errorf("target %s: %w", t.GetName(), err)
 	}
 	return sha256.Sum256(append(append(b, byte(kind)), beside...)), nil
+}
+
+// sonnetsOf returns the rows of sonnets by part of the mixture, because the lengths of their lines are found by part.
+// Nil: there are no sonnets.
+func sonnetsOf(s *spatev1.Stage) (all []*spatev1.Dataset) {
+	found := false
+	for _, source := range content.Sources(s) {
+		rows := &spatev1.Dataset{}
+		if source.Workload.GetSonnet() != nil {
+			found, rows = true, source.Rows
+		}
+		all = append(all, rows)
+	}
+	if !found {
+		return nil
+	}
+	return all
 }
 
 // find returns what is known about a stage's target. If no stage of the run has asked the server recently, find asks

@@ -81,12 +81,18 @@ func TestSharedFindings(t *testing.T) {
 			false},
 		"other running usage": {func(s *spatev1.Stage) { s.Target.RunningUsage = "never" }, false},
 		"a text of lines":     {func(s *spatev1.Stage) { s.Workload = sonnet }, false},
+		"a text in another part of a mixture": {func(s *spatev1.Stage) {
+			s.Workload, s.PartDatasets = mixtureOf(random(3), sonnet), []*spatev1.Dataset{{}, {Sha256: "one"}}
+		}, false},
 		"another text": {func(s *spatev1.Stage) {
 			s.Workload, s.Dataset = sonnet, &spatev1.Dataset{Sha256: "other"}
 		}, false},
 	} {
 		one, other := base(), base()
-		if name == "another text" {
+		switch name {
+		case "a text in another part of a mixture":
+			one.Workload, one.PartDatasets = mixtureOf(sonnet, random(3)), []*spatev1.Dataset{{Sha256: "one"}, {}}
+		case "another text":
 			one.Workload, one.Dataset = sonnet, &spatev1.Dataset{Sha256: "one"}
 		}
 		tt.change(other)
@@ -96,6 +102,15 @@ func TestSharedFindings(t *testing.T) {
 			t.Errorf("%s: same %v, %v, %v", name, a == b, err, err2)
 		}
 	}
+}
+
+// mixtureOf returns a mixture of workloads.
+func mixtureOf(parts ...*spatev1.Workload) *spatev1.Workload {
+	mix := &spatev1.Mixture{}
+	for _, part := range parts {
+		mix.Parts = append(mix.Parts, &spatev1.Part{Workload: part})
+	}
+	return &spatev1.Workload{Content: &spatev1.Workload_Mix{Mix: mix}}
 }
 
 // cancelling is a server that cancels a preparation when it is first asked something, and then does not answer.
