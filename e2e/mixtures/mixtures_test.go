@@ -5,11 +5,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spate-load/spate/e2e/programs"
+	"github.com/spate-load/spate/internal/process"
 )
 
 // mixed has parts of each kind, with adapters and limits of their own.
@@ -196,6 +198,17 @@ func TestReplayOfAMixture(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s agents (-want +got):\n%s", agents, diff)
+		}
+	}
+	long := filepath.Join(dir, "long.yaml")
+	if err := os.WriteFile(long, []byte(strings.Replace(replayed, "speed: 2}", "}, requests: 31", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"validate", "run"} {
+		p := process.Start(t, programs.Built.Spate, verb, long)
+		said := "long.yaml:11:32: loads[0].requests: the trace of workload \"both\" has 30 rows"
+		if code := p.Exit(); code != 2 || !strings.Contains(p.Stderr.String(), said) {
+			t.Errorf("%s exits with %d, want 2 and %s: %s", verb, code, said, p.Stderr.String())
 		}
 	}
 }

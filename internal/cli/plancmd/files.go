@@ -320,15 +320,12 @@ func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipp
 	fmt.Fprintln(g.notes)
 }
 
-// WithRows expands a plan with the contents of its files. The addresses of simulators are placeholders.
-func WithRows(plan *plans.Plan, resources plans.Resources) []*spatev1.Stage {
+// WithRows expands a plan with the contents of its files. The addresses of simulators are placeholders. The error lists
+// the loads that do not fit what the files contain, such as a replay of more rows than there are.
+func WithRows(plan *plans.Plan, resources plans.Resources) ([]*spatev1.Stage, error) {
 	resources.Endpoints = map[string][]string{}
 	for _, t := range plan.Simulated() {
 		resources.Endpoints[t.GetName()] = []string{"http://127.0.0.1"}
 	}
-	stages, err := plan.Stages(resources)
-	if err != nil {
-		return plan.Outline()
-	}
-	return stages
+	return plan.Stages(resources)
 }

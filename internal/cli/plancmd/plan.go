@@ -119,11 +119,15 @@ func (f *showFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	resources, err := Gather(cmd.Context(), plan, settings.DatasetDir(), cmd.ErrOrStderr(), true)
+	if command.Stopped(err) {
+		return err
+	}
 	stages := plan.Outline()
 	if err == nil {
-		stages = WithRows(plan, resources)
-	} else if command.Stopped(err) {
-		return err
+		var filled []*spatev1.Stage
+		if filled, err = WithRows(plan, resources); err == nil {
+			stages = filled
+		}
 	}
 	// A plan whose files are wrong is still shown, without the contents of the files.
 	shown := showPlan(cmd.OutOrStdout(), plan, stages)

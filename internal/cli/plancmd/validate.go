@@ -50,7 +50,11 @@ func validate(cmd *cobra.Command, source *SourceFlags, path string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := Gather(cmd.Context(), plan, settings.DatasetDir(), cmd.ErrOrStderr(), false); err != nil {
+	resources, err := Gather(cmd.Context(), plan, settings.DatasetDir(), cmd.ErrOrStderr(), false)
+	if err != nil {
+		return err
+	}
+	if _, err := WithRows(plan, resources); err != nil {
 		return err
 	}
 	text := estimate.StageWords(plan)

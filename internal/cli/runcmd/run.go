@@ -202,7 +202,11 @@ func (f *runFlags) prepare(
 	if err != nil {
 		return nil, nil, plans.Resources{}, err
 	}
-	return plan, secrets, resources, preflight(ctx, plan, plancmd.WithRows(plan, resources), secrets)
+	stages, err := plancmd.WithRows(plan, resources)
+	if err != nil {
+		return nil, nil, plans.Resources{}, command.BadInput(err)
+	}
+	return plan, secrets, resources, preflight(ctx, plan, stages, secrets)
 }
 
 // fits finds plans that cannot run where the flags say.
