@@ -278,7 +278,7 @@ func TestRecordedAnswers(t *testing.T) {
 		"transformers-responses.sse": {"responses", 11, 6, 0, 6, 35, "completed"},
 	} {
 		t.Run(file, func(t *testing.T) {
-			answer, err := os.ReadFile(filepath.Join("testdata/recorded", file))
+			answer, err := os.ReadFile(filepath.Join("testdata", "recorded", file))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/spate-load/spate/compare"
 )
@@ -56,7 +57,7 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 	path := filepath.Join(dir, File)
 	db, err := open(path)
 	var system syscall.Errno // such as a full disk, or too many open files: the file is as it was
-	if err != nil && !errors.Is(err, bbolt.ErrTimeout) && !errors.As(err, &system) {
+	if err != nil && !errors.Is(err, berrors.ErrTimeout) && !errors.As(err, &system) {
 		damaged := path + ".damaged"
 		log.Error("history cannot be read: it is begun again with the runs that are still there", "file", damaged,
 			"error", err)
