@@ -483,8 +483,9 @@ type ReadAuditLogRequest struct {
 	Actions []string `protobuf:"bytes,3,rep,name=actions,proto3" json:"actions,omitempty"`
 	// ID of the run or name of the agent that was changed. Empty: any.
 	About string `protobuf:"bytes,4,opt,name=about,proto3" json:"about,omitempty"`
-	// Time from which on, and before which, the change was made. Missing: any.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// Time from which on the change was made. Missing: any.
+	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// Time before which the change was made. Missing: any.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -840,14 +841,18 @@ func (x *ReadHistoryResponse) GetPlans() []string {
 // HistoryLine is one number of one stage over the runs of a plan.
 type HistoryLine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Plan, target, workload and load of the stage.
-	Plan     string `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
-	Target   string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	// Name of the plan.
+	Plan string `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	// Name of the stage's target.
+	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	// Name of the stage's workload.
 	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
-	Load     string `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
-	// Name of the number as in results.json, and its unit. Empty unit: a share.
+	// The stage's load.
+	Load string `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
+	// Name of the number as in results.json.
 	Metric string `protobuf:"bytes,5,opt,name=metric,proto3" json:"metric,omitempty"`
-	Unit   string `protobuf:"bytes,6,opt,name=unit,proto3" json:"unit,omitempty"`
+	// Unit of the number. Empty: it is a share.
+	Unit string `protobuf:"bytes,6,opt,name=unit,proto3" json:"unit,omitempty"`
 	// The runs, the oldest first.
 	Points        []*HistoryPoint `protobuf:"bytes,7,rep,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -936,15 +941,18 @@ func (x *HistoryLine) GetPoints() []*HistoryPoint {
 // HistoryPoint is the number in one run.
 type HistoryPoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ID of the run, and when it began.
-	Run  string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// ID of the run.
+	Run string `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// When the run began.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
-	// Version of Spate, and the target's labels in the plan.
-	Version string            `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Labels  map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The number, and the verdict on its stage.
-	Value   float64 `protobuf:"fixed64,5,opt,name=value,proto3" json:"value,omitempty"`
-	Verdict string  `protobuf:"bytes,6,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// Version of Spate.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The target's labels in the plan.
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The number.
+	Value float64 `protobuf:"fixed64,5,opt,name=value,proto3" json:"value,omitempty"`
+	// Verdict on the stage.
+	Verdict string `protobuf:"bytes,6,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	// ID of the run that the number was compared with. Empty: it was not compared.
 	Against string `protobuf:"bytes,7,opt,name=against,proto3" json:"against,omitempty"`
 	// Change relative to that run's number; of a share in points. Missing: not known.
