@@ -279,7 +279,7 @@ func seedStage(concurrency uint32, numbers ...float64) results.StageResult {
 	}
 	return results.StageResult{
 		Target: "Dynamo 3P1D", Workload: "3000:150", Load: results.Load{Words: fmt.Sprintf("concurrency %d",
-			concurrency), Concurrency: &concurrency}, Complete: true,
+			concurrency), Concurrency: &concurrency}, Complete: true, Stream: true,
 		ISL:               results.SequenceLength{Asked: new(uint32(3000))},
 		OSL:               results.SequenceLength{Asked: new(uint32(150))},
 		RequestThroughput: &numbers[0], OutputTokenThroughput: &numbers[1],

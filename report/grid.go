@@ -159,7 +159,18 @@ func (g *grid) valuesOf(s results.StageResult) []*float64 {
 	if g.hasGoodput() {
 		values = append(values, percent(s.Goodput))
 	}
-	return values
+	return shown(g, values)
+}
+
+// The columns of numbers that only streams have: TTFT and TPOT.
+const firstOfStreams, lastOfStreams = 4, 7
+
+// shown leaves out the columns that only streams fill, if the answers of all stages were requested in one piece.
+func shown[T any](g *grid, columns []T) []T {
+	if slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.Stream }) {
+		return columns
+	}
+	return slices.Concat(columns[:firstOfStreams], columns[lastOfStreams+1:])
 }
 
 // hasGoodput reports whether the plan has an SLO, so that the table has a column for it.

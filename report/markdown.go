@@ -134,7 +134,7 @@ func (g *grid) section() section.Section {
 	if !g.hasGoodput() {
 		headers = headers[:len(headers)-1]
 	}
-	table := section.Table(append([]string{g.loadHeader()}, headers...), rows)
+	table := section.Table(append([]string{g.loadHeader()}, shown(g, headers)...), rows)
 	return section.New(g.title(), append([]section.Block{table}, remarks...)...)
 }
 

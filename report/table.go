@@ -119,6 +119,7 @@ func (g *grid) table(headers [][]string, format func(*float64) string, gap strin
 	if !g.hasGoodput() {
 		headers = headers[:len(headers)-1]
 	}
+	headers = shown(g, headers)
 	t := &layout.Table{Right: slices.Repeat([]bool{true}, 1+len(headers)), Gap: gap}
 	height := len(headers[0])
 	for line := range height {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -84,7 +85,7 @@ func sweep() *results.Result {
 	failed.Requests = results.Requests{Started: 1000, Completed: 514, Failed: 486}
 	failed.Errors = map[string]uint64{"http_429": 480, "connect": 6}
 	rate := results.StageResult{
-		Target: "Dynamo 3P1D", Workload: "3000:150", Load: results.Load{Words: "2.5 req/s poisson", Rate: new(2.5),
+		Stream: true, Target: "Dynamo 3P1D", Workload: "3000:150", Load: results.Load{Words: "2.5 req/s poisson", Rate: new(2.5),
 			Arrival: new("poisson")},
 		Missing: []string{"agent b sent no totals"},
 	}
@@ -196,7 +197,7 @@ func searched() *results.Result {
 	}}}}
 	stage := func(load results.Load, good *float64) {
 		r.Stages = append(r.Stages, results.StageResult{
-			Target: "t", Workload: "w", Load: load, Complete: true, Goodput: &results.Goodput{Share: good},
+			Target: "t", Workload: "w", Load: load, Complete: true, Stream: true, Goodput: &results.Goodput{Share: good},
 			OSL:          results.SequenceLength{MissedShare: new(0.004)},
 			Preparations: []results.Preparation{{Lengths: "words", Notes: []string{"a note"}}},
 		})
@@ -344,5 +345,22 @@ func TestPartsAreInTheTerminal(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, b.String())
 		}
+	}
+}
+
+// A table of answers in one piece has no columns that only streams fill.
+func TestWholeAnswersHaveNoColumnsOfStreams(t *testing.T) {
+	r := &results.Result{Stages: []results.StageResult{{Target: "t", Workload: "w", Load: results.Load{Words: "replay"},
+		RequestThroughput: new(12.5), Goodput: &results.Goodput{Share: new(0.5)}}}}
+	var terminal, markdown strings.Builder
+	if err := errors.Join(Table(&terminal, r, 0), writeMarkdown(&markdown, r)); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(strings.Fields(terminal.String()), " "); strings.Contains(got, "TTFT") ||
+		!strings.Contains(got, "12.50 n/a n/a n/a 50.00") {
+		t.Error(terminal.String())
+	}
+	if !strings.Contains(markdown.String(), "P99 E2E Latency (ms) | Good (%) |\n") {
+		t.Error(markdown.String())
 	}
 }
