@@ -13,6 +13,9 @@ func (r *Run) resendMissed(at clock.Instant, a *agent, resume *spatev1.Assignmen
 	}
 	p := r.assignmentOf(a)
 	has := r.stage.concerns(resume)
+	if r.stage != nil && resume.GetStageIndex() > r.stage.ref.GetStageIndex() {
+		r.stopStale(a, resume) // a coordinator assigned it whose data directory this is an older copy of
+	}
 	switch {
 	case p == nil || p.failure != "":
 		r.stopStale(a, resume)

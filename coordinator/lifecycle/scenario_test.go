@@ -46,7 +46,7 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	                    ttft=480ms:500ms:510ms:1200 (low, value, high, count)
 //	kill b              b's control stream breaks, and no heartbeats come
 //	back b              the same process is back, with its assignment; resume=none: without one;
-//	                    armed=no: not armed
+//	                    resume=next: with the stage after; armed=no: not armed
 //	tick 5s             time passes in steps of 100 ms, with heartbeats of all but the silent
 //	hang 6s             the coordinator hangs: no ticks
 //	silence b           b sends no heartbeats from now on
@@ -241,7 +241,10 @@ func (s *scenario) agents(args []string, _ map[string]string) {
 // back lets processes come back with their assignments.
 func (s *scenario) back(args []string, o map[string]string) {
 	for _, name := range names(args) {
-		if p := s.process(name); o["resume"] != "" {
+		if p := s.process(name); o["resume"] == "next" {
+			s.assigned[p] = &spatev1.AssignmentRef{RunId: "r", StageIndex: s.checkpoint.GetBegun(), Revision: 1}
+			s.armed[p] = true
+		} else if o["resume"] != "" {
 			s.assigned[p], s.armed[p] = nil, false
 		} else if o["armed"] != "" {
 			s.armed[p] = false
