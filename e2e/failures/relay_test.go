@@ -101,7 +101,7 @@ func TestARelayAddsUpExactly(t *testing.T) {
 				ttfts = append(ttfts, float64(*row.FirstTokenNs-row.StartNs)/1e6)
 			}
 			slices.Sort(ttfts)
-			d := stage.Latencies.TTFT
+			d := stage.TTFT
 			if !stage.Complete || d == nil || d.Count != uint64(len(ttfts)) {
 				t.Fatalf("complete %v, TTFT %+v of %d rows", stage.Complete, d, len(ttfts))
 			}

@@ -136,7 +136,9 @@ func BenchmarkSegments(b *testing.B) {
 			var r Receiver
 			frame, buffer := make([]byte, 250), make([]byte, 4<<10)
 			for b.Loop() {
-				Send(to, frame)
+				if _, err := Send(to, frame); err != 0 {
+					b.Fatal(err)
+				}
 				if n, err := r.Receive(from, buffer); n != len(frame) {
 					b.Fatal(n, err)
 				}
