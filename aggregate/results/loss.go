@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
@@ -14,17 +15,17 @@ import (
 // lostPart returns in words what was lost with an agent.
 func (s sums) lostPart(assigned *spatev1.AssignedAgent, a *merge.Agent, w *spatev1.Workload) string {
 	l := s.lossOf(a)
-	words := fmt.Sprintf("(%s %% of the load) lost: %s", significant(100*l.Share), l.words())
+	text := fmt.Sprintf("(%s %% of the load) lost: %s", significant(100*l.Share), l.words())
 	if l.UnsentFromS != nil {
-		words += fmt.Sprintf("; it never sent %s, due from second %s on", unsent(a), significant(*l.UnsentFromS))
+		text += fmt.Sprintf("; it never sent %s, due from second %s on", unsent(a), significant(*l.UnsentFromS))
 	}
 	if content.PlaysSessions(w) {
-		words += "; the sessions that it had begun have no further turns"
+		text += "; the sessions that it had begun have no further turns"
 	}
 	if reason := cmp.Or(assigned.GetFailure(), a.Totals.GetFailure()); reason != "" {
-		words += " (" + reason + ")"
+		text += " (" + reason + ")"
 	}
-	return words
+	return text
 }
 
 // unsent returns in words what an agent never sent. The number is in its totals, which may be lost if the ledger is
@@ -33,7 +34,7 @@ func unsent(a *merge.Agent) string {
 	if a.Totals == nil {
 		return "requests"
 	}
-	return fmt.Sprintf("%d requests", a.Totals.GetNeverSent())
+	return words.Count(a.Totals.GetNeverSent(), "request")
 }
 
 // lossOf describes what was lost with an agent. It returns nil if the agent was not lost.

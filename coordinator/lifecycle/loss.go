@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -244,8 +245,8 @@ func (p *assignment) unsentText() string {
 	if p.loss.UnsentFromWindow == nil {
 		return ""
 	}
-	return fmt.Sprintf(", and it never sent %d requests, due from second %d on", p.totals.GetNeverSent(),
-		p.loss.GetUnsentFromWindow())
+	return fmt.Sprintf(", and it never sent %s, due from second %d on",
+		words.Count(p.totals.GetNeverSent(), "request"), p.loss.GetUnsentFromWindow())
 }
 
 // failedItself reports whether the assignment ended by a failure of its own agent.
