@@ -205,6 +205,9 @@ func TestServersWithoutToolsAreNamed(t *testing.T) {
 	}
 	plan = strings.ReplaceAll(partsPlan, "decode_step: 1ms", "tools: refused, owned_by: other")
 	r = programs.Run(t, planIn(t, plan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
+	if r.Exit() == 0 {
+		t.Fatal("the run of parts succeeded")
+	}
 	if said := r.Stderr.String(); !strings.Contains(said, "part tools: the server refuses requests with tools") {
 		t.Error(said)
 	}
