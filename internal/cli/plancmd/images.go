@@ -2,8 +2,10 @@ package plancmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,7 +100,13 @@ func listedImages(list string) (inputs []dataset.Input, err error) {
 	return inputs, nil
 }
 
-// imageFile returns the image in a file.
+// imageFile returns the image in a file. Its name has the path, which errors do not repeat.
 func imageFile(name, path string) dataset.Input {
-	return dataset.Input{Name: name, Open: func() (io.ReadCloser, error) { return openFile(path) }}
+	return dataset.Input{Name: name, Open: func() (io.ReadCloser, error) {
+		f, err := openFile(path)
+		if at, is := errors.AsType[*fs.PathError](err); is {
+			err = at.Err
+		}
+		return f, err
+	}}
 }
