@@ -36,7 +36,8 @@ func TestPrometheusBoardShowsARealRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := assemble(t, database)
-	page = promhttp.HandlerFor(exposition.Gatherer(c.coordinator.LatestRows), promhttp.HandlerOpts{MaxRequestsInFlight: 1})
+	page = promhttp.HandlerFor(exposition.Gatherer(c.coordinator.LatestRows),
+		promhttp.HandlerOpts{MaxRequestsInFlight: 1})
 	reader := prometheustest.Start(t, strings.TrimPrefix(pages.URL, "http://"))
 	from := time.Now()
 	result := c.run(t)
