@@ -33,7 +33,7 @@ const File = "history.db"
 // Buckets of the file.
 var (
 	records = []byte("records") // plan, 0, time, 0, run: the record as JSON
-	runs    = []byte("runs")    // run: the key of its record, empty if it has none
+	runs    = []byte("runs")    // run: the key of its record, empty if it has none or was removed
 )
 
 // Store is the file. Its methods may be called concurrently. They block on the disk.
@@ -103,9 +103,12 @@ func (s *Store) Has(run string) (has bool) {
 	return has
 }
 
-// Put keeps the record of a run, durably. nil: the run has nothing to record.
+// Put keeps the record of a run, durably, unless the run was removed. nil: the run has nothing to record.
 func (s *Store) Put(run string, record *compare.Record) error {
 	err := s.db.Update(func(tx *bbolt.Tx) error {
+		if tx.Bucket(runs).Get([]byte(run)) != nil { // recorded already, or removed since its requests were read
+			return nil
+		}
 		if record == nil {
 			return tx.Bucket(runs).Put([]byte(run), []byte{})
 		}
@@ -122,14 +125,17 @@ func (s *Store) Put(run string, record *compare.Record) error {
 	return nil
 }
 
-// Remove forgets a run.
+// Remove forgets the record of a run, and that of a run that is being recorded. The run has nothing to record from then
+// on.
 func (s *Store) Remove(run string) error {
 	err := s.db.Update(func(tx *bbolt.Tx) error {
-		key := tx.Bucket(runs).Get([]byte(run))
-		if len(key) == 0 {
-			return tx.Bucket(runs).Delete([]byte(run))
+		key := bytes.Clone(tx.Bucket(runs).Get([]byte(run)))
+		if len(key) > 0 {
+			if err := tx.Bucket(records).Delete(key); err != nil {
+				return err
+			}
 		}
-		return errors.Join(tx.Bucket(records).Delete(key), tx.Bucket(runs).Delete([]byte(run)))
+		return tx.Bucket(runs).Put([]byte(run), []byte{})
 	})
 	if err != nil {
 		return fmt.Errorf("history of run %s: %w", run, err)
