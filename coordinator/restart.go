@@ -220,8 +220,8 @@ func (c *Coordinator) restore(l *leftover.Run, now clock.Instant, wall time.Time
 	c.feedAt(r, now, func(r *run, at clock.Instant) {
 		r.machine.Warn(at, l.GapNotice())
 		r.machine.Resume(at)
-		for name, cordon := range c.cordons.All() {
-			r.machine.Cordon(at, name, cordon)
+		for name, said := range c.cordons.All() {
+			r.machine.Cordon(at, name, said.Is)
 		}
 	})
 	return nil

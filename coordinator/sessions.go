@@ -281,12 +281,12 @@ func (c *Coordinator) agents() []*spatev1.AgentStatus {
 	left := c.cordons.All()
 	for _, a := range out {
 		if name := a.GetAgent().GetName(); a.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_FOUND {
-			a.Cordon = left[name]
+			a.Cordon = left[name].Is
 		}
 		delete(left, a.GetAgent().GetName())
 	}
-	for name, cordon := range left {
-		out = append(out, missing(&spatev1.AgentInfo{Name: name}, cordon))
+	for name, said := range left {
+		out = append(out, missing(&spatev1.AgentInfo{Name: name, Region: said.Region}, said.Is))
 	}
 	for _, a := range c.cfg.Expected.Missing(infos(out)) {
 		out = append(out, missing(a, spatev1.Cordon_CORDON_UNSPECIFIED))
@@ -344,16 +344,18 @@ func (s runService) CordonAgents(
 		return nil, status.Errorf(codes.InvalidArgument, "name 1 to %d agents, and cordon, drain or uncordon them",
 			mostCordoned)
 	}
-	known := map[string]bool{}
+	known, regions := map[string]string{}, map[string]string{}
 	for _, a := range s.c.agents() {
-		known[a.GetAgent().GetName()] = true
+		known[a.GetAgent().GetName()] = a.GetAgent().GetRegion()
 	}
 	for _, name := range q.GetAgents() {
-		if !known[name] || name == "" {
+		region, ok := known[name]
+		if !ok || name == "" {
 			return nil, status.Errorf(codes.NotFound, "there is no agent %.80q: nothing was changed", name)
 		}
+		regions[name] = region
 	}
-	if err := s.c.cordons.Set(q.GetAgents(), q.GetCordon()); err != nil {
+	if err := s.c.cordons.Set(regions, q.GetCordon()); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	s.c.log.Info("agents are cordoned, drained or uncordoned", "agents", q.GetAgents(), "to", q.GetCordon())

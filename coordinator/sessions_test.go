@@ -21,6 +21,7 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/clustertest"
+	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -303,6 +304,44 @@ func TestHeartbeatsAreAnswered(t *testing.T) {
 	if s := h.c.Stats(); s.Renewals != 3 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// A drained agent that is stopped is the one that its region lacks, also after a restart of the coordinator.
+func TestADrainedAgentIsMissingOnce(t *testing.T) {
+	dir := t.TempDir()
+	setUp := func(c *Config) {
+		c.DataDir, c.Expected = dir, fleet.Expected{Names: []string{"us-1"}, Regions: map[string]int{"eu": 2}}
+	}
+	h := start(t, setUp)
+	join := func(name, region string) *session {
+		s, err := h.c.join(&spatev1.Hello{Incarnation: 1, Agent: &spatev1.AgentInfo{Name: name, Region: region}},
+			admission.Origin{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	join("eu-1", "eu")
+	stopped := []*session{join("eu-2", "eu"), join("us-1", "us")}
+	_, err := h.Runs.CordonAgents(t.Context(), &spatev1.CordonAgentsRequest{
+		Agents: []string{"eu-2", "us-1"}, Cordon: spatev1.Cordon_CORDON_DRAINED,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range stopped {
+		h.c.leave(s, "it closed its control stream")
+	}
+	h.checkHealth("eu-1 READY, eu-2 MISSING, us-1 MISSING")
+	if got := h.c.Stats().Missing; got != 2 {
+		t.Errorf("%d agents are missing, want 2", got)
+	}
+	if err := h.c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h = start(t, setUp)
+	join("eu-1", "eu")
+	h.checkHealth("eu-1 READY, eu-2 MISSING, us-1 MISSING")
 }
 
 func TestAnAgentOfARunThatDoesNotGoOnHereIsToldToStop(t *testing.T) {

@@ -25,8 +25,18 @@ type Cordons struct {
 	writing sync.Mutex // held while the file is written
 	path    string
 	mu      sync.Mutex // guards by, only for moments
-	by      map[string]spatev1.Cordon
+	by      map[string]Cordoned
 }
+
+// Cordoned is what is said of an agent that takes no new runs, and its region. The region is kept because a stopped
+// agent counts among the missing ones of its region.
+type Cordoned struct {
+	Is     spatev1.Cordon
+	Region string
+}
+
+// regionAfter stands between the state of an agent and its region in the file: "drained in eu".
+const regionAfter = " in "
 
 // Load reads what is kept in a directory. Without a file no agent is cordoned.
 func (c *Cordons) Load(dir string) error {
@@ -44,14 +54,15 @@ func (c *Cordons) Load(dir string) error {
 	if err := json.Unmarshal(text, &words); err != nil {
 		return fmt.Errorf("cordoned agents: %s: %w: mend or remove it", c.path, err)
 	}
-	by := map[string]spatev1.Cordon{}
-	for name, word := range words {
+	by := map[string]Cordoned{}
+	for name, said := range words {
+		word, region, _ := strings.Cut(said, regionAfter)
 		to, ok := spatev1.Cordon_value[prefix+strings.ToUpper(word)]
 		if !ok {
 			return fmt.Errorf("cordoned agents: %s: agent %s is %q, want cordoned or drained: mend or remove it", c.path,
-				name, word)
+				name, said)
 		}
-		by[name] = spatev1.Cordon(to)
+		by[name] = Cordoned{spatev1.Cordon(to), region}
 	}
 	c.set(by)
 	return nil
@@ -60,18 +71,22 @@ func (c *Cordons) Load(dir string) error {
 // prefix starts the names of the protocol's values.
 const prefix = "CORDON_"
 
-// Set changes agents and writes the file. It blocks until the change is durable. An error changes nothing.
-func (c *Cordons) Set(names []string, to spatev1.Cordon) error {
+// Set changes agents, whose regions are given by name, and writes the file. It blocks until the change is durable. An
+// error changes nothing.
+func (c *Cordons) Set(regions map[string]string, to spatev1.Cordon) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	by, words := c.All(), map[string]string{}
-	for _, name := range names {
-		if by[name] = to; to == spatev1.Cordon_CORDON_UNSPECIFIED {
+	for name, region := range regions {
+		if by[name] = (Cordoned{to, region}); to == spatev1.Cordon_CORDON_UNSPECIFIED {
 			delete(by, name)
 		}
 	}
-	for name, is := range by {
-		words[name] = strings.ToLower(strings.TrimPrefix(is.String(), prefix))
+	for name, said := range by {
+		words[name] = strings.ToLower(strings.TrimPrefix(said.Is.String(), prefix))
+		if said.Region != "" {
+			words[name] += regionAfter + said.Region
+		}
 	}
 	text, err := json.MarshalIndent(words, "", "  ")
 	if err != nil {
@@ -84,18 +99,18 @@ func (c *Cordons) Set(names []string, to spatev1.Cordon) error {
 	return nil
 }
 
-func (c *Cordons) set(by map[string]spatev1.Cordon) {
+func (c *Cordons) set(by map[string]Cordoned) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.by = by
 }
 
 // All returns a copy of all agents that take no new runs. It never waits for the disk.
-func (c *Cordons) All() map[string]spatev1.Cordon {
+func (c *Cordons) All() map[string]Cordoned {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.by == nil {
-		return map[string]spatev1.Cordon{}
+		return map[string]Cordoned{}
 	}
 	return maps.Clone(c.by)
 }
@@ -104,5 +119,5 @@ func (c *Cordons) All() map[string]spatev1.Cordon {
 func (c *Cordons) Of(name string) spatev1.Cordon {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.by[name]
+	return c.by[name].Is
 }
