@@ -60,12 +60,19 @@ func reasoningSection(stages []results.StageResult) section.Section {
 			"Reasoning tokens", "Of output (%)", "Hidden"}, rows))
 }
 
-// imagesSection returns how many images prompts have, and what they cost in tokens.
+// imagesSection returns how many images prompts have, and what they cost in tokens, of each stage and of the parts of
+// its mixture.
 func imagesSection(stages []results.StageResult) section.Section {
 	var rows [][]string
+	add := func(name string, i *results.Images) {
+		if i != nil {
+			rows = append(rows, []string{name, fmt.Sprint(i.Count), fixed(&i.TokensEach)})
+		}
+	}
 	for _, s := range stages {
-		if i := s.Images; i != nil {
-			rows = append(rows, []string{stageName(s), fmt.Sprint(i.Count), fixed(&i.TokensEach)})
+		add(stageName(s), s.Images)
+		for _, p := range s.Parts {
+			add(partName(s, p), p.Images)
 		}
 	}
 	if len(rows) == 0 {
@@ -75,22 +82,29 @@ func imagesSection(stages []results.StageResult) section.Section {
 		section.Table([]string{"Stage", "Images", "Tokens of an image"}, rows))
 }
 
-// answersSection returns how many tool calls answers have, and how many answers have the form that requests demanded.
+// answersSection returns how many tool calls answers have, and how many answers have the form that requests demanded,
+// of each stage and of the parts of its mixture.
 func answersSection(stages []results.StageResult) section.Section {
 	var rows [][]string
-	for _, s := range stages {
-		if s.Tools == nil && s.Answers == nil {
-			continue
+	add := func(name string, t *results.ToolCalls, a *results.CheckedAnswers) {
+		if t == nil && a == nil {
+			return
 		}
-		row := []string{stageName(s), unknown, unknown, unknown, unknown, unknown, unknown}
-		if t := s.Tools; t != nil {
+		row := []string{name, unknown, unknown, unknown, unknown, unknown, unknown}
+		if t != nil {
 			row[1], row[2], row[3], row[4] = fmt.Sprint(t.Requests), fmt.Sprint(t.WithCalls), fmt.Sprint(t.Calls),
 				fixedPercent(t.ValidShare)
 		}
-		if a := s.Answers; a != nil {
+		if a != nil {
 			row[5], row[6] = fmt.Sprint(a.Checked), fixedPercent(a.ValidShare)
 		}
 		rows = append(rows, row)
+	}
+	for _, s := range stages {
+		add(stageName(s), s.Tools, s.Answers)
+		for _, p := range s.Parts {
+			add(partName(s, p), p.Tools, p.Answers)
+		}
 	}
 	if len(rows) == 0 {
 		return section.Section{}
@@ -100,6 +114,11 @@ func answersSection(stages []results.StageResult) section.Section {
 			"arguments. A valid answer has the form that its request demands, such as a JSON Schema."),
 		section.Table([]string{"Stage", "Requests with tools", "Answered by calls", "Calls", "Valid calls (%)",
 			"Answers checked", "Valid answers (%)"}, rows))
+}
+
+// partName names a part of a stage's mixture where rows are otherwise stages.
+func partName(s results.StageResult, p results.PartResult) string {
+	return stageName(s) + ", part " + p.Name
 }
 
 // meanAndP99 formats mean and p99 of a distribution.

@@ -30,7 +30,9 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		Latencies: results.Latencies{TTFT: distribution(20, 19, 30), TTFTAnswer: distribution(220, 219, 230),
 			ReasoningTime: distribution(200, 199, 210)},
 		Images: &results.Images{Count: 8, TokensEach: 84.5},
-		Tools:  &results.ToolCalls{Requests: 9, WithCalls: 3, Calls: 4, ValidCalls: 3, ValidShare: new(0.75)},
+		Parts: []results.PartResult{{Name: "plain"}, {Name: "photos", Images: &results.Images{Count: 8, TokensEach: 84.5}},
+			{Name: "forms", Answers: &results.CheckedAnswers{Checked: 2, Valid: 1, ValidShare: new(0.5)}}},
+		Tools: &results.ToolCalls{Requests: 9, WithCalls: 3, Calls: 4, ValidCalls: 3, ValidShare: new(0.75)},
 		Sessions: &results.Sessions{Completed: 5, Broken: 1, Task: distribution(900, 800, 990),
 			Turns: []results.TurnResult{
 				{Completed: 4, TTFT: distribution(20, 19, 30), InputTokens: new(uint64(10)),
@@ -54,11 +56,16 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		"| 1: t, w, 8 req/s poisson | 16-31 | 2 | n/a | n/a | n/a | n/a | n/a |",
 		"| 1: t, w, 8 req/s poisson | 8 | 84.50 |",
 		"| 1: t, w, 8 req/s poisson | 9 | 3 | 4 | 75.00 | n/a | n/a |",
+		"| 1: t, w, 8 req/s poisson, part photos | 8 | 84.50 |",
+		"| 1: t, w, 8 req/s poisson, part forms | n/a | n/a | n/a | n/a | 2 | 50.00 |",
 		"| 1: t, forms, 8 req/s poisson | n/a | n/a | n/a | n/a | 5 | 80.00 |",
 	} {
 		if !strings.Contains(b.String(), row) {
 			t.Errorf("no %s in\n%s", row, b.String())
 		}
+	}
+	if strings.Contains(b.String(), "part plain") {
+		t.Errorf("the part that asks for nothing has a row:\n%s", b.String())
 	}
 }
 

@@ -830,6 +830,12 @@ type PartResult struct {
 	OSL *histogram.Summary `json:"osl_tokens"`
 	// Failed requests by class.
 	Errors map[string]uint64 `json:"errors"`
+	// Images in prompts, and what they cost. Null: as for the stage.
+	Images *Images `json:"images"`
+	// Tool calls in answers. Null: as for the stage.
+	Tools *ToolCalls `json:"tools"`
+	// Answers that had to have a form. Null: as for the stage.
+	Answers *CheckedAnswers `json:"answers"`
 	// Rows of the part's workload. Null: the workload does not read a file.
 	Dataset *Dataset `json:"dataset"`
 }

@@ -184,6 +184,23 @@ func TestPartsAskForToolsAndForms(t *testing.T) {
 		if s.Tools.Requests != 10 || s.Tools.ValidCalls != 10 || s.Answers.Checked != 10 || s.Answers.Valid != 10 {
 			t.Errorf("%s: %+v, %+v", s.Target, s.Tools, s.Answers)
 		}
+		tools, form, plain := s.Parts[0], s.Parts[1], s.Parts[2]
+		if diff := cmp.Diff(s.Tools, tools.Tools); diff != "" || tools.Answers != nil {
+			t.Errorf("%s: part tools has %+v and calls that are not the stage's:\n%s", s.Target, tools.Answers, diff)
+		}
+		if diff := cmp.Diff(s.Answers, form.Answers); diff != "" || form.Tools != nil {
+			t.Errorf("%s: part form has %+v and answers that are not the stage's:\n%s", s.Target, form.Tools, diff)
+		}
+		if plain.Tools != nil || plain.Answers != nil || plain.Images != nil {
+			t.Errorf("%s: part plain asked for nothing, and has %+v", s.Target, plain)
+		}
+	}
+	for _, row := range []string{
+		"part tools | 10 | 10 | 10 | 100.00 | n/a | n/a |", "part form | n/a | n/a | n/a | n/a | 10 | 100.00 |",
+	} {
+		if report := r.Text("report.md"); strings.Count(report, row) != 2 {
+			t.Errorf("the report has not a row %q for each target:\n%s", row, report)
+		}
 	}
 }
 

@@ -7,6 +7,32 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 )
 
+// asked are the columns about what only some requests ask for. People see those that a part has a number in.
+var asked = []Column{
+	{Key: "images"}, {Key: "image_tokens_each", Header: "Tokens of an image", Digits: 2},
+	{Key: "tool_calls"}, {Key: "valid_calls_percent", Header: "Valid calls (%)", Digits: 2},
+	{Key: "answers_checked"}, {Key: "valid_answers_percent", Header: "Valid answers (%)", Digits: 2},
+}
+
+// askedCells returns the cells of a part in these columns.
+func askedCells(p *results.PartResult) []Cell {
+	cells := make([]Cell, 0, len(asked))
+	if i := p.Images; i != nil {
+		cells = append(cells, count(i.Count), number(&i.TokensEach))
+	} else {
+		cells = append(cells, Cell{}, Cell{})
+	}
+	if t := p.Tools; t != nil {
+		cells = append(cells, count(t.Calls), number(percent(t.ValidShare)))
+	} else {
+		cells = append(cells, Cell{}, Cell{})
+	}
+	if a := p.Answers; a != nil {
+		return append(cells, count(a.Checked), number(percent(a.ValidShare)))
+	}
+	return append(cells, Cell{}, Cell{})
+}
+
 // Parts returns a table with a row for each part of the mixture of each stage, and its main numbers. The table has no
 // rows if the run has no mixtures.
 func Parts(r *results.Result) *Table {
@@ -19,13 +45,9 @@ func Parts(r *results.Result) *Table {
 		{Key: "output_token_throughput", Header: "Output tok/s", Digits: 2},
 		{Key: "good_percent", Header: "Good (%)", Digits: 2},
 	}...)
-	t := &Table{Columns: append(columns, latencyColumns()...)}
-	for i, c := range t.Columns {
-		// People get what fits into a terminal.
-		if strings.HasPrefix(c.Key, "median_") || strings.HasSuffix(c.Key, "_itl_ms") {
-			t.Columns[i].Header = ""
-		}
-	}
+	columns = append(columns, latencyColumns()...)
+	first := len(columns)
+	t := &Table{Columns: append(columns, asked...)}
 	for _, s := range slices.Concat(sameLoads(r)...) {
 		for j := range s.Parts {
 			p := &s.Parts[j]
@@ -36,7 +58,16 @@ func Parts(r *results.Result) *Table {
 			cells := []Cell{word(p.Name), number(&p.Weight), number(percent(p.Share)), count(p.Requests.Completed),
 				count(p.Requests.Failed), count(p.Requests.Cancelled), number(p.RequestThroughput),
 				number(p.OutputTokenThroughput), number(percent(good))}
-			t.Rows = append(t.Rows, newRow(s, s.Workload, append(cells, latencyCells(&p.Latencies)...)...))
+			cells = slices.Concat(cells, latencyCells(&p.Latencies), askedCells(p))
+			t.Rows = append(t.Rows, newRow(s, s.Workload, cells...))
+		}
+	}
+	for i, c := range t.Columns {
+		// People get what fits into a terminal.
+		known := func(row Row) bool { return row.Cells[i].Number != nil }
+		if strings.HasPrefix(c.Key, "median_") || strings.HasSuffix(c.Key, "_itl_ms") ||
+			i >= first && !slices.ContainsFunc(t.Rows, known) {
+			t.Columns[i].Header = ""
 		}
 	}
 	return t

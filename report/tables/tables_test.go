@@ -267,7 +267,8 @@ func twoTargets() *results.Result {
 	slow.Parts = []results.PartResult{
 		{Name: "chat", Weight: 70, Share: new(0.7), Requests: results.PartRequests{Completed: 700},
 			RequestThroughput: new(7.0), OutputTokenThroughput: new(700.0), Latencies: slow.Latencies,
-			Goodput: &results.Goodput{Share: new(0.5)}},
+			Goodput: &results.Goodput{Share: new(0.5)}, Images: &results.Images{Count: 80, TokensEach: 84.5},
+			Tools: &results.ToolCalls{Requests: 700, Calls: 4, ValidCalls: 3, ValidShare: new(0.75)}},
 		{Name: "embeddings", Weight: 30, Share: new(0.3), Requests: results.PartRequests{Completed: 299, Failed: 1},
 			RequestThroughput: new(2.99), Latencies: results.Latencies{E2E: slow.E2E}},
 	}
