@@ -221,17 +221,19 @@ func (n news) text() []byte {
 	return text
 }
 
-// takeDrawingTurn waits until a page may be drawn, and returns a function that ends the turn.
-func (s *Server) takeDrawingTurn(ctx context.Context) (end func(), ok bool) {
+// inDrawingTurn waits until a page may be drawn, and calls draw. It reports whether it did: not if ctx ended before.
+func (s *Server) inDrawingTurn(ctx context.Context, draw func()) bool {
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
-		return nil, false
+		return false
 	}
 	begin := time.Now()
-	return func() {
+	defer func() { // also if draw panics: there is one turn for the whole site
 		time.AfterFunc(share*time.Since(begin), func() { <-s.turn })
-	}, true
+	}()
+	draw()
+	return true
 }
 
 // produceHome publishes the page of all runs.
@@ -261,12 +263,11 @@ func (s *Server) produceHome(ctx context.Context, t *topic) {
 
 // draw draws and publishes a state. It returns false if the topic has ended.
 func (s *Server) draw(ctx context.Context, t *topic, state any, parts func() ([]pages.Part, error), over bool) bool {
-	end, ok := s.takeDrawingTurn(ctx)
-	if !ok {
+	var list []pages.Part
+	var err error
+	if !s.inDrawingTurn(ctx, func() { list, err = parts() }) {
 		return false
 	}
-	list, err := parts()
-	end()
 	if err != nil {
 		s.log.Error("page cannot be drawn", "error", err)
 		s.topics.fail(t, status.Error(codes.Internal, "the page cannot be drawn: the log says why"))
@@ -433,15 +434,9 @@ func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
 		Plans: answer.GetPlans(), Lines: history.Lines(answer.GetLines()), Plan: asked.GetPlan(),
 		Target: r.URL.Query().Get("target"), Metric: asked.GetMetric(),
 	}
-	end, ok := s.takeDrawingTurn(r.Context())
-	if !ok {
-		return
-	}
-	var text bytes.Buffer
-	err = page.Write(&text, s.frame(r, news{}, ""))
-	end() // before the viewer, who may be slow, has the page
-	s.page(w, http.StatusOK, func(b *bytes.Buffer) error {
-		*b = text
+	s.page(w, http.StatusOK, func(b *bytes.Buffer) (err error) {
+		// A viewer who has gone before the turn gets an empty page.
+		s.inDrawingTurn(r.Context(), func() { err = page.Write(b, s.frame(r, news{}, "")) })
 		return err
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -311,6 +312,27 @@ func TestHistoryPage(t *testing.T) {
 	if _, text := start(t, func(c *Config) { c.Local = true }).do("GET", "/", ""); strings.Contains(text, `href="/history"`) {
 		t.Error("a local run has a link to a history")
 	}
+}
+
+// A page whose drawing panics does not keep others from being drawn.
+func TestPanicEndsDrawingTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Runs: &fake{}})
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			s.inDrawingTurn(t.Context(), func() { panic("a page") })
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if !s.inDrawingTurn(ctx, func() {}) {
+			t.Error("the next page is not drawn")
+		}
+		synctest.Wait()
+	})
 }
 
 // A page that cannot be shown says why, as a page.
