@@ -3,59 +3,93 @@ package page
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/report/page/chart"
 )
 
-// frontierFigures draws the curves of a workload's frontiers: latency against throughput, and with an SLO throughput
-// and goodput by load. It returns nothing if there are none.
-func (w *workload) frontierFigures(plain bool) []figure {
-	curve := chart.Chart{
-		Width: chartWidth, Height: chartHeight, Plain: plain,
-		X:           chart.Axis{Label: "completed requests per second; numbers at points: load", Zero: true},
-		Y:           chart.Axis{Zero: true},
-		Label:       "Frontier, workload " + w.Name + ": latency against throughput",
+// frontierFigures draws the curves of a workload's frontiers: each latency against throughput, and with an SLO
+// throughput and goodput by load. It returns nothing if there are none.
+func (w *workload) frontierFigures(plain bool) (figures []figure) {
+	var latencies []string
+	for _, g := range w.Groups {
+		for _, f := range g.Frontiers {
+			if !slices.Contains(latencies, f.Latency) {
+				latencies = append(latencies, f.Latency)
+			}
+		}
+	}
+	for _, latency := range latencies {
+		name := "latency"
+		if len(latencies) > 1 {
+			name = latency
+		}
+		figures = append(figures, w.latencyFigure(latency, name, plain))
+	}
+	if good := w.goodputChart(plain); good.Series != nil {
+		figures = append(figures, figure{Caption: "Frontier: throughput and goodput by load",
+			Unit: "requests per second; dashed: those that met the SLO", SVG: good.SVG()})
+	}
+	return figures
+}
+
+// frontierChart returns a chart without curves. what says what it shows.
+func (w *workload) frontierChart(x chart.Axis, what string, plain bool) chart.Chart {
+	return chart.Chart{
+		Width: chartWidth, Height: chartHeight, Plain: plain, X: x, Y: chart.Axis{Zero: true},
+		Label:       "Frontier, workload " + w.Name + ": " + what,
 		Description: "The numbers are in the table Throughput against latency.",
 	}
-	good := curve
-	good.X, good.Label = w.loadAxis(), "Frontier, workload "+w.Name+": throughput and goodput by load"
-	latency, answers, slo := "", "", false
+}
+
+// latencyFigure draws the frontiers of one latency. name is that latency's in the caption.
+func (w *workload) latencyFigure(latency, name string, plain bool) figure {
+	x := chart.Axis{Label: "completed requests per second; numbers at points: load", Zero: true}
+	curve := w.frontierChart(x, name+" against throughput", plain)
+	unit := latency + ", ms"
 	low, high := math.Inf(1), 0.0
 	for i, g := range w.Groups {
 		for _, f := range g.Frontiers {
-			latency = f.Latency
-			answers += answerWords(f, len(w.Groups) > 1)
-			style := chart.Style{Number: i}
+			if f.Latency != latency {
+				continue
+			}
+			unit += answerWords(f, len(w.Groups) > 1)
 			points := pointsOn(f, func(p results.FrontierPoint) (x, y *float64) {
 				return p.RequestThroughput, p.LatencyMs
 			})
 			for _, p := range points {
 				low, high = min(low, p.Y), max(high, p.Y)
 			}
-			curve.Series = append(curve.Series, chart.Series{Style: style, Lines: [][]chart.Point{points}})
-			byLoad := pointsOn(f, func(p results.FrontierPoint) (x, y *float64) { return &p.Load, p.RequestThroughput })
-			goodput := pointsOn(f, func(p results.FrontierPoint) (x, y *float64) { return &p.Load, p.Goodput })
-			slo = slo || len(goodput) > 0
-			good.Series = append(good.Series, chart.Series{Style: style, Lines: [][]chart.Point{unlabelled(byLoad)}},
-				chart.Series{Style: chart.Style{Number: i, Dashed: true}, Lines: [][]chart.Point{unlabelled(goodput)}})
+			curve.Series = append(curve.Series,
+				chart.Series{Style: chart.Style{Number: i}, Lines: [][]chart.Point{points}})
 		}
 	}
-	if curve.Series == nil {
-		return nil
-	}
-	unit := latency + ", ms" + answers
 	if low > 0 && high > 20*low {
 		curve.Y.Log = true
 		unit += "; logarithmic"
 	}
-	figures := []figure{{Caption: "Frontier: latency against throughput", Unit: unit, SVG: curve.SVG()}}
-	if slo {
-		figures = append(figures, figure{Caption: "Frontier: throughput and goodput by load",
-			Unit: "requests per second; dashed: those that met the SLO", SVG: good.SVG()})
+	return figure{Caption: "Frontier: " + name + " against throughput", Unit: unit, SVG: curve.SVG()}
+}
+
+// goodputChart returns the throughput and goodput of frontiers by load. It has no series if none has a goodput.
+func (w *workload) goodputChart(plain bool) chart.Chart {
+	good, slo := w.frontierChart(w.loadAxis(), "throughput and goodput by load", plain), false
+	for i, g := range w.Groups {
+		for _, f := range g.Frontiers {
+			byLoad := pointsOn(f, func(p results.FrontierPoint) (x, y *float64) { return &p.Load, p.RequestThroughput })
+			goodput := pointsOn(f, func(p results.FrontierPoint) (x, y *float64) { return &p.Load, p.Goodput })
+			slo = slo || len(goodput) > 0
+			good.Series = append(good.Series,
+				chart.Series{Style: chart.Style{Number: i}, Lines: [][]chart.Point{unlabelled(byLoad)}},
+				chart.Series{Style: chart.Style{Number: i, Dashed: true}, Lines: [][]chart.Point{unlabelled(goodput)}})
+		}
 	}
-	return figures
+	if !slo {
+		good.Series = nil
+	}
+	return good
 }
 
 // answerWords returns the loads of a frontier's knee and highest goodput, with its target if there are several.

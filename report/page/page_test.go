@@ -169,6 +169,16 @@ func TestFrontiersHaveCurves(t *testing.T) {
 	if strings.Contains(written(t, in), "goodput by load") {
 		t.Error("without an SLO there is a chart of goodput")
 	}
+	mean := f
+	mean.Latency = "mean ttft"
+	mean.Points = []results.FrontierPoint{{Load: 4, RequestThroughput: new(40.0), LatencyMs: new(7.0)}}
+	in.Groups[0].Frontiers = []results.FrontierResult{f, mean}
+	_, page, _ = strings.Cut(written(t, in), "Frontier: p99 e2e against throughput <small>p99 e2e, ms; ")
+	first, second, _ := strings.Cut(page, "Frontier: mean ttft against throughput <small>mean ttft, ms; ")
+	if strings.Count(first, "p99 e2e 200.00 ms") != 1 || strings.Count(second, "mean ttft 7.00 ms") != 1 ||
+		strings.Contains(first, "mean ttft 7") || strings.Contains(second, "p99 e2e 200") {
+		t.Errorf("two latencies are not in one chart each:\n%s", page)
+	}
 }
 
 func TestDetails(t *testing.T) {
