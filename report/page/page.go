@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"html/template"
 	"io"
+	"slices"
 	"unicode"
 
 	"github.com/spate-load/spate/aggregate/results"
@@ -53,6 +54,12 @@ type Group struct {
 
 // Goodput reports whether the plan has an SLO, so that the table has a column for it.
 func (g Group) Goodput() bool { return g.Rows[0].Stage.Goodput != nil }
+
+// Streams reports whether answers of any stage were requested as streams, so that the table has columns for TTFT and
+// TPOT.
+func (g Group) Streams() bool {
+	return slices.ContainsFunc(g.Rows, func(r Row) bool { return r.Stage.Stream })
+}
 
 // Row is a stage in its table.
 type Row struct {

@@ -22,7 +22,7 @@ func stage(index uint32, target string, concurrency uint32, verdict trust.Verdic
 	rate := 100 * float64(index+1)
 	d := &histogram.Summary{Count: 10, Mean: 7, P50: 6, P99: 9, Max: 10}
 	return results.StageResult{
-		Index: index, Target: target, Workload: "w", Complete: true, OutputTokenThroughput: &rate,
+		Index: index, Target: target, Workload: "w", Complete: true, Stream: true, OutputTokenThroughput: &rate,
 		Load:      results.Load{Words: "concurrency 8", Concurrency: &concurrency},
 		Trust:     trust.Trust{Verdict: verdict},
 		Latencies: results.Latencies{TTFT: d, TPOT: d, ITL: d, E2E: d},
@@ -140,7 +140,26 @@ func TestChartsHaveNames(t *testing.T) {
 	}
 }
 
-// The details are the sections that have something to say, with every text as it is.
+// A table has columns for TTFT and TPOT if answers of one of its stages are streams.
+func TestOnlyStreamsHaveTTFT(t *testing.T) {
+	in := input(trust.Valid, stage(0, "t", 1, trust.Valid), stage(1, "t", 2, trust.Valid))
+	for stages, columns := range []int{6, 10, 10} { // stages with streams
+		for i := range in.Groups[0].Rows {
+			in.Groups[0].Rows[i].Stage.Stream = i < stages
+		}
+		_, table, _ := strings.Cut(written(t, in), "<h3>table</h3>")
+		table, _, _ = strings.Cut(table, "</table>")
+		for _, row := range strings.SplitAfter(table, "</tr>")[:3] {
+			if n := strings.Count(row, "</th>") + strings.Count(row, "</td>"); n != columns {
+				t.Errorf("%d stages with streams: %d columns, want %d: %s", stages, n, columns, row)
+			}
+		}
+		if strings.Contains(table, "TTFT") != (stages > 0) || strings.Contains(table, "TPOT") != (stages > 0) {
+			t.Errorf("%d stages with streams: %s", stages, table)
+		}
+	}
+}
+
 // A frontier has its curve, with the knee and the highest goodput named and doubtful points marked. Stages that are not
 // on the curve are not drawn.
 func TestFrontiersHaveCurves(t *testing.T) {
@@ -181,6 +200,7 @@ func TestFrontiersHaveCurves(t *testing.T) {
 	}
 }
 
+// The details are the sections that have something to say, with every text as it is.
 func TestDetails(t *testing.T) {
 	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
 	in.Details = []section.Section{
