@@ -249,6 +249,10 @@ func (b *builder) add(row *rows.Row) error {
 		total = sessionTokens(row)
 	case rows.Steps:
 		total, unknown = longestStep(row.Steps)
+	case rows.Texts:
+		total, unknown = longestText(row)
+	case rows.Documents:
+		unknown = true // A server reads each document with the query, and words of its own around them.
 	default:
 		b.noteFields(row)
 	}
@@ -280,6 +284,15 @@ func longestStep(steps []rows.Step) (longest uint64, unknown bool) {
 		longest, unknown = max(longest, history[i]), unknown || s.ISL == 0
 	}
 	return longest, unknown
+}
+
+// longestText returns the tokens, prompt and output together, of the longest of a row's texts, each of which is a
+// prompt of its own, and whether any length is not known.
+func longestText(row *rows.Row) (longest uint64, unknown bool) {
+	for _, text := range row.Turns {
+		longest, unknown = max(longest, uint64(text.ISL)), unknown || text.ISL == 0
+	}
+	return longest + uint64(row.OSL), unknown
 }
 
 // sessionTokens returns the tokens of a whole session.

@@ -122,6 +122,22 @@ func TestSeveralTexts(t *testing.T) {
 	}
 }
 
+// TestLongestOfSeveralTexts: each text is a prompt of its own. A document is read with its query, in words that differ
+// by model.
+func TestLongestOfSeveralTexts(t *testing.T) {
+	const texts, documents = `{"texts": ["a b c", "d", "e f"], "max_tokens": 10}`, `{"query": "q", "documents": ["d", "e"]}`
+	for source, want := range map[string]uint32{
+		texts: 13, texts + "\n" + `{"prompt": "a b c d"}`: 260, documents: 0, texts + "\n" + documents: 0,
+	} {
+		if d, _, _ := built(t, jsonlOf(&spatev1.FileContent{}), source, Options{Count: words}); d.GetLongest() != want {
+			t.Errorf("%s: longest %d, want %d", source, d.GetLongest(), want)
+		}
+	}
+	if d, _, _ := built(t, jsonlOf(&spatev1.FileContent{}), texts, Options{}); d.GetLongest() != 0 {
+		t.Errorf("longest %d without a tokenizer", d.GetLongest())
+	}
+}
+
 // TestMooncakeTrace: rows of AIPerf's and Dynamo's mooncake_trace have blocks, a length alone, text or messages.
 func TestMooncakeTrace(t *testing.T) {
 	_, skipped, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, "mooncake-trace.jsonl"), Options{Count: words})
