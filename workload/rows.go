@@ -85,13 +85,17 @@ func (f *file) row() *rows.Row {
 	return row
 }
 
-// contentISL returns the length of a row's first prompt, or 0 if it is not known. Words in front of a text may change
-// how the text is split into tokens.
+// contentISL returns the length of a row's first prompt, or of all its texts, or 0 if it is not known. Words in front
+// of a text may change how the text is split into tokens.
 func (f *file) contentISL(row *rows.Row) uint32 {
 	if row.ISL == 0 || f.busting.on && row.Kind != rows.TokenIDs {
 		return 0
 	}
-	return row.ISL + f.template + uint32(f.busting.uniqueTokens(f.words, TokenIDs, math.MaxUint64))
+	prompts := uint32(1)
+	if row.Kind == rows.Texts {
+		prompts = row.TurnCount // Each is in the template.
+	}
+	return row.ISL + prompts*f.template + uint32(f.busting.uniqueTokens(f.words, TokenIDs, math.MaxUint64))
 }
 
 // appendContent appends a row's text or messages, behind a unique start if the request must miss every cache.

@@ -603,14 +603,15 @@ func TestTextsOfRows(t *testing.T) {
 		source  string
 		want    []string
 		specs   []Spec
+		framed  uint32 // ISL of the first request, if a template adds 2 tokens to each text
 	}{
 		"a row's texts": {&spatev1.FileContent{Order: "file"}, several,
 			[]string{`["a","b c"]`, `[["q"],"d","e","f"]`, `["a","b c"]`},
 			[]Spec{{ISL: 3, OSL: 256, Texts: 2, Turns: 1}, {ISL: 3, OSL: 256, Texts: 3, Turns: 1},
-				{ISL: 3, OSL: 256, Texts: 2, Turns: 1, Shared: 3}}},
+				{ISL: 3, OSL: 256, Texts: 2, Turns: 1, Shared: 3}}, 7},
 		"several rows": {&spatev1.FileContent{Order: "file", Texts: 2}, single,
 			[]string{`["one","two words"]`, `["three","one"]`},
-			[]Spec{{ISL: 3, OSL: 256, Texts: 2, Turns: 1}, {ISL: 2, OSL: 256, Texts: 2, Turns: 1, Shared: 1}}},
+			[]Spec{{ISL: 3, OSL: 256, Texts: 2, Turns: 1}, {ISL: 2, OSL: 256, Texts: 2, Turns: 1, Shared: 1}}, 7},
 	} {
 		w := jsonlOf(tt.content)
 		made := fromFile(t, w, tt.source, Config{Rows: rowsOf(t, w, tt.source, wordCount)})
@@ -621,6 +622,10 @@ func TestTextsOfRows(t *testing.T) {
 			if got := specOf(t, made, uint64(i), 0); got != tt.specs[i] {
 				t.Errorf("%s, request %d: %+v, want %+v", name, i, got, tt.specs[i])
 			}
+		}
+		made = fromFile(t, w, tt.source, Config{Rows: rowsOf(t, w, tt.source, wordCount), Template: 2})
+		if got := specOf(t, made, 0, 0).ISL; got != tt.framed {
+			t.Errorf("%s: %d tokens in a template, want %d", name, got, tt.framed)
 		}
 		w.CacheBusting = "request"
 		made = fromFile(t, w, tt.source, Config{Rows: rowsOf(t, w, tt.source, wordCount), Run: "r"})
