@@ -122,6 +122,18 @@ func TestSeveralTexts(t *testing.T) {
 	}
 }
 
+// TestIgnoredBesideTexts: a row that has texts does not use its query and its documents.
+func TestIgnoredBesideTexts(t *testing.T) {
+	_, skipped, r := built(t, jsonlOf(&spatev1.FileContent{}), `{"texts": ["a"], "query": "q", "documents": ["d"]}`,
+		Options{Count: words})
+	same(t, rowsOf(t, r), []rows.Row{
+		{ISL: 1, OSL: 256, Kind: rows.Texts, TurnCount: 1, Turns: []rows.Turn{{ISL: 1, User: []byte("a")}}},
+	})
+	if unused := skipped.Unused.String(); unused != "documents beside texts (1), query beside texts (1)" {
+		t.Errorf("not used: %s", unused)
+	}
+}
+
 // TestLongestOfSeveralTexts: each text is a prompt of its own. A document is read with its query, in words that differ
 // by model.
 func TestLongestOfSeveralTexts(t *testing.T) {

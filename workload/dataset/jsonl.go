@@ -94,14 +94,20 @@ func (f *fields) noteIgnored(unused *Unused) {
 		unused.note("prompt beside messages or token_ids")
 	}
 	if f.prompt != nil || f.ids != nil || f.messages != nil {
-		for name, value := range map[string][]byte{"texts": f.texts, "query": f.query, "documents": f.documents} {
-			if value != nil {
-				unused.note(name)
+		for _, m := range [...]struct {
+			name  string
+			value []byte
+		}{{"texts", f.texts}, {"query", f.query}, {"documents", f.documents}} {
+			if m.value != nil {
+				unused.note(m.name)
 			}
 		}
 	}
 	if f.texts != nil && f.query != nil {
 		unused.note("query beside texts")
+	}
+	if f.texts != nil && f.documents != nil {
+		unused.note("documents beside texts")
 	}
 	f.noteOutputs(unused)
 }
