@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/loadpoint"
+	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
@@ -24,9 +25,7 @@ func (p *Plan) Warnings() Mistakes {
 
 // Meet reports whether a load of the plan runs a target with a workload.
 func (p *Plan) Meet(t *spatev1.Target, w *spatev1.Workload) bool {
-	return slices.ContainsFunc(p.msg.GetLoads(), func(l *spatev1.Load) bool {
-		return loadpoint.IsForTarget(l, t.GetName()) && loadpoint.IsFor(l, content.Name(w))
-	})
+	return rules.Meet(p.msg, t, w)
 }
 
 // idleLimits returns a warning for each SLO and target whose answers come in one piece, so that some limits do not

@@ -74,7 +74,7 @@ func (c *checker) askForms(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {
 		target := fmt.Sprintf("does not work with the target %q (targets[%d])", t.GetName(), i)
 		for j, w := range p.GetWorkloads() {
-			if !meet(p, t, w) {
+			if !Meet(p, t, w) {
 				continue
 			}
 			path, bodyPath := fmt.Sprintf("workloads[%d]", j), fmt.Sprintf("targets[%d].body", i)

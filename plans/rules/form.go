@@ -15,7 +15,7 @@ func (c *checker) textForms(p *spatev1.Plan) {
 		eachPart(p, func(path string, of, w *spatev1.Workload) {
 			at := path + "." + content.Kind(w)
 			given := c.Given(at, "texts", "text_counts")
-			if len(given) > 0 && !defaults.API(t).NoOutput && meet(p, t, of) {
+			if len(given) > 0 && !defaults.API(t).NoOutput && Meet(p, t, of) {
 				c.wrong(at+"."+given[0],
 					fmt.Sprintf("does not work with the target %q (targets[%d]) of api: %s: only embeddings, rerank and score take several texts",
 						t.GetName(), i, defaults.API(t).Name))
@@ -28,7 +28,7 @@ func (c *checker) textForms(p *spatev1.Plan) {
 func (c *checker) outputs(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {
 		eachPart(p, func(path string, of, w *spatev1.Workload) {
-			if defaults.API(t).NoOutput && content.PlaysSessions(w) && meet(p, t, of) {
+			if defaults.API(t).NoOutput && content.PlaysSessions(w) && Meet(p, t, of) {
 				c.wrong(path, fmt.Sprintf("does not work with the target %q (targets[%d]): "+
 					"api: %s has no answers that a conversation could continue", t.GetName(), i, t.GetApi()))
 			}
@@ -45,7 +45,7 @@ func (c *checker) forms(p *spatev1.Plan) {
 			continue
 		}
 		eachPart(p, func(path string, of, w *spatev1.Workload) {
-			if why := textAlone(w); why != "" && meet(p, t, of) {
+			if why := textAlone(w); why != "" && Meet(p, t, of) {
 				c.wrong(path, fmt.Sprintf("does not work with the target %q (targets[%d]), whose prompts are token ids: %s",
 					t.GetName(), i, why))
 			}
@@ -57,7 +57,7 @@ func (c *checker) forms(p *spatev1.Plan) {
 func (c *checker) imageForms(p *spatev1.Plan, target string, t *spatev1.Target) {
 	if name := defaults.API(t).Name; name != openai.Chat.Name {
 		eachPart(p, func(path string, of, w *spatev1.Workload) {
-			if w.GetRandom().GetImages() != nil && meet(p, t, of) {
+			if w.GetRandom().GetImages() != nil && Meet(p, t, of) {
 				c.wrong(path+".random.images",
 					fmt.Sprintf("does not work with the target %s of api: %s: only chat takes them", target, name))
 			}

@@ -191,8 +191,8 @@ func (c *checker) unused(p *spatev1.Plan) {
 	}
 }
 
-// meet reports whether a load runs a target with a workload.
-func meet(p *spatev1.Plan, t *spatev1.Target, w *spatev1.Workload) bool {
+// Meet reports whether a load of a plan runs a target with a workload.
+func Meet(p *spatev1.Plan, t *spatev1.Target, w *spatev1.Workload) bool {
 	return slices.ContainsFunc(p.GetLoads(), func(l *spatev1.Load) bool {
 		return loadpoint.IsForTarget(l, t.GetName()) && loadpoint.IsFor(l, content.Name(w))
 	})

@@ -43,7 +43,7 @@ func (c *checker) wholeAnswers(p *spatev1.Plan) {
 	for i, w := range p.GetWorkloads() {
 		var targets []*spatev1.Target
 		for _, t := range p.GetTargets() {
-			if meet(p, t, w) {
+			if Meet(p, t, w) {
 				targets = append(targets, t)
 			}
 		}

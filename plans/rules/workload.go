@@ -113,7 +113,7 @@ func (c *checker) partForms(p *spatev1.Plan) {
 				slos++
 			}
 			for k, t := range p.GetTargets() {
-				if meet(p, t, w) {
+				if Meet(p, t, w) {
 					c.partForm(fmt.Sprintf("workloads[%d].mix.parts[%d]", i, j), part, t,
 						fmt.Sprintf("%q (targets[%d])", t.GetName(), k))
 				}
