@@ -78,27 +78,29 @@ func (c *checker) askForms(p *spatev1.Plan) {
 				continue
 			}
 			path, bodyPath := fmt.Sprintf("workloads[%d]", j), fmt.Sprintf("targets[%d].body", i)
-			c.askForm(path, target, t, w, map[string]body{bodyPath: t})
+			bodies := map[string]*structpb.Struct{bodyPath: t.GetBody()}
 			for k, part := range w.GetMix().GetParts() {
 				at := fmt.Sprintf("%s.mix.parts[%d]", path, k)
-				c.askForm(at+".workload", target, t, part.GetWorkload(), map[string]body{bodyPath: t, at + ".body": part})
+				own := map[string]*structpb.Struct{bodyPath: t.GetBody(), at + ".body": part.GetBody()}
+				c.askForm(at+".workload", target, t, part.GetWorkload(), own)
+				maps.Copy(bodies, own)
 			}
+			c.askForm(path, target, t, w, bodies)
 		}
 	}
 }
 
-// body is a target or a part of a mixture, whose body has fields of the plan.
-type body interface{ GetBody() *structpb.Struct }
-
 // askForm checks what a workload asks for against a target's API, and against the fields of bodies, by their paths.
-func (c *checker) askForm(path, target string, t *spatev1.Target, w *spatev1.Workload, bodies map[string]body) {
+func (c *checker) askForm(
+	path, target string, t *spatev1.Target, w *spatev1.Workload, bodies map[string]*structpb.Struct,
+) {
 	a := defaults.API(t)
 	if c.unsayable(path, target, a, w) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(defaults.Asks(a, w))) {
-		for at, of := range bodies {
-			if _, given := of.GetBody().GetFields()[name]; given && name != a.Options {
+		for at, body := range bodies {
+			if _, given := body.GetFields()[name]; given && name != a.Options {
 				c.wrong(at+"["+strconv.Quote(name)+"]", "is also what "+path+" asks for: give it in one of them")
 			}
 		}
