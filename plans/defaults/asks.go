@@ -56,19 +56,22 @@ func Asked(t *spatev1.Target, w *spatev1.Workload) *spatev1.Target {
 }
 
 // AskedParts returns a mixture as a target sees it: the bodies of its parts have what the workloads of the parts ask
-// for. It returns w itself if they ask for nothing beside text.
+// for, and the API's options that a part gives have what the mixture asks for within them. It returns w itself if
+// nothing is added to a body.
 func AskedParts(t *spatev1.Target, w *spatev1.Workload) *spatev1.Workload {
-	of := w
+	of, a := w, API(t)
+	common, asked := Asks(a, w)[a.Options]
 	for i, part := range w.GetMix().GetParts() {
-		a := API(t)
-		fields := Asks(a, part.GetWorkload())
+		fields, body := Asks(a, part.GetWorkload()), part.GetBody().AsMap()
+		if asked && body[a.Options] != nil {
+			api.Merge(fields, map[string]any{a.Options: common}) // the part's would replace them
+		}
 		if len(fields) == 0 {
 			continue
 		}
 		if of == w {
 			of = proto.CloneOf(w)
 		}
-		body := part.GetBody().AsMap()
 		if options, is := t.GetBody().AsMap()[a.Options]; is && body[a.Options] == nil && fields[a.Options] != nil {
 			body[a.Options] = options // the part's would replace them
 		}

@@ -131,3 +131,33 @@ func TestThePartsKeepTheTargetsOptions(t *testing.T) {
 		t.Error("the mixture itself was changed")
 	}
 }
+
+// A part's own options replace the target's, but not what the mixture asks for within them.
+func TestPartsWithOptionsAnswerAsTheMixtureAsks(t *testing.T) {
+	target, mixture := &spatev1.Target{}, &spatev1.Workload{}
+	for text, m := range map[string]proto.Message{
+		`{"api": "gemini", "body": {"generationConfig": {"topK": 1}}}`: target,
+		`{"answer": {"schema": {}}, "mix": {"parts": [
+			{"workload": {}, "body": {"generationConfig": {"temperature": 0.5}}},
+			{"workload": {"tools": {"definitions": [{"name": "a"}]}}, "body": {"generationConfig": {"topP": 1}}},
+			{"workload": {}, "body": {"x": 1}}]}}`: mixture,
+	} {
+		if err := protojson.Unmarshal([]byte(text), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parts := AskedParts(target, mixture).GetMix().GetParts()
+	for i, want := range []string{
+		`{"generationConfig":{"responseJsonSchema":{},"responseMimeType":"application/json","temperature":0.5}}`,
+		`{"generationConfig":{"responseJsonSchema":{},"responseMimeType":"application/json","topP":1},` +
+			`"tools":[{"functionDeclarations":[{"name":"a"}]}]}`,
+		`{"x":1}`,
+	} {
+		if got, err := json.Marshal(parts[i].GetBody().AsMap()); err != nil || string(got) != want {
+			t.Errorf("part %d: got %s, %v", i, got, err)
+		}
+	}
+	if len(mixture.GetMix().GetParts()[0].GetBody().AsMap()["generationConfig"].(map[string]any)) != 1 {
+		t.Error("the mixture itself was changed")
+	}
+}
