@@ -85,15 +85,16 @@ func (e *expansion) stages() []*spatev1.Stage {
 	var stages []*spatev1.Stage
 	for t, target := range targets {
 		for w, workload := range workloads {
+			asked := defaults.Asked(target, workload)
+			seen, slo := defaults.Limits(target, defaults.AskedParts(target, workload), frame.GetSlo())
 			for i, point := range points {
 				if !loadpoint.IsFor(point.of, workload.GetName()) ||
 					!loadpoint.IsForTarget(point.of, target.GetName()) {
 					continue
 				}
-				seen, slo := defaults.Limits(target, defaults.AskedParts(target, workload), frame.GetSlo())
 				stages = append(stages, &spatev1.Stage{
 					Index:        uint32(len(stages)),
-					Target:       defaults.Asked(target, workload),
+					Target:       asked,
 					Workload:     seen,
 					Load:         proto.CloneOf(loads[w][i]),
 					Seed:         stageSeed(e.plan.GetSeed(), workload.GetName(), point.key),
@@ -216,9 +217,10 @@ func (e *expansion) workloads(
 		w = defaults.Workload(w)
 		e.compression().Workload(w)
 		of := e.datasets(i, w)
+		trace := of.trace()
 		var own []*spatev1.LoadPoint
 		for _, point := range points {
-			own = append(own, e.replayed(point, w, of.trace()))
+			own = append(own, e.replayed(point, w, trace))
 		}
 		workloads, rows, loads = append(workloads, w), append(rows, of), append(loads, own)
 	}
@@ -313,10 +315,10 @@ func (p *Plan) Adapters() (names []string) {
 }
 
 // Stages expands the plan by target, then workload, then load, then the load's values and their repeats, with every
-// default filled in. A sweep or a search is one stage, the template of its stages. In a simulation all times and rates
-// are those of the simulation. The seeds are those of the plan without the simulation, so that the same requests are
-// sent. The error is Mistakes: a missing resource, or a trace that is too short for a replay's end. Stages of one
-// target may share its message, and stages of one workload share the workload's; the caller must not change them.
+// default filled in. A template is one stage. In a simulation all times and rates are those of the simulation. The
+// seeds are those of the plan without the simulation, so that the same requests are sent. The error is Mistakes: a
+// missing resource, or a trace that is too short for a replay's end. Stages of one target and workload share the
+// messages of both; the caller must not change them.
 func (p *Plan) Stages(r Resources) ([]*spatev1.Stage, error) {
 	e := &expansion{plan: p.msg, resources: r}
 	stages := e.stages()
@@ -352,9 +354,9 @@ func stageSeed(planSeed uint64, workload, loadKey string) uint64 {
 	return hashed(append(buffer, loadKey...))
 }
 
-// ProbeSeed returns the seed of a stage that a sweep or a search makes from its template: a pure hash of the template's
-// seed, the stage's load and its number. The number of the series is left out on purpose, like the target in a stage's
-// seed: two targets that are probed at the same loads are sent the same requests.
+// ProbeSeed returns the seed of a stage that a template becomes: a pure hash of the template's seed, the stage's load
+// and its number. The number of the series is left out on purpose, like the target in a stage's seed: two targets that
+// are probed at the same loads are sent the same requests.
 func ProbeSeed(template *spatev1.Stage, load *spatev1.LoadPoint, probe *spatev1.Probe) uint64 {
 	buffer := []byte("spate probe seed 1")
 	buffer = binary.BigEndian.AppendUint64(buffer, template.GetSeed())
