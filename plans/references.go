@@ -120,22 +120,18 @@ func (p *Plan) AskFiles() []File {
 			}
 		}
 	}
-	for i, w := range p.msg.GetWorkloads() {
-		asking := []*spatev1.Workload{w}
-		if w.GetMix() != nil {
-			asking = append(asking, content.Parts(w)...)
+	add := func(at string, w *spatev1.Workload) {
+		if t := w.GetTools(); t.GetPath() != "" && len(t.GetDefinitions()) == 0 {
+			files = append(files, File{Field: at + ".tools.definitions", Path: p.beside(t.GetPath())})
 		}
-		for j, of := range asking {
-			at := fmt.Sprintf("workloads[%d]", i)
-			if j > 0 {
-				at = partField(i, w, j-1)
-			}
-			if t := of.GetTools(); t.GetPath() != "" && len(t.GetDefinitions()) == 0 {
-				files = append(files, File{Field: at + ".tools.definitions", Path: p.beside(t.GetPath())})
-			}
-			if a := of.GetAnswer(); a.GetPath() != "" && a.GetSchema() == nil {
-				files = append(files, File{Field: at + ".answer.schema", Path: p.beside(a.GetPath())})
-			}
+		if a := w.GetAnswer(); a.GetPath() != "" && a.GetSchema() == nil {
+			files = append(files, File{Field: at + ".answer.schema", Path: p.beside(a.GetPath())})
+		}
+	}
+	for i, w := range p.msg.GetWorkloads() {
+		add(fmt.Sprintf("workloads[%d]", i), w)
+		for j, part := range w.GetMix().GetParts() {
+			add(partField(i, w, j), part.GetWorkload())
 		}
 	}
 	return files
