@@ -112,10 +112,8 @@ func (p *Plan) knownRows(stages []*spatev1.Stage) Mistakes {
 func observed(s *spatev1.Stage) float64 {
 	o, l := s.GetObservers(), s.GetLoad()
 	rate, concurrency := l.GetRate(), float64(l.GetConcurrency())
-	if b := l.GetSearch(); b != nil {
-		rate, concurrency = b.GetRate().GetFrom(), b.GetConcurrency().GetFrom()
-	} else if b := l.GetFrontier(); b != nil {
-		rate, concurrency = b.GetRate().GetFrom(), b.GetConcurrency().GetFrom()
+	if rates, concurrencies := loadpoint.Varied(l); rates != nil || concurrencies != nil {
+		rate, concurrency = rates.GetFrom(), concurrencies.GetFrom()
 	}
 	if len(l.GetPhases()) > 0 && concurrency == 0 {
 		rate = loadpoint.LargestPhase(l.GetPhases())

@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -152,10 +153,7 @@ func loadOf(p *spatev1.LoadPoint) load {
 	if n := p.GetMaxInFlight(); n > 0 {
 		inFlight = float64(n)
 	}
-	concurrency, rate := p.GetSearch().GetConcurrency(), p.GetSearch().GetRate()
-	if f := p.GetFrontier(); f != nil {
-		concurrency, rate = f.GetConcurrency(), f.GetRate()
-	}
+	rate, concurrency := loadpoint.Varied(p)
 	switch {
 	case p.GetSweep() != nil:
 		return load{math.Inf(1), math.Inf(1)}

@@ -158,6 +158,15 @@ func IsTemplate(l *spatev1.LoadPoint) bool {
 	return l.GetSweep() != nil || l.GetSearch() != nil || l.GetFrontier() != nil
 }
 
+// Varied returns the bounds of the rates or of the concurrencies between which a search or a frontier varies the load.
+// Both are nil for any other load point.
+func Varied(l *spatev1.LoadPoint) (rate, concurrency *spatev1.Bounds) {
+	if f := l.GetFrontier(); f != nil {
+		return f.GetRate(), f.GetConcurrency()
+	}
+	return l.GetSearch().GetRate(), l.GetSearch().GetConcurrency()
+}
+
 // TemplateStages returns the most stages that a load point can become.
 func TemplateStages(l *spatev1.LoadPoint) uint32 {
 	switch {
