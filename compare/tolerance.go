@@ -9,6 +9,9 @@ import (
 // differ by some tenths of a percent for reasons that one run each cannot show.
 const DefaultTolerance = "1%"
 
+// DefaultMetric is the number that a history shows unless a person names another.
+const DefaultMetric = "ttft_ms.p99"
+
 // Tolerance returns the share that a percentage from 0 to below 100 stands for, such as "1%" or "0.5". ok is false if
 // the text is anything else.
 func Tolerance(percentage string) (share float64, ok bool) {

@@ -452,7 +452,7 @@ func (s runService) ReadHistory(
 		return nil, status.Error(codes.FailedPrecondition,
 			"this coordinator has no history: it is that of a local run, or has not begun to serve")
 	}
-	metric, err := compare.MetricNamed(cmp.Or(q.GetMetric(), "ttft_ms.p99"))
+	metric, err := compare.MetricNamed(cmp.Or(q.GetMetric(), compare.DefaultMetric))
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}

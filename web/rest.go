@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/spate-load/spate/compare"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -210,7 +211,7 @@ func historyRequest(r *http.Request) (*spatev1.ReadHistoryRequest, error) {
 	q := r.URL.Query()
 	limit, err := number(r, "limit", 32)
 	return &spatev1.ReadHistoryRequest{
-		Plan: q.Get("plan"), Metric: cmp.Or(q.Get("metric"), "ttft_ms.p99"), Limit: uint32(limit),
+		Plan: q.Get("plan"), Metric: cmp.Or(q.Get("metric"), compare.DefaultMetric), Limit: uint32(limit),
 	}, err
 }
 

@@ -56,7 +56,8 @@ unclear, or untested. --format html draws charts.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.dir, "dir", "runs", "`directory` of run directories, if no run is named")
-	fs.StringVar(&f.metric, "metric", "ttft_ms.p99", "`number`: a field of a stage in results.json that can be compared")
+	fs.StringVar(&f.metric, "metric", compare.DefaultMetric,
+		"`number`: a field of a stage in results.json that can be compared")
 	fs.StringVar(&f.plan, "plan", "", "only runs of the plan of this `name`")
 	fs.StringVar(&f.target, "target", "", "only stages of the target of this `name`")
 	fs.StringVar(&f.tolerance, "tolerance", compare.DefaultTolerance,
