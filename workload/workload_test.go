@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-
 	"github.com/spate-load/spate/workload/lexicon"
 )
 

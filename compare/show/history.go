@@ -70,8 +70,8 @@ func HistoryRow(l *compare.Line, p compare.HistoryPoint) []string {
 		meaning = strings.Join(slices.DeleteFunc([]string{meaning, string(p.Verdict)},
 			func(s string) bool { return s == "" }), ", ")
 	}
-	row := []string{p.Time.UTC().Format("2006-01-02 15:04"), p.Run, p.Version, strings.Join(rules.LabelTexts(p.Labels), " "), value(d, p.Value),
-		changed, meaning}
+	row := []string{p.Time.UTC().Format("2006-01-02 15:04"), p.Run, p.Version,
+		strings.Join(rules.LabelTexts(p.Labels), " "), value(d, p.Value), changed, meaning}
 	for i, cell := range row {
 		row[i] = layout.Printable(cell)
 	}

@@ -68,13 +68,13 @@ func (c *checker) wholeLimits(path string, targets []*spatev1.Target) {
 
 // wholeLoad refuses a load that depends on such times with one of its targets.
 func (c *checker) wholeLoad(path string, l *spatev1.Load, p *spatev1.Plan) {
-	at := slices.IndexFunc(p.GetTargets(), func(t *spatev1.Target) bool {
+	target := slices.IndexFunc(p.GetTargets(), func(t *spatev1.Target) bool {
 		return !defaults.Streams(t) && loadpoint.IsForTarget(l, t.GetName())
 	})
-	if at < 0 {
+	if target < 0 {
 		return
 	}
-	why := fmt.Sprintf(" needs streams, and the answers of targets[%d] come in one piece, of which only e2e is known", at)
+	why := fmt.Sprintf(" needs streams, and the answers of targets[%d] come in one piece, of which only e2e is known", target)
 	for at, keep := range keeps(path, l) {
 		for i, limit := range keep.GetLatencies() {
 			if m := limit.GetMetric(); ofTokens(m) {
@@ -96,7 +96,7 @@ func (c *checker) wholeLoad(path string, l *spatev1.Load, p *spatev1.Plan) {
 		}
 		for _, field := range c.Given(path, "search.keep.goodput", "frontier.keep.goodput") {
 			c.wrong(path+"."+field, fmt.Sprintf("needs an slo with e2e for workloads[%d] on targets[%d], "+
-				"whose answers come in one piece: add one, or give the load targets", i, at))
+				"whose answers come in one piece: add one, or give the load targets", i, target))
 		}
 	}
 }

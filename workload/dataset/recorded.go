@@ -7,7 +7,6 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-
 	"github.com/spate-load/spate/workload/dataset/items"
 )
 
