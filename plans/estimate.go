@@ -11,7 +11,7 @@ import (
 // Estimate is what is known about a stage before it runs. If the stage is a template, Requests and Time are those of
 // each stage that the template becomes.
 type Estimate struct {
-	// Stages is the most stages that it becomes: 1, or those of a sweep or a search.
+	// Stages is the most stages that it becomes: 1, or those of a template.
 	Stages uint32
 	// Requests sent until a stage ends by their number. They include the warm-up, but not the cool-down. In plans with
 	// sessions these are sessions.

@@ -10,8 +10,8 @@ import (
 
 // left estimates how long the rest of a run takes. The zero value knows nothing.
 type left struct {
-	stages []*spatev1.PlannedStage // in the order in which they run; a sweep or a search is one of them
-	series bool                    // there is a sweep or a search: the run's stages differ from those in the list
+	stages []*spatev1.PlannedStage // in the order in which they run; a template is one of them
+	series bool                    // there is a template: the run's stages differ from those in the list
 	spent  time.Duration           // on stages that have ended
 	pace   map[pair]float64        // the latest seconds per request of a closed loop
 }

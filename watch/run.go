@@ -37,7 +37,7 @@ type Run struct {
 	Latest time.Time
 	// Ended is how the run ended. Nil: it has not.
 	Ended *spatev1.RunEnded
-	// Stages is the most stages that the run has: sweeps and searches may take fewer. 0: not known.
+	// Stages is the most stages that the run has: templates may become fewer. 0: not known.
 	Stages uint32
 	// AtMost reports whether Stages is only an upper bound, as far as the plan is known.
 	AtMost bool

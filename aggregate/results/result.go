@@ -516,11 +516,11 @@ type Requests struct {
 	Unmeasured uint64 `json:"unmeasured"`
 }
 
-// Probe is the place of a stage in a sweep or a search.
+// Probe is the place of a stage in a sweep, a search or a frontier.
 type Probe struct {
-	// Number of the sweep or search in the run.
+	// Number of the sweep, search or frontier in the run.
 	Series uint32 `json:"series"`
-	// Number of the stage in the sweep or search, from 0.
+	// Number of the stage in it, from 0.
 	Number uint32 `json:"number"`
 	// What the stage was for: "synchronous", "saturated", "rate", "bracket", "bisect", "repeat" or "again".
 	Purpose string `json:"purpose"`

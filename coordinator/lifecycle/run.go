@@ -122,8 +122,8 @@ type Run struct {
 
 	next        int            // index in the plan of the first entry not begun
 	begun       uint32         // stages begun or skipped
-	series      *activeSeries  // sweep or search in progress
-	begunSeries uint32         // sweeps and searches begun
+	series      *activeSeries  // sweep, search or frontier in progress
+	begunSeries uint32         // sweeps, searches and frontiers begun
 	pending     *spatev1.Stage // stage that follows the pause
 	resume      clock.Instant  // end of the pause
 

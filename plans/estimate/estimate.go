@@ -18,7 +18,7 @@ import (
 // Total is the sum of what is known about stages before they run.
 type Total struct {
 	Stages   uint64
-	AtMost   bool // sweeps and searches may take fewer stages
+	AtMost   bool // templates may become fewer stages
 	arrivals Sum
 	Time     Sum // in seconds
 }

@@ -51,8 +51,8 @@ func withSpaces(list []string) []word {
 	return all
 }
 
-// Words returns the package's own words, which text prompts are made of if a Config names none. The caller may keep the
-// list.
+// Words returns the package's own words, which text prompts are made of unless other words are given. The caller may
+// keep the list.
 func Words() []string {
 	list := make([]string, len(words))
 	for i, w := range words {

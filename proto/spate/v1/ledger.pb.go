@@ -44,14 +44,14 @@ type RunRecord struct {
 	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
 	// Format of the request rows: "jsonl" or "parquet". Empty: no rows are kept.
 	Records string `protobuf:"bytes,8,opt,name=records,proto3" json:"records,omitempty"`
-	// Number of stages that the plan expands into. Rewritten at the end, when the number of stages that sweeps and
-	// searches took is known.
+	// Number of stages that the plan expands into. Rewritten at the end, when the number of stages that templates became
+	// is known.
 	Stages uint32 `protobuf:"varint,9,opt,name=stages,proto3" json:"stages,omitempty"`
 	// What searches found, ordered by their number.
 	Searches []*SearchRecord `protobuf:"bytes,10,rep,name=searches,proto3" json:"searches,omitempty"`
 	// Factor by which times are compressed, if the run is a simulation. 0: the run is not a simulation.
 	TimeCompression float64 `protobuf:"fixed64,11,opt,name=time_compression,json=timeCompression,proto3" json:"time_compression,omitempty"`
-	// When the run was submitted. Unset: version 0.1.0 wrote this, and the run started at once.
+	// When the run was submitted. Unset only in ledgers of version 0.1.0, for runs that started at once.
 	SubmitTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=submit_time,json=submitTime,proto3" json:"submit_time,omitempty"`
 	// Nothing is missing from the result. Meaningful only after the run has ended.
 	Complete bool `protobuf:"varint,13,opt,name=complete,proto3" json:"complete,omitempty"`
@@ -359,12 +359,12 @@ type Checkpoint struct {
 	Next uint32 `protobuf:"varint,4,opt,name=next,proto3" json:"next,omitempty"`
 	// Number of stages started or skipped.
 	Begun uint32 `protobuf:"varint,5,opt,name=begun,proto3" json:"begun,omitempty"`
-	// Number of sweeps and searches started.
+	// Number of sweeps, searches and frontiers started.
 	BegunSeries uint32 `protobuf:"varint,6,opt,name=begun_series,json=begunSeries,proto3" json:"begun_series,omitempty"`
-	// Outcomes of the probes of the sweep or search in progress, in order. The state of a sweep or search is a pure
-	// function of its template and these outcomes.
+	// Outcomes of the probes of the sweep, search or frontier in progress, in order. Its state is a pure function of its
+	// template and these outcomes.
 	Probes []*ProbeOutcome `protobuf:"bytes,7,rep,name=probes,proto3" json:"probes,omitempty"`
-	// Template of the sweep or search in progress. Unset: none is.
+	// Template of the sweep, search or frontier in progress. Unset: none is.
 	Template *Stage `protobuf:"bytes,8,opt,name=template,proto3" json:"template,omitempty"`
 	// Stage that follows the pause. Unset: there is no pause.
 	Pending *Stage `protobuf:"bytes,9,opt,name=pending,proto3" json:"pending,omitempty"`
@@ -600,7 +600,7 @@ func (x *Checkpoint) GetLeaving() []string {
 	return nil
 }
 
-// ProbeOutcome is what the sweep or search needs to know about the result of one of its probes.
+// ProbeOutcome is what the sweep, search or frontier needs to know about the result of one of its probes.
 type ProbeOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the probe's stage.

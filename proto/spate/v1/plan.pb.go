@@ -2236,7 +2236,7 @@ type Part struct {
 	Model string `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
 	// Models of which each request of the part names one. Instead of model.
 	Models *Models `protobuf:"bytes,5,opt,name=models,proto3" json:"models,omitempty"`
-	// Extra fields of each request body of the part, in addition to those of the target, and before them.
+	// Extra fields of each request body of the part, over those of the target.
 	Body          *structpb.Struct `protobuf:"bytes,6,opt,name=body,proto3" json:"body,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4941,8 +4941,8 @@ type Stage struct {
 	Regions map[string]float64 `protobuf:"bytes,13,rep,name=regions,proto3" json:"regions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// See Plan.observers. Unset: none.
 	Observers *Observers `protobuf:"bytes,14,opt,name=observers,proto3" json:"observers,omitempty"`
-	// See Plan.fail_fast. In a sweep or a search it applies to the first stage only, because failures at a higher load
-	// may be what the sweep or search looks for.
+	// See Plan.fail_fast. Of the stages that a template becomes, it applies to the first only, because failures at a
+	// higher load may be what the template looks for.
 	FailFast bool `protobuf:"varint,15,opt,name=fail_fast,json=failFast,proto3" json:"fail_fast,omitempty"`
 	// See Plan.agents. Unset: all agents.
 	Agents *AgentSelector `protobuf:"bytes,16,opt,name=agents,proto3" json:"agents,omitempty"`
@@ -5112,7 +5112,7 @@ type Dataset struct {
 	Rows uint64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	// Number of rows of the file that could not be used.
 	Skipped uint64 `protobuf:"varint,4,opt,name=skipped,proto3" json:"skipped,omitempty"`
-	// Maximum over the rows of prompt and output together, in tokens. 0: not known.
+	// Maximum over the rows of prompt and output together, in tokens. Each of several texts is a prompt. 0: not known.
 	Longest uint32 `protobuf:"varint,5,opt,name=longest,proto3" json:"longest,omitempty"`
 	// Time from the first to the last row of the trace. Unset: the rows have no times.
 	Span          *durationpb.Duration `protobuf:"bytes,6,opt,name=span,proto3" json:"span,omitempty"`

@@ -472,7 +472,7 @@ func (x *SubmitRunRequest) GetPriority() int32 {
 	return 0
 }
 
-// ReadAuditLogRequest asks for entries of the audit log: those for which all that is given holds.
+// ReadAuditLogRequest asks for entries of the audit log: those that match everything given.
 type ReadAuditLogRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Maximum number of entries. 0: 50.
@@ -726,7 +726,7 @@ type ReadHistoryRequest struct {
 	Plan string `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
 	// Name of the number: a field of a stage in results.json that can be compared. Empty: ttft_ms.p99.
 	Metric string `protobuf:"bytes,2,opt,name=metric,proto3" json:"metric,omitempty"`
-	// Maximum number of runs, the newest. 0: 100.
+	// Maximum number of runs; the newest are returned. 0: 100.
 	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1764,7 +1764,7 @@ type RunStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Agents that take part.
 	Agents []*AgentInfo `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Maximum number of stages. Sweeps and searches may take fewer.
+	// Maximum number of stages. Templates may become fewer.
 	Stages uint32 `protobuf:"varint,2,opt,name=stages,proto3" json:"stages,omitempty"`
 	// What is known of the run's stages before they start, in the order in which they run. Empty: the coordinator does
 	// not say.
@@ -1824,7 +1824,7 @@ func (x *RunStarted) GetPlan() []*PlannedStage {
 	return nil
 }
 
-// PlannedStage is what is known of a stage before it starts, or of each stage that a sweep or a search becomes.
+// PlannedStage is what is known of a stage before it starts, or of each stage that a template becomes.
 type PlannedStage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Target's name.
@@ -1833,7 +1833,7 @@ type PlannedStage struct {
 	Workload string `protobuf:"bytes,2,opt,name=workload,proto3" json:"workload,omitempty"`
 	// Load in words: "concurrency 8", "search 1 to 64 req/s poisson".
 	Load string `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"`
-	// Maximum number of stages that it becomes: 1, or those of a sweep or a search.
+	// Maximum number of stages that it becomes: 1, or those of a template.
 	Stages uint32 `protobuf:"varint,4,opt,name=stages,proto3" json:"stages,omitempty"`
 	// Time during which requests are started. Unset: not known.
 	Expected *durationpb.Duration `protobuf:"bytes,5,opt,name=expected,proto3" json:"expected,omitempty"`

@@ -21,7 +21,7 @@ const maxReadItem = 1 << 30
 // errItemTooLong is the error for a line or element that does not end within maxReadItem bytes.
 var errItemTooLong = fmt.Errorf("is longer than %d MiB: the file is not a file of rows", maxReadItem>>20)
 
-// Item is one line, or one element of an array.
+// Item is what a row is made from: a line, an element of an array, a record of CSV, a row of Parquet, or a span.
 type Item struct {
 	Number  uint64 // from 1
 	Text    []byte // valid until the next item
