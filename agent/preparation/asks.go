@@ -19,14 +19,15 @@ var askFields = [][]string{
 // asks returns an error if the server refuses requests because of a field that asks for tools or for the form of an
 // answer: all requests of the stage would fail. It names the field.
 func (f *finder) asks(ctx context.Context) error {
-	asked := askedIn(f.stage.GetTarget().GetBody().AsMap())
-	if len(asked) == 0 || f.accepted || f.unreachable || !f.api().Trials {
+	if f.accepted || f.unreachable || !f.api().Trials {
 		return nil
 	}
-	return f.refused(ctx, stream.TrialRequest{}, asked)
+	ctx, cancel := context.WithTimeout(ctx, trialLimit)
+	defer cancel()
+	return f.refused(ctx, stream.TrialRequest{}, askedIn(f.stage.GetTarget().GetBody().AsMap()))
 }
 
-// Extra is what some requests of a stage have beside text.
+// Extra is what some requests of a stage have besides text.
 type Extra struct {
 	// Part is the name of the mixture's part that has such requests. Empty: the workload has them.
 	Part string
@@ -59,10 +60,11 @@ func CheckExtras(ctx context.Context, client Client, stage *spatev1.Stage, extra
 }
 
 // refused returns an error if the server refuses a request because of its image, or because of one of the lists of
-// fields.
+// fields. It sends nothing if there is neither.
 func (f *finder) refused(ctx context.Context, base stream.TrialRequest, asked [][]string) error {
-	ctx, cancel := context.WithTimeout(ctx, trialLimit)
-	defer cancel()
+	if len(asked) == 0 && base.Image == "" {
+		return nil
+	}
 	if _, err := f.attempt(ctx, base); !stream.Refused(err) {
 		return nil
 	}

@@ -56,3 +56,15 @@ func TestAsks(t *testing.T) {
 		})
 	}
 }
+
+// Only fields that ask for more than text cost a request.
+func TestCheckExtrasSendsWhatCanBeRefused(t *testing.T) {
+	tools, other := map[string]any{"tools": []any{}, "temperature": 0.5}, map[string]any{"temperature": 0.5, "model": "n"}
+	stage := stageOf(&spatev1.Target{Api: "chat", Model: "m"})
+	client := clientOf(t, &fakeServer{}, stage.GetTarget())
+	for sent, extras := range [][]Extra{{{Fields: other}}, {{Part: "a", Fields: other}, {Part: "b", Fields: tools}}} {
+		if n, err := CheckExtras(t.Context(), client, stage, extras); err != nil || n != uint32(sent) {
+			t.Errorf("%v: %d requests, want %d: %v", extras, n, sent, err)
+		}
+	}
+}

@@ -193,17 +193,23 @@ func reply(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 // found prepares a stage against a server.
 func found(t testing.TB, s *fakeServer, stage *spatev1.Stage) (Found, error) {
 	t.Helper()
+	return Find(t.Context(), clientOf(t, s, stage.GetTarget()), stage, nil)
+}
+
+// clientOf starts a server and returns a client of it. Both stop at the end of the test.
+func clientOf(t testing.TB, s *fakeServer, target *spatev1.Target) Client {
+	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	client, err := stream.New(stream.Config{
-		Endpoints: []string{server.URL}, API: stage.GetTarget().GetApi(), Prompts: stage.GetTarget().GetPrompts(),
-		Model: stage.GetTarget().GetModel(), Body: stage.GetTarget().GetBody().AsMap(),
+		Endpoints: []string{server.URL}, API: target.GetApi(), Prompts: target.GetPrompts(), Model: target.GetModel(),
+		Body: target.GetBody().AsMap(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return Find(t.Context(), client, stage, nil)
+	return client
 }
 
 // stageOf returns a stage with random prompts.
