@@ -358,6 +358,20 @@ func TestSonnetInAMixture(t *testing.T) {
 	checkLines(t, f, s, all, 0)
 }
 
+// The template stays unknown where a mixture with a sonnet has words that do not show it.
+func TestUnknownTemplateOfAMixture(t *testing.T) {
+	target := &spatev1.Target{Api: "chat", Model: "m", Tokenizer: "file:x"}
+	stage := sonnetStage(target, 400)
+	stage.Workload = &spatev1.Workload{Content: &spatev1.Workload_Mix{Mix: &spatev1.Mixture{Parts: []*spatev1.Part{
+		{Weight: 1, Workload: stage.GetWorkload()}}}}}
+	stage.Lexicon = &spatev1.Lexicon{Words: lexicon.Words()}
+	s := &fakeServer{template: 7, feed: 1, usage: true, extra: fewWhole}
+	f, err := Find(t.Context(), clientOf(t, s, target), stage, verses(true))
+	if err != nil || len(f.Lines) != 1 || f.Template != 0 || f.Preparation.TemplateTokens != nil {
+		t.Errorf("%d parts with lines, template %d, %v: %v", len(f.Lines), f.Template, f.Preparation, err)
+	}
+}
+
 // TestLongText: only some lines of a long text are counted.
 func TestLongText(t *testing.T) {
 	s := &fakeServer{feed: 1, tokenizer: true, chats: true}

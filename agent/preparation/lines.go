@@ -235,15 +235,14 @@ func (t *text) recordLengths(extra []int64) {
 	for _, e := range extra {
 		least, most = min(least, e), max(most, e)
 	}
-	template := t.found.Template
 	// Estimated lengths say more about the lines than about the template, which other parts of a mixture have, too.
 	if !t.rough && t.stage.GetWorkload().GetMix() == nil {
-		template = uint32(max(0, (least+most)/2))
+		t.template(uint32(max(0, (least+most)/2)))
 	}
-	if off := max(most-int64(template), int64(template)-least); off > 0 {
+	template := int64(t.found.Template)
+	if off := max(most-template, template-least); off > 0 {
 		t.note("Prompts of whole lines can differ from the requested length: by up to %d tokens in %d counted prompts.",
 			off, len(extra))
 	}
 	t.counted = true
-	t.template(template)
 }
