@@ -20,7 +20,7 @@ const (
 func (f *finder) lengths(ctx context.Context) error {
 	tokenizer := f.stage.GetTarget().GetTokenizer()
 	switch {
-	case KindOf(f.stage.GetWorkload()) == Own:
+	case OwnText(f.stage.GetWorkload()):
 		f.ownLengths(ctx, tokenizer)
 		return nil
 	case f.api().Cuts:

@@ -197,20 +197,9 @@ func UnlistedModels(w *spatev1.Workload, listed []string) string {
 		"requests may fail.", len(missing), missing[0])
 }
 
-// Kind is the kind of prompts of a workload, which decides what must be found out.
-type Kind byte
-
-const (
-	// Words are prompts made of words or lines, with a requested number of tokens.
-	Words Kind = iota
-	// Own are prompts whose text is given.
-	Own
-)
-
-// KindOf returns the kind of a workload. A mixture is Words if any part is.
-func KindOf(w *spatev1.Workload) Kind {
-	if !slices.ContainsFunc(content.Parts(w), func(part *spatev1.Workload) bool { return content.File(part) == nil }) {
-		return Own
-	}
-	return Words
+// OwnText reports whether a workload gives the text of its prompts, so that they have no requested number of tokens. A
+// mixture does if all its parts do.
+func OwnText(w *spatev1.Workload) bool {
+	generated := func(part *spatev1.Workload) bool { return content.File(part) == nil }
+	return !slices.ContainsFunc(content.Parts(w), generated)
 }

@@ -18,8 +18,8 @@ import (
 )
 
 // findings caches what was found out about the targets of a run, so that only the first stage of a target asks the
-// server. Entries are dropped after staleAfter, and all when a target of the run is found dead, since it may come back
-// as something else. A findings is safe for concurrent use.
+// server, and only the first with certain extras tries those. Entries are dropped after staleAfter, and all when a
+// target of the run is found dead, since it may come back as something else. A findings is safe for concurrent use.
 type findings struct {
 	mu    sync.Mutex
 	run   string
@@ -39,10 +39,9 @@ const staleAfter = 30 * time.Minute
 // finding is the hash of what a preparation depends on.
 type finding [sha256.Size]byte
 
-// findingOf hashes what a stage's preparation depends on: how the target is reached and asked, the kind of its prompts,
-// and what requests have beside text. It excludes the target's name, and the values of headers, which are secrets or
-// references to them.
-func findingOf(s *spatev1.Stage, extras []preparation.Extra) (finding, error) {
+// findingOf hashes what a stage's preparation depends on: how the target is reached and asked, and the kind of its
+// prompts. It excludes the target's name, and the values of headers, which are secrets or references to them.
+func findingOf(s *spatev1.Stage) (finding, error) {
 	t := s.GetTarget()
 	headers := make(map[string]string)
 	for name := range t.GetHeaders() {
@@ -55,19 +54,22 @@ func findingOf(s *spatev1.Stage, extras []preparation.Extra) (finding, error) {
 			Prompts: t.GetPrompts(), Tokenizer: t.GetTokenizer(), ExactOutput: t.GetExactOutput(),
 			RunningUsage: t.GetRunningUsage(), Stream: new(defaults.Streams(t)),
 		},
-		Lexicon: s.GetLexicon(),
+		Lexicon: s.GetLexicon(), PartDatasets: sonnetsOf(s),
 	}
-	kind := preparation.KindOf(s.GetWorkload())
-	depends.PartDatasets = sonnetsOf(s)
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(depends)
 	if err != nil {
 		return finding{}, fmt.Errorf("target %s: %w", t.GetName(), err)
 	}
-	beside, err := json.Marshal(extras)
+	return sha256.Sum256(fmt.Append(b, preparation.OwnText(s.GetWorkload()))), nil
+}
+
+// with hashes what a finding and what requests have besides text depend on.
+func (f finding) with(extras []preparation.Extra) (finding, error) {
+	b, err := json.Marshal(extras)
 	if err != nil {
-		return finding{}, fmt.Errorf("target %s: %w", t.GetName(), err)
+		return finding{}, fmt.Errorf("what requests have besides text: %w", err)
 	}
-	return sha256.Sum256(append(append(b, byte(kind)), beside...)), nil
+	return sha256.Sum256(append(f[:], b...)), nil
 }
 
 // sonnetsOf returns the rows of sonnets by part of the mixture, because the lengths of their lines are found by part.
@@ -88,52 +90,68 @@ func sonnetsOf(s *spatev1.Stage) (all []*spatev1.Dataset) {
 }
 
 // find returns what is known about a stage's target. If no stage of the run has asked the server recently, find asks
-// it, and blocks.
+// it, and blocks. A stage whose requests have something else besides text than those of earlier stages only tries that.
 func (f *findings) find(ctx context.Context, s *Stage) (preparation.Found, error) {
 	extras, err := s.extras()
 	if err != nil {
 		return preparation.Found{}, err
 	}
-	key, err := findingOf(s.Assigned, extras)
+	key, err := findingOf(s.Assigned)
 	if err != nil {
 		return preparation.Found{}, err
 	}
-	if found, known := f.get(s.run, key); known {
+	plain, err := f.getOr(ctx, s.run, key, func() (cachedFinding, error) {
+		found, err := preparation.Find(ctx, s.Client, s.Assigned,
+			func(part int) ([]workload.Line, error) { return workload.Lines(s.rows[part]) })
+		return cachedFinding{found, time.Now()}, err
+	})
+	if err != nil || len(extras) == 0 {
+		return plain.Found, err
+	}
+	if key, err = key.with(extras); err != nil {
+		return preparation.Found{}, err
+	}
+	all, err := f.getOr(ctx, s.run, key, func() (cachedFinding, error) {
+		sent, err := preparation.CheckExtras(ctx, s.Client, s.Assigned, extras)
+		all := plain // from the same time, so that both go stale together
+		all.Preparation = proto.CloneOf(plain.Preparation)
+		all.Preparation.Requests += sent
+		return all, err
+	})
+	return all.Found, err
+}
+
+// getOr returns a finding. If it is not known, it asks for it and keeps it.
+func (f *findings) getOr(
+	ctx context.Context, run string, key finding, ask func() (cachedFinding, error),
+) (cachedFinding, error) {
+	if found, known := f.get(run, key); known {
 		return found, nil
 	}
-	found, err := preparation.Find(ctx, s.Client, s.Assigned,
-		func(part int) ([]workload.Line, error) { return workload.Lines(s.rows[part]) })
-	if err == nil {
-		var sent uint32
-		sent, err = preparation.CheckExtras(ctx, s.Client, s.Assigned, extras)
-		found.Preparation.Requests += sent
-	}
+	found, err := ask()
 	if ctx.Err() != nil { // a cancelled preparation takes what it could not ask for something that is not there
-		return preparation.Found{}, context.Cause(ctx)
+		return cachedFinding{}, context.Cause(ctx)
 	}
 	if err == nil {
-		f.put(s.run, key, found)
+		f.put(run, key, found)
 	}
 	return found, err
 }
 
-func (f *findings) get(run string, key finding) (found preparation.Found, known bool) {
+func (f *findings) get(run string, key finding) (found cachedFinding, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	k, known := f.known[key]
-	if f.run != run || !known || time.Since(k.at) > staleAfter {
-		return preparation.Found{}, false
-	}
-	return k.Found, true
+	found, known = f.known[key]
+	return found, known && f.run == run && time.Since(found.at) <= staleAfter
 }
 
-func (f *findings) put(run string, key finding, found preparation.Found) {
+func (f *findings) put(run string, key finding, found cachedFinding) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.run != run || f.known == nil {
 		f.run, f.known = run, map[finding]cachedFinding{}
 	}
-	f.known[key] = cachedFinding{found, time.Now()}
+	f.known[key] = found
 }
 
 // forget drops the findings about the targets of a run.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +14,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/agent/enginetest"
-	"github.com/spate-load/spate/agent/preparation"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -46,6 +47,37 @@ func TestTargetIsAskedOnceARun(t *testing.T) {
 			t.Errorf("stage %d: asked %d times, then %d; found %v", i, asked, e.Questions(), s.Found.Preparation)
 		}
 		asked = e.Questions()
+	}
+}
+
+// Stages of one target whose images differ have the server count words once. Each different image is tried once.
+func TestOtherImagesAreTriedAlone(t *testing.T) {
+	e := enginetest.New(t, 0, 0)
+	e.KeepBodies = true
+	k := resourcesOf(Limits{})
+	var counted, sent []int
+	small, large := &spatev1.Images{Width: 8, Height: 8}, &spatev1.Images{Width: 16, Height: 8}
+	for i, images := range []*spatev1.Images{small, large, small, nil} {
+		stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e)
+		stage.Target.Api, stage.Target.Tokenizer = "chat", "auto"
+		stage.Workload.GetRandom().Images = images
+		s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		all := strings.Join(e.Bodies(), "\n")
+		tried := strings.Count(all, "image_url\":")
+		counted, sent = append(counted, len(e.Bodies())-tried), append(sent, int(s.Found.Preparation.GetRequests()))
+		if want := []int{1, 2, 2, 2}[i]; tried != want {
+			t.Errorf("stage %d: %d images were tried, want %d", i, tried, want)
+		}
+	}
+	if n := counted[0]; n == 0 || !slices.Equal(counted, []int{n, n, n, n}) {
+		t.Errorf("%v requests that count words", counted)
+	}
+	if n := sent[0]; !slices.Equal(sent, []int{n, n, n, n - 1}) {
+		t.Errorf("preparations report %v requests", sent)
 	}
 }
 
@@ -96,8 +128,8 @@ func TestSharedFindings(t *testing.T) {
 			one.Workload, one.Dataset = sonnet, &spatev1.Dataset{Sha256: "one"}
 		}
 		tt.change(other)
-		a, err := findingOf(one, nil)
-		b, err2 := findingOf(other, nil)
+		a, err := findingOf(one)
+		b, err2 := findingOf(other)
 		if err != nil || err2 != nil || (a == b) != tt.same {
 			t.Errorf("%s: same %v, %v, %v", name, a == b, err, err2)
 		}
@@ -134,7 +166,7 @@ func TestCancelledPreparationIsNotRemembered(t *testing.T) {
 	if _, err := Prepare(ctx, a, k); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	key, err := findingOf(stage, nil)
+	key, err := findingOf(stage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +182,7 @@ func TestFindingsGoStale(t *testing.T) {
 		var key finding
 		known := func(run string) bool { _, known := f.get(run, key); return known }
 		f.forget("a")
-		f.put("a", key, preparation.Found{})
+		f.put("a", key, cachedFinding{at: time.Now()})
 		time.Sleep(staleAfter)
 		if !known("a") || known("b") {
 			t.Error("not known in its run, or known in another")
@@ -159,14 +191,14 @@ func TestFindingsGoStale(t *testing.T) {
 		if known("a") {
 			t.Error("known for too long")
 		}
-		f.put("a", key, preparation.Found{})
+		f.put("a", key, cachedFinding{at: time.Now()})
 		if f.forget("b"); !known("a") {
 			t.Error("forgotten with another run")
 		}
 		if f.forget("a"); known("a") {
 			t.Error("not forgotten")
 		}
-		if f.put("a", key, preparation.Found{}); !known("a") {
+		if f.put("a", key, cachedFinding{at: time.Now()}); !known("a") {
 			t.Error("not found out again")
 		}
 	})
