@@ -61,24 +61,36 @@ func made(i *spatev1.Images, seed, number uint64) (url string, err error) {
 	return dataURL(picture(colours, int(i.GetWidth()), int(i.GetHeight())), i.GetFormat())
 }
 
-// FirstImage returns the URL of an image like those that requests have. rows has them, if they are from files. It
-// returns an error if the image cannot be made or read.
-func FirstImage(i *spatev1.Images, of *rows.File) (url string, err error) {
+// FirstImage returns the URL of an image like those that a workload's requests have. of has them, if they are from
+// files. It returns an error if the image cannot be made or read.
+func FirstImage(w *spatev1.Workload, of *rows.File) (url string, err error) {
+	i := w.GetRandom().GetImages()
 	switch {
 	case len(i.GetUrls()) > 0:
 		return i.GetUrls()[0], nil
 	case i.GetPath() == "":
 		return made(i, 0, 0)
 	}
+	if err := checkFiles(w, of); err != nil {
+		return "", err
+	}
 	var row rows.Row
 	err = of.Read(0, &row)
 	return string(row.Content), err
 }
 
+// checkFiles returns an error if a workload that takes its images from files has none.
+func checkFiles(w *spatev1.Workload, of *rows.File) error {
+	if of == nil || of.Len() == 0 {
+		return fmt.Errorf("workload: %q takes its images from files, but has none", w.GetName())
+	}
+	return nil
+}
+
 // addRows adds the images that the workload's rows hold, as data URLs.
 func (s *images) addRows(c Config) error {
-	if c.Rows == nil || c.Rows.Len() == 0 {
-		return fmt.Errorf("workload: %q takes its images from files, but has none", c.Workload.GetName())
+	if err := checkFiles(c.Workload, c.Rows); err != nil {
+		return err
 	}
 	var row rows.Row
 	for n := range c.Rows.Len() {

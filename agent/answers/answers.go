@@ -28,7 +28,7 @@ type Checker struct {
 // maxRows bounds how many different fields of rows are remembered.
 const maxRows = 1024
 
-// Asked is what a request asks for, beside text.
+// Asked is what a request asks for, besides text.
 type Asked struct {
 	tools []string // names of the tools
 	form  form     // nil: any

@@ -38,13 +38,10 @@ type Extra struct {
 }
 
 // CheckExtras returns an error if the target's server refuses requests with one of the extras, which it names, and
-// takes them without: requests of the stage would fail. It also returns how many requests it sent. It tries only the
-// target's first endpoint, and only APIs with trials. It blocks for at most a quarter of a minute.
+// takes them without: requests of the stage would fail. It also returns how many requests it sent. The target's API
+// must have trials. CheckExtras tries only the target's first endpoint. It blocks for at most a quarter of a minute.
 func CheckExtras(ctx context.Context, client Client, stage *spatev1.Stage, extras []Extra) (uint32, error) {
 	f := &finder{client: client, stage: stage}
-	if !f.api().Trials {
-		return 0, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, trialLimit)
 	defer cancel()
 	for _, e := range extras {

@@ -48,7 +48,7 @@ func rowsOf(t *testing.T, dir string, w *spatev1.Workload, lines string) (d *spa
 	return d
 }
 
-// A server that refuses what some requests have beside text is told before the load, with the field, whether the
+// A server that refuses what some requests have besides text is told before the load, with the field, whether the
 // request has it from its part of a mixture, its row, or its images.
 func TestRefusedExtras(t *testing.T) {
 	const toolRow = `{"messages": [{"role": "user", "content": "a"}], "tools": [{"function": {"name": "f"}}]}` + "\n"
@@ -63,6 +63,16 @@ func TestRefusedExtras(t *testing.T) {
 			`{"mix": {"parts": [{"weight": 1, "workload": {"name": "a", "random": {"isl": 1, "osl": 1}}},
 			{"weight": 1, "model": "x", "body": {"tools": []}, "workload": {"name": "b", "random": {"isl": 1, "osl": 1}}}]}}`,
 			"", `"model":"x","stream":true,"stream_options":{"include_usage":true},"tools"`, "part b: the server refuses requests with tools"},
+		"a part's body, by the first of the part's models": {
+			`{"mix": {"parts": [{"weight": 1, "workload": {"name": "a", "random": {"isl": 1, "osl": 1}}},
+			{"weight": 1, "models": {"prefix": "x", "count": 2}, "body": {"tools": []}, "workload": {"name": "b", "random": {"isl": 1, "osl": 1}}}]}}`,
+			"", `"model":"x0","stream":true,"stream_options":{"include_usage":true},"tools"`, "part b: the server refuses requests with tools"},
+		"a part's images, by the part's model": {
+			`{"mix": {"parts": [{"weight": 1, "workload": {"name": "a", "random": {"isl": 1, "osl": 1}}},
+			{"weight": 1, "model": "x", "workload": {"name": "b", "random": {"isl": 1, "osl": 1, "images": {"urls": ["http://h/a.png"]}}}}]}}`,
+			"", `h/a.png"},"type":"image_url"}],"role":"user"}],"model":"x"`, "part b: the server refuses requests with an image"},
+		"images from no files": {`{"random": {"isl": 1, "osl": 1, "images": {"path": "x"}}}`, "", "nothing",
+			"takes its images from files, but has none"},
 		"images": {`{"random": {"isl": 1, "osl": 1, "images": {"width": 8, "height": 8}}}`, "", "image_url",
 			"the server refuses requests with an image (image_url in messages), and takes them without"},
 		"a row's tools": {`{"jsonl": {"path": "x", "osl": 1}}`, toolRow, "tools",

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/answers"
@@ -145,12 +146,7 @@ func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources
 
 // checkAnswers makes the checkers of answers. body has the fields of bodies that the target gives.
 func (s *Stage) checkAnswers(body map[string]any) error {
-	last := -1
-	for _, v := range s.Variants {
-		if v.Part == last {
-			continue
-		}
-		last = v.Part
+	for _, v := range s.firstVariants() {
 		checker, err := answers.New(defaults.API(s.Target()), v.Over(body))
 		if err != nil {
 			return fmt.Errorf("target %s: body: %w", s.Target().GetName(), err)
@@ -158,6 +154,11 @@ func (s *Stage) checkAnswers(body map[string]any) error {
 		s.Answers = append(s.Answers, checker)
 	}
 	return nil
+}
+
+// firstVariants returns the first variant of each part, or the only variant. Those of one part differ in their models.
+func (s *Stage) firstVariants() []content.Variant {
+	return slices.CompactFunc(slices.Clone(s.Variants), func(a, b content.Variant) bool { return a.Part == b.Part })
 }
 
 // Close releases connections and files. Nothing may use the stage any more.
