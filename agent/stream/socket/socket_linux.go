@@ -19,7 +19,7 @@ import (
 // Socket is a TCP connection that knows when the bytes of its last read were received. One goroutine at a time may
 // read, and one may write.
 //
-// Its file descriptor is not registered with Go's runtime, which would wake a goroutine forevery frame; a sweeper
+// Its file descriptor is not registered with Go's runtime, which would wake a goroutine for every frame; a sweeper
 // polls it. Received bytes are either returned by Read, as by any connection, or pushed to a consumer by the sweeper.
 //
 // The consumer is called with mu locked: that is why it is not called any more once Push has returned, when its memory
@@ -71,15 +71,7 @@ func dial(ctx context.Context, sources *Sources, addr string, w *sweeper, prepar
 	return wrap(c, w)
 }
 
-// Wrap returns a socket for a connection that was dialled with prepareSocket. It closes the net.Conn in any case.
-func Wrap(c net.Conn, sweepers *Sweepers) (*Socket, error) {
-	w, err := sweepers.next()
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return wrap(c, w)
-}
-
+// wrap returns a socket for a connection. It closes the net.Conn in any case.
 func wrap(c net.Conn, w *sweeper) (*Socket, error) {
 	defer c.Close()
 	sc, ok := c.(syscall.Conn)

@@ -25,19 +25,18 @@ func sockets(s *Sweepers) (one, other *Socket, err error) {
 		return nil, nil, err
 	}
 	defer l.Close()
-	near, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
+	if one, err = s.Dial(context.Background(), nil, l.Addr().String()); err != nil {
 		return nil, nil, err
 	}
 	far, err := l.Accept()
 	if err != nil {
-		return nil, nil, errors.Join(err, near.Close())
+		return nil, nil, errors.Join(err, one.Close())
 	}
-	one, err = Wrap(near, s)
+	w, err := s.next()
+	if err == nil {
+		other, err = wrap(far, w)
+	}
 	if err != nil {
-		return nil, nil, errors.Join(err, far.Close())
-	}
-	if other, err = Wrap(far, s); err != nil {
 		return nil, nil, errors.Join(err, one.Close())
 	}
 	return one, other, nil

@@ -32,7 +32,7 @@ func (s *Sweepers) Dial(ctx context.Context, sources *Sources, addr string) (*So
 	if err != nil {
 		return nil, err
 	}
-	return Wrap(c, s)
+	return &Socket{Conn: c}, nil
 }
 
 // Close does nothing.
@@ -48,9 +48,6 @@ func askForStamps(syscall.RawConn) error { return nil }
 
 // portAtConnect does nothing on this system.
 func portAtConnect(syscall.RawConn) {}
-
-// Wrap returns a socket for a connection.
-func Wrap(c net.Conn, _ *Sweepers) (*Socket, error) { return &Socket{Conn: c}, nil }
 
 // Read implements net.Conn. It records when it returned bytes.
 func (s *Socket) Read(p []byte) (int, error) {

@@ -61,15 +61,11 @@ func OpenSocket(t *testing.T) (near *socket.Socket, far net.Conn) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
+	s := new(socket.Sweepers)
+	if near, err = s.Dial(t.Context(), nil, l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
 	if far, err = l.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	s := new(socket.Sweepers)
-	if near, err = socket.Wrap(c, s); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { near.Close(); far.Close(); s.Close() })

@@ -342,13 +342,9 @@ func measuresRoundTrips(t *testing.T, addr string) bool {
 	if runtime.GOOS != "linux" {
 		return false
 	}
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var s socket.Sweepers
 	defer s.Close()
-	opened, err := socket.Wrap(c, &s)
+	opened, err := s.Dial(t.Context(), nil, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
