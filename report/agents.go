@@ -80,11 +80,14 @@ func (a *agentSummary) add(s results.StageResult, part results.AgentResult) {
 func missing(part results.AgentResult) string {
 	l := part.Loss
 	words := fmt.Sprintf("%s %% of the load missing from second %s on", shortest(100*l.Share), shortest(l.FromS))
-	if l.UnsentFromS != nil && part.NeverSent != nil {
-		words += fmt.Sprintf("; %d requests never sent, due from second %s on", *part.NeverSent,
-			shortest(*l.UnsentFromS))
+	if l.UnsentFromS == nil {
+		return words
 	}
-	return words
+	requests := "requests"
+	if n := part.NeverSent; n != nil && *n > 0 && !l.TakenOver { // others may have sent what they took over
+		requests = fmt.Sprintf("%d requests", *n)
+	}
+	return words + fmt.Sprintf("; %s never sent, due from second %s on", requests, shortest(*l.UnsentFromS))
 }
 
 // observations counts the stages that each agent observed.

@@ -45,8 +45,8 @@ type Open interface {
 	// Next has returned and that were not started to Settle, and must not start those for which Settle returns false.
 	// If such an arrival becomes the share's again, Next returns it again.
 	Renew() bool
-	// Left returns how many measured arrivals Next would still return, if the load is Counted, and ends the schedule.
-	// It takes a few nanoseconds for each remaining arrival of the whole stage.
+	// Left returns how many measured arrivals Next would still return, and ends the schedule. It takes a few
+	// nanoseconds for each remaining arrival of the whole stage.
 	Left() uint64
 	// End returns the offset of the last arrival of the whole stage that has passed. After Next has returned false,
 	// this is the end of the schedule.

@@ -174,16 +174,18 @@ func (w *walk) hear() {
 	}
 }
 
-// Left counts the measured arrivals that Next has not returned. Once nothing changes hands any more and no arrival can
-// have been returned before, arrivals are counted by index, without their times.
+// Left counts the measured arrivals that Next has not returned. If only a number of requests ends the load, arrivals
+// are counted by index, without their times, once nothing changes hands any more and no arrival can have been returned
+// before.
 func (w *walk) Left() uint64 {
 	left, l := uint64(0), &w.progress.limits
+	byIndex := l.requests > 0 && l.duration == 0 && l.warmupDuration == 0 && !l.bounded
 	for a, more := w.Next(); more; a, more = w.Next() {
 		if a.Unmeasured {
 			continue
 		}
 		left++
-		if !l.bounded && a.Offset >= w.share.settled && a.Index >= w.fresh {
+		if byIndex && a.Offset >= w.share.settled && a.Index >= w.fresh {
 			return left + w.share.count(a.Index+1, l.warmupRequests+l.requests)
 		}
 	}

@@ -53,6 +53,7 @@ func (l *Load) runClosed() {
 	c.release()
 	c.wait()
 	c.setRevised(nil)
+	c.noteIdle()
 	l.Closed.Measure(0) // so that a pending warm-up does not hide arrivals that were never begun
 	l.countRestNeverSent(func() (schedule.Arrival, bool) { return l.Closed.Next(math.MaxInt64 - 1) })
 }
@@ -122,6 +123,19 @@ func (c *closedLoop) wait() {
 	}
 }
 
+// noteIdle notes when the first slot became free that started nothing more because the load was cut short. All slots
+// have ended.
+func (c *closedLoop) noteIdle() {
+	c.Load.mu.Lock()
+	defer c.Load.mu.Unlock()
+	measured, _ := c.Closed.Ending()
+	for _, s := range c.slots {
+		if at := s.free.Sub(c.start); c.cutShort && at < measured {
+			c.neverStarted.noteDue(at)
+		}
+	}
+}
+
 // endIdle marks the load as ended, unless slots are running again. An ended load takes over nothing.
 func (c *closedLoop) endIdle() {
 	c.revising.Lock()
@@ -176,6 +190,7 @@ func (s *slot) playAll(prepared bool) {
 		}
 		s.markRamped()
 		s.play(s.free)
+		s.free = s.observation.End
 		if s.load.exhausted(s.observation.End) {
 			return
 		}

@@ -129,10 +129,11 @@ func (l *Load) Fail(kind spatev1.FailureKind, immediately bool, failure string) 
 // flight are the last.
 func (l *Load) end(immediately bool, why func()) {
 	l.mu.Lock()
-	now := clock.Now()
+	now, ended := clock.Now(), l.draining != nil
 	l.drainLocked(now)
 	if l.starting.Err() == nil {
 		why()
+		l.cutShort = !ended
 		l.cancelAt(min(l.deadline, now.Add(l.drainTimeout())))
 	}
 	l.stopStarting()

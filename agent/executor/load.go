@@ -75,6 +75,7 @@ type Load struct {
 	stopped              bool
 	enough               bool
 	leaving              bool
+	cutShort             bool // stopped, or failed, before it had ended
 	neverStarted         unstarted
 	rest                 uint64 // measured arrivals left in an open loop's schedule, if restUnknown
 }

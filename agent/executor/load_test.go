@@ -370,6 +370,74 @@ func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
 	}
 }
 
+// An agent that fails counts all that is left of its part as never sent, and reports when the first of it was due: the
+// stage continues without it, and what it drains afterwards must not hide that. This is so for loads by time, too, and
+// two agents together account for each arrival.
+func TestWhatAFailedAgentLeavesIsNeverSent(t *testing.T) {
+	const rate, arrivals = 200, 200
+	for _, split := range []string{"", "random"} {
+		t.Run("split "+split, func(t *testing.T) {
+			e := enginetest.New(t, 300*time.Millisecond, 0)
+			stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: rate, Arrival: "constant", Split: split,
+				Duration: durationpb.New(arrivals * time.Second / rate)}, e)
+			var loads []*underWay
+			for rank := range uint32(2) {
+				loads = append(loads, begin(t, enginetest.AssignOf(stage, rank, 1, 1), ready.Limits{}))
+			}
+			loads[1].at(t, 200*ms)
+			loads[1].Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, "its lease has ended")
+			sent := map[uint64]bool{}
+			whole, failed := loads[0].Wait(t), loads[1].Wait(t)
+			for _, row := range append(whole.rows, failed.rows...) {
+				sent[row.GetIndex()] = true
+			}
+			if n := failed.Totals.GetNeverSent(); n == 0 || n+uint64(len(sent)) != arrivals {
+				t.Errorf("%d of %d were sent, %d are said to be never sent", len(sent), arrivals, n)
+			}
+			first := uint64(0)
+			for sent[first] {
+				first++
+			}
+			due := time.Duration(first) * time.Second / rate
+			if from := failed.Totals.UnsentFromNs; from == nil || time.Duration(*from) != due {
+				t.Errorf("the first that was never sent was due at %v, it is said at %v", due, from)
+			}
+		})
+	}
+}
+
+// A closed loop that fails reports when its first slot was free and started nothing more. One that fails while it
+// drains has started everything, and reports nothing.
+func TestAFailedClosedLoopReportsItsFirstIdleSlot(t *testing.T) {
+	const stream = 400 * time.Millisecond
+	for name, c := range map[string]struct {
+		load *spatev1.LoadPoint
+		idle bool
+	}{
+		"by requests":                    {&spatev1.LoadPoint{Concurrency: 1, Requests: 10}, true},
+		"by time":                        {&spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(time.Hour)}, true},
+		"by requests, which all started": {&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, false},
+		"by time, which is over":         {&spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(ms)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := enginetest.New(t, stream, 0)
+			u := begin(t, enginetest.AssignOf(enginetest.StageOf(c.load, e), 0), ready.Limits{})
+			enginetest.Eventually(t, "a request arrives", func() bool { return len(e.Requests()) > 0 })
+			u.at(t, 20*ms)
+			u.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, "its lease has ended")
+			o := u.Wait(t)
+			last := o.rows[len(o.rows)-1].GetEndNs()
+			switch from := o.Totals.UnsentFromNs; {
+			case !c.idle && from != nil:
+				t.Errorf("started everything, and is said to have been idle from %d ns on", *from)
+			case c.idle && (from == nil || *from != last):
+				t.Errorf("idle from %d ns on, it is said from %v on", last, from)
+			}
+		})
+	}
+}
+
 // TestStaggeredSlots: the slots of two agents spread their first requests evenly over the stagger, in turn. The stagger
 // is not a send delay, and it is warm-up.
 func TestStaggeredSlots(t *testing.T) {

@@ -330,14 +330,17 @@ func (o *openLoop) overdue(now clock.Instant) bool {
 }
 
 // dropRest drops all arrivals that were not started. It counts those that were due as never sent, and all of them if
-// the load has a number of arrivals. Nothing can be taken over any more.
+// countsRest. Nothing can be taken over any more.
 func (o *openLoop) dropRest(now clock.Instant) {
 	o.revising.Lock()
 	o.applyRevision()
 	o.ended = true
 	o.revising.Unlock()
+	o.Load.mu.Lock()
+	all := o.countsRest()
+	o.Load.mu.Unlock()
 	for _, w := range o.ahead {
-		if o.Counted || o.due(w.at) <= now {
+		if all || o.due(w.at) <= now {
 			o.countIfNeverSent(w.at)
 		}
 		w.fire <- drop
@@ -347,9 +350,7 @@ func (o *openLoop) dropRest(now clock.Instant) {
 	}
 	o.noteRest()
 	o.countRestNeverSent(func() (schedule.Arrival, bool) { more := o.more; return o.following(), more })
-	if o.restUnknown() {
-		o.countRest()
-	}
+	o.countRest()
 	o.ahead = nil
 	o.endWorkers()
 }
@@ -359,24 +360,31 @@ func (o *openLoop) dropRest(now clock.Instant) {
 func (o *openLoop) noteRest() {
 	o.Load.mu.Lock()
 	defer o.Load.mu.Unlock()
-	if o.more && o.Counted {
-		o.neverStarted.noteDue(o.next)
+	if o.more && o.countsRest() && !o.next.Unmeasured {
+		o.neverStarted.noteDue(o.next.Offset)
 	}
 }
 
-// countRest counts the measured arrivals left in the schedule.
+// countRest counts the measured arrivals left in the schedule, if only the schedule tells their number.
 func (o *openLoop) countRest() {
-	rest := uint64(0)
-	if o.more {
-		rest = o.Open.Left()
-		if !o.next.Unmeasured {
-			rest++
-		}
-		o.more = false
+	if !o.mustWalkRest() {
+		return
 	}
+	rest := o.Open.Left()
+	if !o.next.Unmeasured {
+		rest++
+	}
+	o.more = false
 	o.Load.mu.Lock()
 	defer o.Load.mu.Unlock()
 	o.rest = rest
+}
+
+// mustWalkRest reports whether the schedule has arrivals left that only it can count.
+func (o *openLoop) mustWalkRest() bool {
+	o.Load.mu.Lock()
+	defer o.Load.mu.Unlock()
+	return o.more && o.restUnknown()
 }
 
 // countIfNeverSent counts an arrival as never sent if it lies within the schedule.

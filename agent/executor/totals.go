@@ -2,6 +2,7 @@ package executor
 
 import (
 	"strings"
+	"time"
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
@@ -45,22 +46,22 @@ func (l *Load) neverSent() uint64 {
 func (l *Load) notStarted() uint64 {
 	var required uint64
 	switch {
+	case l.restUnknown():
+		return l.rest
 	case !l.Counted:
 		return 0
 	case l.Closed != nil:
 		required = l.Closed.Quota()
-	case l.restUnknown():
-		return l.rest
 	default:
 		required, _ = schedule.Quota(l.Assigned.GetLoad(), l.Part)
 	}
 	return required - min(l.arrivals.Load()+l.neverStarted.arrivals, required)
 }
 
-// unsentFrom returns when the first request that was never sent was due, or nil if there is none or it is not known.
-// The caller holds l.mu.
+// unsentFrom returns when the first request that was never sent was due, or nil if there is none or it is not known. Of
+// a closed loop that ends by its time, the number is not known. The caller holds l.mu.
 func (l *Load) unsentFrom(neverSent uint64) *int64 {
-	if neverSent == 0 {
+	if neverSent == 0 && (l.Counted || l.Closed == nil) {
 		return nil
 	}
 	return l.neverStarted.from
@@ -69,13 +70,13 @@ func (l *Load) unsentFrom(neverSent uint64) *int64 {
 // unstarted are measured arrivals that were never started, and their requests.
 type unstarted struct {
 	arrivals, requests uint64
-	from               *int64 // ns after the start when the first of an open loop's was due; nil: none, or not known
+	from               *int64 // ns after the start when the first was due, in a closed loop: when its slot was free
 }
 
-// noteDue notes when an arrival that was not started was due, if it is a measured one.
-func (u *unstarted) noteDue(a schedule.Arrival) {
-	if !a.Unmeasured && (u.from == nil || a.Offset.Nanoseconds() < *u.from) {
-		u.from = new(a.Offset.Nanoseconds())
+// noteDue notes when an arrival that was not started was due.
+func (u *unstarted) noteDue(at time.Duration) {
+	if u.from == nil || at.Nanoseconds() < *u.from {
+		u.from = new(at.Nanoseconds())
 	}
 }
 
@@ -93,7 +94,7 @@ func (l *Load) countNeverSent(a schedule.Arrival) {
 	l.neverStarted.arrivals++
 	l.neverStarted.requests += requests
 	if l.Closed == nil {
-		l.neverStarted.noteDue(a)
+		l.neverStarted.noteDue(a.Offset)
 	}
 }
 
@@ -134,10 +135,18 @@ func (l *Load) mustCountSessions() bool {
 	return l.Sessions && !l.enough && (l.notStarted() > 0 || l.restUnknown())
 }
 
+// countsRest reports whether arrivals that were not due when the load ended count as never sent, too. This is so if the
+// load has a number of arrivals, or if the agent failed: the stage continues, and the agent's part of it is missing,
+// although the agent still delivers what it drains. The caller holds l.mu.
+func (l *Load) countsRest() bool {
+	return l.Counted || l.failureKind == spatev1.FailureKind_FAILURE_KIND_AGENT
+}
+
 // restUnknown reports whether only the rest of the schedule tells how many measured arrivals the agent still has. This
-// is so for an open loop with a number of arrivals whose agents are drawn, or that hands arrivals over by time.
+// is so for an open loop that ends by its time, whose agents are drawn, or that hands arrivals over by time. The caller
+// holds l.mu.
 func (l *Load) restUnknown() bool {
-	if !l.Counted || l.Closed != nil {
+	if l.Closed != nil || !l.countsRest() {
 		return false
 	}
 	_, known := schedule.Quota(l.Assigned.GetLoad(), l.Part)

@@ -28,10 +28,10 @@ func (s sums) lostPart(assigned *spatev1.AssignedAgent, a *merge.Agent, w *spate
 	return text
 }
 
-// unsent returns in words what an agent never sent. The number is in its totals, which may be lost if the ledger is
-// damaged.
+// unsent returns in words what an agent never sent. The number is not known if a damaged ledger lost its totals, if a
+// closed loop ends by its time, or if others took over the agent's part and may have sent some of these requests.
 func unsent(a *merge.Agent) string {
-	if a.Totals == nil {
+	if a.Totals.GetNeverSent() == 0 || a.Loss.TakenOverNs != nil {
 		return "requests"
 	}
 	return words.Count(a.Totals.GetNeverSent(), "request")

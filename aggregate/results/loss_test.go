@@ -121,6 +121,13 @@ func TestALossThatWasTakenOverIsMissingUpToThen(t *testing.T) {
 				"the rest was taken over at once"},
 			&Loss{Share: 0.5, FromS: 2, ToS: new(1.9), TakenOver: true},
 		},
+		"taken over after it drained": {
+			&spatev1.Loss{FromWindow: 4, Share: 0.5, UnsentFromWindow: new(uint32(1)), TakenOverNs: new(int64(5e9))},
+			func(_ *spatev1.StageRecord, t *spatev1.Totals) { t.NeverSent = 255 },
+			[]string{"agent b (50 % of the load) lost: seconds 4 to 5 are missing, then taken over; " +
+				"it never sent requests, due from second 1 on"},
+			&Loss{Share: 0.5, FromS: 4, ToS: new(5.0), TakenOver: true, UnsentFromS: new(1.0)},
+		},
 		"restarted": {
 			&spatev1.Loss{FromWindow: 1, Share: 0.5, TakenOverNs: new(int64(3e9))},
 			func(rec *spatev1.StageRecord, _ *spatev1.Totals) {

@@ -206,11 +206,11 @@ func (r *Run) writeOff(p *assignment) {
 }
 
 // unsentFrom returns the first window in which requests of an assignment were due and never sent, if it is before the
-// first window that is missing entirely: the process stalled, and sent its later windows when it resumed. It returns
-// nil if there is no such window or it is not known.
+// first window that is missing entirely: the process stalled, or drained after the end of its lease, and sent its later
+// windows all the same. It returns nil if there is no such window or it is not known.
 func (p *assignment) unsentFrom() *uint32 {
 	from := p.totals.GetUnsentFromNs()
-	if p.totals.GetNeverSent() == 0 || p.totals.UnsentFromNs == nil || from < 0 {
+	if p.totals == nil || p.totals.UnsentFromNs == nil || from < 0 {
 		return nil
 	}
 	window := uint32(min(from/int64(time.Second), math.MaxUint32))
@@ -240,13 +240,17 @@ func (r *Run) sayMissing(at clock.Instant, p *assignment) {
 		p.agent.name(), p.failure, percent(p.loss.GetShare()), p.loss.GetFromWindow(), p.unsentText())
 }
 
-// unsentText returns, for people, what was due before the missing windows and never sent. Empty: nothing.
+// unsentText returns, for people, what was due before the missing windows and never sent. Empty: nothing. Others may
+// send what they take over.
 func (p *assignment) unsentText() string {
 	if p.loss.UnsentFromWindow == nil {
 		return ""
 	}
-	return fmt.Sprintf(", and it never sent %s, due from second %d on",
-		words.Count(p.totals.GetNeverSent(), "request"), p.loss.GetUnsentFromWindow())
+	requests := "requests"
+	if p.loss.TakenOverNs == nil && p.totals.GetNeverSent() > 0 {
+		requests = words.Count(p.totals.GetNeverSent(), "request")
+	}
+	return fmt.Sprintf(", and it never sent %s, due from second %d on", requests, p.loss.GetUnsentFromWindow())
 }
 
 // failedItself reports whether the assignment ended by a failure of its own agent.

@@ -1399,7 +1399,7 @@ type Loss struct {
 	// The agent's part of the stage's arrivals until it was lost, from 0 to 1.
 	Share float64 `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"`
 	// First window with requests that were due and that the agent never sent, if that window is before from_window: the
-	// agent's process was suspended. Unset: there were none, or it is not known.
+	// agent's process was suspended, or drained after its lease had ended. Unset: there were none, or it is not known.
 	UnsentFromWindow *uint32 `protobuf:"varint,4,opt,name=unsent_from_window,json=unsentFromWindow,proto3,oneof" json:"unsent_from_window,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

@@ -2027,9 +2027,9 @@ type Totals struct {
 	FailureKind FailureKind `protobuf:"varint,13,opt,name=failure_kind,json=failureKind,proto3,enum=spate.v1.FailureKind" json:"failure_kind,omitempty"`
 	// Start of the last measured request, in nanoseconds since the stage's start. Unset: none.
 	LastStartNs *int64 `protobuf:"varint,14,opt,name=last_start_ns,json=lastStartNs,proto3,oneof" json:"last_start_ns,omitempty"`
-	// When the first of the never_sent requests of an open loop was due, in nanoseconds since the stage's start. Unset:
-	// all requests were sent, the time is not known, or the load is a closed loop, whose requests are due when others
-	// have ended.
+	// When the first request that was never sent was due, in nanoseconds since the stage's start. Closed loop: when the
+	// first slot was free that started nothing more because the load ended early. Unset: all requests were sent, or the
+	// time is not known.
 	UnsentFromNs  *int64 `protobuf:"varint,15,opt,name=unsent_from_ns,json=unsentFromNs,proto3,oneof" json:"unsent_from_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
