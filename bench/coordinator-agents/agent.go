@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,6 +32,10 @@ type agent struct {
 	sending sync.Mutex // of control
 	beats   uint64
 	sent    []clock.Instant // when each snapshot was sent, by window
+
+	// Only a region uses these.
+	welcome  atomic.Bool // it may send heartbeats
+	revision uint32      // of its assignment
 }
 
 // attend runs the agent.
@@ -75,10 +80,7 @@ func (a *agent) say(m *spatev1.ConnectRequest) error {
 
 // hello introduces the agent.
 func (a *agent) hello() error {
-	err := a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
-		Protocol: 2, Definitions: measure.Definitions, Agent: a.info, Incarnation: a.incarnation,
-	}}})
-	if err != nil {
+	if err := a.say(a.introduction()); err != nil {
 		return err
 	}
 	m, err := a.control.Recv()
@@ -86,6 +88,13 @@ func (a *agent) hello() error {
 		return errors.New("it did not answer Hello with Welcome")
 	}
 	return err
+}
+
+// introduction returns the first message of the agent.
+func (a *agent) introduction() *spatev1.ConnectRequest {
+	return &spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
+		Protocol: 2, Definitions: measure.Definitions, Agent: a.info, Incarnation: a.incarnation,
+	}}}
 }
 
 // listen acts on the coordinator's messages.
@@ -97,7 +106,7 @@ func (a *agent) listen(starts chan<- *spatev1.Arm) error {
 		}
 		switch m := m.GetMessage().(type) {
 		case *spatev1.ConnectResponse_Assign:
-			if err := a.applied(m.Assign.GetRef()); err != nil {
+			if err := a.say(applied(m.Assign.GetRef())); err != nil {
 				return err
 			}
 		case *spatev1.ConnectResponse_Arm:
@@ -109,36 +118,41 @@ func (a *agent) listen(starts chan<- *spatev1.Arm) error {
 	}
 }
 
-func (a *agent) applied(ref *spatev1.AssignmentRef) error {
-	return a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{
+// applied answers an assignment.
+func applied(ref *spatev1.AssignmentRef) *spatev1.ConnectRequest {
+	return &spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{
 		Ref: ref, ClockUncertaintyNs: 1_100_000,
 		Preparation: &spatev1.Preparation{Lengths: "words", ExactOutput: true, Server: "bench"},
-	}}})
+	}}}
 }
 
 // beat sends one heartbeat per second.
 func (a *agent) beat(ctx context.Context) error {
 	for rest(ctx, time.Second) {
-		a.beats++
-		err := a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{
-			InFlight: 1000, CpuCores: 0.7, ClockOffsetNs: 1234, ClockUncertaintyNs: 1_100_000, Number: a.beats,
-		}}})
-		if err != nil {
+		if err := a.say(a.heartbeat()); err != nil {
 			return ended(err)
 		}
 	}
 	return nil
 }
 
+// heartbeat returns the next heartbeat.
+func (a *agent) heartbeat() *spatev1.ConnectRequest {
+	a.beats++
+	return &spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{
+		InFlight: 1000, CpuCores: 0.7, ClockOffsetNs: 1234, ClockUncertaintyNs: 1_100_000, Number: a.beats,
+	}}}
+}
+
 // probe sends clock probes to the coordinator, several in a row each second.
-func (a *agent) probe(ctx context.Context, service spatev1.ControlServiceClient) error {
+func (c *crowd) probe(ctx context.Context, service spatev1.ControlServiceClient) error {
 	for rest(ctx, time.Second) {
-		for range a.probes {
+		for range c.probes {
 			asked := clock.Now()
 			if _, err := service.ProbeClock(ctx, &spatev1.ProbeClockRequest{}); err != nil {
 				return ended(err)
 			}
-			a.answers.answeredProbe(clock.Now().Sub(asked))
+			c.answers.answeredProbe(clock.Now().Sub(asked))
 		}
 	}
 	return nil

@@ -97,7 +97,9 @@ func (a *agent) totals() *spatev1.Totals {
 }
 
 // measured returns what the agent measured in a window.
-func (a *agent) measured(window int) *spatev1.Series { return a.series[(7*a.number+window)%variants] }
+func (a *agent) measured(window int) *spatev1.Series {
+	return a.series[(7*a.number+window%kinds)%variants]
+}
 
 // makeRows makes the rows of a window.
 func makeRows(values int) []*spatev1.RequestRecord {

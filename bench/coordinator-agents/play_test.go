@@ -18,8 +18,14 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestPlay runs a few agents of two regions, with rows, against a coordinator in this process. The coordinator accepts
-// everything they send, up to the last totals.
+// everything they send, up to the last totals, whether they connect to it or relays are simulated with them.
 func TestPlay(t *testing.T) {
+	for name, simulated := range map[string]bool{"agents": false, "with relays": true} {
+		t.Run(name, func(t *testing.T) { testPlay(t, simulated) })
+	}
+}
+
+func testPlay(t *testing.T, simulated bool) {
 	dir := t.TempDir()
 	c, err := coordinator.New(coordinator.Config{DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -47,8 +53,8 @@ func TestPlay(t *testing.T) {
 	}()
 	r, err := play(t.Context(), settings{
 		coordinator: l.Addr().String(), status: strings.TrimPrefix(status.URL, "http://"), pid: os.Getpid(),
-		dataDir: dir,
-		agents:  3, regions: 2, windows: 4, settle: 1, values: 20, probes: 2, records: "jsonl",
+		dataDir: dir, simulateRelays: simulated,
+		agents: 3, regions: 2, windows: 4, settle: 1, values: 20, probes: 2, records: "jsonl",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,9 +71,11 @@ func TestPlay(t *testing.T) {
 // TestFlagsThatCannotBe: mistakes are reported before any agent starts.
 func TestFlagsThatCannotBe(t *testing.T) {
 	for name, s := range map[string]settings{
-		"no agents":           {regions: 1, values: 1, settle: 1, windows: 9},
-		"no regions":          {agents: 1, values: 1, settle: 1, windows: 9},
-		"all windows settled": {agents: 1, regions: 1, values: 1, settle: 5, windows: 6},
+		"no agents":              {regions: 1, values: 1, settle: 1, windows: 9},
+		"no regions":             {agents: 1, values: 1, settle: 1, windows: 9},
+		"relays twice":           {agents: 2, regions: 1, values: 1, settle: 1, windows: 9, relays: "a", simulateRelays: true},
+		"a relay without agents": {agents: 1, regions: 2, values: 1, settle: 1, windows: 9, simulateRelays: true},
+		"all windows settled":    {agents: 1, regions: 1, values: 1, settle: 5, windows: 6},
 	} {
 		if _, err := play(t.Context(), s); err == nil {
 			t.Errorf("%s: no error", name)
