@@ -89,7 +89,12 @@ func (c *Coordinator) join(h *spatev1.Hello, from admission.Origin) (*session, e
 		})
 		return s, nil
 	}
-	c.allot(clock.Now())
+	switch now := clock.Now(); {
+	case len(c.queue) > 0:
+		c.allot(now)
+	case !c.barred(name):
+		c.offer(s, now)
+	}
 	return s, nil
 }
 

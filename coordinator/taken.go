@@ -60,11 +60,17 @@ func (c *Coordinator) allot(at clock.Instant) {
 		c.letGo(r, at)
 	}
 	for _, s := range c.freeAgents() {
-		if i := slices.IndexFunc(c.active, func(r *run) bool { return c.wants(r, s, at) }); i >= 0 {
-			c.take(c.active[i], s, at)
-		}
+		c.offer(s, at)
 	}
 	c.beginNext(at)
+}
+
+// offer gives a free agent to the first run in progress that wants it. If no run waits, that is all that a new agent
+// changes: thousands may connect at once, and allot looks at all of them. c.mu is held.
+func (c *Coordinator) offer(s *session, at clock.Instant) {
+	if i := slices.IndexFunc(c.active, func(r *run) bool { return c.wants(r, s, at) }); i >= 0 {
+		c.take(c.active[i], s, at)
+	}
 }
 
 // allotRegularly is allot, unless that was done a moment ago. It blocks while the file with the access policy is read.
