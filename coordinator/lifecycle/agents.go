@@ -105,7 +105,15 @@ func (r *Run) Disconnected(_ clock.Instant, name string, incarnation uint64, rea
 
 // takesPart reports whether an agent's process takes part in the run or is about to join.
 func (r *Run) takesPart(a *agent) bool {
-	return slices.Contains(r.roster, a) || r.joining != nil && r.joining.agent == a
+	return r.isListed(a) || r.joining != nil && r.joining.agent == a
+}
+
+// isListed reports whether an agent is in the roster. All but those that joined during the stage are found by name.
+func (r *Run) isListed(a *agent) bool {
+	i, found := slices.BinarySearchFunc(r.roster, a.name(), func(o *agent, name string) int {
+		return strings.Compare(o.name(), name)
+	})
+	return found && r.roster[i] == a || slices.Contains(r.roster, a)
 }
 
 // Heard handles an agent's heartbeat. An agent that was lost because it was silent is back.
@@ -192,7 +200,7 @@ func (r *Run) lose(at clock.Instant, a *agent, reason string) {
 
 // lostInPause tells followers what a loss during a pause means for the next stage.
 func (r *Run) lostInPause(at clock.Instant, a *agent) {
-	if !slices.Contains(r.roster, a) || a.leaving {
+	if !r.isListed(a) || a.leaving {
 		return
 	}
 	follows := "the run ends unless it is back when the pause is over"

@@ -19,7 +19,6 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -174,7 +173,7 @@ func (r *Run) Busy(name string) bool {
 	if r.Ended() || a == nil {
 		return false
 	}
-	return slices.Contains(r.roster, a) || r.joining != nil && r.joining.agent == a
+	return r.takesPart(a)
 }
 
 // Tick tells the machine the time. The shell calls it several times a second.
