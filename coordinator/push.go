@@ -431,12 +431,7 @@ func (c *Coordinator) decideBundle(
 	if !r.number(b.Merged) {
 		return nil, b.All(), nil
 	}
-	written, epoch := make(chan error, 1), r.epoch
-	c.later(r, func() {
-		err := errRunFaulted // unless it returns
-		defer func() { written <- err }()
-		err = c.keepBundle(r, checked, epoch)
-	})
+	written := c.keepLater(r, checked)
 	c.feed(r, func(r *run, at clock.Instant) {
 		for _, m := range b.Members {
 			r.machine.Merged(at, m.Snapshot)
@@ -466,22 +461,65 @@ func (r *run) number(values *spatev1.Snapshot) bool {
 // errUnwritten ends the streams of agents whose snapshots cannot be kept. They send them again.
 var errUnwritten = status.Error(codes.Unavailable, "the coordinator cannot write its ledger")
 
-// keepBundle writes a bundle and merges it. If it cannot be written, the run ends, because its machine counts on it. It
-// is a task of the run's write queue.
-func (c *Coordinator) keepBundle(r *run, checked merge.Bundle, epoch int) error {
+// bundles are bundles that are written together: each commit rewrites pages of the ledger that all agents share.
+type bundles struct {
+	all     []merge.Bundle
+	epoch   int
+	task    int // number of the task that writes them
+	written []chan error
+}
+
+// keepLater queues the write of a bundle: together with the bundle before it, if that still waits and nothing was
+// queued behind it. The channel gets the outcome. c.mu is held.
+func (c *Coordinator) keepLater(r *run, checked merge.Bundle) <-chan error {
+	written := make(chan error, 1)
+	if b := r.keeping; b != nil && b.epoch == r.epoch && r.writes.Extend(b.task, func() { b.add(checked, written) }) {
+		return written
+	}
+	b := &bundles{epoch: r.epoch}
+	b.add(checked, written)
+	r.keeping = b
+	b.task = c.later(r, func() {
+		err := errRunFaulted // unless it returns
+		defer func() {
+			for _, written := range b.written {
+				written <- err
+			}
+		}()
+		err = c.keepBundles(r, b)
+	})
+	return written
+}
+
+func (b *bundles) add(one merge.Bundle, written chan error) {
+	b.all, b.written = append(b.all, one), append(b.written, written)
+}
+
+// keepBundles writes bundles and merges them. If they cannot be written, the run ends, because its machine counts on
+// them. It is a task of the run's write queue.
+func (c *Coordinator) keepBundles(r *run, b *bundles) error {
 	c.mu.Lock()
-	dropped := epoch != r.epoch
+	dropped := b.epoch != r.epoch
+	if r.keeping == b {
+		r.keeping = nil
+	}
 	c.mu.Unlock()
 	if dropped {
 		return errUnwritten
 	}
-	if err := r.disk.AppendAll(checked.Snapshots()); err != nil {
+	var snapshots []*spatev1.Snapshot
+	for _, one := range b.all {
+		snapshots = append(snapshots, one.Snapshots()...)
+	}
+	if err := r.disk.AppendAll(snapshots); err != nil {
 		c.unwritten(r, batch{}, err)
 		return errUnwritten
 	}
-	c.intake.written.Add(uint64(len(checked.Snapshots()) - 1))
-	if err := r.stages.MergeBundle(checked); err != nil {
-		c.log.Error("bundle passed the check and cannot be merged", "error", err)
+	c.intake.written.Add(uint64(len(snapshots) - len(b.all)))
+	for _, one := range b.all {
+		if err := r.stages.MergeBundle(one); err != nil {
+			c.log.Error("bundle passed the check and cannot be merged", "error", err)
+		}
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ type run struct {
 	stages     *live.Stages
 	claims     writes.Claims
 	bundles    map[source]course
+	keeping    *bundles           // the newest that wait to be written
 	trace      *tracing.Run       // nil: there are no traces
 	unsaved    bool               // record has changed
 	freeing    bool               // agents that it does not need are about to be freed
@@ -113,16 +114,17 @@ func (c *Coordinator) abort(r *run, reason string) {
 }
 
 // later queues a task of a run that waits or is in progress. A run's tasks run one after another, without c.mu. It does
-// not block. c.mu is held, or the caller is one of c.workers.
-func (c *Coordinator) later(r *run, task func()) {
-	if !r.writes.Push(task) {
-		return
+// not block, and returns the task's number. c.mu is held, or the caller is one of c.workers.
+func (c *Coordinator) later(r *run, task func()) (number int) {
+	number, start := r.writes.Push(task)
+	if start {
+		c.workers.Go(func() {
+			for task := r.writes.Pop(); task != nil; task = r.writes.Pop() {
+				c.guarded(r, task)
+			}
+		})
 	}
-	c.workers.Go(func() {
-		for task := r.writes.Pop(); task != nil; task = r.writes.Pop() {
-			c.guarded(r, task)
-		}
-	})
+	return number
 }
 
 // written returns a channel that is closed when everything queued for a run so far is durable or has failed. c.mu is

@@ -51,7 +51,8 @@ type kind struct {
 // newRegion adds up what the agents of a region measure.
 func newRegion(c *crowd, name string, agents []*agent) (*region, error) {
 	r := &region{
-		crowd: c, name: name, agents: agents, sent: make([]clock.Instant, c.windows), startOn: make(chan *spatev1.Arm, 1),
+		crowd: c, name: name, agents: agents, sent: make([]clock.Instant, c.windows),
+		startOn: make(chan *spatev1.Arm, 1),
 	}
 	for k := range kinds {
 		snapshots := make([]*spatev1.Snapshot, len(agents))
