@@ -270,6 +270,10 @@ var ofLosses = []forgery{
 		n := uint64(100)
 		e.Results.Stages[0].Agents[0].NeverSent = &n
 	}, "is said not to have sent 100"},
+	{"a request never sent that the server received", constant, func(e *Evidence) {
+		agent := slices.IndexFunc(e.Results.Stages[0].Agents, func(a Agent) bool { return a.Loss != nil })
+		e.Results.Stages[0].Agents[agent].NeverSent = new(uint64)
+	}, "which is said not to have sent 0"},
 	{"seconds in which an agent was suspended, unreported", stopped,
 		func(e *Evidence) { lossOf(e, 0).UnsentFromS = nil }, "lacks request 63"},
 	{"later seconds than those in which it stood still", stopped, func(e *Evidence) { *lossOf(e, 0).UnsentFromS += 2 },

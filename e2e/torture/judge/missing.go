@@ -41,6 +41,7 @@ func (s *stage) judgeMissing() {
 		}
 	}
 	s.judgeOverdue()
+	s.judgeNeverSent()
 	for id, all := range s.served {
 		if rows := s.judge.rows[id]; id.Stage == s.Index && s.Complete && len(rows) > 0 && all[0].Answered &&
 			!rows[0].Completed() {
@@ -53,19 +54,70 @@ func (s *stage) judgeMissing() {
 	}
 }
 
-// judgeOverdue checks that the result counts the requests that agents did not send because they stood still.
+// judgeOverdue checks that the result counts the requests that agents did not send because they stood still, or because
+// their lease had ended. If more than one agent may have had a request, some assignment of the requests to the agents
+// must agree with what these are said not to have sent: by Hall's theorem there is one unless the requests that only
+// some of the agents may have had are more than these agents' sum.
 func (s *stage) judgeOverdue() {
-	for name, n := range s.overdue {
-		said := uint64(0)
-		for _, a := range s.Agents {
-			if a.Name == name && a.NeverSent != nil {
-				said += *a.NeverSent
+	most, names, counted, told := 0, "", 0, 0
+	for set := agentSet(1); set < 1<<len(s.Agents); set++ {
+		n := 0
+		for _, may := range s.overdue {
+			if may&^set == 0 {
+				n++
 			}
 		}
-		if uint64(n) > said {
-			s.Lost += n
-			s.wrong("stage %d: agent %s stood still and did not send %d requests, and is said not to have sent %d",
-				s.Index, name, n, said)
+		if of, said := s.neverSentBy(set); n-said > most {
+			most, names, counted, told = n-said, of, n, said
+		}
+	}
+	if most > 0 {
+		s.Lost += counted
+		s.wrong("stage %d: agent %s stood still and did not send %d requests, and is said not to have sent %d",
+			s.Index, names, counted, told)
+	}
+}
+
+// agentSet is a set of a stage's agents: bit i is the agent in place i of the result.
+type agentSet uint
+
+// neverSentBy returns the names of a set's agents, and how many requests the result says that they did not send.
+func (s *stage) neverSentBy(set agentSet) (names string, n int) {
+	var of []string
+	for i, a := range s.Agents {
+		if set&(1<<i) == 0 {
+			continue
+		}
+		if of = append(of, a.Name); a.NeverSent != nil {
+			n += int(*a.NeverSent)
+		}
+	}
+	return strings.Join(of, ", "), n
+}
+
+// judgeNeverSent checks that an agent that was lost is said not to have sent exactly those of its requests that the
+// server did not receive. It is known which these are if arrivals are constant and none changed hands.
+func (s *stage) judgeNeverSent() {
+	n, _ := s.asked()
+	changed := slices.ContainsFunc(s.Agents, func(a Agent) bool {
+		return a.JoinedS != nil || a.Loss != nil && a.Loss.TakenOver
+	})
+	if s.load.Arrival != "constant" || s.Outcome != "done" || changed {
+		return
+	}
+	for _, a := range s.Agents {
+		if a.Loss == nil || a.NeverSent == nil {
+			continue
+		}
+		lacks := 0
+		for i := uint64(s.load.Warmup); i < n; i++ {
+			if owner, _ := s.ownerOf(i); owner == a.Name && len(s.served[ID{s.Index, i}]) == 0 {
+				lacks++
+			}
+		}
+		if lacks != int(*a.NeverSent) {
+			s.wrong("stage %d: the server did not receive %d requests of agent %s, which is said not to have sent %d",
+				s.Index, lacks, a.Name, *a.NeverSent)
 		}
 	}
 }
@@ -102,17 +154,27 @@ func (s *stage) lacking() (out []uint64) {
 // unexcused returns why the result does not name a missing request as missing, or "" if it does.
 func (s *stage) unexcused(id ID) (why string) {
 	why = "no agent of which something is missing had it"
+	_, known := s.ownerOf(id.Index)
+	overdue := agentSet(0)
 	for _, name := range s.mayHaveHad(id.Index) {
-		for _, a := range s.Agents {
-			if a.Name != name {
-				continue
-			}
-			if why = s.outside(id, a); why == "" {
-				return ""
+		for i, a := range s.Agents {
+			if a.Name == name && s.stoodStill(id, a) {
+				overdue |= 1 << i
+			} else if a.Name == name {
+				if why = s.outside(id, a); why == "" {
+					return ""
+				}
 			}
 		}
+		if overdue != 0 && known {
+			break // it had not changed hands yet
+		}
 	}
-	return why
+	if overdue == 0 {
+		return why
+	}
+	s.overdue = append(s.overdue, overdue)
+	return ""
 }
 
 // mayHaveHad returns the agents that may have had a request: its owner, and those that may have taken over its part.
@@ -213,10 +275,6 @@ func (s *stage) outsideLoss(id ID, a Agent) string {
 	}
 	lost := seconds(a.Loss.FromS)
 	if to+s.blurred() < lost {
-		if from := a.Loss.UnsentFromS; from != nil && len(s.served[id]) == 0 && to >= seconds(*from) {
-			s.overdue[a.Name]++ // it stood still, and had not sent this one when it was lost
-			return ""
-		}
 		return fmt.Sprintf("it ended or was due %v after the start, and agent %s lost nothing before second %v", to,
 			a.Name, a.Loss.FromS)
 	}
@@ -232,6 +290,14 @@ func (s *stage) outsideLoss(id ID, a Agent) string {
 			*a.Loss.ToS)
 	}
 	return ""
+}
+
+// stoodStill reports whether an agent may have had a request that was due before what the result says was lost with it,
+// in the seconds in which it sent nothing by the result.
+func (s *stage) stoodStill(id ID, a Agent) bool {
+	_, to, known := s.when(id)
+	return known && len(s.served[id]) == 0 && a.Loss != nil && a.Loss.UnsentFromS != nil &&
+		to >= seconds(*a.Loss.UnsentFromS) && to+s.blurred() < seconds(a.Loss.FromS)
 }
 
 // beforeFault returns why a fault of a failed run cannot have cost an agent a request, or "" if it can.
@@ -304,9 +370,17 @@ func (s *stage) judgeWords() {
 		}
 	}
 	if s.Outcome == "failed" && int(s.Index) != len(s.Results.Stages)-1 &&
-		!slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Loss != nil }) {
+		!slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Loss != nil || s.ranOut(a) }) {
 		s.wrong("stage %d failed, and the run continued", s.Index)
 	}
+}
+
+// ranOut reports whether an agent ended its load itself at the end of its lease, which a fault explains. Then the stage
+// fails, and the run continues with the next one.
+func (s *stage) ranOut(a Agent) bool {
+	lease := s.Script.LeaseOf()
+	return a.Failure != nil && strings.HasSuffix(*a.Failure, fmt.Sprintf("longer than the lease of %v", lease)) &&
+		s.Notes.End.Sub(s.hurt(a.Name)) > lease
 }
 
 // judgeLoss judges what the result says was lost with an agent.
@@ -428,10 +502,7 @@ func (s *stage) judgeShares(lacking []uint64) {
 	}
 	n := float64(s.load.Rate) * (to - from + s.blurred().Seconds())
 	share = min(share, 1)
-	lacks := len(lacking)
-	for _, overdue := range s.overdue {
-		lacks -= overdue // these were judged already
-	}
+	lacks := len(lacking) - len(s.overdue) // these were judged already
 	if most := n*share + sigmas*math.Sqrt(n*share*(1-share)) + sigmas; float64(lacks) > most {
 		s.Lost += lacks
 		s.wrong("stage %d lacks %d requests, and what was lost accounts for %.0f at most", s.Index, lacks, most)

@@ -76,14 +76,14 @@ type stage struct {
 	rows  []*Row  // all rows of the stage
 	// shares are the agents' shares of the load, see sharesAtStart.
 	shares []int
-	// overdue counts requests that an agent had to send while it stood still, before what the result says was lost with
-	// it.
-	overdue map[string]int
+	// overdue has, for each request that an agent had to send while it stood still, before what the result says was
+	// lost with it, the agents that this may have been.
+	overdue []agentSet
 }
 
 // judgeStage judges one stage.
 func (j *judge) judgeStage(claims *Stage, load script.Load) {
-	s := &stage{judge: j, Stage: claims, load: load, overdue: map[string]int{}}
+	s := &stage{judge: j, Stage: claims, load: load}
 	s.shares = s.sharesAtStart()
 	for i := range j.Rows {
 		if j.Rows[i].Stage == claims.Index {

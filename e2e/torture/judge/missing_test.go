@@ -1,0 +1,59 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/e2e/torture/script"
+)
+
+// Requests that several agents may have had are dealt to them as the agents' own numbers say, if that is possible.
+func TestOverdueRequestsAreDealtToAgentsThatMayHaveHadThem(t *testing.T) {
+	const first, second, both = agentSet(1), agentSet(2), agentSet(3)
+	for name, c := range map[string]struct {
+		overdue []agentSet
+		says    string // a part of the message; empty: nothing is wrong
+	}{
+		"all may be of both":       {slices.Repeat([]agentSet{both}, 8), ""},
+		"one more":                 {slices.Repeat([]agentSet{both}, 9), "agent a, b stood still and did not send 9"},
+		"as many as each had":      {append(slices.Repeat([]agentSet{first}, 3), second, second, both, both, both), ""},
+		"more than the first had":  {slices.Repeat([]agentSet{first}, 4), "agent a stood still and did not send 4"},
+		"more than the second had": {slices.Repeat([]agentSet{second}, 6), "agent b stood still and did not send 6"},
+	} {
+		three, five := uint64(3), uint64(5)
+		s := &stage{judge: &judge{}, overdue: c.overdue,
+			Stage: &Stage{Agents: []Agent{{Name: "a", NeverSent: &three}, {Name: "b", NeverSent: &five}}}}
+		s.judgeOverdue()
+		if said := strings.Join(s.Wrong, "\n"); (said == "") != (c.says == "") || !strings.Contains(said, c.says) {
+			t.Errorf("%s: %q, want %q", name, said, c.says)
+		}
+	}
+}
+
+// Only an agent that ended its load at the end of its lease explains that a run continues after a stage that failed,
+// and only if a fault was that long ago.
+func TestARunContinuesAfterAStageWhoseLeaseEnded(t *testing.T) {
+	const lease = 10 * time.Second
+	for name, c := range map[string]struct {
+		failure string
+		struck  Instant
+		wrong   bool
+	}{
+		"its lease ended":            {"the coordinator was gone for longer than the lease of 10s", 0, false},
+		"before its lease could end": {"the coordinator was gone for longer than the lease of 10s", 11e9, true},
+		"another lease":              {"the coordinator was gone for longer than the lease of 9s", 0, true},
+		"another failure":            {"lost: silent", 0, true},
+	} {
+		s := &stage{Stage: &Stage{Agents: []Agent{{Name: "agent-0", Failure: &c.failure}}}, judge: &judge{
+			Evidence: &Evidence{Script: script.Script{Lease: lease}, Results: Results{Stages: make([]Stage, 2)},
+				Notes: Notes{End: 20e9, Struck: []Strike{{Kind: script.StopAgent, Span: Span{From: c.struck}}}}},
+			Verdict: Verdict{Outcome: "failed"},
+		}}
+		s.judgeWords()
+		if got := len(s.Wrong) > 0; got != c.wrong {
+			t.Errorf("%s: %q", name, s.Wrong)
+		}
+	}
+}
