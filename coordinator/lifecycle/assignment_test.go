@@ -50,6 +50,33 @@ func TestEachSourceHasOneReader(t *testing.T) {
 	})
 }
 
+// An agent may join the open loop that an agent leaves, whatever the policy, until all handovers together are too long
+// to be told to all agents.
+func TestWhatMayJoin(t *testing.T) {
+	for _, policy := range []string{"fail", "degrade", reassign} {
+		p := &assignment{agent: &agent{}}
+		st := &spatev1.Stage{Load: &spatev1.LoadPoint{Rate: 1}, OnAgentLoss: policy}
+		record := &spatev1.StageRecord{Stage: st}
+		r := &Run{phase: running, stage: &stage{record: record, assignments: []*assignment{p}}}
+		if may := r.mayJoin(st); may != (policy == reassign) {
+			t.Errorf("%s: %v while no agent leaves", policy, may)
+		}
+		p.left = new(int64)
+		if !r.mayJoin(st) {
+			t.Errorf("%s: not while an agent leaves", policy)
+		}
+		for range 1024 {
+			record.Handovers = append(record.Handovers, &spatev1.Handover{Weights: make([]uint32, 1024)})
+		}
+		if !r.mayJoin(st) {
+			t.Errorf("%s: not with %d weights", policy, mostWeights)
+		}
+		if record.Handovers = append(record.Handovers, &spatev1.Handover{Weights: []uint32{1}}); r.mayJoin(st) {
+			t.Errorf("%s: with more than %d weights", policy, mostWeights)
+		}
+	}
+}
+
 func TestNobodyReadsWhatIsNotAskedFor(t *testing.T) {
 	p := &assignment{}
 	s := &stage{record: &spatev1.StageRecord{Stage: &spatev1.Stage{Target: &spatev1.Target{

@@ -23,11 +23,30 @@ const giveMargin = 500 * time.Millisecond
 // for less than that still hear of the change.
 func (r *Run) joinLead() time.Duration { return max(leastJoinLead, r.cfg.Silence+giveMargin+r.lead()) }
 
-// mayJoin reports whether agents may join a stage in progress. In a closed loop they may not, because slots stay with
-// their agents. Neither do the places of an open loop that limits its requests in flight change hands while taken.
+// mayJoin reports whether agents may join a stage in progress: always under reassign, else once an agent leaves, so
+// that the load of agents that are restarted one after another does not end up on the last one. In a closed loop they
+// may not, because slots stay with their agents. Neither do the places of an open loop that limits its requests in
+// flight change hands while taken.
 func (r *Run) mayJoin(st *spatev1.Stage) bool {
-	return r.phase == running && policyOf(st) == reassign && openLoop(st.GetLoad()) &&
-		st.GetLoad().GetMaxInFlight() == 0
+	if r.phase != running || !openLoop(st.GetLoad()) || st.GetLoad().GetMaxInFlight() > 0 ||
+		r.stage.weights() > mostWeights {
+		return false
+	}
+	return policyOf(st) == reassign || slices.ContainsFunc(r.stage.places(), func(p *assignment) bool {
+		return p.left != nil || p.agent.leaving
+	})
+}
+
+// mostWeights bounds the weights in the handovers of a stage that still takes newcomers on. All agents are told all of
+// them at each change, and each newcomer adds those of all who give it a part.
+const mostWeights = 1 << 20
+
+// weights returns how many weights the handovers of the stage have.
+func (s *stage) weights() (n int) {
+	for _, h := range s.record.GetHandovers() {
+		n += len(h.GetWeights())
+	}
+	return n
 }
 
 // admit lets agents join the stage, one after another. A newcomer first gets an empty assignment, and its part

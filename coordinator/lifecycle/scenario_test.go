@@ -228,6 +228,8 @@ func (s *scenario) agents(args []string, _ map[string]string) {
 		name, region, _ := strings.Cut(name, "@")
 		if s.incarnation[name] == 0 || args[0] == "again" {
 			s.incarnation[name]++
+			delete(s.leaving, name)
+			delete(s.freed, name)
 		}
 		s.info[name] = &spatev1.AgentInfo{Name: name, Weight: uint32(s.number(weight)), Region: region}
 		if pool != "" {
