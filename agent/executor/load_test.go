@@ -337,6 +337,9 @@ func TestStop(t *testing.T) {
 			if counters.GetStarted() != counters.GetCompleted()+counters.GetCancelled() {
 				t.Errorf("counters %v", counters)
 			}
+			if o.Totals.UnsentFromNs == nil {
+				t.Error("it is not said from when on nothing was sent")
+			}
 			if n := c.load.GetRequests(); n > 0 && o.Totals.GetNeverSent() != n-counters.GetStarted() {
 				t.Errorf("%d never sent of %d, %d started", o.Totals.GetNeverSent(), n, counters.GetStarted())
 			}

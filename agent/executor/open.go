@@ -355,12 +355,12 @@ func (o *openLoop) dropRest(now clock.Instant) {
 	o.endWorkers()
 }
 
-// noteRest notes when the first arrival left in the schedule is due, if the agent must count it as never sent although
-// it is not due yet.
+// noteRest notes when the first arrival left in the schedule is due, if the load was cut short or must count it as
+// never sent although it is not due yet.
 func (o *openLoop) noteRest() {
 	o.Load.mu.Lock()
 	defer o.Load.mu.Unlock()
-	if o.more && o.countsRest() && !o.next.Unmeasured {
+	if o.more && (o.cutShort || o.countsRest()) {
 		o.neverStarted.noteDue(o.next.Offset)
 	}
 }

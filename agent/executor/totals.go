@@ -58,10 +58,11 @@ func (l *Load) notStarted() uint64 {
 	return required - min(l.arrivals.Load()+l.neverStarted.arrivals, required)
 }
 
-// unsentFrom returns when the first request that was never sent was due, or nil if there is none or it is not known. Of
-// a closed loop that ends by its time, the number is not known. The caller holds l.mu.
+// unsentFrom returns when the first request that was never sent was due, or nil if there is none or it is not known. If
+// a load that ends by its time was cut short, there may be such requests that neverSent does not count. The caller
+// holds l.mu.
 func (l *Load) unsentFrom(neverSent uint64) *int64 {
-	if neverSent == 0 && (l.Counted || l.Closed == nil) {
+	if neverSent == 0 && (l.Counted || !l.cutShort) {
 		return nil
 	}
 	return l.neverStarted.from
