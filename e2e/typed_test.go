@@ -40,15 +40,8 @@ func TestModelsAreNotGuessed(t *testing.T) {
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"small"},{"id":"large"}]}`)
 	}))
 	t.Cleanup(server.Close)
-	dir := t.TempDir()
-	plan := filepath.Join(dir, "plan.yaml")
 	text := fmt.Sprintf("name: p\ntargets:\n  - {name: a, endpoints: %q}\nworkloads:\n  - jsonl: {path: rows.jsonl, osl: 2}\nloads:\n  - {concurrency: 1, requests: 2}\n", server.URL)
-	for path, content := range map[string]string{plan: text, filepath.Join(dir, "rows.jsonl"): `{"prompt": "one two"}` +
-		"\n"} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	plan := programs.PlanIn(t, text, map[string]string{"rows.jsonl": `{"prompt": "one two"}` + "\n"})
 	process.Start(t, programs.Built.Spate, "validate", plan).MustExit(0)
 	r := process.Start(t, programs.Built.Spate, "run", plan)
 	r.MustExit(2)

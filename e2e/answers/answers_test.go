@@ -1,8 +1,6 @@
 package answers
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -119,23 +117,10 @@ const (
 	schemaFile = `{"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "minimum": 3}}}`
 )
 
-// planIn writes files and a plan into a folder, and returns the plan's path.
-func planIn(t *testing.T, plan string, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	files["plan.yaml"] = plan
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return filepath.Join(dir, "plan.yaml")
-}
-
 // One workload with tools or a schema from a file does for targets of several APIs.
 func TestToolsAndSchemasFromFiles(t *testing.T) {
 	t.Parallel()
-	r := programs.Run(t, planIn(t, asksPlan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
+	r := programs.Run(t, programs.PlanIn(t, asksPlan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
 	r.MustExit(0)
 	for _, s := range r.Results().Stages {
 		switch tools := s.Workload == "tools"; {
@@ -165,7 +150,7 @@ loads: [{concurrency: [2], requests: 40}]
 // The parts of a mixture ask for tools and forms of their own; other parts ask for nothing.
 func TestPartsAskForToolsAndForms(t *testing.T) {
 	t.Parallel()
-	r := programs.Run(t, planIn(t, partsPlan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
+	r := programs.Run(t, programs.PlanIn(t, partsPlan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
 	r.MustExit(0)
 	rows := r.Rows()
 	for _, s := range r.Results().Stages {
@@ -208,7 +193,7 @@ func TestPartsAskForToolsAndForms(t *testing.T) {
 func TestServersWithoutToolsAreNamed(t *testing.T) {
 	t.Parallel()
 	plan := strings.ReplaceAll(asksPlan, "decode_step: 1ms", "tools: refused, owned_by: other")
-	r := programs.Run(t, planIn(t, plan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
+	r := programs.Run(t, programs.PlanIn(t, plan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
 	if r.Exit() == 0 {
 		t.Fatal("the run succeeded")
 	}
@@ -221,7 +206,7 @@ func TestServersWithoutToolsAreNamed(t *testing.T) {
 		t.Error(said)
 	}
 	plan = strings.ReplaceAll(partsPlan, "decode_step: 1ms", "tools: refused, owned_by: other")
-	r = programs.Run(t, planIn(t, plan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
+	r = programs.Run(t, programs.PlanIn(t, plan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
 	if r.Exit() == 0 {
 		t.Fatal("the run of parts succeeded")
 	}
@@ -240,7 +225,7 @@ func TestFilesOfToolsThatCannotBeUsed(t *testing.T) {
 		"is not a JSON Schema that answers can be":  {"tools.json": toolsFile, "schema.json": `{"type": "thing"}`},
 		"definitions[0]: has no name":               {"tools.json": `[{}]`, "schema.json": schemaFile},
 	} {
-		r := programs.Run(t, planIn(t, asksPlan, files))
+		r := programs.Run(t, programs.PlanIn(t, asksPlan, files))
 		if code := r.Exit(); code != 2 || !strings.Contains(r.Stderr.String(), says) {
 			t.Errorf("exit %d, want 2 and %s: %s", code, says, r.Stderr.String())
 		}

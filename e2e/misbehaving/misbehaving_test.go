@@ -153,13 +153,9 @@ func startCluster(t *testing.T) cluster {
 
 // run runs a plan, which must end with the exit code, and returns its run directory.
 func (c cluster) run(t *testing.T, code int, plan string) (dir string) {
-	path := filepath.Join(t.TempDir(), "plan.yaml")
-	if err := os.WriteFile(path, []byte(plan), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	dir = filepath.Join(t.TempDir(), "run")
-	process.Start(t, programs.Built.Spate, "run", path, "--out", dir, "--coordinator", c.address, "--records",
-		"jsonl").MustExit(code)
+	process.Start(t, programs.Built.Spate, "run", programs.PlanIn(t, plan, nil), "--out", dir, "--coordinator", c.address,
+		"--records", "jsonl").MustExit(code)
 	return dir
 }
 

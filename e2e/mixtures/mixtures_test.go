@@ -3,7 +3,6 @@ package mixtures
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -112,19 +111,12 @@ loads:
 // fit only the targets that a load runs them with.
 func TestTextsFromRows(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"plan.yaml":       texts,
+	r := programs.Run(t, programs.PlanIn(t, texts, map[string]string{
 		"texts.jsonl":     `{"texts": ["a b", "c"]}` + "\n" + `{"texts": ["d"]}` + "\n",
 		"lines.txt":       "one\ntwo words\nthree\nfour\n",
 		"questions.jsonl": `{"query": "why", "documents": ["a b", "c", "d e f", "g", "h"]}` + "\n",
 		"talk.jsonl":      `{"messages": [{"role": "user", "content": "hello"}]}` + "\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r := programs.Run(t, filepath.Join(dir, "plan.yaml"))
+	}))
 	r.MustExit(0)
 	seen, sum := map[string]int{}, make([]float64, 3)
 	for i, rows := range r.Rows() {
@@ -166,8 +158,7 @@ loads: [{replay: {speed: 2}}]
 // A replayed mixture sends each trace at its own times, whatever the number of agents.
 func TestReplayOfAMixture(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	files := map[string]string{"plan.yaml": replayed}
+	files := map[string]string{"long.yaml": strings.Replace(replayed, "speed: 2}", "}, requests: 31", 1)}
 	for i := range 30 {
 		name := "even.jsonl"
 		if i%3 == 1 {
@@ -175,11 +166,7 @@ func TestReplayOfAMixture(t *testing.T) {
 		}
 		files[name] += fmt.Sprintf("{\"timestamp\": %d, \"input_length\": %d, \"output_length\": 2}\n", 20*i, 10+i)
 	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	plan := programs.PlanIn(t, replayed, files)
 	// Times of a trace count from its first row: odd begins 20 ms later.
 	want := map[string]bool{}
 	for i := range 30 {
@@ -190,7 +177,7 @@ func TestReplayOfAMixture(t *testing.T) {
 		}
 	}
 	for _, agents := range []string{"1", "3"} {
-		r := programs.Run(t, filepath.Join(dir, "plan.yaml"), "--agents", agents)
+		r := programs.Run(t, plan, "--agents", agents)
 		r.MustExit(0)
 		got := map[string]bool{}
 		for _, row := range r.Rows()[0] {
@@ -200,10 +187,7 @@ func TestReplayOfAMixture(t *testing.T) {
 			t.Errorf("%s agents (-want +got):\n%s", agents, diff)
 		}
 	}
-	long := filepath.Join(dir, "long.yaml")
-	if err := os.WriteFile(long, []byte(strings.Replace(replayed, "speed: 2}", "}, requests: 31", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	long := filepath.Join(filepath.Dir(plan), "long.yaml")
 	for _, verb := range []string{"validate", "run"} {
 		p := process.Start(t, programs.Built.Spate, verb, long)
 		said := "long.yaml:11:32: loads[0].requests: the trace of workload \"both\" has 30 rows"

@@ -2,7 +2,6 @@ package programs
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -157,11 +156,7 @@ func (c *Cluster) Follow(run string) Running {
 // Detach submits a run and does not follow it.
 func (c *Cluster) Detach(plan string) string {
 	c.t.Helper()
-	path := filepath.Join(c.t.TempDir(), "plan.yaml")
-	if err := os.WriteFile(path, []byte(plan), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
-	return c.Says(0, "run", path, "--detach")
+	return c.Says(0, "run", PlanIn(c.t, plan, nil), "--detach")
 }
 
 // RatePlan returns a plan that sends 20 requests per second, each at its own time, for that many seconds.

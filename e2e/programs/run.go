@@ -22,11 +22,24 @@ type Running struct {
 // RunPlan starts a run of a plan.
 func RunPlan(t *testing.T, plan string, args ...string) Running {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "plan.yaml")
-	if err := os.WriteFile(path, []byte(plan), 0o600); err != nil {
-		t.Fatal(err)
+	return Run(t, append([]string{PlanIn(t, plan, nil)}, args...)...)
+}
+
+// PlanIn writes a plan, and files by their names beside it, into a folder. It returns the plan's path.
+func PlanIn(t *testing.T, plan string, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
 	}
-	return Run(t, append([]string{path}, args...)...)
+	for name, text := range files {
+		write(name, text)
+	}
+	return write("plan.yaml", plan)
 }
 
 // Run starts `spate run` with the given arguments. It records requests.

@@ -125,11 +125,8 @@ func (w *world) awaitAgents() {
 // run starts `spate run` of a plan at the person's terminal, for as many agents as there are.
 func (w *world) run(plan string, flags ...string) running {
 	w.t.Helper()
-	path, dir := filepath.Join(w.t.TempDir(), "plan.yaml"), filepath.Join(w.t.TempDir(), "run")
-	if err := os.WriteFile(path, []byte(plan), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	args := append([]string{"run", path, "--out", dir, "--records", "jsonl", "--coordinator",
+	dir := filepath.Join(w.t.TempDir(), "run")
+	args := append([]string{"run", programs.PlanIn(w.t, plan, nil), "--out", dir, "--records", "jsonl", "--coordinator",
 		w.center.Addr(controlPort), "--min-agents", fmt.Sprint(len(w.agents))},
 		w.tls(certs.Client, "person")...)
 	return running{start(w.t, w.person, 0, programs.Built.Spate, append(args, flags...)...), w.t, dir}
