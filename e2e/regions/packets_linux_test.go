@@ -1,13 +1,11 @@
 package regions
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/agent/stream/socket"
+	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/internal/netlab"
 )
 
@@ -22,9 +20,7 @@ loads: [{concurrency: [20], requests: 100}]
 // Behind a lost packet, frames become readable when that packet has come again. With the times of packets they have
 // this time, and not that at which they arrived to wait: the program reads them at once.
 func TestPacketTimesOverALossyPath(t *testing.T) {
-	if err := socket.CheckPacketTimes(); errors.Is(err, os.ErrPermission) {
-		t.Skip("NOT TESTED: ", err)
-	}
+	streamtest.NeedPackets(t)
 	const delay = 50 * time.Millisecond
 	w := newWorld(t)
 	w.startCoordinator()

@@ -21,13 +21,12 @@ import (
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/internal/kernel"
 )
 
 // A program that reads many frames at once still reports when each arrived if it has the times of packets, and only
 // then.
 func TestPacketTimesOfABusyProgram(t *testing.T) {
-	needPackets(t)
+	streamtest.NeedPackets(t)
 	a := testserver.NewAuthority(t)
 	for name, secure := range map[string]*tls.Config{"plain": nil, "TLS": a.Serves("127.0.0.1", testserver.Later())} {
 		t.Run(name, func(t *testing.T) {
@@ -106,28 +105,15 @@ func TestPacketTimesWithoutTheRight(t *testing.T) {
 	}
 }
 
-// needPackets skips a test where the kernel refuses BPF programs.
-func needPackets(t *testing.T) {
-	t.Helper()
-	p, err := kernel.OpenPackets()
-	if errors.Is(err, os.ErrPermission) {
-		t.Skip("NOT TESTED: times of packets need root or CAP_BPF: ", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Close()
-}
-
 func TestPacketTimesOfManyStreams(t *testing.T) {
-	needPackets(t)
+	streamtest.NeedPackets(t)
 	playManyStreams(t, wire.Settings{PacketTimes: true})
 }
 
 // A connection on which more than the answer came is not used again, even if the rest came in a packet of its own and
 // was read together with the answer.
 func TestBytesBehindAnAnswerInAPacket(t *testing.T) {
-	needPackets(t)
+	streamtest.NeedPackets(t)
 	busy, sent := make(chan struct{}), make(chan struct{})
 	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
 		for testserver.TakeRequest(r) {
@@ -156,7 +142,7 @@ func TestBytesBehindAnAnswerInAPacket(t *testing.T) {
 
 // Offsets stay right from one answer on a connection to the next.
 func TestPacketTimesOfReusedConnections(t *testing.T) {
-	needPackets(t)
+	streamtest.NeedPackets(t)
 	s := testserver.NewPeer(t, "127.0.0.1:0", true, true, nil, func(w http.ResponseWriter, _ *http.Request) {
 		for range 3 {
 			io.WriteString(w, testserver.TokenFrame("a"))

@@ -4,11 +4,13 @@ package streamtest
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/socket"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -63,5 +65,17 @@ func CheckRefusal(t *testing.T, o *stream.Observation, class spatev1.ErrorClass,
 		t.Errorf("%+v, want %v with %q", o.Err, class, text)
 	default:
 		t.Log(o.Err)
+	}
+}
+
+// NeedPackets skips a test where the kernel does not allow this program the times of packets.
+func NeedPackets(t *testing.T) {
+	t.Helper()
+	err := socket.CheckPacketTimes()
+	if errors.Is(err, os.ErrPermission) {
+		t.Skip("NOT TESTED: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,26 +1,23 @@
 package e2e
 
 import (
-	"errors"
-	"os"
+	"fmt"
 	"syscall"
 	"testing"
 
-	"github.com/spate-load/spate/agent/stream/socket"
+	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/rundir"
 )
 
 // A run that stands still while answers arrive measures each frame's own time with --packet-times, and only then.
 func TestPacketTimesOfAStoppedRun(t *testing.T) {
-	if err := socket.CheckPacketTimes(); errors.Is(err, os.ErrPermission) {
-		t.Skip("NOT TESTED: ", err)
-	}
+	streamtest.NeedPackets(t)
 	const slots, osl = 4, 60
 	for _, packets := range []bool{true, false} {
 		server := programs.Simulate(t, 1, "--decode-step", "10ms")
-		args := []string{"--target", server.URLs[0], "--model", "m", "--isl", "20", "--osl", "60",
-			"--concurrency", "4", "--requests", "24", "--agents", "1"}
+		args := []string{"--target", server.URLs[0], "--model", "m", "--isl", "20", "--osl",
+			fmt.Sprint(osl), "--concurrency", fmt.Sprint(slots), "--requests", fmt.Sprint(6 * slots), "--agents", "1"}
 		if packets {
 			args = append(args, "--packet-times")
 		}
