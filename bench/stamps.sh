@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Measures how far times of frames are from the truth. Spate's stream client and net/http with a Scanner (bench/frames)
 # run on core 0, the simulator on core 1, with 1,000 streams and a frame every 20 ms. Each round runs both clients in
-# turn in four cases: streams spread evenly, all at once as batching engines send, all at once while a busy loop takes
-# half of the client's core, and while three take three quarters, which is more than the client can spare. Prints for each round the errors of the kernel's timestamps and of the program's
-# clock, p50/p99/p99.9/max in us, and the simulator's CPU time per frame, and then their medians. The client "packets"
-# is Spate's with packet times, for which root or CAP_BPF is needed. net/http has no timestamps: both of its errors are
-# those of the program's clock.
+# turn in four cases: streams spread evenly, all at once as batching engines send, all at once while one busy loop takes
+# half of the client's core, and while three take three quarters of it, more than the client can spare. Prints for each
+# round the errors of the kernel's timestamps and of the program's clock, p50/p99/p99.9/max in us, and the simulator's
+# CPU time per frame, and then their medians. The client "packets" is Spate's with packet times, for which root or
+# CAP_BPF is needed. net/http has no timestamps: both of its errors are those of the program's clock.
 #   bench/stamps.sh [ROUNDS [STREAMS [STEP_MS]]]      (after make build; loopback only; about 40 s a round)
 # CLIENTS="stream" omits the other clients. OTHER names another spate program, whose simulator alternates with ours, to
 # compare before and after.

@@ -69,8 +69,8 @@ func rerankInputs(w *poolingBody) []json.RawMessage {
 	return append([]json.RawMessage{w.Query}, w.Documents...)
 }
 
-// writeData returns a function that writes OpenAI's list of results, objects of a type whose name is that of the
-// field, too.
+// writeData returns a function that writes OpenAI's list of results, objects whose type has the same name as their
+// field.
 func writeData(object, value string) func(b []byte, n int) []byte {
 	return func(b []byte, n int) []byte {
 		return append(writeList(append(b, `{"object":"list","data":`...), `{"object":"`+object+`","`+object+`":`+value, `}`, n),
