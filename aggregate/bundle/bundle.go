@@ -25,6 +25,32 @@ import (
 // counted requests and tokens: afterwards it could not be found out whose they were. It also fails if s is part of a
 // bundle, or has fields of a later version, which would be lost.
 func Strip(s *spatev1.Snapshot) (*spatev1.Snapshot, error) {
+	stripped, err := bare(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, series := range s.GetSeries() {
+		for _, d := range series.GetDistributions() {
+			values, err := check(d)
+			if err != nil {
+				return nil, err
+			}
+			noteTaken(stripped, d.GetMetric(), values)
+		}
+	}
+	return stripped, nil
+}
+
+// noteTaken notes that values of a metric were taken out of a snapshot.
+func noteTaken(stripped *spatev1.Snapshot, m spatev1.Metric, values histogram.Encoded) {
+	counts := stripped.GetTakenOut()
+	counts = counts[:max(len(counts), int(m)+1)]
+	counts[m] += values.Count()
+	stripped.TakenOut = counts
+}
+
+// bare is Strip for a snapshot whose distributions are checked by the caller, who notes what was taken out.
+func bare(s *spatev1.Snapshot) (*spatev1.Snapshot, error) {
 	if s.GetMerged() != nil || len(s.GetTakenOut()) > 0 {
 		return nil, errors.New("it is part of a bundle already")
 	}
@@ -35,29 +61,18 @@ func Strip(s *spatev1.Snapshot) (*spatev1.Snapshot, error) {
 	if want := Shared(s); SharesOf(s) != want {
 		return nil, fmt.Errorf("shares of %+v, but counters of %+v", SharesOf(s), want)
 	}
-	counts := make([]uint64, 1, measure.Count)
 	stripped := &spatev1.Snapshot{
 		Key: s.GetKey(), StageIndex: s.GetStageIndex(), Revision: s.GetRevision(), Window: s.GetWindow(),
 		Records: s.GetRecords(), PeakInFlight: s.GetPeakInFlight(), Totals: s.GetTotals(), FirstWindow: s.FirstWindow,
 		StartedItems: s.GetStartedItems(), DroppedRecords: s.GetDroppedRecords(), ServerSamples: s.GetServerSamples(),
-		ServerAccounts: s.GetServerAccounts(), Left: s.GetLeft(),
+		ServerAccounts: s.GetServerAccounts(), Left: s.GetLeft(), TakenOut: make([]uint64, 1, measure.Count),
 	}
 	for _, series := range s.GetSeries() {
 		stripped.Series = append(stripped.Series, &spatev1.Series{
 			Endpoint: series.GetEndpoint(), Part: series.GetPart(), Counters: series.GetCounters(),
 			Errors: series.GetErrors(),
 		})
-		for _, d := range series.GetDistributions() {
-			values, err := check(d)
-			if err != nil {
-				return nil, err
-			}
-			m := int(d.GetMetric())
-			counts = counts[:max(len(counts), m+1)]
-			counts[m] += values.Count()
-		}
 	}
-	stripped.TakenOut = counts
 	return stripped, nil
 }
 
@@ -106,16 +121,16 @@ func check(d *spatev1.Distribution) (histogram.Encoded, error) {
 
 // Of returns the bundle of some snapshots of one run, stage and window: the snapshot with the sum of their values,
 // whose key names only the run, and the snapshots without their values. Snapshots that cannot be in it are left out,
-// and their indices returned: Strip fails, or there are too many values. The result shares parts of the snapshots.
+// and their indices returned: Strip would fail, or there are too many values. The result shares parts of the snapshots.
 func Of(
 	snapshots []*spatev1.Snapshot, merged *spatev1.Merged,
 ) (sum *spatev1.Snapshot, members []*spatev1.Snapshot, misfits []int) {
 	var series, turns cells
 	shares := map[uint32]*spatev1.WindowShare{}
 	for i, s := range snapshots {
-		stripped, err := Strip(s)
+		stripped, err := bare(s)
 		if err == nil {
-			err = addBoth(&series, &turns, s)
+			err = addBoth(&series, &turns, s, stripped)
 		}
 		if err != nil {
 			misfits = append(misfits, i)
@@ -148,8 +163,8 @@ func addShare(all map[uint32]*spatev1.WindowShare, s *spatev1.WindowShare) {
 	sum.MicroRequests += s.GetMicroRequests()
 }
 
-// addBoth adds the values of a snapshot, or nothing if it fails.
-func addBoth(series, turns *cells, s *spatev1.Snapshot) error {
+// addBoth adds the values of a snapshot, or nothing if it fails, and notes what it took out of it.
+func addBoth(series, turns *cells, s, stripped *spatev1.Snapshot) error {
 	values, err := series.fit(s.GetSeries())
 	if err != nil {
 		return err
@@ -157,6 +172,9 @@ func addBoth(series, turns *cells, s *spatev1.Snapshot) error {
 	ofTurns, err := turns.fit(s.GetTurns())
 	if err != nil {
 		return err
+	}
+	for _, v := range values {
+		noteTaken(stripped, v.metric, v.values)
 	}
 	for _, d := range append(values, ofTurns...) {
 		if d.to.values[d.metric] == nil {

@@ -34,7 +34,7 @@ type Agent struct {
 	first     uint64   // lowest sequence number
 	last      uint64   // highest sequence number
 	peaks     []uint32 // most requests in flight, by window, up to the highest one delivered
-	shared    WindowShare
+	shared    bundle.Shares
 	closing   uint64 // sequence number of the snapshot with the totals
 }
 
@@ -65,10 +65,7 @@ func (a *Agent) takeOut(s *spatev1.Snapshot) {
 		return
 	}
 	a.bundled, a.packed = true, [measure.Count]*histogram.Packed{}
-	shares := bundle.Shared(s)
-	a.shared.Tokens += shares.Tokens
-	a.shared.Chunks += shares.Chunks
-	a.shared.MicroRequests += shares.MicroRequests
+	a.shared = a.shared.Plus(bundle.Shared(s))
 	for m, n := range s.GetTakenOut() {
 		a.recorded[m] += n
 	}
@@ -116,9 +113,7 @@ func (a *Agent) deliver(s *spatev1.Snapshot) {
 	}
 	a.snapshots++
 	a.DroppedRows += s.GetDroppedRecords()
-	for _, share := range s.GetShares() {
-		a.shared.add(share)
-	}
+	a.shared = a.shared.Plus(bundle.SharesOf(s))
 	if s.GetTotals() != nil {
 		a.Totals, a.closing = s.GetTotals(), sequence
 	}

@@ -141,8 +141,8 @@ func differ(takenOut, addedUp takings) string {
 				m.Name, out)
 		}
 	}
-	if takenOut.shares != addedUp.shares {
-		return fmt.Sprintf("has %+v by window in the sums of relays, but counted %+v", addedUp.shares, takenOut.shares)
+	for _, reason := range sharesDiffer(addedUp.shares, takenOut.shares) {
+		return "in the sums of relays: " + reason
 	}
 	return ""
 }

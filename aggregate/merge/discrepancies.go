@@ -39,7 +39,11 @@ func (a *Agent) differences() (reasons []string) {
 				merged[c], totals[c]))
 		}
 	}
-	reasons = append(reasons, a.sharesMissing(&merged)...)
+	counted := bundle.Shares{
+		Tokens: merged[measure.OutputTokens], Chunks: merged[measure.Chunks],
+		MicroRequests: bundle.Million * merged[measure.Completed],
+	}
+	reasons = append(reasons, sharesDiffer(a.shared, counted)...)
 	var values [measure.Count]uint64
 	for _, v := range a.Totals.GetValues() {
 		if measure.Known(v.GetMetric()) {
@@ -55,16 +59,16 @@ func (a *Agent) differences() (reasons []string) {
 	return reasons
 }
 
-// sharesMissing returns where the tokens, chunks and requests assigned to windows differ from the counted ones, in
+// sharesDiffer returns where the tokens, chunks and requests assigned to windows differ from the counted ones, in
 // words.
-func (a *Agent) sharesMissing(merged *measure.Counts) (reasons []string) {
+func sharesDiffer(shared, counted bundle.Shares) (reasons []string) {
 	for _, c := range []struct {
 		of           string
 		shared, want uint64
 	}{
-		{"output tokens", a.shared.Tokens, merged[measure.OutputTokens]},
-		{"chunks", a.shared.Chunks, merged[measure.Chunks]},
-		{"millionths of requests", a.shared.MicroRequests, bundle.Million * merged[measure.Completed]},
+		{"output tokens", shared.Tokens, counted.Tokens},
+		{"chunks", shared.Chunks, counted.Chunks},
+		{"millionths of requests", shared.MicroRequests, counted.MicroRequests},
 	} {
 		if c.shared != c.want {
 			reasons = append(reasons, fmt.Sprintf("has %d %s by window, but counted %d", c.shared, c.of, c.want))
