@@ -103,7 +103,7 @@ func datasetOf(d *spatev1.Dataset) *Dataset {
 	return &Dataset{SHA256: d.GetSha256(), Rows: d.GetRows(), Skipped: d.GetSkipped()}
 }
 
-// probeOf describes a stage's place in a sweep or search. It returns nil if the stage is in neither.
+// probeOf describes a stage's place in a sweep, a search or a frontier. It returns nil if the stage is in none.
 func probeOf(p *spatev1.Probe) *Probe {
 	if p == nil {
 		return nil
@@ -135,20 +135,26 @@ func preparationsOf(agents []*spatev1.AssignedAgent) []Preparation {
 	return out
 }
 
+// unitOf returns the unit of the loads of a search or a frontier, which has bounds of concurrency or of the rate.
+func unitOf(concurrency *spatev1.Bounds) string {
+	if concurrency != nil {
+		return "concurrency"
+	}
+	return "rate"
+}
+
 // searchesOf returns what searches found.
 func searchesOf(records []*spatev1.SearchRecord) []SearchResult {
 	out := []SearchResult{}
 	for _, r := range records {
 		s := SearchResult{
-			Series: r.GetSeries(), Target: r.GetTarget(), Workload: r.GetWorkload(), Unit: "rate",
+			Series: r.GetSeries(), Target: r.GetTarget(), Workload: r.GetWorkload(),
+			Unit:       unitOf(r.GetSearch().GetConcurrency()),
 			Objectives: objectives(r.GetSearch().GetKeep()),
 			Kept:       r.Kept, Broke: r.Broke, Reason: unlessZero(r.GetReason()), Probes: r.GetProbes(),
 			Converged:      r.GetConverged(),
 			MeanThroughput: r.MeanThroughput, ThroughputMargin: r.ThroughputMargin,
 			Verdict: unlessZero(trust.Verdict(r.GetVerdict())), Doubts: unlessZero(r.GetDoubts()),
-		}
-		if r.GetSearch().GetConcurrency() != nil {
-			s.Unit = "concurrency"
 		}
 		if r.Kept != nil {
 			s.Stage = new(r.GetStageIndex())
