@@ -12,13 +12,13 @@ func (r *Run) resendMissed(at clock.Instant, a *agent, resume *spatev1.Assignmen
 		return
 	}
 	p := r.assignmentOf(a)
-	has := r.stage.concerns(resume)
-	if r.stage != nil && resume.GetStageIndex() > r.stage.ref.GetStageIndex() {
-		r.stopStale(a, resume) // a coordinator assigned it whose data directory this is an older copy of
+	has, dropped := r.stage.concerns(resume), p == nil || p.failure != ""
+	// A later stage was assigned by a coordinator whose data directory this is an older copy of.
+	if dropped || resume.GetStageIndex() > r.stage.ref.GetStageIndex() {
+		r.stopStale(a, resume)
 	}
 	switch {
-	case p == nil || p.failure != "":
-		r.stopStale(a, resume)
+	case dropped:
 	case p.done() || r.phase == closing:
 	case r.phase == applying:
 		r.resendAssign(at, p, has && resume.GetRevision() == p.revision)

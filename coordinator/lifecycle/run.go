@@ -351,19 +351,12 @@ type Finish struct {
 	Stages uint32
 }
 
-func (Send) isEffect() {}
-
-func (PutStage) isEffect() {}
-
-func (PutSearch) isEffect()   {}
-func (PutFrontier) isEffect() {}
-
+func (Send) isEffect()          {}
+func (PutStage) isEffect()      {}
+func (PutSearch) isEffect()     {}
+func (PutFrontier) isEffect()   {}
 func (PutCheckpoint) isEffect() {}
-
-func (Emit) isEffect() {}
-
-func (Progress) isEffect() {}
-
-func (CloseStage) isEffect() {}
-
-func (Finish) isEffect() {}
+func (Emit) isEffect()          {}
+func (Progress) isEffect()      {}
+func (CloseStage) isEffect()    {}
+func (Finish) isEffect()        {}
