@@ -3,7 +3,6 @@ package coordinator
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -66,10 +65,11 @@ func (s runService) ReadAuditLog(
 func filterOf(q *spatev1.ReadAuditLogRequest) (audit.Filter, error) {
 	f := audit.Filter{By: q.GetBy(), About: q.GetAbout()}
 	for _, name := range q.GetActions() {
-		if !slices.Contains(audit.Actions, audit.Action(name)) {
-			return f, status.Errorf(codes.InvalidArgument, "action %.40q: want one of %v", name, audit.Actions)
+		action, err := audit.ParseAction(name)
+		if err != nil {
+			return f, status.Error(codes.InvalidArgument, err.Error())
 		}
-		f.Actions = append(f.Actions, audit.Action(name))
+		f.Actions = append(f.Actions, action)
 	}
 	if q.GetSince() != nil {
 		f.Since = q.GetSince().AsTime()

@@ -48,6 +48,18 @@ const (
 // Actions are all actions.
 var Actions = []Action{Submit, Stop, Remove, Cordon, Drain, Uncordon, Backup}
 
+// ParseAction returns the action of a name.
+func ParseAction(name string) (Action, error) {
+	if slices.Contains(Actions, Action(name)) {
+		return Action(name), nil
+	}
+	names := make([]string, len(Actions))
+	for i, a := range Actions {
+		names[i] = string(a)
+	}
+	return "", fmt.Errorf("action %.40q: want one of %s", name, strings.Join(names, ", "))
+}
+
 // Entry is one line.
 type Entry struct {
 	// Time is when it was done. Zero: now.
