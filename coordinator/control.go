@@ -12,6 +12,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/relayed"
 	"github.com/spate-load/spate/coordinator/streams"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -50,7 +51,7 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 // serve holds an agent's session, whatever carries its messages, until either side ends it. It returns why, and nil if
 // the agent did.
 func (s controlService) serve(
-	in <-chan fromAgent, send func(*spatev1.ConnectResponse) error, from admission.Origin,
+	in <-chan relayed.FromAgent, send func(*spatev1.ConnectResponse) error, from admission.Origin,
 ) error {
 	hello, err := s.hello(in)
 	if err != nil {
@@ -65,11 +66,8 @@ func (s controlService) serve(
 	return err
 }
 
-// fromAgent is a message from an agent, or the end of its control stream.
-type fromAgent = streams.Received[*spatev1.ConnectRequest]
-
 // hello waits for the first message.
-func (s controlService) hello(in <-chan fromAgent) (*spatev1.Hello, error) {
+func (s controlService) hello(in <-chan relayed.FromAgent) (*spatev1.Hello, error) {
 	timeout := time.NewTimer(helloTimeout)
 	defer timeout.Stop()
 	select {
@@ -89,7 +87,7 @@ var errClosing = status.Error(codes.Unavailable, "the coordinator is closing")
 
 // converse carries messages both ways until one side ends. A nil error means that the agent closed the stream.
 func (s controlService) converse(
-	send func(*spatev1.ConnectResponse) error, session *session, in <-chan fromAgent,
+	send func(*spatev1.ConnectResponse) error, session *session, in <-chan relayed.FromAgent,
 ) error {
 	for {
 		select {

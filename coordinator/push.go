@@ -66,7 +66,7 @@ type carried struct{ c *Coordinator }
 
 // ServeAgent holds the session of an agent of a relay.
 func (r carried) ServeAgent(
-	in <-chan fromAgent, send func(*spatev1.ConnectResponse) error, from admission.Origin,
+	in <-chan relayed.FromAgent, send func(*spatev1.ConnectResponse) error, from admission.Origin,
 ) (err error) {
 	defer r.c.failCall(spatev1.RelayService_RelayControl_FullMethodName, &err)
 	return controlService{c: r.c}.serve(in, send, from)
@@ -364,15 +364,15 @@ func (c *Coordinator) addBundle(b relayed.Bundle) (alone []int, err error) {
 func (c *Coordinator) sendersOf(b relayed.Bundle) (r *run, strangers []int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return nil, nil, errClosing
+	}
 	for i, m := range b.Members {
-		of, _, err := c.sender(m.Snapshot.GetKey(), m.Who)
-		if c.closed {
-			return nil, nil, errClosing
-		}
-		if err != nil || of == nil {
+		if of, _, err := c.sender(m.Snapshot.GetKey(), m.Who); err != nil || of == nil {
 			strangers = append(strangers, i)
+		} else {
+			r = of
 		}
-		r = of
 	}
 	return r, strangers, nil
 }

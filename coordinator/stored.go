@@ -391,7 +391,7 @@ func (c *Coordinator) recordEnded() {
 	c.recording.Lock()
 	defer c.recording.Unlock()
 	for _, id := range c.unrecorded(h) {
-		if c.isClosed() { // the next coordinator does it
+		if c.leaves() { // the next coordinator does it
 			return
 		}
 		err := c.recovered(id, func() error { return h.Take(id, c.storage.Dir) })
@@ -404,13 +404,6 @@ func (c *Coordinator) recordEnded() {
 			return
 		}
 	}
-}
-
-// isClosed reports whether the coordinator is being closed.
-func (c *Coordinator) isClosed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
 }
 
 // unrecorded returns the runs that have ended and are not in the history, in the order in which they began.

@@ -25,17 +25,11 @@ import (
 // endedRun makes a run that has ended, and returns its id.
 func endedRun(t *testing.T, r *rig) string {
 	t.Helper()
-	a, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
-	if err != nil {
+	id := r.stopped(t)
+	if _, err := r.followAll(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: a.GetRunId()}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.followAll(t.Context(), a.GetRunId()); err != nil {
-		t.Fatal(err)
-	}
-	return a.GetRunId()
+	return id
 }
 
 // A run that has ended can be removed, and leaves no trace. A run that waits or is in progress cannot, and an id cannot

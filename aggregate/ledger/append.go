@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate/bundle"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -224,7 +225,7 @@ func (l *Ledger) Known(stage uint32, keys []*spatev1.SnapshotKey) (known []int, 
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for %d snapshots of stage %d: %w", len(keys), stage+1, err)
+		return nil, fmt.Errorf("look for %s of stage %d: %w", words.Count(uint64(len(keys)), "snapshot"), stage+1, err)
 	}
 	return known, nil
 }

@@ -77,7 +77,7 @@ type stage struct {
 // course is how far a stage has come.
 type course struct {
 	lanes int    // streams that have sent something of it
-	first uint32 // lowest window that was gathered
+	first uint32 // window that was gathered first
 	sent  uint32 // highest window of which a bundle was sent
 }
 

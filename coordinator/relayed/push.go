@@ -6,8 +6,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate/merge"
@@ -96,11 +94,9 @@ func (p *push) listen(ctx context.Context, in <-chan streams.Received[*spatev1.R
 }
 
 // handle starts to add what a message has.
-func (p *push) handle(ctx context.Context, m *spatev1.RelayPushRequest) error {
-	if p.relay == "" {
-		if p.relay = m.GetRelay(); admission.CheckName(p.relay) != nil {
-			return status.Errorf(codes.InvalidArgument, "relay name %v", admission.CheckName(p.relay))
-		}
+func (p *push) handle(ctx context.Context, m *spatev1.RelayPushRequest) (err error) {
+	if p.relay, err = nameOf(p.relay, m.GetRelay()); err != nil {
+		return err
 	}
 	var all []work
 	for _, one := range m.GetSnapshots() {

@@ -162,12 +162,21 @@ func (l *link) abandon() {
 	}
 }
 
+// nameOf returns the name of a relay, which the first message of a stream gives. known is empty until then.
+func nameOf(known, given string) (string, error) {
+	if known != "" {
+		return known, nil
+	}
+	if err := admission.CheckName(given); err != nil {
+		return "", status.Errorf(codes.InvalidArgument, "relay name %v", err)
+	}
+	return given, nil
+}
+
 // handle handles messages of the relay.
-func (l *link) handle(ctx context.Context, m *spatev1.RelayControlRequest) error {
-	if l.relay == "" {
-		if l.relay = m.GetRelay(); admission.CheckName(l.relay) != nil {
-			return status.Errorf(codes.InvalidArgument, "relay name %v", admission.CheckName(l.relay))
-		}
+func (l *link) handle(ctx context.Context, m *spatev1.RelayControlRequest) (err error) {
+	if l.relay, err = nameOf(l.relay, m.GetRelay()); err != nil {
+		return err
 	}
 	for _, one := range m.GetMessages() {
 		n := one.GetStream()

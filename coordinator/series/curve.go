@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -138,17 +136,12 @@ func (f *frontier) Curve() *spatev1.FrontierRecord {
 		rec.Reason = f.unknown()
 	}
 	rec.Converged = rec.GetReason() == ""
-	for _, p := range f.curve {
-		rec.Points = append(rec.Points, f.record(p))
-	}
+	points := slices.Clone(f.curve)
 	for _, p := range f.out {
-		i, _ := slices.BinarySearchFunc(rec.GetPoints(), p, func(a *spatev1.FrontierPoint, p point) int {
-			if a.GetLoad() < p.load {
-				return -1
-			}
-			return 1
-		})
-		rec.Points = slices.Insert(rec.GetPoints(), i, f.record(p))
+		points = sorted(points, p)
+	}
+	for _, p := range points {
+		rec.Points = append(rec.Points, f.record(p))
 	}
 	if p := f.knee(); p != nil {
 		rec.Knee = &p.stage
@@ -186,7 +179,7 @@ func known(v float64) *float64 {
 	if v == 0 {
 		return nil
 	}
-	return proto.Float64(v)
+	return new(v)
 }
 
 // limits returns the highest loads that keep the objectives. It returns nil if there are none.
@@ -203,10 +196,10 @@ func (f *frontier) limits() []*spatev1.FrontierLimit {
 		l := &spatev1.FrontierLimit{Part: points[0].judged[j].part}
 		for _, p := range points {
 			if j < len(p.judged) && p.judged[j].broke != "" {
-				l.Broke, l.Reason = proto.Float64(p.load), p.judged[j].broke
+				l.Broke, l.Reason = new(p.load), p.judged[j].broke
 				break
 			}
-			l.Kept, l.StageIndex = proto.Float64(p.load), p.stage
+			l.Kept, l.StageIndex = new(p.load), p.stage
 		}
 		all = append(all, l)
 	}

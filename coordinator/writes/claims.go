@@ -18,7 +18,8 @@ type claim struct {
 	incarnation, sequence uint64
 }
 
-// Claim blocks until nobody else has any of the keys, and returns a function that gives them up. Who waits has none.
+// Claim blocks until nobody else has any of the keys, and returns a function that gives them up. A caller that waits
+// holds none of them.
 func (c *Claims) Claim(keys ...*spatev1.SnapshotKey) (release func()) {
 	claims := make([]claim, len(keys))
 	for i, k := range keys {
