@@ -37,13 +37,14 @@ func Simulate(t *testing.T, endpoints int, args ...string) Simulation {
 
 // Truth is a line of the truth file, about one request. Instants are on this machine's monotonic clock.
 type Truth struct {
-	RequestID    string `json:"request_id"`
-	PromptTokens uint64 `json:"prompt_tokens"`
-	OutputTokens uint64 `json:"output_tokens"`
-	ReceivedNs   int64  `json:"received_ns"`
-	FirstTokenNs int64  `json:"first_token_ns"`
-	LastTokenNs  int64  `json:"last_token_ns"`
-	Fault        string `json:"fault"`
+	RequestID    string  `json:"request_id"`
+	PromptTokens uint64  `json:"prompt_tokens"`
+	OutputTokens uint64  `json:"output_tokens"`
+	ReceivedNs   int64   `json:"received_ns"`
+	FirstTokenNs int64   `json:"first_token_ns"`
+	LastTokenNs  int64   `json:"last_token_ns"`
+	TokensNs     []int64 `json:"tokens_ns"` // with --truth-tokens
+	Fault        string  `json:"fault"`
 }
 
 // Records reads what the simulator sent.
