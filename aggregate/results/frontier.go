@@ -26,7 +26,8 @@ func frontiersOf(records []*spatev1.FrontierRecord, stages []StageResult) []Fron
 	for _, r := range records {
 		asked := r.GetFrontier()
 		f := FrontierResult{
-			Series: r.GetSeries(), Target: r.GetTarget(), Workload: r.GetWorkload(), Unit: unitOf(asked.GetConcurrency()),
+			Series: r.GetSeries(), Target: r.GetTarget(), Workload: r.GetWorkload(),
+			Unit:    unitOf(asked.GetConcurrency()),
 			Latency: latencyWords(asked.GetMetric(), asked.GetPercentile()), Points: []FrontierPoint{},
 			Knee: r.Knee, HighestGoodput: r.Best, Objectives: objectives(asked.GetKeep()), Limits: []FrontierLimit{},
 			End: unlessZero(r.GetEnd()), Tolerance: asked.GetTolerance(), Converged: r.GetConverged(),
