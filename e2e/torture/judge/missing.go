@@ -406,6 +406,7 @@ func (s *stage) judgeLoss(a Agent) {
 	}
 	if len(s.partsOf(a.Name)) == 1 { // otherwise another process with the same name may have continued
 		s.judgeRowsOfLoss(a)
+		s.judgeIdle(a)
 	}
 }
 
@@ -424,6 +425,33 @@ func (s *stage) judgeUnsent(a Agent) {
 		s.start.Add(seconds(*from)+undelivered) < earliest {
 		s.wrong("stage %d: agent %s is said not to have sent what was due from second %v on, %v before it could have failed to",
 			s.Index, a.Name, *from, earliest.Sub(s.start.Add(seconds(*from))))
+	}
+}
+
+// judgeIdle checks that the result names the seconds in which an agent of a closed loop was lost but still delivered
+// what it had drained: a slot was free for the whole second, the load's time was not over, and nothing started.
+func (s *stage) judgeIdle(a Agent) {
+	if s.open() || s.load.Requests > 0 {
+		return
+	}
+	lastStart, free := int64(-1), int64(math.MaxInt64)
+	for _, r := range s.rows {
+		if r.Agent == a.Name {
+			lastStart = max(lastStart, r.StartNs)
+		}
+	}
+	for _, r := range s.rows {
+		if r.Agent == a.Name && r.EndNs >= lastStart {
+			free = min(free, r.EndNs)
+		}
+	}
+	named := a.Loss.FromS
+	if from := a.Loss.UnsentFromS; from != nil {
+		named = *from
+	}
+	if idle := min(seconds(named), s.load.For) - time.Duration(free); idle > time.Second+late {
+		s.wrong("stage %d: agent %s started nothing from %v on, and lost nothing before second %v", s.Index, a.Name,
+			time.Duration(free), named)
 	}
 }
 

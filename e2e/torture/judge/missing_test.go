@@ -57,3 +57,31 @@ func TestARunContinuesAfterAStageWhoseLeaseEnded(t *testing.T) {
 		}
 	}
 }
+
+// A closed loop's result must name the seconds in which a lost agent still drained and had a free slot.
+func TestTheSecondsOfALostAgentWithAFreeSlotAreNamed(t *testing.T) {
+	three, six := 3.0, 6.0
+	for name, c := range map[string]struct {
+		lasts  time.Duration // of the load
+		unsent *float64
+		from   float64
+		wrong  bool
+	}{
+		"named":                        {20 * time.Second, &three, 12, false},
+		"not named":                    {20 * time.Second, nil, 12, true},
+		"named too late":               {20 * time.Second, &six, 12, true},
+		"lost at once":                 {20 * time.Second, nil, 4, false},
+		"the time was over":            {4 * time.Second, nil, 12, false},
+		"the time was over somewhat":   {6 * time.Second, nil, 12, true},
+		"named when the time was over": {6 * time.Second, &three, 12, false},
+	} {
+		rows := []*Row{{Agent: "a", StartNs: 2e9, EndNs: 3e9}, {Agent: "a", StartNs: 25e8, EndNs: 11e9},
+			{Agent: "b", StartNs: 9e9, EndNs: 10e9}}
+		a := Agent{Name: "a", Loss: &Loss{FromS: c.from, UnsentFromS: c.unsent}}
+		s := &stage{judge: &judge{}, Stage: &Stage{}, load: script.Load{Concurrency: 3, For: c.lasts}, rows: rows}
+		s.judgeIdle(a)
+		if got := len(s.Wrong) > 0; got != c.wrong {
+			t.Errorf("%s: %q", name, s.Wrong)
+		}
+	}
+}
