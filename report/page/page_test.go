@@ -80,6 +80,12 @@ func TestTheAnswerLeavesInvalidStagesOut(t *testing.T) {
 	if !strings.Contains(page, "no stage is complete and free of INVALID") {
 		t.Error("the page has an answer from an INVALID stage")
 	}
+	vectors := stage(0, "t", 1, trust.Valid)
+	vectors.OutputTokenThroughput = nil
+	page = written(t, input(trust.Valid, vectors))
+	if !strings.Contains(page, "n/a: output tokens are not known") || strings.Contains(page, "free of INVALID</td>") {
+		t.Error("the page says that a VALID stage is not free of INVALID")
+	}
 }
 
 func TestTextsOfPlansAndServersAreData(t *testing.T) {

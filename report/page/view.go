@@ -88,8 +88,10 @@ func bannerOf(r *results.Result) banner {
 type best struct {
 	Group
 	// Most is the stage with the most output tokens per second. Knee is the stage with the lowest load that has at
-	// least kneeShare of them. Nil: no stage of the group is complete and free of INVALID.
+	// least kneeShare of them. Nil: there is none of which output tokens are known.
 	Most, Knee *Row
+	// Believed reports whether a stage of the group is complete and free of INVALID. Others do not count.
+	Believed bool
 }
 
 // kneeShare is the share of the highest throughput from which on more load brings mostly waiting.
@@ -98,9 +100,9 @@ const kneeShare = 0.95
 // bestOf returns what a group achieved in the stages that can be believed.
 func bestOf(g Group) best {
 	b := best{Group: g}
-	rows := slices.DeleteFunc(byValue(g.Rows), func(r Row) bool {
-		return r.Stage.OutputTokenThroughput == nil || doubtIn(r.Stage) == chart.Invalid
-	})
+	rows := slices.DeleteFunc(byValue(g.Rows), func(r Row) bool { return doubtIn(r.Stage) == chart.Invalid })
+	b.Believed = len(rows) > 0
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Stage.OutputTokenThroughput == nil })
 	for i, r := range rows {
 		if b.Most == nil || *r.Stage.OutputTokenThroughput > *b.Most.Stage.OutputTokenThroughput {
 			b.Most = &rows[i]
