@@ -44,9 +44,12 @@ const maxMessage = 64 << 20
 var reconnecting = backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 	MaxDelay: 2 * time.Second}
 
-// Unreachable returns an error that says what to do about a coordinator that cannot be reached. Nothing was started.
+// Unreachable returns an error that says what to do about a coordinator that cannot be reached, or that refused a call.
+// Nothing was started.
 func Unreachable(address string, err error) error {
-	if status.Code(err) == codes.PermissionDenied {
+	switch status.Code(err) {
+	case codes.PermissionDenied, codes.InvalidArgument, codes.FailedPrecondition, codes.NotFound,
+		codes.ResourceExhausted:
 		return command.BadInputf("the coordinator at %s refused: %s", address, status.Convert(err).Message())
 	}
 	return command.BadInputf("the coordinator at %s cannot be reached: %s", address, reason.Of(err))

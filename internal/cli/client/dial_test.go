@@ -1,14 +1,36 @@
 package client
 
 import (
+	"errors"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/internal/cli/clienttest"
+	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
+
+// Who reads that a coordinator cannot be reached looks at the network: a coordinator that answers can be reached.
+func TestARefusalIsNotUnreachable(t *testing.T) {
+	for err, want := range map[error]string{
+		status.Error(codes.PermissionDenied, "no"):   "refused: no",
+		status.Error(codes.InvalidArgument, "no"):    "refused: no",
+		status.Error(codes.FailedPrecondition, "no"): "refused: no",
+		status.Error(codes.NotFound, "no"):           "refused: no",
+		status.Error(codes.ResourceExhausted, "no"):  "refused: no",
+		status.Error(codes.Unavailable, "no"):        "cannot be reached: no",
+		errors.New("no"):                             "cannot be reached: no",
+	} {
+		got := Unreachable("10.0.0.1:7700", err)
+		if want = "the coordinator at 10.0.0.1:7700 " + want; got.Error() != want || command.ExitCode(got) != command.ExitInput {
+			t.Errorf("%v: %v, exit code %d; want %q", err, got, command.ExitCode(got), want)
+		}
+	}
+}
 
 // An answer may be larger than gRPC's default, such as the start of a run of many agents.
 func TestALongAnswerIsRead(t *testing.T) {

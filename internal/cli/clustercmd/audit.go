@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/coordinator/audit"
@@ -73,11 +71,7 @@ func (f *auditFlags) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	defer conn.Close()
-	log, err := client.Ask(cmd.Context(), f.Coordinator, spatev1.NewRunServiceClient(conn).ReadAuditLog, &f.request,
-		codes.InvalidArgument)
-	if status.Code(err) == codes.InvalidArgument {
-		return command.BadInputf("%s", status.Convert(err).Message())
-	}
+	log, err := client.Ask(cmd.Context(), f.Coordinator, spatev1.NewRunServiceClient(conn).ReadAuditLog, &f.request)
 	if err != nil {
 		return err
 	}
