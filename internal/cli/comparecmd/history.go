@@ -82,8 +82,14 @@ func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
 			f.tolerance)
 	}
 	defer f.opener.close()
-	lines, of, err := f.recorded(cmd, args)
-	if status.Code(err) == codes.Unimplemented {
+	// What a coordinator has recorded is of all its runs, compared with the default tolerance.
+	stored := f.opener.Coordinator != "" && len(args) == 0 && !cmd.Flags().Changed("tolerance")
+	var lines []*compare.Line
+	var of string
+	if stored {
+		lines, of, err = f.recorded(cmd.Context())
+	}
+	if !stored || status.Code(err) == codes.Unimplemented { // or the coordinator is of a version without records
 		lines, of, err = f.compared(cmd, args, metric, tolerance)
 	}
 	if err != nil {
@@ -99,17 +105,14 @@ func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // recorded returns what a coordinator has recorded of its runs, and which runs these are, in words. The error has the
-// code Unimplemented if other runs are wanted, or the coordinator is of a version without records.
-func (f *historyFlags) recorded(cmd *cobra.Command, names []string) ([]*compare.Line, string, error) {
-	if f.opener.Coordinator == "" || len(names) > 0 || cmd.Flags().Changed("tolerance") {
-		return nil, "", status.Error(codes.Unimplemented, "")
-	}
+// code Unimplemented if the coordinator records nothing.
+func (f *historyFlags) recorded(ctx context.Context) ([]*compare.Line, string, error) {
 	conn, err := f.opener.Connect()
 	if err != nil {
 		return nil, "", err
 	}
 	defer conn.Close()
-	answer, err := client.Ask(cmd.Context(), f.opener.Coordinator, spatev1.NewRunServiceClient(conn).ReadHistory,
+	answer, err := client.Ask(ctx, f.opener.Coordinator, spatev1.NewRunServiceClient(conn).ReadHistory,
 		&spatev1.ReadHistoryRequest{Plan: f.plan, Metric: f.metric, Limit: f.limit}, codes.Unimplemented)
 	return history.Lines(answer.GetLines()), "the coordinator's runs", err
 }
