@@ -59,18 +59,24 @@ var (
 	wholeHead = []string{"req/s", "failed", "E2E p50", "p99"}
 )
 
-// headOf returns the columns of the parts of a window, which may be nil.
-func headOf(r *watch.Run, last *spatev1.StageWindow) []string {
-	if s := r.Stage(last.GetStageIndex()); last != nil && s != nil && s.Started.GetWhole() {
+// partHeadOf returns those columns.
+func partHeadOf(whole bool) []string {
+	if whole {
 		return wholeHead
 	}
 	return partHead
 }
 
-// partCells returns what a region or an agent measured in the last window.
-func partCells(p *spatev1.WindowPart, head []string) []string {
+// wholeAnswers reports whether answers come in one piece in the stage of a window, which may be nil.
+func wholeAnswers(r *watch.Run, last *spatev1.StageWindow) bool {
+	s := r.Stage(last.GetStageIndex())
+	return last != nil && s != nil && s.Started.GetWhole()
+}
+
+// partCells returns what a region or an agent measured in the last window. whole: answers come in one piece.
+func partCells(p *spatev1.WindowPart, whole bool) []string {
 	if p == nil {
-		return slices.Repeat([]string{Unknown}, len(head))
+		return slices.Repeat([]string{Unknown}, len(partHeadOf(whole)))
 	}
 	output := p.GetFramesPerSecond()
 	if p.OutputTokensPerSecond != nil {
@@ -80,7 +86,7 @@ func partCells(p *spatev1.WindowPart, head []string) []string {
 	cells := []string{Rate(float64(p.GetCompleted()) / seconds), words.Thousands(p.GetFailed()), Rate(output)}
 	of := func(metric string) *spatev1.WindowDistribution { return watch.Distribution(p, metric) }
 	ttft, tpot, e2e := of("ttft_ms"), of("tpot_ms"), of("e2e_ms")
-	if len(head) == len(wholeHead) {
+	if whole {
 		return append(cells[:2], Milliseconds(e2e, e2e.GetP50()), Milliseconds(e2e, e2e.GetP99()))
 	}
 	return append(cells, Milliseconds(ttft, ttft.GetP50()), Milliseconds(ttft, ttft.GetP99()),
@@ -94,12 +100,13 @@ func Agents(r *watch.Run, last *spatev1.StageWindow) Table {
 		return cmp.Or(cmp.Compare(a.Info.GetRegion(), b.Info.GetRegion()),
 			cmp.Compare(a.Info.GetName(), b.Info.GetName()))
 	})
-	head := headOf(r, last)
+	whole := wholeAnswers(r, last)
+	head := partHeadOf(whole)
 	t := Table{Head: append([]string{"agent", "region", "state"}, head...), Right: numbers(3, 3+len(head))}
 	for _, a := range all {
 		row := Row{Cells: append([]string{
 			Clean(a.Info.GetName()), Clean(cmp.Or(a.Info.GetRegion(), "-")), agentState(a, last),
-		}, partCells(latest(a, last), head)...)}
+		}, partCells(latest(a, last), whole)...)}
 		if a.Lost {
 			row.Mark = Bad
 		}
@@ -137,11 +144,12 @@ func Regions(r *watch.Run, last *spatev1.StageWindow) Table {
 			agents[a.Info.GetRegion()]++
 		}
 	}
-	head := headOf(r, last)
+	whole := wholeAnswers(r, last)
+	head := partHeadOf(whole)
 	t := Table{Head: append([]string{"region", "agents"}, head...), Right: numbers(1, 2+len(head))}
 	for _, p := range last.GetRegions() {
 		t.Rows = append(t.Rows, Row{
-			Cells: append([]string{Clean(p.GetName()), fmt.Sprint(agents[p.GetName()])}, partCells(p, head)...),
+			Cells: append([]string{Clean(p.GetName()), fmt.Sprint(agents[p.GetName()])}, partCells(p, whole)...),
 		})
 	}
 	return t

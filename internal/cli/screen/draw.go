@@ -202,6 +202,9 @@ func (m *model) pace(s *watch.Stage, windows []*spatev1.StageWindow) []string {
 	completed := each(windows, func(w *spatev1.StageWindow) float64 {
 		return float64(w.GetWhole().GetCompleted()) / float64(max(1, w.GetWhole().GetSeconds()))
 	})
+	if s.Started.GetWhole() {
+		return []string{m.trend("completed", done, completed, "/s"), labelled("failed", errorWords(s))}
+	}
 	output, unit := each(windows, func(w *spatev1.StageWindow) float64 { return w.GetWhole().GetFramesPerSecond() }),
 		"frames/s"
 	now := p.GetFramesPerSecond()
@@ -213,9 +216,6 @@ func (m *model) pace(s *watch.Stage, windows []*spatev1.StageWindow) []string {
 			}
 			return math.NaN()
 		})
-	}
-	if s.Started.GetWhole() {
-		return []string{m.trend("completed", done, completed, "/s"), labelled("failed", errorWords(s))}
 	}
 	return []string{
 		m.trend("completed", done, completed, "/s"),
