@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
 )
 
 // grid is one table: the stages of one target and workload, either all open loop or all closed loop.
@@ -278,7 +279,7 @@ func limitWords(f results.FrontierResult, l results.FrontierLimit) string {
 
 // doubted returns the verdict on a point that is not VALID.
 func doubted(p *results.FrontierPoint) string {
-	if p == nil || p.Verdict == nil || *p.Verdict == "VALID" {
+	if p == nil || p.Verdict == nil || *p.Verdict == trust.Valid {
 		return ""
 	}
 	return ", " + string(*p.Verdict)

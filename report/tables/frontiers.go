@@ -2,7 +2,6 @@ package tables
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
@@ -42,10 +41,8 @@ func frontierRow(r *results.Result, f *results.FrontierResult, p results.Frontie
 	if p.LeftOut != nil {
 		leftOut = *p.LeftOut
 	}
-	for _, s := range r.Stages {
-		if s.Index == p.Stage {
-			load = s.Load.Words
-		}
+	if s := stageAt(r, p.Stage); s != nil {
+		load = s.Load.Words
 	}
 	row := Row{
 		Heading: layout.Printable(fmt.Sprintf("%s, %s: throughput against %s", f.Target, f.Workload, f.Latency)),
@@ -87,5 +84,5 @@ func answersOf(f *results.FrontierResult, p results.FrontierPoint) (list []strin
 			list = append(list, "highest within limits of "+*l.Part)
 		}
 	}
-	return slices.Clip(list)
+	return list
 }

@@ -86,9 +86,9 @@ func searchRow(r *results.Result, s *results.SearchResult) Row {
 			word(verdict), word(yes(s.Converged)), number(s.Kept), number(s.Broke)},
 	}
 	numbers := make([]*float64, throughputs)
-	for i := range r.Stages {
-		if s.Stage != nil && r.Stages[i].Index == *s.Stage {
-			numbers = targetNumbers(r, &r.Stages[i])[:throughputs]
+	if s.Stage != nil {
+		if at := stageAt(r, *s.Stage); at != nil {
+			numbers = targetNumbers(r, at)[:throughputs]
 		}
 	}
 	for _, v := range numbers {
