@@ -112,7 +112,8 @@ func (c Changes) keepTargets(d *document.Document) error {
 	if err != nil {
 		return err
 	}
-	return d.Drop("thresholds", "workload", workloads)
+	parts := d.NamesWithin("workloads", "mix", "parts", defaultName)
+	return errors.Join(d.Drop("thresholds", "workload", workloads), d.Drop("thresholds", "part", parts))
 }
 
 // defaultName returns the default name of a workload or of a mixture's part, or "" for items of other lists.

@@ -298,6 +298,43 @@ func conditions(t *testing.T, source []byte) (found []string) {
 	return found
 }
 
+// TestThresholdsOfParts: if targets are left out, thresholds for parts go with the mixtures of only these targets.
+func TestThresholdsOfParts(t *testing.T) {
+	const text = `name: p
+targets:
+  - {name: a, endpoints: [localhost:80], model: m}
+  - {name: b, endpoints: [localhost:81], model: m}
+workloads:
+  - {name: plain, random: {isl: 10, osl: 10}}
+  - name: mixed
+    mix:
+      parts:
+        - {weight: 1, workload: {name: chat, random: {isl: 10, osl: 10}}}
+        - {weight: 1, workload: {random: {isl: 10, osl: 11}}}
+  - name: both
+    mix:
+      parts:
+        - {weight: 1, workload: {random: {isl: 10, osl: 11}}}
+        - {weight: 1, workload: {name: batch, random: {isl: 10, osl: 12}}}
+loads:
+  - {concurrency: [8], requests: 5, workloads: [plain, both]}
+  - {concurrency: [8], requests: 5, workloads: [mixed], targets: [a]}
+thresholds:
+  - {that: ttft_ms.p99 < 1, part: chat}
+  - {that: ttft_ms.p99 < 2, part: "10:11"}
+  - {that: ttft_ms.p99 < 3}
+`
+	for only, want := range map[string][]string{
+		"a": {"ttft_ms.p99 < 1||", "ttft_ms.p99 < 2||", "ttft_ms.p99 < 3||"},
+		"b": {"ttft_ms.p99 < 2||", "ttft_ms.p99 < 3||"},
+	} {
+		p := changed(t, text, Changes{Only: []string{only}})
+		if got := conditions(t, p.Source()); !slices.Equal(got, want) {
+			t.Errorf("only %s: got %q, want %q", only, got, want)
+		}
+	}
+}
+
 // TestThresholdsOfPlans: a condition alone is a threshold, flags add more, and those of targets that are left out go.
 func TestThresholdsOfPlans(t *testing.T) {
 	load(t, judgedPlan)

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/durable"
@@ -145,8 +144,7 @@ func thresholdLines(r *results.Result) (lines []string) {
 	for _, passed := range []bool{false, true} {
 		for _, t := range r.Thresholds {
 			if t.Passed == passed {
-				lines = append(lines, fmt.Sprintf("%s %s%s: %s", passedWord(passed), t.That, scopeWords(t),
-					ThresholdOutcome(t)))
+				lines = append(lines, fmt.Sprintf("%s %s: %s", passedWord(passed), t.Words(), ThresholdOutcome(t)))
 			}
 		}
 	}
@@ -160,20 +158,6 @@ func passedWord(passed bool) string {
 	return "FAILED"
 }
 
-// scopeWords returns what a threshold is for, in brackets, or "" if it is for all stages.
-func scopeWords(t results.Threshold) string {
-	var parts []string
-	for _, part := range []*string{t.Target, t.Workload, t.Load} {
-		if part != nil {
-			parts = append(parts, *part)
-		}
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(parts, ", ") + ")"
-}
-
 // thresholdsSection returns the outcome of each threshold and stage, those that failed first.
 func thresholdsSection(r *results.Result) section.Section {
 	if len(r.Thresholds) == 0 {
@@ -183,12 +167,11 @@ func thresholdsSection(r *results.Result) section.Section {
 	for _, passed := range []bool{false, true} {
 		for _, t := range r.Thresholds {
 			if t.Reason != nil && !passed {
-				rows = append(rows, []string{passedWord(false), t.That + scopeWords(t), unknown, *t.Reason})
+				rows = append(rows, []string{passedWord(false), t.Words(), unknown, *t.Reason})
 			}
 			for _, s := range t.Stages {
 				if s.Passed == passed {
-					rows = append(rows,
-						[]string{passedWord(passed), t.That + scopeWords(t), thresholdStage(s), s.Words})
+					rows = append(rows, []string{passedWord(passed), t.Words(), thresholdStage(s), s.Words})
 				}
 			}
 		}

@@ -6,15 +6,15 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 )
 
-// baseline is the stage that another is compared with.
+// baseline is the stage, or the part of it, that another is compared with.
 type baseline struct {
-	stage *record // nil: there is none
-	why   string  // why there is none
+	record *record // nil: there is none
+	why    string  // why there is none
 }
 
-// stageOf returns the stage of a baseline with the target, workload and load of a stage. The load that a search found
-// differs from run to run, so a search's stage is compared with that of the baseline's search.
-func stageOf(base, r *results.Result, s *results.StageResult) baseline {
+// inBase returns the stage of a baseline with the target, workload and load of a stage, or its part with a name. The
+// load that a search found differs from run to run, so a search's stage is compared with that of the baseline's search.
+func inBase(base, r *results.Result, s *results.StageResult, part string) baseline {
 	if why := unlike(base, r); why != "" {
 		return baseline{why: why}
 	}
@@ -35,7 +35,7 @@ func stageOf(base, r *results.Result, s *results.StageResult) baseline {
 	if doubt := doubtOf(match); doubt != "" {
 		return baseline{why: "in the baseline, " + doubt}
 	}
-	return baseline{stage: recordOf(match)}
+	return baseline{recordOf(match, part), fmt.Sprintf("in the baseline, the stage has no part %s", part)}
 }
 
 // unlike returns why a result cannot be compared with a baseline at all, or "".

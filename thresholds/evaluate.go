@@ -31,8 +31,9 @@ func Evaluate(wanted []*spatev1.Threshold, from string, r, baseline *results.Res
 
 func evaluate(w *spatev1.Threshold, from string, r, baseline *results.Result) results.Threshold {
 	out := results.Threshold{That: w.GetThat(), From: from, Stages: []results.ThresholdStage{},
-		Target: given(w.GetTarget()), Workload: given(w.GetWorkload()), Load: given(w.GetLoad())}
-	t, err := Parse(w.GetThat())
+		Target: given(w.GetTarget()), Workload: given(w.GetWorkload()), Load: given(w.GetLoad()),
+		Part: given(w.GetPart())}
+	t, err := Parse(w.GetThat(), w.GetPart())
 	if err != nil {
 		out.Reason = given("the condition cannot be read: " + err.Error())
 		return out
@@ -63,7 +64,8 @@ func given(text string) *string {
 // covers reports whether a threshold is for a stage.
 func covers(w *spatev1.Threshold, s *results.StageResult) bool {
 	is := func(want, got string) bool { return want == "" || want == got }
-	return is(w.GetTarget(), s.Target) && is(w.GetWorkload(), s.Workload) && is(w.GetLoad(), s.Load.Words)
+	return is(w.GetTarget(), s.Target) && is(w.GetWorkload(), s.Workload) && is(w.GetLoad(), s.Load.Words) &&
+		recordOf(s, w.GetPart()) != nil
 }
 
 // counts reports whether a stage counts: it is not a probe of a search, or it is the one at the load that was found.
@@ -84,7 +86,7 @@ func search(r *results.Result, s *results.StageResult) *results.SearchResult {
 
 // outcome compares a stage.
 func (t *Threshold) outcome(r *results.Result, s *results.StageResult, base *results.Result) results.ThresholdStage {
-	sides := t.of(recordOf(s), stageOf(base, r, s))
+	sides := t.of(recordOf(s, t.part), inBase(base, r, s, t.part))
 	out := results.ThresholdStage{Index: s.Index, Target: s.Target, Workload: s.Workload, Load: s.Load.Words}
 	doubt := doubtOf(s)
 	if sides.unknown != "" {

@@ -119,6 +119,50 @@ func TestScope(t *testing.T) {
 	}
 }
 
+// mixture gives a stage a part of a mixture.
+func mixture(part string, p99 float64, failures uint64) func(*results.StageResult) {
+	return func(s *results.StageResult) {
+		p := results.PartResult{Name: part, Errors: map[string]uint64{"http_429": failures}}
+		p.TTFT = &histogram.Summary{P99: p99}
+		s.Parts = append(s.Parts, p)
+	}
+}
+
+// TestParts: a threshold for a part reads the part's numbers, in the stages whose mixture has it, and is compared with
+// the same part in the baseline.
+func TestParts(t *testing.T) {
+	r := run(stage(ttft(900), mixture("chat", 90, 0), mixture("batch", 2000, 3)), stage(ttft(1)),
+		stage(mixture("batch", 5, 0), load("concurrency 9")))
+	base := run(stage(mixture("chat", 100, 0)))
+	incomplete := run(stage(mixture("chat", 90, 0), func(s *results.StageResult) { s.Complete = false }))
+	for _, tc := range []struct {
+		that, part string
+		r          *results.Result
+		passed     bool
+		words      []string
+	}{
+		{"ttft_ms.p99 < 100", "chat", r, true, []string{"90"}},
+		{"ttft_ms.p99 < 100", "batch", r, false, []string{"2000, want < 100", "5"}},
+		{"errors.http_429 = 0", "batch", r, false, []string{"3, want 0", "0"}},
+		{"ttft_ms.p99 <= baseline", "chat", r, true, []string{"90"}},
+		{"ttft_ms.p99 <= baseline", "batch", r, false, []string{"in the baseline, the stage has no part batch",
+			"the baseline has no stage of t, w, concurrency 9"}},
+		{"goodput.share > 0", "chat", r, false, []string{"goodput.share is not known"}},
+		{"ttft_ms.p99 < 100", "chat", incomplete, false, []string{"the stage is incomplete: 90"}},
+		{"ttft_ms.p99 < 100", "other", r, false, nil},
+	} {
+		got := Evaluate([]*spatev1.Threshold{{That: tc.that, Part: tc.part}}, FromPlan, tc.r, base)[0]
+		var words []string
+		for _, s := range got.Stages {
+			words = append(words, s.Words)
+		}
+		if got.Passed != tc.passed || !slices.Equal(words, tc.words) || *got.Part != tc.part ||
+			(got.Reason != nil) != (tc.words == nil) {
+			t.Errorf("%s of %s: %v, %q, want %v, %q", tc.that, tc.part, got.Passed, words, tc.passed, tc.words)
+		}
+	}
+}
+
 // searched returns a run of a search that found a load at its second probe.
 func searched(found uint32, p99 ...float64) *results.Result {
 	var stages []*results.StageResult

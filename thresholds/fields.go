@@ -27,10 +27,22 @@ type field struct {
 	choices []string // All texts that it can have. Nil: any.
 }
 
-// record is the stage that fields are read from.
+// record is what fields are read from: a stage, or a part of its mixture.
 type record struct{ reflect.Value }
 
-func recordOf(s *results.StageResult) *record { return &record{reflect.ValueOf(s).Elem()} }
+// recordOf returns a stage, or its part with a name. Empty: the stage itself. Nil: its mixture has no such part, or it
+// has none.
+func recordOf(s *results.StageResult, part string) *record {
+	if part == "" {
+		return &record{reflect.ValueOf(s).Elem()}
+	}
+	for i := range s.Parts {
+		if p := &s.Parts[i]; p.Name == part {
+			return &record{reflect.ValueOf(p).Elem()}
+		}
+	}
+	return nil
+}
 
 // read returns the value of a field, and false if it is null.
 func (f field) read(r *record) (value, bool) {
@@ -72,19 +84,29 @@ func (f field) scalar(v reflect.Value) value {
 	return value{text: v.String()}
 }
 
-// The names of a stage in results.json.
-var (
-	fields   = map[string]field{}
-	countsOf = map[string][][]int{} // Maps of counts by name, such as errors.
-	groups   = map[string]bool{}    // Names of objects and lists.
+// names are the names of a kind of record in results.json.
+type names struct {
+	record   string // The kind of record in words.
+	fields   map[string]field
+	countsOf map[string][][]int // Maps of counts by name, such as errors.
+	groups   map[string]bool    // Names of objects and lists.
 	// short are names that may be left shorter than in results.json.
-	short = map[string]string{"verdict": "trust.verdict"}
+	short map[string]string
+}
+
+var (
+	ofStage = namesOf("a stage", reflect.TypeFor[results.StageResult](), map[string]string{"verdict": "trust.verdict"})
+	ofPart  = namesOf("a part", reflect.TypeFor[results.PartResult](), nil)
 )
 
-func init() { collect("", reflect.TypeFor[results.StageResult](), nil) }
+func namesOf(record string, t reflect.Type, short map[string]string) *names {
+	n := &names{record, map[string]field{}, map[string][][]int{}, map[string]bool{}, short}
+	n.collect("", t, nil)
+	return n
+}
 
 // collect adds the fields of a struct. Lists have one value for each agent, endpoint or region, and none of the stage.
-func collect(prefix string, t reflect.Type, path [][]int) {
+func (n *names) collect(prefix string, t reflect.Type, path [][]int) {
 	for _, f := range reflect.VisibleFields(t) {
 		if f.Anonymous {
 			continue
@@ -98,14 +120,14 @@ func collect(prefix string, t reflect.Type, path [][]int) {
 		}
 		switch {
 		case kind.Kind() == reflect.Struct:
-			groups[name] = true
-			collect(name+".", kind, at)
+			n.groups[name] = true
+			n.collect(name+".", kind, at)
 		case kind.Kind() == reflect.Map && kind.Elem().Kind() == reflect.Uint64:
-			groups[name], countsOf[name] = true, at
+			n.groups[name], n.countsOf[name] = true, at
 		case kind.Kind() == reflect.Map, kind.Kind() == reflect.Slice:
-			groups[name] = true
+			n.groups[name] = true
 		default:
-			fields[name] = field{path: at, isText: isText(kind), choices: choicesOf(kind)}
+			n.fields[name] = field{path: at, isText: isText(kind), choices: choicesOf(kind)}
 		}
 	}
 }
@@ -124,45 +146,50 @@ func choicesOf(t reflect.Type) []string {
 }
 
 // find returns the field of a name.
-func find(name string) (field, bool) {
-	if f, found := fields[cmp.Or(short[name], name)]; found {
+func (n *names) find(name string) (field, bool) {
+	if f, found := n.fields[cmp.Or(n.short[name], name)]; found {
 		return f, true
 	}
 	group, key, _ := strings.Cut(name, ".")
-	if path, found := countsOf[group]; found && key != "" {
+	if path, found := n.countsOf[group]; found && key != "" {
 		return field{path: path, key: key}, true
 	}
 	return field{}, false
 }
 
-// unknownField says what a name that is not a field was probably meant to be.
-func unknownField(name string) string {
-	if inner := innerNames(name); len(inner) > 0 {
+// unknown says what a name that is not a field was probably meant to be.
+func (n *names) unknown(name string) string {
+	if inner := n.inner(name); len(inner) > 0 {
 		return fmt.Sprintf("%s has several values: give one of %s", name, strings.Join(inner, ", "))
 	}
+	_, ofWhole := ofStage.find(name)
 	switch {
-	case countsOf[name] != nil:
+	case n.countsOf[name] != nil:
 		return fmt.Sprintf("%s has a number for each class: give one, such as %s.http_429, or use requests.failed",
 			name, name)
-	case groups[name]:
-		return name + " is a list: a threshold needs a value of the stage itself"
+	case name == "parts" || strings.HasPrefix(name, "parts."):
+		return "parts is a list: name one part in the threshold, such as {that: ttft_ms.p99 < 500, part: chat}"
+	case n.groups[name]:
+		return fmt.Sprintf("%s is a list: a threshold needs a value of %s itself", name, n.record)
+	case ofWhole:
+		return fmt.Sprintf("a part has no field %s, only the whole stage has: leave out part", name)
 	}
-	known := slices.Sorted(maps.Keys(fields))
-	text := fmt.Sprintf("there is no field %s in a stage of results.json", name)
-	if near := nearest.To(name, append(known, slices.Sorted(maps.Keys(short))...)); near != "" {
+	known := slices.Sorted(maps.Keys(n.fields))
+	text := fmt.Sprintf("there is no field %s in %s of results.json", name, n.record)
+	if near := nearest.To(name, append(known, slices.Sorted(maps.Keys(n.short))...)); near != "" {
 		return text + "; did you mean " + near + "?"
 	}
 	return text + "; there are, among others, ttft_ms.p99, tpot_ms.mean, request_throughput, goodput.share, " +
-		"requests.failed, errors.http_429 and verdict"
+		"requests.failed and errors.http_429"
 }
 
-// innerNames returns the names of the values right below an object.
-func innerNames(group string) (names []string) {
-	for name := range fields {
+// inner returns the names of the values right below an object.
+func (n *names) inner(group string) (inner []string) {
+	for name := range n.fields {
 		if rest, within := strings.CutPrefix(name, group+"."); within && !strings.Contains(rest, ".") {
-			names = append(names, name)
+			inner = append(inner, name)
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(inner)
+	return inner
 }

@@ -8,7 +8,7 @@ import (
 
 // evaluation is what a condition is evaluated on.
 type evaluation struct {
-	stage *record
+	record *record
 	// base returns the value of the word "baseline", or why it is not known.
 	base func() (value, string)
 }
@@ -36,7 +36,7 @@ type word struct {
 func (w word) value(evaluation) (value, string) { return value{text: w.text}, "" }
 func (w word) usesBaseline() bool               { return false }
 
-// fieldNode is a field of the stage.
+// fieldNode is a field of the record.
 type fieldNode struct {
 	field
 
@@ -45,7 +45,7 @@ type fieldNode struct {
 }
 
 func (f fieldNode) value(e evaluation) (value, string) {
-	v, known := f.read(e.stage)
+	v, known := f.read(e.record)
 	if !known {
 		return value{}, f.name + " is not known"
 	}
@@ -54,19 +54,19 @@ func (f fieldNode) value(e evaluation) (value, string) {
 
 func (f fieldNode) usesBaseline() bool { return false }
 
-// baselineNode is the left side of the condition, in the stage of the baseline. It is never on the left side itself.
+// baselineNode is the left side of the condition, in the record of the baseline. It is never on the left side itself.
 type baselineNode struct{}
 
 func (baselineNode) value(e evaluation) (value, string) { return e.base() }
 
 func (baselineNode) usesBaseline() bool { return true }
 
-// nameNode returns what a name stands for.
-func nameNode(name string, column int) node {
+// node returns what a name stands for.
+func (n *names) node(name string, column int) node {
 	if name == "baseline" {
 		return baselineNode{}
 	}
-	if f, found := find(name); found {
+	if f, found := n.find(name); found {
 		return fieldNode{f, name, column}
 	}
 	return word{text: name, column: column}

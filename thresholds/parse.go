@@ -17,14 +17,17 @@ import (
 const maxLength = 1000
 
 // Parse reads a condition: FIELD COMPARISON LIMIT, such as "ttft_ms.p99 < 500". Both sides may calculate with numbers,
-// fields, + - * / and brackets. The word "baseline" stands for the left side in the stage of the baseline. The error is
-// a *Mistake.
-func Parse(text string) (*Threshold, error) {
+// fields, + - * / and brackets. The word "baseline" stands for the left side in the stage of the baseline. The fields are
+// those of a stage, or those of a part if one is named. The error is a *Mistake.
+func Parse(text, part string) (*Threshold, error) {
 	if n := utf8.RuneCountInString(text); n > maxLength {
 		return nil, &Mistake{1, fmt.Sprintf("a condition has at most %d characters, got %d", maxLength, n)}
 	}
 	p := newParser(text)
-	t := &Threshold{left: p.sum()}
+	if part != "" {
+		p.names = ofPart
+	}
+	t := &Threshold{part: part, left: p.sum()}
 	t.compare = p.comparison()
 	t.right = p.sum()
 	if p.kind != scanner.EOF {
@@ -44,13 +47,14 @@ func Parse(text string) (*Threshold, error) {
 type parser struct {
 	scanner.Scanner
 
+	names   *names // Of the record.
 	kind    rune   // Of the token at hand.
 	token   string // Its text.
 	mistake *Mistake
 }
 
 func newParser(text string) *parser {
-	p := &parser{}
+	p := &parser{names: ofStage}
 	p.Init(strings.NewReader(text))
 	p.Mode = scanner.ScanIdents | scanner.ScanFloats | scanner.ScanStrings
 	p.Error = func(*scanner.Scanner, string) {} // The token at hand says where it is.
@@ -136,7 +140,7 @@ func (p *parser) value() node {
 		return word{text: text, column: column, quoted: true}
 	case scanner.Ident:
 		p.next()
-		return nameNode(token, column)
+		return p.names.node(token, column)
 	case scanner.EOF:
 		p.fail("a field or a number is missing")
 	default:
@@ -252,7 +256,7 @@ func (p *parser) numbers(n node) {
 			p.failAt(n.column, "a number cannot be compared with the text %q", n.text)
 			return
 		}
-		p.failAt(n.column, "%s", unknownField(n.text))
+		p.failAt(n.column, "%s", p.names.unknown(n.text))
 	case fieldNode:
 		if n.isText {
 			p.failAt(n.column, "%s is a text: it cannot be calculated with", n.name)

@@ -19,7 +19,8 @@ func TestMistakes(t *testing.T) {
 		"velocity > 3":                     {1, "there are, among others, ttft_ms.p99"},
 		"ttft_ms < 5":                      {1, "ttft_ms has several values: give one of ttft_ms.count, ttft_ms.max"},
 		"errors = 0":                       {1, "such as errors.http_429"},
-		"regions = 3":                      {1, "regions is a list"},
+		"regions = 3":                      {1, "regions is a list: a threshold needs a value of a stage itself"},
+		"parts.chat.ttft_ms.p99 < 3":       {1, "name one part in the threshold, such as {that: ttft_ms.p99 < 500, part: chat}"},
 		"verdict = VALD":                   {11, "verdict is one of VALID, SUSPECT, INVALID, got VALD; did you mean VALID?"},
 		"complete = yes":                   {12, "complete is one of true, false"},
 		"verdict <= VALID":                 {1, "only be compared by = or !="},
@@ -43,12 +44,31 @@ func TestMistakes(t *testing.T) {
 		strings.Repeat("(", 2000):          {1, "at most 1000 characters"},
 		"":                                 {1, "is missing"},
 	} {
-		_, err := Parse(text)
+		_, err := Parse(text, "")
 		var m *Mistake
 		if !errors.As(err, &m) {
 			t.Errorf("%s: no mistake, %v", text, err)
 		} else if m.Column != want.column || !strings.Contains(m.Message, want.message) {
 			t.Errorf("%s: at %d: %s", text, m.Column, m.Message)
+		}
+	}
+}
+
+// TestMistakesOfParts: the fields of a condition for a part are those of a part, not those of a stage.
+func TestMistakesOfParts(t *testing.T) {
+	for text, want := range map[string]string{
+		"verdict = VALID":         "a part has no field verdict, only the whole stage has: leave out part (at character 1)",
+		"isl_tokens.seen.p50 > 1": "a part has no field isl_tokens.seen.p50, only the whole",
+		"ttft_mss.p99 < 5":        "there is no field ttft_mss.p99 in a part of results.json; did you mean ttft_ms.p99?",
+		"errors = 0":              "such as errors.http_429",
+	} {
+		if _, err := Parse(text, "chat"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	for _, text := range []string{"isl_tokens.p50 > 1", "tools.valid_share = 1", "errors.http_429 = 0", "images.count > 0"} {
+		if _, err := Parse(text, "chat"); err != nil {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
@@ -63,7 +83,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		parsed, err := Parse(text)
+		parsed, err := Parse(text, "")
 		if err != nil {
 			var m *Mistake
 			if !errors.As(err, &m) || m.Column < 1 || m.Column > utf8.RuneCountInString(text)+1 {
@@ -71,7 +91,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		empty := recordOf(stage())
-		_ = parsed.holds(parsed.of(empty, baseline{stage: empty}))
+		empty := recordOf(stage(), "")
+		_ = parsed.holds(parsed.of(empty, baseline{record: empty}))
 	})
 }

@@ -1,5 +1,6 @@
 // Package thresholds decides whether the stages of a run meet conditions that a person sets: "ttft_ms.p99 < 500",
-// "verdict = VALID", "tpot_ms.mean <= baseline * 1.03". The fields are those of a stage in results.json.
+// "verdict = VALID", "tpot_ms.mean <= baseline * 1.03". The fields are those of a stage in results.json, or of a part of
+// its mixture.
 //
 // The package is pure. Parse checks a condition before a run, and Evaluate compares it with the stages of a result. A
 // value that is not known never passes, and neither does a stage whose numbers cannot be believed.
@@ -13,9 +14,10 @@ import (
 	"fmt"
 )
 
-// Threshold is a condition on the numbers of a stage. Parse returns it. It does not change and is safe for concurrent
+// Threshold is a condition on the numbers of a stage, or of a part of its mixture. Parse returns it. It does not change and is safe for concurrent
 // use.
 type Threshold struct {
+	part        string // Empty: the whole stage.
 	left, right node
 	compare     string // "<", "<=", ">", ">=", "=" or "!="
 	text        bool   // both sides are texts
@@ -41,9 +43,9 @@ type sides struct {
 	unknown     string // Why one of them is not known. Empty: both are.
 }
 
-// of calculates both sides. base is the stage of the baseline, or why there is none.
-func (t *Threshold) of(stage *record, base baseline) sides {
-	e := evaluation{stage: stage}
+// of calculates both sides. base is the record of the baseline, or why there is none.
+func (t *Threshold) of(r *record, base baseline) sides {
+	e := evaluation{record: r}
 	e.base = func() (value, string) { return t.inBaseline(base) }
 	left, why := t.left.value(e)
 	if why != "" {
@@ -53,12 +55,12 @@ func (t *Threshold) of(stage *record, base baseline) sides {
 	return sides{left, right, why}
 }
 
-// inBaseline returns what the word "baseline" stands for: the left side, in the stage of the baseline.
+// inBaseline returns what the word "baseline" stands for: the left side, in the record of the baseline.
 func (t *Threshold) inBaseline(base baseline) (value, string) {
-	if base.stage == nil {
+	if base.record == nil {
 		return value{}, base.why
 	}
-	v, why := t.left.value(evaluation{stage: base.stage})
+	v, why := t.left.value(evaluation{record: base.record})
 	if why != "" {
 		why = "in the baseline, " + why
 	}

@@ -33,6 +33,8 @@ type Threshold struct {
 	Workload *string `json:"workload"`
 	// Load that it is for, in words. Null: all.
 	Load *string `json:"load"`
+	// Name of the part of a mixture that it is for. Null: the whole stage.
+	Part *string `json:"part"`
 	// True if all stages that it is for passed, and there is at least one.
 	Passed bool `json:"passed"`
 	// Why it was not compared with any stage. Null: it was.

@@ -18,6 +18,23 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
+// Words returns the condition, with what it is for in brackets.
+func (t *Threshold) Words() string {
+	var names []string
+	for _, name := range []*string{t.Target, t.Workload, t.Load} {
+		if name != nil {
+			names = append(names, *name)
+		}
+	}
+	if t.Part != nil {
+		names = append(names, "part "+*t.Part)
+	}
+	if names == nil {
+		return t.That
+	}
+	return t.That + " (" + strings.Join(names, ", ") + ")"
+}
+
 // File is the name of the file of results in a run directory.
 const File = "results.json"
 

@@ -108,6 +108,24 @@ func (d *Document) DropUnused(list, users string, nameOf NameOf) ([]string, erro
 	return names, nil
 }
 
+// NamesWithin returns the names of the items of lists that are within the items of a list of the document's top node:
+// of "workloads", those of "parts" in "mix".
+func (d *Document) NamesWithin(list, field, inner string, nameOf NameOf) (names []string) {
+	items := entry(d.tree.Content[0], list)
+	if items == nil {
+		return nil
+	}
+	desc := d.desc.Fields().ByTextName(list).Message().Fields().ByTextName(field).Message().Fields().ByTextName(inner)
+	for _, item := range items.Content {
+		if outer := entry(item, field); outer != nil {
+			if within := entry(outer, inner); within != nil {
+				names = append(names, (assigner{nameOf}).names(within, desc)...)
+			}
+		}
+	}
+	return names
+}
+
 // Append adds an item with one field for each of texts to a list of the document's top node. The list is made if there
 // is none.
 func (d *Document) Append(list, field string, texts []string) error {

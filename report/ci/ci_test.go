@@ -29,6 +29,7 @@ func example() *results.Result {
 		Stages: []results.StageResult{stage(0, trust.Valid), stage(1, trust.Suspect), stage(2, trust.Invalid),
 			stage(3, trust.Valid, "it was stopped")},
 		Thresholds: []results.Threshold{
+			{That: "e2e_ms.p99 < 5", Part: new("chat"), Stages: []results.ThresholdStage{of(0, false, "8, want < 5")}},
 			{That: "ttft_ms.p99 < 5", Stages: []results.ThresholdStage{of(0, true, "4"), of(1, false, "6, want < 5"),
 				of(2, false, "7, want < 5")}},
 			{That: "x", Reason: new("none")},
@@ -73,6 +74,7 @@ trust|trust|2: t<&>, w, concurrency 8|SUSPECT: 100 % failed
 all
 trust|trust|3: t<&>, w, concurrency 8||INVALID|the stage is INVALID
 trust|trust|4: t<&>, w, concurrency 8||incomplete|the stage is incomplete
+thresholds|e2e_ms.p99 < 5 (part chat)|1: t, w, l||threshold|e2e_ms.p99 < 5 (part chat): 8, want < 5
 thresholds|ttft_ms.p99 < 5|1: t, w, l|4
 thresholds|ttft_ms.p99 < 5|2: t, w, l||threshold|ttft_ms.p99 < 5: 6, want < 5
 thresholds|ttft_ms.p99 < 5|3: t, w, l||threshold|ttft_ms.p99 < 5: 7, want < 5
@@ -83,7 +85,7 @@ baseline|baseline|t, w, 2||worse|worse than the baseline|E2E: +5 %`
 	if text := strings.Join(got, "\n"); text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
-	if root.Tests != 12 || root.Failures != 8 || root.Suites[0].Failures != 3 ||
+	if root.Tests != 13 || root.Failures != 9 || root.Suites[0].Failures != 3 ||
 		root.Suites[0].Timestamp != "2026-03-29T12:00:00" {
 		t.Errorf("%+v", root)
 	}
@@ -97,7 +99,8 @@ func TestAnnotations(t *testing.T) {
 	if err := Annotations(&b, r, base, invalid); err != nil {
 		t.Fatal(err)
 	}
-	want := `::error title=Threshold failed::ttft_ms.p99 < 5: stage 2: t, w, l: 6, want < 5
+	want := `::error title=Threshold failed::e2e_ms.p99 < 5 (part chat): stage 1: t, w, l: 8, want < 5
+::error title=Threshold failed::ttft_ms.p99 < 5: stage 2: t, w, l: 6, want < 5
 ::error title=Threshold failed::x: none
 ::error title=Comparison failed::1 number worse%0At, w, 3: INVALID
 ::error title=Worse than the baseline::t, w, 2: E2E: +5 %25

@@ -22,11 +22,11 @@ func Annotations(w io.Writer, r *results.Result, base *Baseline, fails func(trus
 	}
 	for _, t := range r.Thresholds {
 		if t.Reason != nil {
-			add("Threshold failed", t.That+": "+*t.Reason)
+			add("Threshold failed", t.Words()+": "+*t.Reason)
 		}
 		for _, s := range t.Stages {
 			if !s.Passed {
-				add("Threshold failed", t.That+": stage "+stageName(s.Index, s.Target, s.Workload, s.Load)+": "+s.Words)
+				add("Threshold failed", t.Words()+": stage "+stageName(s.Index, s.Target, s.Workload, s.Load)+": "+s.Words)
 				break // the tables have the others
 			}
 		}

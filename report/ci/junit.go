@@ -129,14 +129,14 @@ func thresholdSuite(r *results.Result) suite {
 	s := suite{Name: "thresholds"}
 	for _, t := range r.Thresholds {
 		if t.Reason != nil {
-			s.Cases = append(s.Cases, testCase{Class: t.That, Name: "no stage",
-				Failure: failed("threshold", t.That+": "+*t.Reason, nil)})
+			s.Cases = append(s.Cases, testCase{Class: t.Words(), Name: "no stage",
+				Failure: failed("threshold", t.Words()+": "+*t.Reason, nil)})
 		}
 		for _, stage := range t.Stages {
-			c := testCase{Class: t.That, Name: stageName(stage.Index, stage.Target, stage.Workload, stage.Load),
+			c := testCase{Class: t.Words(), Name: stageName(stage.Index, stage.Target, stage.Workload, stage.Load),
 				Output: stage.Words}
 			if !stage.Passed {
-				c.Failure, c.Output = failed("threshold", t.That+": "+stage.Words, nil), ""
+				c.Failure, c.Output = failed("threshold", t.Words()+": "+stage.Words, nil), ""
 			}
 			s.Cases = append(s.Cases, c)
 		}

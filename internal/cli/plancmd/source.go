@@ -127,7 +127,7 @@ func (s *SourceFlags) Load(name string, data []byte) (*plans.Plan, error) {
 // CheckThresholds checks the conditions of --threshold.
 func CheckThresholds(conditions []string) error {
 	for _, that := range conditions {
-		if _, err := thresholds.Parse(that); err != nil {
+		if _, err := thresholds.Parse(that, ""); err != nil {
 			return fmt.Errorf("--threshold %q: %w", that, err)
 		}
 	}

@@ -66,7 +66,7 @@ func writeReport(out, notes io.Writer, dir string, options report.Options, p *pr
 		)
 	}
 	if failed := report.FailedThresholds(result); len(failed) > 0 {
-		return command.Exit(command.ExitMissed, fmt.Errorf("%s: %s: %s", report.ThresholdWords(result), failed[0].That,
+		return command.Exit(command.ExitMissed, fmt.Errorf("%s: %s: %s", report.ThresholdWords(result), failed[0].Words(),
 			report.ThresholdOutcome(failed[0])))
 	}
 	return nil

@@ -136,8 +136,8 @@ func (e ending) failedThreshold() string {
 		return ""
 	}
 	for _, t := range report.FailedThresholds(e.result) {
-		if !e.accept || !usesBaseline(t.That) {
-			return t.That + ": " + report.ThresholdOutcome(t)
+		if !e.accept || !usesBaseline(t.That, *cmp.Or(t.Part, new(string))) {
+			return t.Words() + ": " + report.ThresholdOutcome(t)
 		}
 	}
 	return ""

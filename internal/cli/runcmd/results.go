@@ -97,16 +97,16 @@ func (f *resultFlags) caution(w io.Writer, plan *plans.Plan) {
 		return
 	}
 	for _, t := range plan.Proto().GetThresholds() {
-		if usesBaseline(t.GetThat()) {
+		if usesBaseline(t.GetThat(), t.GetPart()) {
 			fmt.Fprintf(w, "spate: the threshold %q will fail: there is no baseline to compare with; give --baseline\n",
 				t.GetThat())
 		}
 	}
 }
 
-// usesBaseline reports whether a condition compares with a baseline.
-func usesBaseline(condition string) bool {
-	t, err := thresholds.Parse(condition)
+// usesBaseline reports whether a condition on a stage, or on a part of it if one is named, compares with a baseline.
+func usesBaseline(condition, part string) bool {
+	t, err := thresholds.Parse(condition, part)
 	return err == nil && t.UsesBaseline()
 }
 

@@ -269,7 +269,8 @@ func (x *AgentSelector) GetCount() uint32 {
 	return 0
 }
 
-// Threshold is a condition on the numbers of stages. If target, workload and load are not given, it is for all stages.
+// Threshold is a condition on the numbers of stages, or of a part of their mixtures. It is for all stages, or for those
+// with its target, its workload, its load, and its part in their mixture.
 type Threshold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The condition: a field of a stage in results.json, a comparison and a limit, such as "ttft_ms.p99 < 500",
@@ -280,7 +281,10 @@ type Threshold struct {
 	// Name of the workload that it is for.
 	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
 	// Load that it is for, in the words of the tables, such as "concurrency 8" or "2 req/s poisson".
-	Load          string `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
+	Load string `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
+	// Name of the part of a mixture that it is for. The fields are then those of the part in results.json. Default: the
+	// whole stage.
+	Part          string `protobuf:"bytes,5,opt,name=part,proto3" json:"part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,6 +343,13 @@ func (x *Threshold) GetWorkload() string {
 func (x *Threshold) GetLoad() string {
 	if x != nil {
 		return x.Load
+	}
+	return ""
+}
+
+func (x *Threshold) GetPart() string {
+	if x != nil {
+		return x.Part
 	}
 	return ""
 }
@@ -5600,13 +5611,14 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05count\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"s\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x87\x01\n" +
 	"\tThreshold\x12\x1e\n" +
 	"\x04that\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xe8\aR\x04that\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
 	"\bworkload\x18\x03 \x01(\tR\bworkload\x12\x12\n" +
-	"\x04load\x18\x04 \x01(\tR\x04load\"e\n" +
+	"\x04load\x18\x04 \x01(\tR\x04load\x12\x12\n" +
+	"\x04part\x18\x05 \x01(\tR\x04part\"e\n" +
 	"\tObservers\x12-\n" +
 	"\x04rate\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12)\n" +
 	"\vconcurrency\x18\x02 \x01(\rB\a\xbaH\x04*\x02\x18@R\vconcurrency\"\xbd\x01\n" +
