@@ -14,8 +14,8 @@ import (
 	"fmt"
 )
 
-// Threshold is a condition on the numbers of a stage, or of a part of its mixture. Parse returns it. It does not change and is safe for concurrent
-// use.
+// Threshold is a condition on the numbers of a stage, or of a part of its mixture. Parse returns it. It does not change
+// and is safe for concurrent use.
 type Threshold struct {
 	part        string // Empty: the whole stage.
 	left, right node

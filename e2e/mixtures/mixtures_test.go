@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/internal/rundir"
 )
 
 // mixed has parts of each kind, with adapters and limits of their own.
@@ -193,6 +194,71 @@ func TestReplayOfAMixture(t *testing.T) {
 		said := "long.yaml:11:32: loads[0].requests: the trace of workload \"both\" has 30 rows"
 		if code := p.Exit(); code != 2 || !strings.Contains(p.Stderr.String(), said) {
 			t.Errorf("%s exits with %d, want 2 and %s: %s", verb, code, said, p.Stderr.String())
+		}
+	}
+}
+
+// asking has parts that ask for calls of a tool, for images and for nothing, and thresholds for each.
+const asking = `
+name: asking
+targets: [{name: simulated, simulator: {decode_step: 1ms}}]
+workloads:
+  - name: production
+    mix:
+      parts:
+        - weight: 0.2
+          workload:
+            name: agents
+            random: {isl: 20, osl: 24}
+            tools: {definitions: [{type: function, function: {name: weather}}], choice: required}
+        - {weight: 0.3, workload: {name: photos, random: {isl: 30, osl: 4, images: {count: 2, width: 64, height: 64}}}}
+        - {weight: 0.5, workload: {name: chat, random: {isl: 40, osl: 4}}}
+loads: [{concurrency: [4], requests: 60}]
+thresholds:
+  - {that: tools.valid_share = 1, part: agents}
+  - {that: requests.completed = 18, part: photos, workload: production}
+  - {that: images.count = 36, part: photos}
+  - {that: e2e_ms.p99 < 0.001, part: chat}
+`
+
+// Thresholds for parts pass and fail by the parts' own numbers, which are those of the rows.
+func TestThresholdsOfParts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := programs.RunPlan(t, asking, "--agents", "2", "--junit", filepath.Join(dir, "junit.xml"))
+	r.MustExit(5)
+	calls, tokens := map[string]uint64{}, map[string]uint64{}
+	for _, row := range r.Rows()[0] {
+		if row.ValidCalls != nil {
+			calls[*row.Part] += *row.ValidCalls
+		}
+		tokens[*row.Part] += *row.InputTokens
+	}
+	parts := r.Results().Stages[0].Parts
+	agents, photos, chat := parts[0], parts[1], parts[2]
+	if len(calls) != 1 || agents.Tools == nil || agents.Tools.ValidCalls != calls["agents"] || calls["agents"] < 12 {
+		t.Errorf("tools of agents are %+v, and the rows have valid calls %v", agents.Tools, calls)
+	}
+	// The text of each of the 18 requests has 30 tokens.
+	if each := float64(tokens["photos"]-18*30) / 36; photos.Images == nil || photos.Images.TokensEach != each || each <= 0 {
+		t.Errorf("images of photos are %+v, and the rows have %v tokens for each", photos.Images, each)
+	}
+	if chat.Tools != nil || chat.Images != nil || photos.Tools != nil {
+		t.Errorf("parts have what they did not ask for: %+v, %+v", chat, photos)
+	}
+	var outcomes []string
+	for _, o := range r.Results().Thresholds {
+		outcomes = append(outcomes, fmt.Sprint(*o.Part, " ", o.Passed))
+	}
+	if diff := cmp.Diff([]string{"agents true", "photos true", "photos true", "chat false"}, outcomes); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+	for where, text := range map[string]string{
+		"report.md": r.Text("report.md"), "report.html": r.Text("report.html"), "stdout": r.Stdout.String(),
+		"JUnit": rundir.Text(t, dir, "junit.xml"),
+	} {
+		if !strings.Contains(strings.ReplaceAll(text, "&lt;", "<"), "e2e_ms.p99 < 0.001 (part chat)") {
+			t.Errorf("%s does not name the threshold that failed:\n%s", where, text)
 		}
 	}
 }
