@@ -33,12 +33,13 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 		Noted:       slices.Sorted(maps.Keys(r.noted)), Dead: maps.Clone(r.dead), Rejected: maps.Clone(r.rejected),
 		StopRequested: r.stopped, Fatal: r.fatal, Failure: r.failure, Incomplete: r.incomplete,
 	}
+	leaving := map[string]bool{}
 	for _, a := range r.roster {
 		c.Incarnations = append(c.Incarnations, a.incarnation)
-		if a.leaving {
-			c.Leaving = append(c.Leaving, a.name())
-		}
+		leaving[a.name()] = a.leaving // of the newest process with this name
 	}
+	maps.DeleteFunc(leaving, func(_ string, is bool) bool { return !is })
+	c.Leaving = slices.Sorted(maps.Keys(leaving))
 	if r.series != nil {
 		c.Template = clone(r.series.template)
 		for _, stage := range r.series.probes {

@@ -252,6 +252,20 @@ func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {
 	}
 }
 
+// An agent that left, and whose new process has joined, is not leaving after a restart of the coordinator.
+func TestTheNewProcessOfOneThatLeftStays(t *testing.T) {
+	text, err := os.ReadFile("testdata/leave_rolling.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(text), "> leave b")
+	joined := strings.Count("\n"+first, "\n> ")
+	got := play(t, first+"> tick 10s\n", func(c int) bool { return c == joined })
+	if strings.Count(got, "agent a is leaving") != 1 || !strings.Contains(got, "agent a joined") {
+		t.Error(got)
+	}
+}
+
 // Wherever a coordinator is killed and restarted, the run continues as if nothing had happened.
 func TestRestoredMachinesGoOnAsIfNothingHadBeen(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
