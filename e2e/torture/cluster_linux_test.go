@@ -220,7 +220,8 @@ func (c *cluster) ready() int {
 func (c *cluster) play(ctx context.Context, f script.Fault) {
 	from := now()
 	end := c.begin(f)
-	if f.Kind == script.FullDisk && !c.full {
+	begun := now()
+	if f.Kind == script.FullDisk && !c.mounted {
 		return
 	}
 	if end != nil {
@@ -230,7 +231,7 @@ func (c *cluster) play(ctx context.Context, f script.Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.struck = append(c.struck, judge.Strike{Kind: f.Kind, Agent: f.Agent, Delay: f.Delay + f.Jitter,
-		Span: judge.Span{From: from, To: now()}})
+		Begun: begun, Span: judge.Span{From: from, To: now()}})
 }
 
 // begin starts a fault, and returns a function that ends it.
@@ -305,24 +306,24 @@ func (c *cluster) killCoordinator() (restart func()) {
 // filler is the file that fills the disk.
 const filler = "filler"
 
-// fill fills the coordinator's disk.
+// fill fills the coordinator's disk. That may take seconds, in which other faults begin.
 func (c *cluster) fill() {
 	if !c.mounted {
 		return
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.full = true
+	c.mu.Unlock()
 	file, err := os.Create(filepath.Join(c.data, filler))
 	if err != nil {
-		c.wrong = append(c.wrong, err.Error())
+		c.wrongf("%v", err)
 		return
 	}
 	for block := make([]byte, 64<<10); len(block) > 0; {
 		if _, err := file.Write(block); errors.Is(err, syscall.ENOSPC) {
 			block = block[:len(block)/2]
 		} else if err != nil {
-			c.wrong = append(c.wrong, err.Error())
+			c.wrongf("%v", err)
 			break
 		}
 	}

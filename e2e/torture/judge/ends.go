@@ -31,6 +31,9 @@ func (j *judge) judgeEnds() {
 func (j *judge) gone() (out []Span) {
 	kills := slices.DeleteFunc(slices.Clone(j.Notes.Struck),
 		func(s Strike) bool { return s.Kind != script.KillCoordinator })
+	for i := range kills {
+		kills[i].From = max(kills[i].From, kills[i].Begun)
+	}
 	slices.SortFunc(kills, func(a, b Strike) int { return cmp.Compare(a.From, b.From) })
 	for _, k := range kills {
 		if n := len(out); n > 0 && k.From < out[n-1].To {

@@ -84,6 +84,9 @@ type Strike struct {
 	Agent int `json:"agent"`
 	// Delay is what the fault adds to each direction of a link, including jitter.
 	Delay time.Duration `json:"delay,omitempty"`
+	// Begun is an instant by which the fault had begun, as late as From or later: a busy machine may take seconds to
+	// begin one.
+	Begun Instant `json:"begun"`
 	Span
 }
 

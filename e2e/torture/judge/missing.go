@@ -309,11 +309,14 @@ func (s *stage) beforeFault(id ID, agent string) string {
 	return ""
 }
 
-// beforeEnd returns why a request that was never sent was due before the stage ended early, or "" if it was not.
+// beforeEnd returns why a request that was never sent was due before the stage ended early, or "" if it was not. Agents
+// that are named as missing something may have been cut off, and have heard of the end later.
 func (s *stage) beforeEnd(id ID) string {
 	last := time.Duration(0)
 	for _, r := range s.rows {
-		last = max(last, time.Duration(r.StartNs))
+		if !s.names(r.Agent) {
+			last = max(last, time.Duration(r.StartNs))
+		}
 	}
 	if from, to, known := s.when(id); known && to+late < last {
 		return fmt.Sprintf("it was due %v after the start, was not sent, and the stage continued to %v", from, last)

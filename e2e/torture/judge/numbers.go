@@ -132,7 +132,8 @@ func (t *sum) take(r *Row) {
 	t.ttftSched, t.e2eSched = append(t.ttftSched, first-r.ScheduledNs), append(t.e2eSched, last-r.ScheduledNs)
 	t.itl = append(t.itl, r.ITLNs...)
 	if n > 1 {
-		t.tpot = append(t.tpot, (last-first)/int64(n-1))
+		gaps := int64(n - 1)
+		t.tpot = append(t.tpot, (last-first+gaps/2)/gaps)
 	}
 }
 
