@@ -527,8 +527,14 @@ func (s *stage) judgeShares(lacking []uint64) {
 	}
 	share, from, to := 0.0, math.Inf(1), 0.0
 	for _, a := range s.Agents {
-		if a.Loss != nil && a.Loss.ToS != nil {
-			share, from, to = share+a.Loss.Share, min(from, a.Loss.FromS), max(to, *a.Loss.ToS)
+		if a.Loss == nil {
+			continue
+		}
+		share, from = share+a.Loss.Share, min(from, a.Loss.FromS)
+		if a.Loss.ToS != nil {
+			to = max(to, *a.Loss.ToS)
+		} else { // no agent had its part up to the end: all of the rest is missing
+			to = max(to, s.load.For.Seconds(), float64(s.load.Warmup+s.load.Requests)/float64(s.load.Rate))
 		}
 	}
 	n := float64(s.load.Rate) * (to - from + s.blurred().Seconds())

@@ -85,3 +85,18 @@ func TestTheSecondsOfALostAgentWithAFreeSlotAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// A part that was lost up to the end, because no agent was left to take it over, accounts for all of the rest.
+func TestWhatIsLostUpToTheEndAccountsForTheRest(t *testing.T) {
+	ten := 10.0
+	for lacks, wrong := range map[int]bool{154: false, 600: true} {
+		s := &stage{judge: &judge{Evidence: &Evidence{}, Verdict: Verdict{Outcome: "done"}},
+			load: script.Load{Rate: 24, Arrival: "poisson", For: 19 * time.Second},
+			Stage: &Stage{Agents: []Agent{{Loss: &Loss{Share: 1, FromS: 4}},
+				{Loss: &Loss{Share: 0.25, FromS: 1, ToS: &ten, TakenOver: true}}}}}
+		s.judgeShares(make([]uint64, lacks))
+		if got := len(s.Wrong) > 0; got != wrong {
+			t.Errorf("%d requests lack: %q", lacks, s.Wrong)
+		}
+	}
+}
