@@ -58,7 +58,7 @@ func newCluster(t *testing.T, s script.Script, dir string) *cluster {
 	c := &cluster{t: t, script: s, dir: dir, data: filepath.Join(dir, "data"), agents: make([]*launched, len(s.Agents))}
 	c.prepareDisk()
 	c.serve()
-	c.startCoordinator("127.0.0.1:0")
+	c.startCoordinator(anyPort)
 	c.address = c.coordinator.await(`"coordinator serves","address":"([^"]+)"`)[1]
 	c.startRelays()
 	for i, a := range s.Agents {
@@ -73,6 +73,10 @@ func newCluster(t *testing.T, s script.Script, dir string) *cluster {
 	process.Eventually(t, "all agents are ready", func() bool { return c.ready() == len(s.Agents) })
 	return c
 }
+
+// anyPort is where coordinators and relays listen first; later processes get the same port. Outgoing connections have
+// another address, so that none has taken the port meanwhile.
+const anyPort = "127.0.0.2:0"
 
 // diskBytes is the size of the coordinator's disk, if it has its own.
 const diskBytes = 64 << 20
@@ -157,7 +161,7 @@ func (c *cluster) startRelays() {
 	c.relays = make([]*launched, len(c.script.Relays))
 	for i := range c.script.Relays {
 		c.wans = append(c.wans, c.link(c.address))
-		c.addresses = append(c.addresses, "127.0.0.1:0")
+		c.addresses = append(c.addresses, anyPort)
 		c.startRelay(i)
 		c.addresses[i] = c.relays[i].await(`"relay serves","address":"([^"]+)"`)[1]
 	}
