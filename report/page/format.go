@@ -22,7 +22,7 @@ var functions = template.FuncMap{
 
 // open reports whether a section of the details is shown without a click.
 func open(title string) bool {
-	return slices.Contains([]string{"Answers of searches side by side", "Trust", "Errors"}, title)
+	return slices.Contains([]string{"Answers of searches side by side", "Parts of mixtures", "Trust", "Errors"}, title)
 }
 
 // named is a distribution with the name of its metric.

@@ -318,6 +318,15 @@ func TestTimelineKeepsTheHighestSecond(t *testing.T) {
 	}
 }
 
+// The seconds of a stage are drawn within it, also if it began between two seconds of the run.
+func TestSecondsAreDrawnWithinTheirStage(t *testing.T) {
+	r := NewRecording()
+	r.stageStart, r.seconds = 8.75, []results.Second{{Window: 0}, {Window: 1}}
+	if got := columnsOf(r, 1); len(got) != 2 || got[0].x != 9.25 || got[1].x != 10.25 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // large returns a run of many stages of a number of windows.
 func large(t testing.TB, stages, windows int) Input {
 	in := Input{Result: &results.Result{Run: results.RunResult{ID: "r", Complete: true}}}

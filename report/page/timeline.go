@@ -119,7 +119,7 @@ func marksAt(events []Event) (marks chart.Marks) {
 // columnsOf joins the seconds of a stage into columns of step seconds.
 func columnsOf(r *Recording, step float64) (columns []column) {
 	for _, s := range r.seconds {
-		x := math.Floor((r.stageStart+float64(s.Window))/step)*step + step/2
+		x := r.stageStart + math.Floor(float64(s.Window)/step)*step + step/2
 		if len(columns) == 0 || columns[len(columns)-1].x != x {
 			columns = append(columns, column{x: x})
 		}

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
 )
 
 // textSize is the size of labels, in CSS pixels.
@@ -37,6 +38,28 @@ func (a Axis) apply(to *plot.Axis, low, high float64, handler text.Handler) {
 		marks = append(marks, plot.Tick{Value: t.Value, Label: t.Label})
 	}
 	to.Tick.Marker = marks
+}
+
+// besideAxis is about the space that a chart has left and right of its horizontal axis, and labelGap the least space
+// between two labels of it.
+const besideAxis, labelGap = 100, 5
+
+// thin takes the labels from ticks of a horizontal axis, of about the given length, that would run into the label
+// before them.
+func thin(axis *plot.Axis, length vg.Length) {
+	free := vg.Length(math.Inf(-1)) // from where on there is space
+	ticks := axis.Tick.Marker.Ticks(axis.Min, axis.Max)
+	for i, t := range ticks {
+		at, half := vg.Length(axis.Norm(t.Value))*length, axis.Tick.Label.Width(t.Label)/2
+		switch {
+		case t.IsMinor():
+		case at-half < free:
+			ticks[i].Label = ""
+		default:
+			free = at + half + labelGap
+		}
+	}
+	axis.Tick.Marker = plot.ConstantTicks(ticks)
 }
 
 // span returns a range that can be drawn, and that holds all values.

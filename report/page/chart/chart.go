@@ -122,6 +122,7 @@ func (c Chart) plot(to *canvas) *plot.Plot {
 	p.Title.TextStyle.Handler = handler
 	x0, x1, y0, y1 := c.bounds()
 	c.X.apply(&p.X, x0, x1, handler)
+	thin(&p.X, vg.Length(c.Width-besideAxis))
 	c.Y.apply(&p.Y, y0, y1, handler)
 	p.Y.Label.Text = ""
 	p.Add(grid{})

@@ -52,6 +52,21 @@ func TestLogTicksAre125(t *testing.T) {
 	}
 }
 
+// Labels of loads that are close together on the axis do not run into each other.
+func TestLabelsOfTicksHaveSpace(t *testing.T) {
+	loads := []float64{1, 4, 16, 32, 38, 45, 64, 256}
+	for width, hidden := range map[float64]float64{440: 38, 900: 0} {
+		c := Chart{Width: width, Height: 270, X: Axis{Log: true, Ticks: TicksAt(loads...)},
+			Series: []Series{{Lines: [][]Point{{{X: 1, Y: 1000}, {X: 256, Y: 9000}}}}}}
+		svg := string(c.SVG())
+		for _, load := range loads {
+			if shown := strings.Contains(svg, ">"+Number(load)+"<"); shown == (load == hidden) {
+				t.Errorf("%v wide: %v is shown: %v", width, load, shown)
+			}
+		}
+	}
+}
+
 // chartOf returns a chart with all kinds of points.
 func chartOf(text string) Chart {
 	return Chart{
