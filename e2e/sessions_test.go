@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/rundir"
 )
@@ -145,4 +147,55 @@ loads:
 			t.Errorf("request %d is wanted %v after the end of the one before", i, rest)
 		}
 	}
+}
+
+const brokenSessionsPlan = `
+name: thinking-and-failing
+seed: 5
+targets:
+  - name: thinking
+    simulator: {decode_step: 1ms, reasoning_tokens: 7, cache_blocks: 100000}
+  - name: failing
+    simulator: {decode_step: 1ms, error_share: 0.2}
+workloads:
+  - sessions: {turns: 4, isl: 30, osl: 12, system: 20, play: {}}
+loads:
+  - {concurrency: [3], sessions: 25}
+`
+
+// Reasoning is not sent back, so later prompts are shorter by it: they have the length that is expected of them, and the
+// server's cache has no more of them than is known to be shared. Turns after one that failed are no fault of the agents.
+func TestSessionsOfReasonersAndOfServersThatFail(t *testing.T) {
+	t.Parallel()
+	r := programs.RunPlan(t, brokenSessionsPlan)
+	r.MustExit(3) // the failing server's stage is INVALID
+	result, rows := r.Results(), r.Rows()
+	thinking, failing := result.Stages[0], result.Stages[1]
+	if thinking.ISL.Missed > 0 || thinking.OSL.Missed > 0 || verdictOf(thinking, "isl") != trust.Valid ||
+		verdictOf(thinking, "prefix_cache") != trust.Valid {
+		t.Errorf("%d prompts missed their length, %d outputs; checks %+v", thinking.ISL.Missed, thinking.OSL.Missed,
+			thinking.Trust.Checks)
+	}
+	for _, row := range rows[0] {
+		// The system prompt, and for each earlier turn what the user said and the answer without its reasoning.
+		if want := uint64(20 + 30 + row.Turn*(30+12-7)); row.ISLAsked != want || *row.InputTokens != want {
+			t.Errorf("turn %d of session %d: %d tokens expected, %d sent, want %d", row.Turn, row.Index, row.ISLAsked,
+				*row.InputTokens, want)
+		}
+	}
+	q := failing.Requests
+	if q.Failed == 0 || *q.AfterFailure == 0 || *q.AfterFailure != *q.NeverSent || *q.NeverSent+q.Started != 100 ||
+		verdictOf(failing, "never_sent") != trust.Valid || verdictOf(failing, "broken_sessions") != trust.Invalid {
+		t.Errorf("requests %+v, %d after a failure; checks %+v", q, *q.AfterFailure, failing.Trust.Checks)
+	}
+}
+
+// verdictOf returns the verdict of a stage's check.
+func verdictOf(s results.StageResult, name string) trust.Verdict {
+	for _, c := range s.Trust.Checks {
+		if c.Name == name {
+			return c.Verdict
+		}
+	}
+	return ""
 }

@@ -341,7 +341,11 @@ func noteOf(s results.StageResult, o *once) string {
 			100*missed, unforced(s)))
 	}
 	if never := s.Requests.NeverSent; never != nil && *never > 0 {
-		notes = append(notes, mark(s, "never_sent")+fmt.Sprintf("%d requests were never sent", *never))
+		words := fmt.Sprintf("%d requests were never sent", *never)
+		if broken := s.Requests.AfterFailure; broken != nil && *broken > 0 {
+			words += fmt.Sprintf(", %d of them because a request of their session failed that they waited for", *broken)
+		}
+		notes = append(notes, cmp.Or(mark(s, "never_sent"), mark(s, "broken_sessions"))+words)
 	}
 	if s.DroppedRecords > 0 {
 		notes = append(notes, fmt.Sprintf("%d request rows are missing from the requests file, nothing else: an agent's memory for them was full", s.DroppedRecords))

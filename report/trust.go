@@ -11,7 +11,7 @@ import (
 )
 
 // noted are the checks whose result noteOf says in its own words.
-var noted = []string{"completeness", "errors", "isl", "osl", "never_sent"}
+var noted = []string{"completeness", "errors", "isl", "osl", "never_sent", "broken_sessions"}
 
 // mark returns the verdict of one check as a prefix for its note, or "" if the check passed.
 func mark(s results.StageResult, name string) string {

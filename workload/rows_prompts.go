@@ -104,6 +104,9 @@ func (w *prompts) specOf(index uint64, turn int) (Spec, error) {
 			return Spec{}, err
 		}
 		s.OSL, s.Shared = row.Turns[turn].OSL, w.history(row, turn)
+		if w.play.server {
+			s.Previous = turn
+		}
 		return s, nil
 	}
 	if s.ISL = w.contentISL(row); before > 0 && !w.busting.on {

@@ -36,6 +36,9 @@ func (w *trace) stepSpec(row *rows.Row, index uint64, turn int) (Spec, error) {
 	switch {
 	case step.Continues:
 		s.ISL, s.Shared = w.continued(row.Steps, turn)
+		if w.play.server {
+			s.Previous = int(step.Previous)
+		}
 	case step.Kind == rows.Text || row.HasMessages():
 		if s.ISL = w.contentISL(row); index >= w.rows.Len() {
 			s.Shared = s.ISL

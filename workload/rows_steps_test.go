@@ -101,16 +101,16 @@ func TestSpecOfTurnsOfTraces(t *testing.T) {
 	}{
 		"first": {at: Request{}, want: Spec{ISL: 2, OSL: 3, Turns: 3}},
 		"delay": {at: Request{Turn: 1},
-			want: Spec{ISL: 2 + 3 + 1, OSL: 4, Shared: 5, Turns: 3, Pause: 100 * time.Millisecond}},
+			want: Spec{ISL: 2 + 3 + 1, OSL: 4, Shared: 5, Turns: 3, Previous: 1, Pause: 100 * time.Millisecond}},
 		"time": {at: Request{Turn: 2},
-			want: Spec{ISL: 12, OSL: 5, Shared: 10, Turns: 3, NotBefore: 700 * time.Millisecond}},
+			want: Spec{ISL: 12, OSL: 5, Shared: 10, Turns: 3, Previous: 2, NotBefore: 700 * time.Millisecond}},
 		"blocks": {at: Request{Index: 2, Turn: 1}, want: Spec{ISL: 6, OSL: 2, Shared: 4, Turns: 2}},
 		"planned": {play: &spatev1.SessionPlay{History: "planned"}, at: Request{Index: 1, Turn: 1},
 			want: Spec{ISL: 9, OSL: 2, Shared: 4, Turns: 2}},
 		"scaled": {play: &spatev1.SessionPlay{DelayScale: &scale}, at: Request{Turn: 1},
-			want: Spec{ISL: 6, OSL: 4, Shared: 5, Turns: 3, Pause: 50 * time.Millisecond}},
+			want: Spec{ISL: 6, OSL: 4, Shared: 5, Turns: 3, Previous: 1, Pause: 50 * time.Millisecond}},
 		"with a template": {c: Config{Template: 1}, at: Request{Turn: 1},
-			want: Spec{OSL: 4, Shared: 5, Turns: 3, Pause: 100 * time.Millisecond}},
+			want: Spec{OSL: 4, Shared: 5, Turns: 3, Previous: 1, Pause: 100 * time.Millisecond}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.play == nil {

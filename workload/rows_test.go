@@ -215,7 +215,7 @@ func TestSessionsOfFiles(t *testing.T) {
 	if got := specOf(t, server, 5, 0); got != (Spec{OSL: 3, Turns: 2}) {
 		t.Errorf("%+v", got)
 	}
-	if got := specOf(t, server, 0, 1); got != (Spec{OSL: 1, Turns: 2, Pause: time.Second, Shared: 5}) {
+	if got := specOf(t, server, 0, 1); got != (Spec{OSL: 1, Turns: 2, Previous: 1, Pause: time.Second, Shared: 5}) {
 		t.Errorf("%+v", got)
 	}
 	got := string(promptOf(t, server, nil, Request{Turn: 1, Form: Messages, Answers: [][]byte{[]byte(`from \"it\"`)}}))

@@ -107,6 +107,9 @@ func (w *sessions) Spec(index uint64, turn int) (Spec, error) {
 	}
 	isl, osl := w.isl.of(index), w.osl.of(index)
 	s := Spec{OSL: osl.at(uint64(turn)), Turns: turns, Pause: w.play.pause(index, turn)}
+	if w.play.server {
+		s.Previous = turn
+	}
 	history := uint64(w.system)
 	for t := range turn {
 		history += w.addedTokens(isl, t) + uint64(osl.at(uint64(t)))

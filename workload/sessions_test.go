@@ -94,6 +94,9 @@ func TestSessionSpec(t *testing.T) {
 			if turn > 0 {
 				want.Pause = 2 * time.Second
 			}
+			if history == "server" {
+				want.Previous = turn
+			}
 			if got := specOf(t, w, 4, turn); got != want {
 				t.Errorf("%s, turn %d: %+v, want %+v", history, turn, got, want)
 			}

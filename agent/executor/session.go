@@ -77,6 +77,7 @@ func (w *worker) keepAnswer() {
 	n := len(w.answers)
 	w.answers = slices.Grow(w.answers, 1)[:n+1]
 	w.answers[n] = append(w.answers[n][:0], w.observation.Answer...)
+	w.histories = append(w.histories, w.history())
 }
 
 // countUnsentTurns counts turns that are not sent. After a failed turn the history would be wrong; otherwise the end of
@@ -101,10 +102,11 @@ type branching struct {
 	start   clock.Instant
 	running sync.WaitGroup
 
-	mu      sync.Mutex
-	answers [][]byte        // by turn, if the history has them
-	left    []int           // by turn: how many that it waits for have not ended
-	ready   []clock.Instant // by turn: the last end of those that it waits for
+	mu        sync.Mutex
+	answers   [][]byte        // by turn, if the history has them
+	histories []history       // by turn
+	left      []int           // by turn: how many that it waits for have not ended
+	ready     []clock.Instant // by turn: the last end of those that it waits for
 	// critical is, by turn, the time in requests on the critical path up to the turn's start: through the request that
 	// ended last of those that it waits for, and so on.
 	critical []time.Duration
@@ -127,11 +129,12 @@ func (w *worker) playBranches(start clock.Instant) recorder.Session {
 	}
 	n := len(waits)
 	b := &branching{owner: w, waits: waits, next: make([][]int, n), start: start, answers: make([][]byte, n),
-		left: make([]int, n), ready: make([]clock.Instant, n), sent: make([]bool, n), failed: make([]bool, n),
+		histories: make([]history, n),
+		left:      make([]int, n), ready: make([]clock.Instant, n), sent: make([]bool, n), failed: make([]bool, n),
 		critical: make([]time.Duration, n), whole: recorder.Session{Endpoint: w.request.Endpoint, Completed: true},
 		request: recorder.Request{Index: w.request.Index, Unmeasured: w.request.Unmeasured,
 			Endpoint: w.request.Endpoint}}
-	w.answers = b.answers
+	w.answers, w.histories = b.answers, b.histories
 	for turn, of := range waits {
 		b.left[turn], b.ready[turn] = len(of), start
 		for _, other := range of {
@@ -145,7 +148,7 @@ func (w *worker) playBranches(start clock.Instant) recorder.Session {
 	}
 	b.run(w, 0, start)
 	b.running.Wait()
-	w.answers = nil
+	w.answers, w.histories = nil, nil
 	b.countUnsent()
 	w.observation.End, w.observation.Err = b.whole.End, b.err
 	b.whole.Completed = b.whole.Completed && !slices.Contains(b.sent, false)
@@ -202,7 +205,7 @@ func (b *branching) ended(w *worker, turn int) (ready []int) {
 		return nil
 	}
 	if b.owner.load.KeepsAnswers {
-		b.answers[turn] = slices.Clone(o.Answer)
+		b.answers[turn], b.histories[turn] = slices.Clone(o.Answer), w.history()
 	}
 	for _, child := range b.next[turn] {
 		if o.End > b.ready[child] {
@@ -235,7 +238,7 @@ func (b *branching) take() *worker {
 			w.onFrame = chainOnFrame(w.onFrame, func(_ []byte, _, seen clock.Instant) { t.Notice(seen) })
 		}
 	}
-	w.request, w.answers = b.request, b.answers
+	w.request, w.answers, w.histories = b.request, b.answers, b.histories
 	return w
 }
 
@@ -243,7 +246,7 @@ func (b *branching) take() *worker {
 func (b *branching) give(w *worker) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w.answers = nil
+	w.answers, w.histories = nil, nil
 	b.owner.branches = append(b.owner.branches, w)
 }
 

@@ -18,6 +18,7 @@ func (l *Load) totals() *spatev1.Totals {
 	return &spatev1.Totals{
 		NeverSent:          neverSent,
 		UnsentFromNs:       l.unsentFrom(neverSent),
+		UnsentAfterFailure: l.orphaned.Load(),
 		SteadyFromNs:       l.offset(l.steadyFrom),
 		SteadyToNs:         l.offset(l.steadyTo),
 		StartErrorNs:       l.startError.Nanoseconds(),

@@ -25,6 +25,7 @@ type worker struct {
 	request     recorder.Request
 	asked       *answers.Asked
 	answers     [][]byte // of the session's turns so far
+	histories   []history
 	body, id    []byte
 	observation stream.Observation
 	buildErr    error         // why the request could not be made
@@ -92,7 +93,7 @@ func (w *worker) makeRoom() {
 // however many agents there are. The only exception is the endpoint with least_outstanding. prepare returns false if
 // the request cannot be made; the load has then failed.
 func (w *worker) prepare(a schedule.Arrival) bool {
-	w.answers = w.answers[:0]
+	w.answers, w.histories = w.answers[:0], w.histories[:0]
 	w.request = recorder.Request{
 		Index:      a.Index,
 		Unmeasured: a.Unmeasured,
@@ -108,6 +109,9 @@ func (w *worker) prepare(a schedule.Arrival) bool {
 func (w *worker) prepareTurn(turn int) bool {
 	var err error
 	w.ask, err = w.load.Content.Spec(w.request.Index, turn)
+	if p := w.ask.Previous; p > 0 && p <= len(w.histories) {
+		w.histories[p-1].correct(&w.ask)
+	}
 	w.request.Turn, w.request.ISL, w.request.OSL, w.request.Shared = turn, w.ask.ISL, w.ask.OSL, w.ask.Shared
 	w.request.Texts, w.request.Held = w.ask.Texts, 0
 	w.request.Part, w.request.Single = w.ask.Part, w.load.Single[w.ask.Part]

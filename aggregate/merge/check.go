@@ -291,6 +291,9 @@ func checkTotals(t *spatev1.Totals) error {
 		return fmt.Errorf("totals of no snapshots, but this is one")
 	case t.GetNeverSent() > measure.MaxTotal:
 		return fmt.Errorf("totals: %d requests never sent", t.GetNeverSent())
+	case t.GetUnsentAfterFailure() > t.GetNeverSent():
+		return fmt.Errorf("totals: %d requests not sent after a failure, of %d never sent", t.GetUnsentAfterFailure(),
+			t.GetNeverSent())
 	case len(t.GetFailure()) > measure.MaxReason:
 		return fmt.Errorf("totals: a text of more than %d bytes", measure.MaxReason)
 	}

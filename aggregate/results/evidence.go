@@ -22,7 +22,7 @@ func JudgeToDate(m merge.Measured, rec *spatev1.StageRecord) trust.Trust {
 func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	e := evidenceOf(s.Total.Measured(), rec)
 	e.Ended, e.Missing = rec.GetEnded(), r.Missing
-	e.NeverSent = r.Requests.NeverSent
+	e.NeverSent, e.AfterFailure = r.Requests.NeverSent, r.Requests.AfterFailure
 	if c := steadyConcurrency(rec.GetStage()); c != nil {
 		e.Closed = &trust.Closed{Concurrency: *c}
 	}

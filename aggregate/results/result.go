@@ -514,6 +514,8 @@ type Requests struct {
 	// Measured requests that were due and never sent. Null: an agent's totals are missing, or other agents took over
 	// its stripe.
 	NeverSent *uint64 `json:"never_sent"`
+	// Those of never_sent that waited for a request of their session that failed. Null: as never_sent.
+	AfterFailure *uint64 `json:"after_failure"`
 	// Requests of warm-up and cool-down that started. They are in no other number here.
 	Unmeasured uint64 `json:"unmeasured"`
 }

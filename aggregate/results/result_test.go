@@ -230,7 +230,7 @@ func TestThroughput(t *testing.T) {
 	for _, s := range snapshots {
 		if s.GetTotals() != nil {
 			s.Totals.SteadyFromNs, s.Totals.SteadyToNs = new(int64(0.2e9)), new(int64(4.2e9))
-			s.Totals.NeverSent = 2
+			s.Totals.NeverSent, s.Totals.UnsentAfterFailure = 2, 1
 		}
 	}
 	r := OfStage(merged(t, rec, snapshots), rec)
@@ -253,7 +253,7 @@ func TestThroughput(t *testing.T) {
 	if diff := cmp.Diff(&PeakConcurrency{Requests: 6}, r.PeakConcurrency); diff != "" {
 		t.Errorf("peak concurrency:\n%s", diff)
 	}
-	if *r.Requests.NeverSent != 4 || *r.Requests.Planned != 100 {
+	if *r.Requests.NeverSent != 4 || *r.Requests.AfterFailure != 2 || *r.Requests.Planned != 100 {
 		t.Errorf("requests %+v", r.Requests)
 	}
 	if *r.Agents[0].StartErrorMs != 0.25 || *r.Agents[0].ClockUncertaintyMs != 0.1 {

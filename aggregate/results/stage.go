@@ -129,12 +129,13 @@ func (s sums) serverResults(span *float64) ([]servermetrics.ServerResult, *serve
 func (s sums) requests(rec *spatev1.StageRecord) Requests {
 	c := s.Total.Counters
 	r := Requests{
-		Started:    c.GetStarted(),
-		Completed:  c.GetCompleted(),
-		Failed:     c.GetFailed(),
-		Cancelled:  c.GetCancelled(),
-		NeverSent:  s.neverSent(),
-		Unmeasured: c.GetUnmeasuredStarted(),
+		Started:      c.GetStarted(),
+		Completed:    c.GetCompleted(),
+		Failed:       c.GetFailed(),
+		Cancelled:    c.GetCancelled(),
+		NeverSent:    s.unsent((*spatev1.Totals).GetNeverSent),
+		AfterFailure: s.unsent((*spatev1.Totals).GetUnsentAfterFailure),
+		Unmeasured:   c.GetUnmeasuredStarted(),
 	}
 	if load := rec.GetStage().GetLoad(); load.GetDuration() == nil {
 		r.Planned = unlessZero(load.GetRequests())
@@ -142,15 +143,15 @@ func (s sums) requests(rec *spatev1.StageRecord) Requests {
 	return r
 }
 
-// neverSent returns the number of requests never sent, or nil if an agent's totals are missing or its stripe was taken
-// over. In the latter case other agents sent an unknown part of what it did not send.
-func (s sums) neverSent() *uint64 {
+// unsent returns the sum of a number of requests never sent, or nil if an agent's totals are missing or its stripe was
+// taken over. In the latter case other agents sent an unknown part of what it did not send.
+func (s sums) unsent(of func(*spatev1.Totals) uint64) *uint64 {
 	sum := uint64(0)
 	for _, a := range s.Agents {
 		if a.Totals == nil || a.TakenOver() {
 			return nil
 		}
-		sum += a.Totals.GetNeverSent()
+		sum += of(a.Totals)
 	}
 	return &sum
 }

@@ -23,6 +23,8 @@ var checks = []check{
 		"Run the stage again; on_agent_loss: reassign keeps the load whole when an agent is lost."},
 	{"errors", errors, "Lower the load, or fix what the errors report: the other requests had a lighter load."},
 	{"never_sent", neverSent, "Give the run more agents or cores, or a lower rate."},
+	{"broken_sessions", brokenSessions,
+		"Fix what the errors report, or lower the load: a request that fails ends what waits for it in its session."},
 	{"send_delay", sendDelay,
 		"Give the run more agents or cores, keep other work off them (or run as root, for real-time scheduling), or lower the load."},
 	{"receive_lag", receiveLag, "Give the run more agents or cores: they are near what they can read."},
@@ -110,14 +112,25 @@ func errors(e Evidence) (Check, bool) {
 }
 
 // neverSent fails if many due arrivals were not sent: then the load was not the one in the plan. The notes say what
-// max_in_flight held back until the end.
+// max_in_flight held back until the end. What waited for a request that failed is the server's fault: brokenSessions.
 func neverSent(e Evidence) (Check, bool) {
 	if e.NeverSent == nil || !e.Ended || e.MaxInFlight > 0 {
 		return unknown()
 	}
-	never := *e.NeverSent
-	part := share(never, never+e.Counts[measure.Started])
-	return neverSentLimits.held(part, "%d requests were due and never sent", never)
+	late := *e.NeverSent - e.afterFailure()
+	return neverSentLimits.held(share(late, *e.NeverSent+e.Counts[measure.Started]),
+		"%d requests were due and never sent", late)
+}
+
+// brokenSessions fails if many requests were not sent because one of their session failed that they waited for: the
+// server had less work than the plan asks for.
+func brokenSessions(e Evidence) (Check, bool) {
+	broken := e.afterFailure()
+	if !e.Ended || broken == 0 {
+		return unknown()
+	}
+	return errorLimits.held(share(broken, *e.NeverSent+e.Counts[measure.Started]),
+		"%d requests were not sent because a request of their session failed that they waited for", broken)
 }
 
 // sendDelay fails if agents send late, which changes the load. The budget is 5 % of the median TTFT, and at least 5 ms.

@@ -14,6 +14,8 @@ type Evidence struct {
 	Summaries [measure.Count]*histogram.Summary
 	// NeverSent is the number of requests that were due and never sent. Nil: not known.
 	NeverSent *uint64
+	// AfterFailure is how many of them waited for a request of their session that failed. Nil: as NeverSent.
+	AfterFailure *uint64
 	// Whole: answers were requested in one piece, not as streams.
 	Whole bool
 	// ExactOutput is true if the server was asked for outputs of exact length. Nil: not known.
@@ -43,6 +45,14 @@ type Evidence struct {
 	// Starts is, for each agent, the distance of its start from the armed start plus the clocks' uncertainty, in
 	// milliseconds.
 	Starts []float64
+}
+
+// afterFailure returns AfterFailure, 0 if it is not known, and at most NeverSent.
+func (e Evidence) afterFailure() uint64 {
+	if e.NeverSent == nil || e.AfterFailure == nil {
+		return 0
+	}
+	return min(*e.AfterFailure, *e.NeverSent)
 }
 
 // Closed is a closed loop whose slots are never idle, by plan.

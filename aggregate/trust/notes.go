@@ -23,7 +23,7 @@ func notes(e Evidence) []string {
 func heldBack(e Evidence) string {
 	held, unsent := e.Summaries[metricHeld], uint64(0)
 	if e.NeverSent != nil {
-		unsent = *e.NeverSent
+		unsent = *e.NeverSent - e.afterFailure()
 	}
 	if e.MaxInFlight == 0 || held == nil && unsent == 0 {
 		return ""

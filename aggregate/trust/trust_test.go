@@ -17,7 +17,7 @@ import (
 // sound returns the evidence of a flawless stage, for which every check can be made.
 func sound() Evidence {
 	return Evidence{
-		NeverSent: new(uint64(0)), ExactOutput: new(true),
+		NeverSent: new(uint64(1)), AfterFailure: new(uint64(1)), ExactOutput: new(true),
 		Counts: measure.Counts{
 			measure.Started: 1000, measure.Completed: 1000, measure.ISLCompared: 1000,
 			measure.Frames: 100_000, measure.OutputTokens: 100_000, measure.TokenFrames: 100_000,
@@ -117,11 +117,27 @@ func TestMissingAndFailedRequestsAreFlaws(t *testing.T) {
 			Invalid,
 			"486 of 1000",
 		},
-		"never sent": {func(e *Evidence) { e.NeverSent = new(uint64(10)) }, "never_sent", Suspect,
+		"never sent": {func(e *Evidence) { e.NeverSent = new(uint64(11)) }, "never_sent", Suspect,
 			"10 requests were due and never sent"},
 		"half was never sent": {func(e *Evidence) { e.NeverSent = new(uint64(1000)) }, "never_sent",
 			Invalid, ""},
+		"sessions broke off": {func(e *Evidence) { e.NeverSent, e.AfterFailure = new(uint64(20)), new(uint64(20)) },
+			"broken_sessions", Suspect, "20 requests were not sent because a request of their session failed"},
 	})
+}
+
+// Requests that waited for one that failed are no fault of the agents.
+func TestAfterFailureIsNotNeverSent(t *testing.T) {
+	e := sound()
+	e.NeverSent, e.AfterFailure = new(uint64(200)), new(uint64(199))
+	judged := Judge(e)
+	if why := judged.Unmeasured(); judged.Verdict != Invalid || why != "" {
+		t.Errorf("%s, unmeasured: %q", judged.Verdict, why)
+	}
+	e.AfterFailure = new(uint64(0))
+	if why := Judge(e).Unmeasured(); why != "200 requests were due and never sent" {
+		t.Errorf("unmeasured: %q", why)
+	}
 }
 
 func TestALateClientIsAFlaw(t *testing.T) {
@@ -315,7 +331,7 @@ func TestWavesAreTold(t *testing.T) {
 // is checked as without it.
 func TestHeldBackIsTold(t *testing.T) {
 	e := sound()
-	e.MaxInFlight, e.Open.Achieved, e.NeverSent = 64, 5, new(uint64(0))
+	e.MaxInFlight, e.Open.Achieved, e.NeverSent, e.AfterFailure = 64, 5, new(uint64(0)), nil
 	if got := Judge(e); got.Verdict != Invalid || !strings.Contains(got.Reasons()[0], "sent 5 requests/s") ||
 		len(got.Notes) != 0 {
 		t.Errorf("nothing held back: %s, %q, notes %q", got.Verdict, got.Reasons(), got.Notes)

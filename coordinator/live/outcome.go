@@ -63,8 +63,8 @@ func outcomeOf(
 	o.Fault = faultOf(r)
 	o.Verdict, o.Doubts, o.Unmeasured = string(r.Trust.Verdict), strings.Join(r.Trust.Reasons(), "; "),
 		r.Trust.Unmeasured()
-	if n := r.Requests.NeverSent; n != nil && rec.GetEnough() == "" {
-		o.NeverSent = *n
+	if n, broken := r.Requests.NeverSent, r.Requests.AfterFailure; n != nil && broken != nil && rec.GetEnough() == "" {
+		o.NeverSent = *n - min(*broken, *n)
 	}
 	for _, limit := range keep.GetLatencies() {
 		var value *time.Duration

@@ -49,7 +49,8 @@ type Outcome struct {
 	Fault string
 	// Good counts the completed requests that kept the plan's SLO.
 	Good uint64
-	// NeverSent counts the measured requests that were due and never sent.
+	// NeverSent counts the measured requests that were due and never sent, without those that waited for a request of
+	// their session that failed.
 	NeverSent uint64
 	// Latencies are the values that Asks names, in its order. Cancelled requests count as slower than all others.
 	Latencies []*time.Duration

@@ -2030,9 +2030,11 @@ type Totals struct {
 	// When the first request that was never sent was due, in nanoseconds since the stage's start. Closed loop: when the
 	// first slot was free that started nothing more because the load ended early. Unset: all requests were sent, or the
 	// time is not known.
-	UnsentFromNs  *int64 `protobuf:"varint,15,opt,name=unsent_from_ns,json=unsentFromNs,proto3,oneof" json:"unsent_from_ns,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UnsentFromNs *int64 `protobuf:"varint,15,opt,name=unsent_from_ns,json=unsentFromNs,proto3,oneof" json:"unsent_from_ns,omitempty"`
+	// Those of never_sent that waited for a request of their session that failed.
+	UnsentAfterFailure uint64 `protobuf:"varint,16,opt,name=unsent_after_failure,json=unsentAfterFailure,proto3" json:"unsent_after_failure,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Totals) Reset() {
@@ -2166,6 +2168,13 @@ func (x *Totals) GetLastStartNs() int64 {
 func (x *Totals) GetUnsentFromNs() int64 {
 	if x != nil && x.UnsentFromNs != nil {
 		return *x.UnsentFromNs
+	}
+	return 0
+}
+
+func (x *Totals) GetUnsentAfterFailure() uint64 {
+	if x != nil {
+		return x.UnsentAfterFailure
 	}
 	return 0
 }
@@ -2813,7 +2822,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\vhttp_status\x18\x02 \x01(\rR\n" +
 	"httpStatus\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x18\n" +
-	"\aexample\x18\x04 \x01(\tR\aexample\"\xcc\x05\n" +
+	"\aexample\x18\x04 \x01(\tR\aexample\"\xfe\x05\n" +
 	"\x06Totals\x12\x1c\n" +
 	"\tsnapshots\x18\x01 \x01(\x04R\tsnapshots\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12-\n" +
@@ -2832,7 +2841,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\astopped\x18\f \x01(\bR\astopped\x128\n" +
 	"\ffailure_kind\x18\r \x01(\x0e2\x15.spate.v1.FailureKindR\vfailureKind\x12'\n" +
 	"\rlast_start_ns\x18\x0e \x01(\x03H\x04R\vlastStartNs\x88\x01\x01\x12)\n" +
-	"\x0eunsent_from_ns\x18\x0f \x01(\x03H\x05R\funsentFromNs\x88\x01\x01B\x11\n" +
+	"\x0eunsent_from_ns\x18\x0f \x01(\x03H\x05R\funsentFromNs\x88\x01\x01\x120\n" +
+	"\x14unsent_after_failure\x18\x10 \x01(\x04R\x12unsentAfterFailureB\x11\n" +
 	"\x0f_first_start_nsB\x0e\n" +
 	"\f_last_end_nsB\x11\n" +
 	"\x0f_steady_from_nsB\x0f\n" +
