@@ -37,9 +37,19 @@ func Of(sides []Side, o Options) (*Comparison, error) {
 	}
 	c := &Comparison{Tolerance: o.Tolerance, Confidence: confidence, Baseline: sides[0].Name, Sides: []Against{}}
 	for i := range sides[1:] {
-		against, err := versus(&sides[0], &sides[1+i], o)
+		rename, err := renaming(&sides[0], &sides[1+i], o.Targets)
 		if err != nil {
 			return nil, err
+		}
+		against, err := versus(&sides[0], &sides[1+i], rename, o)
+		if err != nil {
+			return nil, err
+		}
+		if err := against.answers(&sides[0], &sides[1+i], rename, o); err != nil {
+			return nil, err
+		}
+		if len(against.Stages)+len(against.Refused)+len(against.Answers) == 0 {
+			return nil, fmt.Errorf("%s and %s: %w", sides[0].Name, sides[1+i].Name, ErrNothingInCommon)
 		}
 		c.Sides = append(c.Sides, *against)
 	}
@@ -47,13 +57,10 @@ func Of(sides []Side, o Options) (*Comparison, error) {
 	return c, nil
 }
 
-// versus compares a side with the baseline.
-func versus(baseline, side *Side, o Options) (*Against, error) {
-	rename, err := renaming(baseline, side, o.Targets)
-	if err != nil {
-		return nil, err
-	}
-	a := &Against{Name: side.Name, Warnings: []string{}, Stages: []Stage{}, Refused: []Left{}, Unmatched: []Left{}}
+// versus compares the stages of a side with those of the baseline. rename gives a target of the side the baseline's name.
+func versus(baseline, side *Side, rename func(string) string, o Options) (*Against, error) {
+	a := &Against{Name: side.Name, Warnings: []string{}, Stages: []Stage{}, Answers: []Answer{}, Refused: []Left{},
+		Unmatched: []Left{}}
 	for _, run := range side.Runs {
 		a.Warnings = append(a.Warnings, runWarnings(&baseline.Runs[0].Result.Run, &run.Result.Run)...)
 	}
@@ -66,7 +73,9 @@ func versus(baseline, side *Side, o Options) (*Against, error) {
 		other := theirs[g.key]
 		delete(theirs, g.key)
 		if other == nil {
-			a.Unmatched = append(a.Unmatched, Left{Stage: g.key.String(), Why: "only in " + baseline.Name, inBaseline: true})
+			// The loads of a series depend on what was measured: its answers are compared.
+			a.Unmatched = append(a.Unmatched, Left{Stage: g.key.String(), Why: "only in " + baseline.Name,
+				inBaseline: g.stages[0].result.Probe == nil})
 		} else if err := a.group(g, other, o); err != nil {
 			return nil, err
 		}
@@ -75,9 +84,6 @@ func versus(baseline, side *Side, o Options) (*Against, error) {
 		if theirs[g.key] != nil {
 			a.Unmatched = append(a.Unmatched, Left{Stage: g.key.String(), Why: "only in " + side.Name})
 		}
-	}
-	if len(a.Stages)+len(a.Refused) == 0 {
-		return nil, fmt.Errorf("%s and %s: %w", baseline.Name, side.Name, ErrNothingInCommon)
 	}
 	return a, nil
 }
@@ -94,7 +100,7 @@ func (a *Against) group(ours, theirs *group, o Options) error {
 		if other == nil {
 			if theirs.at(good[i].place) == nil {
 				a.Unmatched = append(a.Unmatched, Left{Stage: ours.key.String() + good[i].place.String(),
-					Why: "only in the baseline", inBaseline: true})
+					Why: "only in the baseline", inBaseline: good[i].result.Probe == nil})
 			}
 			continue
 		}
@@ -144,23 +150,24 @@ func newStage(k key, ours, theirs []stage) Stage {
 		Metrics: []Difference{}}
 	for i := range ours {
 		s.BaselineStages = append(s.BaselineStages, ours[i].result.Index)
-		s.mark("baseline", &ours[i])
+		s.Marks = append(s.Marks, marksOf("baseline", &ours[i])...)
 	}
 	for i := range theirs {
 		s.Stages = append(s.Stages, theirs[i].result.Index)
-		s.mark(theirs[i].run.Name, &theirs[i])
+		s.Marks = append(s.Marks, marksOf(theirs[i].run.Name, &theirs[i])...)
 	}
 	s.Marks = append(s.Marks, stageWarnings(ours[0].result, theirs[0].result)...)
 	return s
 }
 
-// mark adds what a reader must know of a stage.
-func (s *Stage) mark(side string, of *stage) {
+// marksOf returns what a reader must know of a stage.
+func marksOf(side string, of *stage) []string {
 	if why := of.refusal(); why != "" {
-		s.Marks = append(s.Marks, side+" is "+why)
+		return []string{side + " is " + why}
 	} else if verdict := of.result.Trust.Verdict; verdict != "" && failed(of.result.Trust) != "" && verdict != "VALID" {
-		s.Marks = append(s.Marks, fmt.Sprintf("%s is %s: %s", side, verdict, failed(of.result.Trust)))
+		return []string{fmt.Sprintf("%s is %s: %s", side, verdict, failed(of.result.Trust))}
 	}
+	return nil
 }
 
 // repeats compares repeats: each is one value.
@@ -178,7 +185,7 @@ func repeats(k key, ours, theirs []stage, o Options) Stage {
 		if !m.Share {
 			a, b = divided(a, d.Baseline), divided(b, d.Value)
 		}
-		s.Metrics = append(s.Metrics, d.tested(m, chance.Repeats(a, b), o))
+		s.Metrics = append(s.Metrics, d.tested(m, chance.Repeats(a, b), 0, o))
 	}
 	return s
 }
@@ -243,32 +250,38 @@ func (s *Stage) compare(ours, theirs *stage, a, b *series, o Options) {
 		}
 		d := m.compare(*x, *y)
 		if s.Method == None {
-			d = d.untested("there are no request rows to tell chance from")
+			d = d.untested(noRows)
 		} else {
-			d = s.test(d, m, a, b, o)
+			var blockS float64
+			d, blockS = inBlocks(d, m, a, b, 0, o)
+			*s.BlockS = max(*s.BlockS, blockS)
 		}
 		s.Metrics = append(s.Metrics, d)
 	}
 }
 
-// test tests a difference by the parts of both stages.
-func (s *Stage) test(d Difference, m *Metric, a, b *series, o Options) Difference {
+// noRows says why a difference is not tested.
+const noRows = "there are no request rows to tell chance from"
+
+// inBlocks tests a difference by the parts of both stages. slack is as for tested. blockS is the length of a block in
+// seconds, 0 if there are none.
+func inBlocks(d Difference, m *Metric, a, b *series, slack float64, o Options) (tested Difference, blockS float64) {
 	least := max(a.residence, b.residence)
 	if longest := bins / chance.FewestBlocks; least > longest {
 		return d.untested(fmt.Sprintf("the stage is too short: it lasts %.1f times as long as a request, want %d or more",
-			float64(bins)/float64(least), chance.FewestBlocks))
+			float64(bins)/float64(least), chance.FewestBlocks)), 0
 	}
 	x, y := m.series(a, d.Baseline), m.series(b, d.Value)
 	if x == nil || y == nil {
-		return d.untested("there are too few requests for this number")
+		return d.untested("there are too few requests for this number"), 0
 	}
 	for i := range y {
 		y[i] -= x[i]
 	}
 	spread, ok := chance.Series(y, least)
-	*s.BlockS = max(*s.BlockS, float64(spread.Block)*math.Max(a.widthNs, b.widthNs)/nanosPerSecond)
+	blockS = float64(spread.Block) * math.Max(a.widthNs, b.widthNs) / nanosPerSecond
 	if !ok {
-		return d.untested("the stage is too short: its numbers drift over all of its time")
+		return d.untested("the stage is too short: its numbers drift over all of its time"), blockS
 	}
-	return d.tested(m, spread, o)
+	return d.tested(m, spread, slack, o), blockS
 }

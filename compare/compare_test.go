@@ -345,7 +345,7 @@ func TestGaps(t *testing.T) {
 	if gaps := compared(t, one, two, Options{}).Gaps(); gaps != "" {
 		t.Errorf("a new stage: %s", gaps)
 	}
-	if gaps := compared(t, two, one, Options{}).Gaps(); gaps != "stages of the baseline that a lacks: 1" {
+	if gaps := compared(t, two, one, Options{}).Gaps(); gaps != "stages and answers of the baseline that a lacks: 1" {
 		t.Errorf("a lost stage: %q", gaps)
 	}
 	if compared(t, one, two, Options{}).Tested() {

@@ -1,6 +1,9 @@
 package compare
 
-import "fmt"
+import (
+	"fmt"
+	"iter"
+)
 
 // Comparison is the outcome of comparing sides with the first of them, the baseline.
 type Comparison struct {
@@ -22,15 +25,17 @@ type Against struct {
 	Warnings []string `json:"warnings"`
 	// Stages of both that were compared.
 	Stages []Stage `json:"stages"`
-	// Stages of both that were not compared because their numbers cannot be believed, with the reason.
+	// Answers of frontiers and searches of both.
+	Answers []Answer `json:"answers"`
+	// Stages and answers of both that were not compared because their numbers cannot be believed, with the reason.
 	Refused []Left `json:"refused"`
-	// Stages of one without a counterpart in the other.
+	// Stages and answers of one without a counterpart in the other.
 	Unmatched []Left `json:"unmatched"`
 }
 
-// Left is a stage that was left out.
+// Left is a stage or an answer that was left out.
 type Left struct {
-	// What was asked of the stage, in words.
+	// What was asked, in words.
 	Stage string `json:"stage"`
 	// Why it was left out.
 	Why string `json:"why"`
@@ -123,19 +128,35 @@ type Difference struct {
 	test *test
 }
 
-// Count returns how many differences of all stages have an outcome.
-func (a *Against) Count(o Outcome) (n int) {
-	for i := range a.Stages {
-		for j := range a.Stages[i].Metrics {
-			if a.Stages[i].Metrics[j].Outcome == o {
-				n++
+// Differences returns the differences of all stages, then those of all answers.
+func (a *Against) Differences() iter.Seq[*Difference] {
+	return func(yield func(*Difference) bool) {
+		for i := range a.Stages {
+			for j := range a.Stages[i].Metrics {
+				if !yield(&a.Stages[i].Metrics[j]) {
+					return
+				}
 			}
+		}
+		for i := range a.Answers {
+			if !yield(&a.Answers[i].Difference) {
+				return
+			}
+		}
+	}
+}
+
+// Count returns how many differences of all stages and answers have an outcome.
+func (a *Against) Count(o Outcome) (n int) {
+	for d := range a.Differences() {
+		if d.Outcome == o {
+			n++
 		}
 	}
 	return n
 }
 
-// Gaps returns in words which stages of the baseline were not compared, or "".
+// Gaps returns in words which stages and answers of the baseline were not compared, or "".
 func (a *Against) Gaps() string {
 	missing := 0
 	for _, l := range a.Unmatched {
@@ -145,9 +166,9 @@ func (a *Against) Gaps() string {
 	}
 	switch {
 	case len(a.Refused) > 0:
-		return fmt.Sprintf("stages INVALID or incomplete and not compared: %d", len(a.Refused))
+		return fmt.Sprintf("stages and answers INVALID or incomplete and not compared: %d", len(a.Refused))
 	case missing > 0:
-		return fmt.Sprintf("stages of the baseline that %s lacks: %d", a.Name, missing)
+		return fmt.Sprintf("stages and answers of the baseline that %s lacks: %d", a.Name, missing)
 	}
 	return ""
 }

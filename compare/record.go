@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"time"
 
@@ -114,10 +113,12 @@ func (s *StageRecord) add(against string, differences []Difference) {
 
 // differences returns the differences of those stages of a run that are compared with another one, by their index.
 func differences(before, r *Run, o Options) (map[uint32][]Difference, error) {
-	a, err := versus(&Side{Name: before.Name, Runs: []*Run{before}}, &Side{Name: r.Name, Runs: []*Run{r}}, o)
-	if errors.Is(err, ErrNothingInCommon) {
-		return map[uint32][]Difference{}, nil
+	ours, theirs := &Side{Name: before.Name, Runs: []*Run{before}}, &Side{Name: r.Name, Runs: []*Run{r}}
+	rename, err := renaming(ours, theirs, o.Targets)
+	if err != nil {
+		return nil, err
 	}
+	a, err := versus(ours, theirs, rename, o)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ const bins = 240
 
 // series is a stage, part by part.
 type series struct {
+	result          *results.StageResult
 	fromNs, widthNs float64
 	// residence is the mean number of parts that a request lasts, rounded up.
 	residence int
@@ -48,7 +49,7 @@ func newSeries(of *stage) (*series, error) {
 		return nil, err
 	}
 	from, to, result := float64(whole.from), float64(whole.to), of.result
-	s := &series{fromNs: from, widthNs: (to - from) / bins,
+	s := &series{result: result, fromNs: from, widthNs: (to - from) / bins,
 		requests: make([]float64, bins), tokens: make([]float64, bins), good: newSums(), failed: newSums()}
 	s.residence = int(math.Ceil(whole.residence / whole.completed / s.widthNs))
 	for which := range s.latencies {

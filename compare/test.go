@@ -11,6 +11,7 @@ type test struct {
 	metric     *Metric
 	difference float64
 	spread     chance.Spread
+	slack      float64 // how far the difference may be off beside chance
 }
 
 // scale returns a change (relative, or in points) on the scale of the test.
@@ -58,17 +59,18 @@ func (d Difference) untested(why string) Difference {
 	return d
 }
 
-// tested adds a test to a difference. The outcome follows when all tests are known.
-func (d Difference) tested(m *Metric, spread chance.Spread, o Options) Difference {
+// tested adds a test to a difference. slack is how far the difference may be off beside chance, on the scale of the
+// test. The outcome follows when all tests are known.
+func (d Difference) tested(m *Metric, spread chance.Spread, slack float64, o Options) Difference {
 	difference, ok := m.differ(d.Baseline, d.Value)
 	if !ok {
 		return d.untested("one of the values is 0")
 	}
 	spread.Error = math.Hypot(spread.Error, m.resolution)
-	d.test = &test{m, difference, spread}
-	margin := spread.Margin(confidence)
+	d.test = &test{m, difference, spread, slack}
+	margin := spread.Margin(confidence) + slack
 	d.Low, d.High = new(m.change(difference-margin)), new(m.change(difference+margin))
-	d.P = new(spread.Beyond(difference, m.scale(o.Tolerance)))
+	d.P = new(spread.Beyond(difference, m.scale(o.Tolerance)+slack))
 	return d
 }
 
@@ -77,12 +79,9 @@ func (c *Comparison) conclude(o Options) {
 	var all []*Difference
 	var ps []float64
 	for i := range c.Sides {
-		for j := range c.Sides[i].Stages {
-			metrics := c.Sides[i].Stages[j].Metrics
-			for k := range metrics {
-				if metrics[k].test != nil {
-					all, ps = append(all, &metrics[k]), append(ps, *metrics[k].P)
-				}
+		for d := range c.Sides[i].Differences() {
+			if d.test != nil {
+				all, ps = append(all, d), append(ps, *d.P)
 			}
 		}
 	}
@@ -94,7 +93,7 @@ func (c *Comparison) conclude(o Options) {
 
 // conclude sets the outcome of a difference. level is that of one of all tests.
 func (d *Difference) conclude(o Options, level float64) {
-	t, within := d.test, d.test.metric.scale(o.Tolerance)
+	t, within := d.test, d.test.metric.scale(o.Tolerance)+d.test.slack
 	reach := t.spread.Reach(level) * t.spread.Error
 	d.Detectable = new(t.metric.change(within + reach))
 	switch {

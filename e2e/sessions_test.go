@@ -168,7 +168,7 @@ loads:
 func TestSessionsOfReasonersAndOfServersThatFail(t *testing.T) {
 	t.Parallel()
 	r := programs.RunPlan(t, brokenSessionsPlan)
-	r.MustExit(3) // the failing server's stage is INVALID
+	r.MustExit(0) // a verdict does not fail runs of tests
 	result, rows := r.Results(), r.Rows()
 	thinking, failing := result.Stages[0], result.Stages[1]
 	if thinking.ISL.Missed > 0 || thinking.OSL.Missed > 0 || verdictOf(thinking, "isl") != trust.Valid ||

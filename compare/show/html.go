@@ -26,7 +26,8 @@ var (
 			return d.Outcome == compare.Worse || d.Outcome == compare.Better
 		},
 		"swatch": func(side int) template.HTML { return styles[side].Swatch() },
-		"legend": legend,
+		"legend": legend, "answerHead": func() []string { return answerHead }, "answerRow": answerRow,
+		"answerTitle": AnswerTitle, "answerMarks": answerMarks,
 	}).Parse(pageText))
 )
 
@@ -85,7 +86,7 @@ var styles = [2]chart.Style{{Number: 0, Dashed: true}, {Number: 1}}
 func curves(a *compare.Against) (figures []figure) {
 	for from := 0; from < len(a.Stages); {
 		to := from
-		for to < len(a.Stages) && grid(&a.Stages[to]) == grid(&a.Stages[from]) {
+		for to < len(a.Stages) && gridOf(&a.Stages[to]) == gridOf(&a.Stages[from]) {
 			to++
 		}
 		for _, metric := range []string{"ttft_ms.p50", "tpot_ms.mean"} {
@@ -116,7 +117,7 @@ func curve(stages []compare.Stage, metric string) (figure, bool) {
 	if len(lines[0]) < 2 {
 		return figure{}, false
 	}
-	f := figure{Caption: fmt.Sprintf("%s: %s in ms", grid(&stages[0]), titleOf(metric))}
+	f := figure{Caption: fmt.Sprintf("%s: %s in ms", gridOf(&stages[0]), titleOf(metric))}
 	c := chart.Chart{Label: f.Caption, Width: 440, Height: 270, Y: chart.Axis{Zero: true},
 		Description: "The baseline is dashed, what is compared with it is solid. The table has the changes.",
 		X:           chart.Axis{Label: "output tokens per second", Zero: true}}

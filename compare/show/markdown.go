@@ -21,6 +21,7 @@ func markdown(w io.Writer, c *compare.Comparison, all bool) error {
 			markdownTable(&b, a, c)
 		}
 		markdownDetails(&b, a, all)
+		markdownAnswers(&b, a)
 		list(&b, "**not compared:** %s", left(a.Refused))
 		list(&b, "no counterpart: %s", left(a.Unmatched))
 		if words := advice(a); words != "" {

@@ -99,8 +99,12 @@ func percentage(share float64) string { return strconv.FormatFloat(100*share, 'g
 
 // sentence describes a tested or untested difference.
 func sentence(d *compare.Difference) string {
-	s := fmt.Sprintf("%s: from %s to %s: %s", titleOf(d.Metric), value(d, d.Baseline), value(d, d.Value),
-		change(d, d.Change))
+	return titleOf(d.Metric) + ": " + Change(d)
+}
+
+// Change describes a tested or untested difference without its name.
+func Change(d *compare.Difference) string {
+	s := fmt.Sprintf("from %s to %s: %s", value(d, d.Baseline), value(d, d.Value), change(d, d.Change))
 	if d.Low != nil {
 		s += fmt.Sprintf(" (%s to %s), p %s", change(d, d.Low), change(d, d.High), probability(*d.PAdjusted))
 	}
@@ -157,8 +161,8 @@ func attention(s *compare.Stage) string {
 // summary counts the outcomes of a side.
 func summary(a *compare.Against) string {
 	total := 0
-	for i := range a.Stages {
-		total += len(a.Stages[i].Metrics)
+	for range a.Differences() {
+		total++
 	}
 	return fmt.Sprintf("Of %d numbers %d are worse, %d better, %d the same, %d unclear, %d not tested",
 		total, a.Count(compare.Worse), a.Count(compare.Better), a.Count(compare.Same), a.Count(compare.Unclear),
@@ -205,11 +209,9 @@ func requests(a *compare.Against) []string {
 // advice says what would make unclear changes clear, or "" if none is larger than the tolerance.
 func advice(a *compare.Against) string {
 	var times []float64
-	for i := range a.Stages {
-		for _, d := range a.Stages[i].Metrics {
-			if d.LengthFactor != nil {
-				times = append(times, *d.LengthFactor)
-			}
+	for d := range a.Differences() {
+		if d.LengthFactor != nil {
+			times = append(times, *d.LengthFactor)
 		}
 	}
 	if len(times) == 0 {

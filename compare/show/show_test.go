@@ -42,6 +42,21 @@ func comparison() *compare.Comparison {
 				difference("goodput.share", "", 0.90, 0.95, compare.Better), unclear, untested,
 				difference("request_throughput", "req/s", 10, 10, compare.Same)},
 		}},
+		Answers: []compare.Answer{
+			{Target: "vllm | <b>", Workload: "300:15", Kind: compare.Knee, Latency: "mean e2e", LoadUnit: "concurrency",
+				BaselineRuns: []compare.Found{{Load: 16, Value: 20}}, Runs: []compare.Found{{Load: 12, Value: 25}},
+				Difference: difference("knee", "req/s per s", 20, 25, compare.Unclear)},
+			{Target: "vllm | <b>", Workload: "300:15", Kind: compare.HighestThroughput, LoadUnit: "rate",
+				BaselineRuns: []compare.Found{{Load: 64}, {Load: 48}, {Load: 64}},
+				Runs:         []compare.Found{{Load: 64}, {Load: 64}, {Load: 64}},
+				Marks:        []string{"baseline: saturated: <i>"},
+				Difference:   difference("highest_throughput", "req/s", 100, 90, compare.Worse)},
+			{Target: "vllm | <b>", Workload: "300:15", Kind: compare.HighestLoad, Objectives: "p99 ttft <= 1s", Part: "chat",
+				LoadUnit: "concurrency", BaselineRuns: []compare.Found{{Load: 32, Broke: new(36.0)}},
+				Runs: []compare.Found{{Load: 32}}, Difference: compare.Difference{Metric: "highest_load",
+					Unit: "in flight", Baseline: 32, Value: 32, Change: new(0.0), Outcome: compare.Untested,
+					Why: "one run each does not show it"}},
+		},
 		Refused:   []compare.Left{{Stage: "vllm, 300:15, concurrency 64", Why: "runs/b: INVALID: late"}},
 		Unmatched: []compare.Left{{Stage: "vllm, 300:15, concurrency 128", Why: "only in runs/a"}},
 	}}}
@@ -115,7 +130,8 @@ func TestPage(t *testing.T) {
 	}
 	page := b.String()
 	for _, want := range []string{`<h2 id="verdict">WORSE</h2>`, `vllm | &lt;b&gt;`, "&#43;3.00 % W", "<svg ", `class="k1"`,
-		"Not compared:", "No counterpart:", "one of the values is 0"} {
+		"Not compared:", "No counterpart:", "one of the values is 0", "saturated: &lt;i&gt;", "48 to 64 req/s",
+		"none too high", "-10.00 % W"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in the page", want)
 		}

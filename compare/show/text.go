@@ -23,6 +23,7 @@ func text(w io.Writer, c *compare.Comparison, width int, all bool) error {
 		wrapped(&b, "! ", a.Warnings, width)
 		wrapped(&b, "Same requests: ", []string{strings.Join(requests(a), "; ")}, width)
 		tables(&b, a, width)
+		answersTables(&b, a, width)
 		wrapped(&b, "", []string{legend(c)}, width)
 		details(&b, a, width, all)
 		b.WriteByte('\n')
@@ -63,10 +64,10 @@ func left(stages []compare.Left) (lines []string) {
 func tables(b *strings.Builder, a *compare.Against, width int) {
 	for from := 0; from < len(a.Stages); {
 		to := from
-		for to < len(a.Stages) && grid(&a.Stages[to]) == grid(&a.Stages[from]) {
+		for to < len(a.Stages) && gridOf(&a.Stages[to]) == gridOf(&a.Stages[from]) {
 			to++
 		}
-		fmt.Fprintf(b, "\n%s\n", grid(&a.Stages[from]))
+		fmt.Fprintf(b, "\n%s\n", gridOf(&a.Stages[from]))
 		t := &layout.Table{Right: []bool{false, true, true, true, true, true, true, true}}
 		header := []string{"Load"}
 		for _, name := range headline {
@@ -85,12 +86,15 @@ func tables(b *strings.Builder, a *compare.Against, width int) {
 	}
 }
 
-// grid is the title of the table that a stage is in.
-func grid(s *compare.Stage) string {
-	if s.Target == "" {
-		return layout.Printable(s.Workload)
+// gridOf is the title of the table that a stage is in.
+func gridOf(s *compare.Stage) string { return grid(s.Target, s.Workload) }
+
+// grid is the title of a table of a target and a workload. The target may be empty.
+func grid(target, workload string) string {
+	if target == "" {
+		return layout.Printable(workload)
 	}
-	return layout.Printable(s.Target) + ", " + layout.Printable(s.Workload)
+	return layout.Printable(target) + ", " + layout.Printable(workload)
 }
 
 // row is the row of a stage.
@@ -166,6 +170,15 @@ func linesOf(a *compare.Against, o compare.Outcome) (lines []line) {
 				continue
 			}
 			l := line{words: StageName(s) + ": " + sentence(d)}
+			if d.Change != nil {
+				l.size = math.Abs(*d.Change)
+			}
+			lines = append(lines, l)
+		}
+	}
+	for i := range a.Answers {
+		if d := &a.Answers[i].Difference; d.Outcome == o {
+			l := line{words: AnswerTitle(&a.Answers[i]) + ": " + Change(d)}
 			if d.Change != nil {
 				l.size = math.Abs(*d.Change)
 			}

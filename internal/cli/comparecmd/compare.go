@@ -52,7 +52,8 @@ the best comparison, because only they show how much runs differ from one anothe
 Stages are compared if their target, workload and load are equal. For each number the command shows
 the change, its 95 % interval, and whether it is worse, better, the same within --tolerance, or
 unclear. The chance of even one false alarm among all numbers is 5 %. Stages that are INVALID or
-incomplete are not compared. More: docs/compare.md
+incomplete are not compared. Of frontiers and searches, what they found is compared, too.
+More: docs/compare.md
 
 ` + command.ExitHint,
 		Example: `  spate compare runs/before runs/after
@@ -167,7 +168,7 @@ func paths(arg string) []string {
 func (f *flags) conclude(c *compare.Comparison) error {
 	compared, gaps := 0, ""
 	for i := range c.Sides {
-		compared += len(c.Sides[i].Stages)
+		compared += len(c.Sides[i].Stages) + len(c.Sides[i].Answers)
 		gaps = cmp.Or(gaps, c.Sides[i].Gaps())
 		if !c.Sides[i].Tested() {
 			gaps = cmp.Or(gaps, "no number could be tested: there are no request rows, or too little data")

@@ -144,10 +144,17 @@ func (b *baselineResult) forCI() *ci.Baseline {
 	if b.comparison == nil {
 		return base
 	}
-	stages := b.comparison.Sides[0].Stages
+	answers, stages := b.comparison.Sides[0].Answers, b.comparison.Sides[0].Stages
 	for i := range stages {
 		s := &stages[i]
 		base.Stages = append(base.Stages, ci.BaselineStage{Name: show.StageName(s), Worse: show.Worse(s)})
+	}
+	for i := range answers {
+		of := ci.BaselineStage{Name: show.AnswerTitle(&answers[i])}
+		if d := &answers[i].Difference; d.Outcome == compare.Worse {
+			of.Worse = []string{show.Change(d)}
+		}
+		base.Stages = append(base.Stages, of)
 	}
 	for _, l := range slices.Concat(b.comparison.Sides[0].Refused, b.comparison.Sides[0].Unmatched) {
 		base.NotCompared = append(base.NotCompared, l.Stage+": "+l.Why)
