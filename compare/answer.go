@@ -42,8 +42,8 @@ type Answer struct {
 	// What each run found, of the baseline and of the side.
 	BaselineRuns []Found `json:"baseline_runs"`
 	Runs         []Found `json:"runs"`
-	// Marks that a reader must see: verdicts that are not VALID; of a highest throughput also what is not known precisely
-	// of the frontier, and why it ended.
+	// Marks that a reader must see: verdicts that are not VALID; of a highest throughput also what is not known
+	// precisely of the frontier, and why it ended.
 	Marks []string `json:"marks"`
 	// How chance was judged.
 	Method Method `json:"method"`

@@ -57,7 +57,8 @@ func Of(sides []Side, o Options) (*Comparison, error) {
 	return c, nil
 }
 
-// versus compares the stages of a side with those of the baseline. rename gives a target of the side the baseline's name.
+// versus compares the stages of a side with those of the baseline. rename gives a target of the side the baseline's
+// name.
 func versus(baseline, side *Side, rename func(string) string, o Options) (*Against, error) {
 	a := &Against{Name: side.Name, Warnings: []string{}, Stages: []Stage{}, Answers: []Answer{}, Refused: []Left{},
 		Unmatched: []Left{}}

@@ -7,8 +7,8 @@ import (
 )
 
 // history is by how much a conversation up to an answer, that answer included, differs from one whose answers have the
-// lengths that were asked for. Reasoning is the usual cause: an answer has it, the next prompt does not, because clients
-// do not send it back and chat templates drop it.
+// lengths that were asked for. Reasoning is the usual cause: an answer has it, the next prompt does not, because
+// clients do not send it back and chat templates drop it.
 type history struct {
 	more    int64  // tokens that it is longer; negative: shorter
 	unknown bool   // more is not known

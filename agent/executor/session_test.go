@@ -98,7 +98,8 @@ func TestBranchThatFails(t *testing.T) {
 	stage, dir := enginetest.StageOfSessions(t, branched(2), 2, &spatev1.SessionPlay{}, e)
 	o := beginWith(t, enginetest.AssignOf(stage, 0), resourcesIn(dir)).Wait(t)
 	c := o.Totals.GetCounters()
-	if c.GetCompleted() != 6+3 || c.GetFailed() != 1 || o.Totals.GetNeverSent() != 2 || o.Totals.GetUnsentAfterFailure() != 2 {
+	if c.GetCompleted() != 6+3 || c.GetFailed() != 1 || o.Totals.GetNeverSent() != 2 ||
+		o.Totals.GetUnsentAfterFailure() != 2 {
 		t.Errorf("totals %v", o.Totals)
 	}
 	if sent := e.Requests(); slices.Contains(sent, "run-0-0-4") || slices.Contains(sent, "run-0-0-5") ||

@@ -25,8 +25,8 @@ func answerRow(a *compare.Answer) []string {
 	if d.Why != "" {
 		outcome += ": " + layout.Printable(d.Why)
 	}
-	return []string{name, cell(d), value(d, d.Baseline), foundAt(a, a.BaselineRuns), value(d, d.Value), foundAt(a, a.Runs),
-		interval(d), chanceOf(d), outcome}
+	return []string{name, cell(d), value(d, d.Baseline), foundAt(a, a.BaselineRuns), value(d, d.Value),
+		foundAt(a, a.Runs), interval(d), chanceOf(d), outcome}
 }
 
 // answerName names an answer among those of its target and workload.
@@ -88,11 +88,12 @@ func answerMarks(a *compare.Against) (lines []string) {
 func answersTables(b *strings.Builder, a *compare.Against, width int) {
 	for from := 0; from < len(a.Answers); {
 		of := &a.Answers[from]
-		fmt.Fprintf(b, "\n%s\n", grid(of.Target, of.Workload))
+		title := grid(of.Target, of.Workload)
+		fmt.Fprintf(b, "\n%s\n", title)
 		t := &layout.Table{Right: []bool{false, true, true, false, true, false}}
 		t.Row(answerHead[:answerColumns]...)
 		first := from
-		for ; from < len(a.Answers) && a.Answers[from].Target == of.Target && a.Answers[from].Workload == of.Workload; from++ {
+		for ; from < len(a.Answers) && grid(a.Answers[from].Target, a.Answers[from].Workload) == title; from++ {
 			t.Row(answerRow(&a.Answers[from])[:answerColumns]...)
 		}
 		t.Narrow(width)
