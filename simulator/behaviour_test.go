@@ -223,6 +223,15 @@ func TestDialect(t *testing.T) {
 		"Anthropic's form": {config.Dialect{}, "/v1/messages",
 			`{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":9,"output_config":{"format":{"schema":{"type":"boolean"}}}}`,
 			200, `true`},
+		"a call of responses in one piece": {config.Dialect{}, "/v1/responses",
+			`{"model":"m","input":"hi","tools":[{"type":"function","name":"f"}],"tool_choice":"required"}`, 200,
+			`"output":[{"id":"fc_r","type":"function_call","call_id":"call_0","name":"f","status":"completed","arguments":"{}"}]`},
+		"a call of responses": {config.Dialect{}, "/v1/responses",
+			`{"model":"m","input":"hi","stream":true,"tools":[{"type":"function","name":"f","parameters":{"const":"xyz"}}],` +
+				`"tool_choice":{"type":"function","name":"f"}}`, 200, calledInEvents},
+		"a form of responses": {config.Dialect{}, "/v1/responses",
+			`{"model":"m","input":"hi","text":{"format":{"type":"json_schema","name":"x","schema":{"type":"boolean"}}}}`, 200,
+			`"text":"true"`},
 		"an answer in a form": {config.Dialect{}, completionsPath,
 			`{"model":"m","prompt":"a","max_tokens":40,"guided_json":{"properties":{"a\"b":{"type":["number","null"]},
 			"c":{"type":"array","minItems":2,"items":{"const":true}},"d":{"type":"null"}}}}`, 200,
@@ -255,3 +264,22 @@ func TestDialect(t *testing.T) {
 		}
 	}
 }
+
+// calledInEvents is a function call of two tokens in a stream of the responses API, up to the response's last event.
+const calledInEvents = `event: response.output_item.added
+data: {"type":"response.output_item.added","sequence_number":2,"output_index":0,"item":{"id":"fc_r","type":"function_call","call_id":"call_0","name":"f","status":"in_progress","arguments":""}}
+
+event: response.function_call_arguments.delta
+data: {"type":"response.function_call_arguments.delta","sequence_number":3,"item_id":"fc_r","output_index":0,"delta":"\"xyz"}
+
+event: response.function_call_arguments.delta
+data: {"type":"response.function_call_arguments.delta","sequence_number":4,"item_id":"fc_r","output_index":0,"delta":"\""}
+
+event: response.function_call_arguments.done
+data: {"type":"response.function_call_arguments.done","sequence_number":5,"item_id":"fc_r","output_index":0,"name":"f","arguments":"\"xyz\""}
+
+event: response.output_item.done
+data: {"type":"response.output_item.done","sequence_number":6,"output_index":0,"item":{"id":"fc_r","type":"function_call","call_id":"call_0","name":"f","status":"completed","arguments":"\"xyz\""}}
+
+event: response.completed
+`

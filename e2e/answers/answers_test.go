@@ -28,6 +28,10 @@ targets:
   - {name: deaf, simulator: {decode_step: 1ms, tools: ignored}, body: TOOLS}
   - {name: anthropic, api: anthropic, simulator: {decode_step: 1ms}, body: {tool_choice: {type: tool, name: weather},
       tools: [{name: weather, input_schema: {type: object, properties: {city: {type: string}}}}]}}
+  - {name: responses, api: responses, simulator: {decode_step: 1ms, reasoning_tokens: 5}, body: {tool_choice: required,
+      tools: [{type: function, name: weather, parameters: {type: object, properties: {city: {type: string}}}}]}}
+  - {name: responses-whole, api: responses, simulator: {decode_step: 1ms}, stream: false, body: {tool_choice: {type: function, name: weather},
+      tools: [{type: function, name: weather, parameters: {type: object, properties: {city: {type: string}}}}]}}
   - {name: schema, simulator: {decode_step: 1ms}, body: FORM}
   - {name: words, simulator: {decode_step: 1ms, tools: ignored}, body: FORM}
   - {name: guided, api: completions, prompts: text, simulator: {decode_step: 1ms}, body: {structured_outputs: {json: {type: integer}}}}
@@ -65,6 +69,8 @@ func TestToolCallsAndAnswersInAForm(t *testing.T) {
 		"thinks, long": {Tools: calls(10, 10)}, "thinks, cut": {Tools: calls(10, 0)},
 		"deaf, long": {Tools: calls(0, 0)}, "deaf, cut": {Tools: calls(0, 0)},
 		"anthropic, long": {Tools: calls(10, 10)}, "anthropic, cut": {Tools: calls(10, 10)},
+		"responses, long": {Tools: calls(10, 10)}, "responses, cut": {Tools: calls(10, 0)},
+		"responses-whole, long": {Tools: calls(10, 10)}, "responses-whole, cut": {Tools: calls(10, 10)},
 		"schema, long": {Answers: answers(10)}, "schema, cut": {Answers: answers(0)},
 		"words, long": {Answers: answers(0)}, "words, cut": {Answers: answers(0)},
 		"guided, long": {Answers: answers(10)}, "guided, cut": {Answers: answers(10)},
@@ -104,12 +110,13 @@ targets:
   - {name: chat, simulator: {decode_step: 1ms}}
   - {name: anthropic, api: anthropic, simulator: {decode_step: 1ms}}
   - {name: completions, api: completions, simulator: {decode_step: 1ms}}
+  - {name: responses, api: responses, simulator: {decode_step: 1ms}}
 workloads:
   - {name: tools, random: {isl: 20, osl: 24}, tools: {path: tools.json, choice: weather}}
   - {name: form, random: {isl: 20, osl: 24}, answer: {path: schema.json}}
 loads:
-  - {concurrency: [2], requests: 10, targets: [chat, anthropic], workloads: [tools]}
-  - {concurrency: [2], requests: 10, targets: [chat, completions], workloads: [form]}
+  - {concurrency: [2], requests: 10, targets: [chat, anthropic, responses], workloads: [tools]}
+  - {concurrency: [2], requests: 10, targets: [chat, completions, responses], workloads: [form]}
 `
 
 const (

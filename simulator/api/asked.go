@@ -7,8 +7,8 @@ import (
 	"github.com/spate-load/spate/simulator/config"
 )
 
-// asked is what a request of chat, completions or Anthropic's messages asks for beside text: tools, and the form of the
-// answer.
+// asked is what a request of chat, completions, responses or Anthropic's messages asks for beside text: tools, and the
+// form of the answer.
 type asked struct {
 	Tools             []tool          `json:"tools"`
 	ToolChoice        json.RawMessage `json:"tool_choice"`
@@ -16,13 +16,15 @@ type asked struct {
 	StructuredOutputs structured      `json:"structured_outputs"`
 	GuidedJSON        json.RawMessage `json:"guided_json"`
 	OutputConfig      outputConfig    `json:"output_config"`
+	Text              textConfig      `json:"text"`
 }
 
-// tool is the definition of a tool: OpenAI's has the name and the parameters in "function".
+// tool is the definition of a tool: that of OpenAI's chat has the name and the parameters in "function".
 type tool struct {
 	Function    function        `json:"function"`
 	Name        string          `json:"name"`
-	InputSchema json.RawMessage `json:"input_schema"`
+	Parameters  json.RawMessage `json:"parameters"`   // of the responses API
+	InputSchema json.RawMessage `json:"input_schema"` // of Anthropic
 }
 
 type function struct {
@@ -44,6 +46,14 @@ type outputConfig struct {
 	} `json:"format"`
 }
 
+// textConfig is that of the responses API.
+type textConfig struct {
+	Format struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"schema"`
+	} `json:"format"`
+}
+
 type structured struct {
 	JSON json.RawMessage `json:"json"`
 }
@@ -51,8 +61,8 @@ type structured struct {
 // script says what the answer says, if the request asks for more than words.
 func (a *asked) script(q *Request, c *config.Config) *Error {
 	schema := firstOf(a.ResponseFormat.JSONSchema.Schema, a.StructuredOutputs.JSON, a.GuidedJSON,
-		a.OutputConfig.Format.Schema)
-	if a.ResponseFormat.Type == "json_object" {
+		a.OutputConfig.Format.Schema, a.Text.Format.Schema)
+	if a.ResponseFormat.Type == "json_object" || a.Text.Format.Type == "json_object" {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
 	name := "tools"
@@ -88,7 +98,8 @@ func (a *asked) script(q *Request, c *config.Config) *Error {
 // calls makes the answer a call of a tool.
 func (q *Request) calls(t tool) {
 	q.call = t.name()
-	q.said = piecesOf(JSON(instance(firstOf(t.Function.Parameters, t.InputSchema, json.RawMessage(`{"type":"object"}`)), 0)))
+	q.said = piecesOf(JSON(instance(firstOf(t.Function.Parameters, t.Parameters, t.InputSchema,
+		json.RawMessage(`{"type":"object"}`)), 0)))
 }
 
 func (t *tool) name() string {

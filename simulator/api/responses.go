@@ -20,6 +20,7 @@ type responsesBody struct {
 	Instructions    json.RawMessage `json:"instructions"`
 	MaxOutputTokens *int            `json:"max_output_tokens"`
 	Stream          bool            `json:"stream"`
+	asked
 	// Engines behind OpenAI's API take these fields to make outputs of exact length. OpenAI does not have them.
 	MinTokens int  `json:"min_tokens"`
 	IgnoreEOS bool `json:"ignore_eos"`
@@ -43,6 +44,9 @@ func (a responses) Parse(_ *http.Request, body []byte, c *config.Config) (*Reque
 	}
 	q := newRequest(a, model, &prompt)
 	q.Stream, q.minTokens, q.IgnoreEOS = w.Stream, w.MinTokens, w.IgnoreEOS
+	if problem := w.script(q, c); problem != nil {
+		return nil, problem
+	}
 	return q, q.limit(c, "max_output_tokens", w.MaxOutputTokens)
 }
 
@@ -69,7 +73,8 @@ func (responses) Encoder(q *Request, c *config.Config, id string, created int64)
 	return e
 }
 
-// responsesEncoder writes one answer of the responses API. Its blocks are output items: the reasoning and the message.
+// responsesEncoder writes one answer of the responses API. Its blocks are output items: the reasoning, and the message or
+// the function call.
 // With finishFrame, an output that reaches its limit ends with response.incomplete, as at OpenAI; else with
 // response.completed, as in vLLM.
 type responsesEncoder struct {
@@ -90,20 +95,29 @@ func (e *responsesEncoder) start(b []byte, name string) []byte {
 	return b
 }
 
-// part starts an event of the open output item.
+// calling reports whether the output item is a function call.
+func (e *responsesEncoder) calling() bool { return e.call != "" && !e.inReasoning() }
+
+// part starts an event of the open output item. The arguments of a call are no part of a content.
 func (e *responsesEncoder) part(b []byte, name string) []byte {
 	b = e.start(b, name)
 	b = append(b, `,"item_id":"`...)
 	b = e.appendItemID(b)
 	b = append(b, '"')
 	b = number(b, "output_index", e.block)
+	if e.calling() {
+		return b
+	}
 	return number(b, "content_index", 0)
 }
 
 func (e *responsesEncoder) appendItemID(b []byte) []byte {
-	if e.inReasoning() {
+	switch {
+	case e.inReasoning():
 		b = append(b, `rs_`...)
-	} else {
+	case e.calling():
+		b = append(b, `fc_`...)
+	default:
 		b = append(b, `msg_`...)
 	}
 	return append(b, e.id...)
@@ -132,6 +146,9 @@ func (e *responsesEncoder) added(b []byte) []byte {
 	b = append(b, `,"item":`...)
 	b = e.appendItem(b, "in_progress", 0, 0)
 	b = e.close(b)
+	if e.calling() {
+		return b
+	}
 	b = e.part(b, "response.content_part.added")
 	b = append(b, `,"part":`...)
 	b = e.appendPart(b, 0, 0)
@@ -143,6 +160,26 @@ func (e *responsesEncoder) done(b []byte, from, until int) []byte {
 	if !e.opened {
 		return b
 	}
+	if e.calling() {
+		b = e.part(b, "response.function_call_arguments.done")
+		b = append(append(b, `,"name":`...), JSON(e.call)...)
+		b = append(b, `,"arguments":`...)
+		b = e.text(b, from, until)
+		b = e.close(b)
+	} else {
+		b = e.contentDone(b, from, until)
+	}
+	b = e.start(b, "response.output_item.done")
+	b = number(b, "output_index", e.block)
+	b = append(b, `,"item":`...)
+	b = e.appendItem(b, "completed", from, until)
+	e.opened = false
+	e.block++
+	return e.close(b)
+}
+
+// contentDone closes the content of the output item.
+func (e *responsesEncoder) contentDone(b []byte, from, until int) []byte {
 	name := "response.output_text.done"
 	if e.inReasoning() {
 		name = "response.reasoning_text.done"
@@ -154,13 +191,6 @@ func (e *responsesEncoder) done(b []byte, from, until int) []byte {
 	b = e.part(b, "response.content_part.done")
 	b = append(b, `,"part":`...)
 	b = e.appendPart(b, from, until)
-	b = e.close(b)
-	b = e.start(b, "response.output_item.done")
-	b = number(b, "output_index", e.block)
-	b = append(b, `,"item":`...)
-	b = e.appendItem(b, "completed", from, until)
-	e.opened = false
-	e.block++
 	return e.close(b)
 }
 
@@ -168,6 +198,12 @@ func (e *responsesEncoder) done(b []byte, from, until int) []byte {
 func (e *responsesEncoder) appendItem(b []byte, status string, from, until int) []byte {
 	b = append(b, `{"id":"`...)
 	b = e.appendItemID(b)
+	if e.calling() {
+		b = append(b, `","type":"function_call","call_id":"call_0","name":`...)
+		b = append(append(b, JSON(e.call)...), `,"status":"`...)
+		b = append(append(b, status...), `","arguments":`...)
+		return append(e.text(b, from, until), '}')
+	}
 	if e.inReasoning() {
 		b = append(b, `","type":"reasoning","summary":[]`...)
 	} else {
@@ -200,6 +236,9 @@ func (e *responsesEncoder) Tokens(b []byte, from, until int, _ string) []byte {
 	if e.inReasoning() && e.script.hasText(from, until) {
 		b = e.done(b, 0, e.reasoning)
 		e.answering = true
+	}
+	if e.call != "" {
+		return e.delta(b, "response.function_call_arguments.delta", from, until)
 	}
 	return e.delta(b, "response.output_text.delta", from, until)
 }
