@@ -164,7 +164,8 @@ loads:
 `
 
 // Reasoning is not sent back, so later prompts are shorter by it: they have the length that is expected of them, and
-// the server's cache has no more of them than is known to be shared. Turns after one that failed are no fault of the agents.
+// the server's cache has no more of them than is known to be shared. Turns after one that failed are no fault of the
+// agents.
 func TestSessionsOfReasonersAndOfServersThatFail(t *testing.T) {
 	t.Parallel()
 	r := programs.RunPlan(t, brokenSessionsPlan)

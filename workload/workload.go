@@ -96,8 +96,8 @@ type Spec struct {
 	// from the last end of those that the request waits for, or from the session's start if it waits for none.
 	Pause time.Duration
 	// Previous is one more than the turn whose answer by the server stands in the prompt last; its own prompt is the
-	// history before that. 0: the prompt has no answers, or planned ones. ISL and Shared assume that each answer has the
-	// length that was asked for.
+	// history before that. 0: the prompt has no answers, or planned ones. ISL and Shared assume that each answer has
+	// the length that was asked for.
 	Previous int
 	// NotBefore is the time since the session's start before which the request does not start. 0: none.
 	NotBefore time.Duration

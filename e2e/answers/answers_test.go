@@ -226,7 +226,7 @@ func TestServersWithoutToolsAreNamed(t *testing.T) {
 func TestFilesOfToolsThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	for says, files := range map[string]map[string]string{
-		"plan.yaml:8:61: workloads[0].tools.path: ": {"schema.json": schemaFile},
+		"plan.yaml:9:61: workloads[0].tools.path: ": {"schema.json": schemaFile},
 		"tools.json is not a list of tools":         {"tools.json": "{}", "schema.json": schemaFile},
 		"schema.json is not JSON":                   {"tools.json": toolsFile, "schema.json": "{"},
 		"is not a JSON Schema that answers can be":  {"tools.json": toolsFile, "schema.json": `{"type": "thing"}`},
