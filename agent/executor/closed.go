@@ -146,11 +146,16 @@ func (c *closedLoop) endIdle() {
 }
 
 // run lets a slot play until it has nothing to start in the newest revision of the stripe. Slots that are active at the
-// start prepare their first arrival and open its connection before the start, so that they all start at once.
+// start prepare their first arrival and open its connection before the start, so that they all start at once. Slots
+// that are active later wait for that from now on: if they were released at the start, too, thousands would be runnable
+// then.
 func (c *closedLoop) run(s *slot) {
 	prepared := s.active() && s.free == c.start && s.prepareNext(c.start)
-	if prepared {
+	switch {
+	case prepared:
 		c.opening.open(s)
+	case s.free > c.start:
+		s.wait(c.takes(), s.free)
 	}
 	<-s.gate
 	if prepared && !c.started {

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -691,5 +694,32 @@ func TestCallsDoNotWaitForEmit(t *testing.T) {
 			close(told)
 			<-ended
 		})
+	}
+}
+
+// If starts come faster than one processor can do them, a goroutine that wakes among them runs before the last of them:
+// the scheduler alone would run it after all.
+func TestStartsLetOthersRun(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const starts, apart, work = 400, 50 * time.Microsecond, 200 * time.Microsecond
+	var all sync.WaitGroup
+	var done, before atomic.Int64
+	first := clock.Now().Add(20 * time.Millisecond)
+	for i := range starts {
+		all.Go(func() {
+			var w worker
+			w.wait(t.Context(), first.Add(time.Duration(i)*apart))
+			for end := clock.Now().Add(work); clock.Now() < end; {
+			}
+			done.Add(1)
+		})
+	}
+	all.Go(func() {
+		<-time.After(clock.Until(first.Add(starts / 4 * apart)))
+		before.Store(done.Load())
+	})
+	all.Wait()
+	if n := before.Load(); n > starts/2 {
+		t.Errorf("%d of %d starts were done before a goroutine that was ready after a quarter of them", n, starts)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"hash/fnv"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -202,6 +203,10 @@ func (w *worker) wait(ctx context.Context, until clock.Instant) bool {
 	}
 	select {
 	case <-w.alarm.C:
+		// The scheduler runs the goroutine of the timer that fired last before all others, and counts this as one turn.
+		// With more starts than a core can do, only starts would run, the latest first, and heartbeats would wait for
+		// seconds.
+		runtime.Gosched()
 		return ctx.Err() == nil
 	case <-ctx.Done():
 		w.alarm.Stop()
