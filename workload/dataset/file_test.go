@@ -101,13 +101,13 @@ func TestFileFaults(t *testing.T) {
 	for source, want := range map[string]string{
 		"q,n\n\"two\nlines\",3\nx\n":                       "line 4 has 1 fields, but there are 2 columns",
 		"q,n\na \"quote,3\nx,2\n":                          "line 2 is not CSV: bare \"",
-		"q,n\nx,many\ny,2\n":                               `line 2 n is "\"many\"", not a number`,
+		"q,n\nx,many\ny,2\n":                               `line 2 n is "many", not a number`,
 		"q,n\nx,0\ny,2\n":                                  "line 2 n is 0: it must be at least 1",
 		"q,n\n\xff,3\ny,2\n":                               "line 2 is not UTF-8",
 		"q,n\n,3\ny,2\n":                                   "line 2 has an empty q",
 		`{"p": 1}` + "\n" + `{"q": "x"}`:                   "line 1 has no q",
 		`{"q": ["x"]}` + "\n" + `{"q": "x"}`:               "line 1 q is an array, not a string",
-		`{"q": "x", "n": "3"}` + "\n" + `{"q": "x"}`:       `line 1 n is "\"3\"", not a number`,
+		`{"q": "x", "n": "3"}` + "\n" + `{"q": "x"}`:       `line 1 n is "3", not a number`,
 		"\n" + `{"q": "x"` + "\n" + `{"q": "x", "n": 1}\n`: "line 1 is empty",
 	} {
 		_, skipped, err := Build(t.Context(), &strings.Builder{}, strings.NewReader(source), fileOf(table),

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -178,6 +179,9 @@ func parseNumber(name string, value []byte) (float64, error) {
 	}
 	f, err := strconv.ParseFloat(string(value), 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || value[0] == '+' || bytes.ContainsAny(value, "xX_") {
+		if text, ok := strings.CutPrefix(string(value), `"`); ok && json.Valid(value) {
+			return 0, unusable(`%s is "%s, not a number`, name, text) // it is quoted already
+		}
 		return 0, unusable("%s is %q, not a number", name, value)
 	}
 	return f, nil

@@ -121,7 +121,7 @@ func (e *embedded) fits(plan *plans.Plan) error {
 		cure = append(cure, fmt.Sprintf("%s=%d", region, each))
 	}
 	if len(missing) == 0 {
-		return errors.Join(e.idle(plan, regions), e.selected(plan))
+		return errors.Join(e.idle(plan, regions), e.selected(plan), e.held(plan))
 	}
 	return plans.Mistakes{plan.Mistake("regions",
 		fmt.Sprintf("no agent is in region %s: give --agents %s to try the plan on this machine, "+
@@ -147,6 +147,18 @@ func (e *embedded) selected(plan *plans.Plan) error {
 	return plans.Mistakes{plan.Mistake("agents",
 		fmt.Sprintf("--agents %s are not the agents that it asks for: give --agents %s to try the plan on this machine, "+
 			"or --coordinator to run it on such agents", e, cure))}
+}
+
+// held refuses a load that leaves an agent no request in flight.
+func (e *embedded) held(plan *plans.Plan) error {
+	for i, load := range plan.Proto().GetLoads() {
+		if most := load.GetMaxInFlight(); most > 0 && int(most) < e.total() {
+			return plans.Mistakes{plan.Mistake(fmt.Sprintf("loads[%d].max_in_flight", i),
+				fmt.Sprintf("%d requests in flight leave some of the %d agents on this machine none: give --agents %d", most,
+					e.total(), most))}
+		}
+	}
+	return nil
 }
 
 // idle refuses agents of regions that the plan does not name.

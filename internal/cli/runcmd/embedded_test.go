@@ -77,7 +77,7 @@ func TestAgentsMustFitThePlan(t *testing.T) {
 		plan, err := plans.Load("p", []byte(`name: m
 targets: [{name: t, endpoints: ["http://h"], model: m}]
 workloads: [{random: {isl: 1, osl: 1}}]
-loads: [{rate: [50], duration: 1s}]
+loads: [{rate: [50], duration: 1s, max_in_flight: 2}]
 `+lines), plans.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -87,6 +87,25 @@ loads: [{rate: [50], duration: 1s}]
 		if (got == nil) != (want == "") || got != nil && !strings.HasPrefix(got.Error(), want+" to try the plan") {
 			t.Errorf("%s\ngot  %v\nwant %s", lines, got, want)
 		}
+	}
+}
+
+// A limit on the requests in flight that leaves an agent none is refused before the run.
+func TestAgentsMustFitTheLimit(t *testing.T) {
+	plan, err := plans.Load("p", []byte(`name: m
+targets: [{name: t, endpoints: ["http://h"], model: m}]
+workloads: [{random: {isl: 1, osl: 1}}]
+loads:
+  - {concurrency: [1], duration: 1s}
+  - {rate: [50], duration: 1s, max_in_flight: 2}
+`), plans.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agents := embedded{{"", 3}}
+	if got := errorText(agents.fits(plan)); got != "p:6:47: loads[1].max_in_flight: 2 requests in flight leave some of the "+
+		"3 agents on this machine none: give --agents 2" {
+		t.Error(got)
 	}
 }
 
