@@ -66,10 +66,23 @@ func (j *judge) hurt(agent string) Instant {
 // harmless is how long the machine may stand still without any agent being taken for lost.
 const harmless = time.Second
 
-// promised reports whether the run must be complete: by its script, on a machine that did not stand still for long.
+// promised reports whether the run must be complete: by its script, on a machine that did not stand still for long and
+// ended the faults in time.
 func (j *judge) promised() bool {
-	return j.Script.Promised() &&
+	return j.Script.Promised() && !slices.ContainsFunc(j.Notes.Struck, j.overran) &&
 		!slices.ContainsFunc(j.Notes.Stalls, func(s Span) bool { return s.To.Sub(s.From) > harmless })
+}
+
+// overran reports whether a fault lasted much longer than the script says: a busy machine may take seconds to restart a
+// program.
+func (j *judge) overran(s Strike) bool {
+	longest := time.Duration(0)
+	for _, f := range j.Script.Faults {
+		if f.Kind == s.Kind && f.Agent == s.Agent {
+			longest = max(longest, f.For)
+		}
+	}
+	return s.To.Sub(s.From) > longest+harmless
 }
 
 // frozen reports whether an agent's process was stopped, or the machine stood still, before a moment. The agent may be

@@ -100,3 +100,16 @@ func TestWhatIsLostUpToTheEndAccountsForTheRest(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is promised for a fault that lasted much longer than its script says.
+func TestNothingIsPromisedIfAFaultOverran(t *testing.T) {
+	faults := []script.Fault{{Kind: script.KillCoordinator, For: 2 * time.Second}}
+	for lasted, promised := range map[Instant]bool{2e9: true, 2.9e9: true, 3.1e9: false} {
+		j := &judge{Evidence: &Evidence{Script: script.Script{Policy: "degrade", Lease: 10 * time.Second, Faults: faults,
+			Agents: make([]script.Agent, 2)},
+			Notes: Notes{Struck: []Strike{{Kind: script.KillCoordinator, Span: Span{From: 5e9, To: 5e9 + lasted}}}}}}
+		if got := j.promised(); got != promised {
+			t.Errorf("a fault of 2s lasted %v: promised %v", time.Duration(lasted), got)
+		}
+	}
+}
