@@ -221,6 +221,9 @@ func (x *exchange) decide() {
 	}
 	x.decided = true
 	o := x.o
+	if x.hasOutput && o.OutputTokens == 0 && o.TokenFrames > 0 {
+		x.hasOutput, x.noRunningUsage, o.Usage = false, true, false // a placeholder: the tokens arrived
+	}
 	if x.undecided > 0 || x.closing > 0 {
 		x.decideUndecided()
 	}

@@ -198,6 +198,14 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 			tokens: "100 120 140", chunks: "90 95 100 120 140 160", text: 100, answer: 100, n: 3,
 		},
 		{
+			name: "usage of 0 tokens does not count if tokens arrived",
+			events: []timed{
+				{90, chatRole}, {100, chatText("a")}, {120, chatText("")}, {140, chatText("b")},
+				{141, delta("", stop, "")}, {141, chatUsage(0)},
+			},
+			tokens: "100 120 140", chunks: "90 100 120 140 141", text: 100, answer: 100, n: 3,
+		},
+		{
 			name: "token ids tell",
 			events: []timed{
 				{90, chatRole}, {100, `{"choices":[{"delta":{"content":""},"token_ids":[7]}]}`},

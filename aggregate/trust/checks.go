@@ -35,6 +35,8 @@ var checks = []check{
 	{"streaming", streaming, "Have the server answer as requested: a proxy, its API or a parser of reasoning or tools may hold streams back."},
 	{"tokens_per_frame", tokensPerFrame,
 		"Have the server send a frame for every token or two; otherwise use only E2E and throughput."},
+	{"frames_per_token", framesPerToken,
+		"Check how the server, or a proxy in front of it, counts tokens in its usage, and what splits frames."},
 	{"hidden_tokens", hiddenTokens,
 		"Have the server stream its reasoning, or switch reasoning off: TTFT and TPOT do not see hidden tokens."},
 	{"text", text, "Check whether the server counts tokens in its usage that it does not stream."},
@@ -300,6 +302,18 @@ func tokensPerFrame(e Evidence) (Check, bool) {
 		}
 	}
 	return frameLimits.held(p50, "%s", words)
+}
+
+// framesPerToken fails if usage counts fewer tokens than frames with a token arrived. A frame carries a token at least,
+// so usage is too low, and TPOT and throughput are wrong, or something splits frames, and ITL is wrong.
+func framesPerToken(e Evidence) (Check, bool) {
+	c := &e.Counts
+	if c[measure.OutputTokens] == 0 || c[measure.TokenFrames] == 0 || c[measure.WithoutUsage] > 0 {
+		return unknown()
+	}
+	const most = 1.25 // a tool call may begin with a frame that has only its name, and no token of its own
+	frames := share(c[measure.TokenFrames], c[measure.OutputTokens])
+	return suspect(most, frames, "%.2f frames with a token for each token by usage", frames)
 }
 
 // hiddenTokens fails if many tokens were generated but not streamed: they are in no gap between tokens, but in the

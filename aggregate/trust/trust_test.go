@@ -220,6 +220,8 @@ func TestAnswersThatAreNotStreamedAreFlaws(t *testing.T) {
 			Suspect,
 			"",
 		},
+		"usage of half the tokens": {func(e *Evidence) { e.Counts[measure.OutputTokens] /= 2 }, "frames_per_token", Suspect,
+			"2.00 frames with a token for each token by usage"},
 		"reasoning that is not streamed": {
 			func(e *Evidence) { e.Counts[measure.HiddenReasoningTokens] = 50_000 },
 			"hidden_tokens",
