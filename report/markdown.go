@@ -73,7 +73,9 @@ func frontiersSection(r *results.Result) section.Section {
 	if len(r.Run.Frontiers) == 0 {
 		return section.Section{}
 	}
-	return section.New("Throughput against latency", tables.Frontiers(r).Blocks()...)
+	return section.New("Throughput against latency", append(tables.Frontiers(r).Blocks(),
+		section.Text("Throughput is that of the steady part of each stage, where it is known: ramp-up and drain, which "+
+			"the tables of targets include, do not lower it."))...)
 }
 
 // writeHead writes which run it is, and before that whether the result is partial.

@@ -30,7 +30,7 @@ func (w *workload) frontierFigures(plain bool) (figures []figure) {
 	}
 	if good := w.goodputChart(plain); good.Series != nil {
 		figures = append(figures, figure{Caption: "Frontier: throughput and goodput by load",
-			Unit: "requests per second; dashed: those that met the SLO", SVG: good.SVG()})
+			Unit: "requests per second, steady part of each stage; dashed: those that met the SLO", SVG: good.SVG()})
 	}
 	return figures
 }
@@ -46,7 +46,7 @@ func (w *workload) frontierChart(x chart.Axis, what string, plain bool) chart.Ch
 
 // latencyFigure draws the frontiers of one latency. name is that latency's in the caption.
 func (w *workload) latencyFigure(latency, name string, plain bool) figure {
-	x := chart.Axis{Label: "completed requests per second; numbers at points: load", Zero: true}
+	x := chart.Axis{Label: "completed requests per second, steady part of each stage; numbers at points: load", Zero: true}
 	curve := w.frontierChart(x, name+" against throughput", plain)
 	unit := latency + ", ms"
 	low, high := math.Inf(1), 0.0
