@@ -92,18 +92,19 @@ loads: [{concurrency: [2, 4], duration: ${seconds}s, warmup: {duration: 0s}}]
 
 // Two runs, of which one waits for the other.
 const watched = await submit("watched", 10);
-const stopped = await submit("stopped", 60);
-await inspect("list", "/");
-await inspect("waiting", `/runs/${stopped}`);
+const stopped = await submit("stopped", 600); // longer than all checks take
 
-// Watch: what the page says changes by itself, and the page of the ended run links to its report.
+// Watch: what the page says changes by itself, and the page of the ended run links to its report. On a busy machine the
+// run may end while pages are checked, so the change is awaited before.
 const live = await open(`/runs/${watched}`, {});
 const text = (page, part) => page.locator(part).innerText();
 await live.waitForFunction(() => document.querySelectorAll("#charts svg").length === 6, null, { timeout: 60000 });
 const before = await text(live, "#stage");
+await live.waitForFunction((old) => document.querySelector("#stage").innerText !== old, before, { timeout: 10000 });
 await inspect("live", `/runs/${watched}`);
 await inspect("stage", `/runs/${watched}?stage=1`);
-await live.waitForFunction((old) => document.querySelector("#stage").innerText !== old, before, { timeout: 10000 });
+await inspect("list", "/");
+await inspect("waiting", `/runs/${stopped}`);
 await live.waitForSelector("#report", { timeout: 60000 });
 const results = await json(`/runs/${watched}/files/results.json`);
 const rows = await live.locator("#stages tbody tr").all();
