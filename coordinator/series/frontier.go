@@ -250,8 +250,7 @@ func (f *frontier) pointOf(step Step, stageIndex uint32, o Outcome) point {
 // tooShort returns why a closed loop's stage says nothing about its throughput. Empty: it does.
 func tooShort(o Outcome) string {
 	if o.Short && o.Aborted == "" && o.Completed > 0 {
-		return "the stage is not longer than its requests, and at no time were all of them in flight: give it a longer " +
-			"duration, or more requests"
+		return "in no whole second of the stage were all of its slots busy: give it a longer duration, or more requests"
 	}
 	return ""
 }

@@ -246,7 +246,7 @@ func TestFrontierEnds(t *testing.T) {
 			conclusion: "no result", reason: "concurrency 1, is not on the curve: no request completed"},
 		{name: "too short", load: frontierOf(1, 16, false, 12, nil),
 			change:     func(o *series.Outcome) { o.Short = true },
-			conclusion: "no result", reason: "give it a longer duration"},
+			conclusion: "no result", reason: "in no whole second of the stage were all of its slots busy"},
 		{name: "stopped", load: frontierOf(1, 512, false, 12, nil), end: "stopped on request",
 			conclusion: "1 point", reason: "stopped on request"},
 	} {
