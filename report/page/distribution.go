@@ -19,11 +19,14 @@ type distributions struct {
 	Heat       *figure
 	HeatLegend []legend
 	Rows       []Row
+	// Streams reports whether the table of percentiles has those that only streams have.
+	Streams bool
 }
 
 // distributionsOf draws the distributions of a group. It returns nil if nothing was measured.
 func distributionsOf(g Group, curves bool) *distributions {
-	d := &distributions{Title: g.Title, Heat: heatOf(g), Rows: g.Rows, Hints: []string{"every second load is dashed"}}
+	d := &distributions{Title: g.Title, Heat: heatOf(g), Rows: g.Rows, Streams: g.Streams(),
+		Hints: []string{"every second load is dashed"}}
 	for i, r := range g.Rows {
 		d.Legend = append(d.Legend, legend{i, chart.Style{Number: i, Of: len(g.Rows)}.Swatch(), r.Stage.Load.String()})
 	}

@@ -23,7 +23,8 @@ type workload struct {
 	// Legend and Hints explain the charts.
 	Legend []legend
 	Hints  []string
-	// Knees and Latencies are the charts. Empty: no target has several loads, so that tables say all.
+	// Knees and Latencies are the charts. Empty: no target has several loads, so that tables say all, or nothing was
+	// measured that they could show.
 	Knees, Latencies []figure
 	// Frontiers are the charts of frontiers.
 	Frontiers     []figure
@@ -130,10 +131,10 @@ func (w *workload) draw(many bool) {
 	}
 	w.Frontiers = w.frontierFigures(many)
 	for _, l := range latencies[:2] {
-		w.Knees = append(w.Knees, w.figure(l, "Throughput against "+l.name, throughputs, many))
+		w.Knees = append(w.Knees, w.figures(l, "Throughput against "+l.name, throughputs, many)...)
 	}
 	for _, l := range latencies {
-		w.Latencies = append(w.Latencies, w.figure(l, l.name+" by load", loads, many))
+		w.Latencies = append(w.Latencies, w.figures(l, l.name+" by load", loads, many)...)
 	}
 }
 
@@ -178,8 +179,9 @@ func (w *workload) loadAxis() chart.Axis {
 	return a
 }
 
-// figure draws a latency of all targets: its median and its 99th percentile.
-func (w *workload) figure(l latency, caption string, x abscissa, plain bool) figure {
+// figures draws a latency of all targets: its median and its 99th percentile. It returns nothing if there is no point,
+// as for answers in one piece, which have only E2E.
+func (w *workload) figures(l latency, caption string, x abscissa, plain bool) []figure {
 	f := figure{Caption: caption, Unit: l.name + ": " + l.words + ", ms"}
 	c := chart.Chart{
 		Width: chartWidth, Height: chartHeight, Plain: plain, X: x.axis(w), Y: chart.Axis{Zero: true},
@@ -202,12 +204,15 @@ func (w *workload) figure(l latency, caption string, x abscissa, plain bool) fig
 				Style: chart.Style{Number: i, Dashed: q.dashed}, Lines: [][]chart.Point{line}})
 		}
 	}
+	if low > high {
+		return nil
+	}
 	if low > 0 && high > 20*low {
 		c.Y.Log = true
 		f.Unit += ", logarithmic"
 	}
 	f.SVG = c.SVG()
-	return f
+	return []figure{f}
 }
 
 // pointsOf returns the points of those rows that have both values, in the order of their loads.

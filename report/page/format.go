@@ -31,10 +31,13 @@ type named struct {
 	Summary *histogram.Summary
 }
 
-// summaries returns the distributions of a stage that have charts.
-func summaries(s results.StageResult) (list []named) {
+// summaries returns the distributions of a stage that have charts, without those that only streams have unless streams
+// reports that its table has them.
+func summaries(streams bool, s results.StageResult) (list []named) {
 	for _, l := range latencies {
-		list = append(list, named{l.name, l.of(s)})
+		if streams || l.of(s) != nil {
+			list = append(list, named{l.name, l.of(s)})
+		}
 	}
 	return list
 }

@@ -166,6 +166,44 @@ func TestOnlyStreamsHaveTTFT(t *testing.T) {
 	}
 }
 
+// Answers in one piece have charts and percentiles of E2E, and none of what only streams have. A stream without values
+// has n/a.
+func TestWholeAnswersHaveOnlyE2E(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		stages := []results.StageResult{stage(0, "t", 1, trust.Valid), stage(1, "t", 2, trust.Valid)}
+		for i := range stages {
+			s := &stages[i]
+			s.Stream, s.OutputTokenThroughput, s.TTFT, s.TPOT, s.ITL = stream, nil, nil, nil, nil
+		}
+		in := input(trust.Valid, stages...)
+		for i := range in.Groups[0].Rows {
+			r := NewRecording()
+			r.curves = [][]quantile{nil, nil, nil, {{1, 0}, {2, 100}}}
+			r.seconds = []results.Second{{InFlight: 1}}
+			in.Groups[0].Rows[i].Recording = r
+			in.Recordings = append(in.Recordings, r)
+		}
+		page := written(t, in)
+		var captions []string
+		for _, c := range regexp.MustCompile("<figcaption>([^<]*) <").FindAllStringSubmatch(page, -1) {
+			captions = append(captions, c[1])
+		}
+		want := []string{"E2E by load", "Distribution of E2E", "Requests in flight", "Failed requests"}
+		if !slices.Equal(captions, want) {
+			t.Errorf("streams: %v: charts %q, want %q", stream, captions, want)
+		}
+		if !strings.Contains(page, "solid: median, dashed: p99") {
+			t.Error("the chart has no legend")
+		}
+		_, table, _ := strings.Cut(page, "Percentiles in ms")
+		table, _, _ = strings.Cut(table, "</table>")
+		rows := map[bool]int{false: 2, true: 8}[stream]
+		if n := strings.Count(table, "<tr class"); n != rows || strings.Count(table, "<td>E2E</td>") != 2 {
+			t.Errorf("streams: %v: %d rows of percentiles, want %d:\n%s", stream, n, rows, table)
+		}
+	}
+}
+
 // A frontier has its curve, with the knee and the highest goodput named and doubtful points marked. Stages that are not
 // on the curve are not drawn.
 func TestFrontiersHaveCurves(t *testing.T) {

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/spate-load/spate/report/page/chart"
 )
@@ -82,7 +83,8 @@ var panels = []struct {
 	{"Failed requests", "requests per second", func(c column) (float64, bool) { return c.failed, true }},
 }
 
-// draw draws the charts: of all stages' columns of step seconds, until the end of the run.
+// draw draws the charts: of all stages' columns of step seconds, until the end of the run. A chart of which no second
+// is known is left out.
 func (t *timeline) draw(in *Input, bands chart.Bands, lines [][]column, step, end float64) {
 	each := "each second"
 	if step > 1 {
@@ -103,6 +105,9 @@ func (t *timeline) draw(in *Input, bands chart.Bands, lines [][]column, step, en
 				}
 			}
 			c.Series[0].Lines = append(c.Series[0].Lines, line)
+		}
+		if !slices.ContainsFunc(c.Series[0].Lines, func(line []chart.Point) bool { return len(line) > 0 }) {
+			continue
 		}
 		t.Figures = append(t.Figures, figure{Caption: p.caption, Unit: p.unit + ", " + each, SVG: c.SVG()})
 	}
