@@ -43,7 +43,7 @@ var columns = []struct{ name, meaning string }{
 	{"usage", "The server's usage counted the tokens"},
 	{"token_frames", "Frames that carried a token"},
 	{"reasoning_tokens", "Output tokens that were reasoning; null: not reported, or none"},
-	{"text_bytes", "Bytes of text of the output, as JSON writes it"},
+	{"text_bytes", "Bytes of text of the output, as JSON writes it; a tool call counts with all of its JSON"},
 	{"error_class", "How it failed, by the names of `errors` in results.json (`http_429`); null: it did not"},
 	{"http_status", "HTTP status of the answer; null: there was none"},
 	{"error", "The failure in words; null: it did not fail"},
