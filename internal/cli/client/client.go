@@ -58,6 +58,9 @@ func (f *Flags) Connect() (*grpc.ClientConn, error) {
 	if err := f.tls.Check(slog.Default()); err != nil {
 		return nil, command.BadInput(err)
 	}
+	if err := settings.CheckAddress(f.Coordinator); err != nil {
+		return nil, command.BadInputf("--coordinator %w", err)
+	}
 	if !f.tls.Given() && !f.plaintext && !settings.Loopback(f.Coordinator) {
 		return nil, command.BadInputf(
 			"the connection to %s would be unencrypted, and the coordinator's identity unchecked: give --tls-ca, --tls-cert and --tls-key, or "+

@@ -32,6 +32,21 @@ func TestARefusalIsNotUnreachable(t *testing.T) {
 	}
 }
 
+// An address that is not host:port is named as such, not as one whose connection would be unencrypted.
+func TestAnAddressWithoutPortIsRefusedFirst(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1":             `--coordinator "127.0.0.1": want host:port, for example 127.0.0.1:7700`,
+		"http://127.0.0.1:7700": `--coordinator "http://127.0.0.1:7700": want host:port, for example 127.0.0.1:7700`,
+		"10.0.0.1:7700": "the connection to 10.0.0.1:7700 would be unencrypted, and the coordinator's identity " +
+			"unchecked: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext if you trust the network",
+	} {
+		_, err := (&Flags{Coordinator: address}).Connect()
+		if err == nil || err.Error() != want || command.ExitCode(err) != command.ExitInput {
+			t.Errorf("%s: %v, want %s", address, err, want)
+		}
+	}
+}
+
 // An answer may be larger than gRPC's default, such as the start of a run of many agents.
 func TestALongAnswerIsRead(t *testing.T) {
 	const agents = 100_000
