@@ -150,6 +150,9 @@ func Load(s *watch.Stage, windows []*spatev1.StageWindow) (text, over string) {
 	if took := s.Elapsed().Seconds(); !s.InProgress() && took > 0 {
 		return text + Rate(float64(s.Progress.GetCompleted())/took) + " ended/s", "over the whole stage"
 	}
+	if !counted(s) {
+		return text + Unknown, ""
+	}
 	text += words.Thousands(uint64(s.Progress.GetInFlight())) + " in flight"
 	pace := watch.PaceOf(windows[max(0, len(windows)-recent):])
 	if pace == nil {
@@ -163,9 +166,24 @@ func Completed(p *spatev1.StageProgress) uint64 {
 	return p.GetCompleted() - min(p.GetFailed(), p.GetCompleted())
 }
 
+// counted reports whether the requests of a stage have been counted. They have not if its coordinator was restarted
+// since the stage ended: then only the files of the run have its numbers.
+func counted(s *watch.Stage) bool { return s.Progress != nil || s.Ended == nil }
+
+// Count writes a number of requests of a stage.
+func Count(s *watch.Stage, n uint64) string {
+	if !counted(s) {
+		return Unknown
+	}
+	return words.Thousands(n)
+}
+
 // Errors counts a stage's failures by class, the most frequent first.
 func Errors(s *watch.Stage) (text string, none bool) {
 	failed, all := s.Progress.GetFailed(), s.Progress.GetCompleted()
+	if !counted(s) {
+		return Unknown, true
+	}
 	if failed == 0 && len(s.Errors) == 0 {
 		return "none", true
 	}

@@ -74,3 +74,21 @@ func TestWholeAnswers(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A stage that ended before its coordinator was restarted has no counts: they are n/a, and not 0.
+func TestWhatWasNotCounted(t *testing.T) {
+	began := &spatev1.StageStarted{Target: "t", Workload: "w", Load: "concurrency 12"}
+	for want, s := range map[string]*watch.Stage{
+		"n/a": {Started: began, Ended: &spatev1.StageEnded{Complete: true}},
+		"0":   {Started: began, Ended: &spatev1.StageEnded{Complete: true}, Progress: &spatev1.StageProgress{}},
+	} {
+		if cells := stageCells(s, "ended"); cells[5] != want || cells[6] != want {
+			t.Errorf("%q, want %s completed and failed", cells, want)
+		}
+		errors, _ := Errors(s)
+		load, _ := Load(s, nil)
+		if unknown := want == Unknown; (errors == Unknown) != unknown || strings.HasSuffix(load, "achieved n/a") != unknown {
+			t.Errorf("errors %s, load %s", errors, load)
+		}
+	}
+}

@@ -193,8 +193,8 @@ func wholeStages(all []*watch.Stage, head []string) Table {
 func stageCells(s *watch.Stage, state string) []string {
 	return []string{
 		fmt.Sprint(s.Index + 1), Clean(s.Started.GetTarget()), Clean(s.Started.GetWorkload()),
-		Clean(s.Started.GetLoad()), state, words.Thousands(Completed(s.Progress)),
-		words.Thousands(s.Progress.GetFailed()),
+		Clean(s.Started.GetLoad()), state, Count(s, Completed(s.Progress)),
+		Count(s, s.Progress.GetFailed()),
 	}
 }
 

@@ -139,13 +139,16 @@ type stageView struct {
 func (r Run) stageView(s *watch.Stage, windows []*spatev1.StageWindow) stageView {
 	v := stageView{
 		Number: s.Index + 1, Names: strings.Join(show.Names(s), " · "), InProgress: s.InProgress(),
-		Completed: words.Thousands(show.Completed(s.Progress)), SoFar: show.SoFar(s),
+		Completed: show.Count(s, show.Completed(s.Progress)), SoFar: show.SoFar(s),
 		Output: show.Output(s), Chosen: r.Stage != nil && s != r.State.Current(),
 	}
 	v.Progress = show.Progress(s)
 	if s.Ended != nil {
 		text, _ := show.End(s)
-		v.Progress = show.Span(s.Elapsed()) + " · " + text
+		v.Progress = text
+		if s.Progress != nil {
+			v.Progress = show.Span(s.Elapsed()) + " · " + text
+		}
 	}
 	v.Part, v.PartKnown = s.Part()
 	load, over := show.Load(s, windows)
