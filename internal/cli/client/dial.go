@@ -44,13 +44,15 @@ const maxMessage = 64 << 20
 var reconnecting = backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 	MaxDelay: 2 * time.Second}
 
-// Unreachable returns an error that says what to do about a coordinator that cannot be reached, or that refused a call.
-// Nothing was started.
+// Unreachable returns an error that says what to do about a coordinator that cannot be reached, that refused a call, or
+// that failed in it. Nothing was started.
 func Unreachable(address string, err error) error {
 	switch status.Code(err) {
 	case codes.PermissionDenied, codes.InvalidArgument, codes.FailedPrecondition, codes.NotFound,
 		codes.ResourceExhausted:
 		return command.BadInputf("the coordinator at %s refused: %s", address, status.Convert(err).Message())
+	case codes.Internal:
+		return command.BadInputf("the coordinator at %s failed: %s", address, status.Convert(err).Message())
 	}
 	return command.BadInputf("the coordinator at %s cannot be reached: %s", address, reason.Of(err))
 }

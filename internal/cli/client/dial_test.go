@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Who reads that a coordinator cannot be reached looks at the network: a coordinator that answers can be reached.
+// A coordinator that answers can be reached. A person who reads that it cannot looks at the network.
 func TestARefusalIsNotUnreachable(t *testing.T) {
 	for err, want := range map[error]string{
 		status.Error(codes.PermissionDenied, "no"):   "refused: no",
@@ -22,6 +22,7 @@ func TestARefusalIsNotUnreachable(t *testing.T) {
 		status.Error(codes.FailedPrecondition, "no"): "refused: no",
 		status.Error(codes.NotFound, "no"):           "refused: no",
 		status.Error(codes.ResourceExhausted, "no"):  "refused: no",
+		status.Error(codes.Internal, "no"):           "failed: no",
 		status.Error(codes.Unavailable, "no"):        "cannot be reached: no",
 		errors.New("no"):                             "cannot be reached: no",
 	} {
