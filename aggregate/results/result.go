@@ -893,7 +893,8 @@ type Loss struct {
 	ToS *float64 `json:"to_s"`
 	// True if other agents took over the agent's stripe.
 	TakenOver bool `json:"taken_over"`
-	// Second of the stage from which on requests were due that the agent never sent, if that is before from_s: its
-	// process had stalled. These requests are in the agent's never_sent. Null: there were none, or it is not known.
+	// Second of the stage from which on the agent did not send requests that were due, if that is before from_s: its
+	// process was suspended, or drained after its lease had ended. In a closed loop, a slot was free and started
+	// nothing. Null: there were none, or it is not known.
 	UnsentFromS *float64 `json:"unsent_from_s"`
 }
