@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/section"
 )
 
@@ -79,15 +80,15 @@ func (a *agentSummary) add(s results.StageResult, part results.AgentResult) {
 // missing returns, in words, what is missing because an agent was lost.
 func missing(part results.AgentResult) string {
 	l := part.Loss
-	words := fmt.Sprintf("%s %% of the load missing from second %s on", shortest(100*l.Share), shortest(l.FromS))
+	text := fmt.Sprintf("%s %% of the load missing from second %s on", shortest(100*l.Share), shortest(l.FromS))
 	if l.UnsentFromS == nil {
-		return words
+		return text
 	}
 	requests := "requests"
 	if n := part.NeverSent; n != nil && *n > 0 && !l.TakenOver { // others may have sent what they took over
-		requests = fmt.Sprintf("%d requests", *n)
+		requests = words.Count(*n, "request")
 	}
-	return words + fmt.Sprintf("; %s never sent, due from second %s on", requests, shortest(*l.UnsentFromS))
+	return text + fmt.Sprintf("; %s never sent, due from second %s on", requests, shortest(*l.UnsentFromS))
 }
 
 // observations counts the stages that each agent observed.
