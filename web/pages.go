@@ -221,7 +221,8 @@ func (n news) text() []byte {
 	return text
 }
 
-// inDrawingTurn waits until a page may be drawn, and calls draw. It reports whether it did: not if ctx ended before.
+// inDrawingTurn waits until a page may be drawn, and calls draw. It reports whether draw was called: not if ctx ended
+// before the turn.
 func (s *Server) inDrawingTurn(ctx context.Context, draw func()) bool {
 	select {
 	case s.turn <- struct{}{}:

@@ -63,7 +63,7 @@ func findingOf(s *spatev1.Stage) (finding, error) {
 	return sha256.Sum256(fmt.Append(b, preparation.OwnText(s.GetWorkload()))), nil
 }
 
-// with hashes what a finding and what requests have besides text depend on.
+// with hashes a finding together with what requests have besides text.
 func (f finding) with(extras []preparation.Extra) (finding, error) {
 	b, err := json.Marshal(extras)
 	if err != nil {
@@ -90,7 +90,7 @@ func sonnetsOf(s *spatev1.Stage) (all []*spatev1.Dataset) {
 }
 
 // find returns what is known about a stage's target. If no stage of the run has asked the server recently, find asks
-// it, and blocks. A stage whose requests have something else besides text than those of earlier stages only tries that.
+// it, and blocks. If only what requests have besides text is new, find tries only that.
 func (f *findings) find(ctx context.Context, s *Stage) (preparation.Found, error) {
 	extras, err := s.extras()
 	if err != nil {
@@ -121,7 +121,7 @@ func (f *findings) find(ctx context.Context, s *Stage) (preparation.Found, error
 	return all.Found, err
 }
 
-// getOr returns a finding. If it is not known, it asks for it and keeps it.
+// getOr returns a finding. A finding that is not known is asked for and kept.
 func (f *findings) getOr(
 	ctx context.Context, run string, key finding, ask func() (cachedFinding, error),
 ) (cachedFinding, error) {

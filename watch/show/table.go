@@ -59,7 +59,7 @@ var (
 	wholeHead = []string{"req/s", "failed", "E2E p50", "p99"}
 )
 
-// partHeadOf returns those columns.
+// partHeadOf returns the columns of a part of a window. whole: answers come in one piece.
 func partHeadOf(whole bool) []string {
 	if whole {
 		return wholeHead
