@@ -24,6 +24,7 @@ import (
 	"github.com/spate-load/spate/agent/realtime"
 	"github.com/spate-load/spate/agent/yielding"
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/daemon"
@@ -197,6 +198,11 @@ func (f *flags) check() error {
 	}
 	if f.weight == 0 {
 		errs = append(errs, errors.New("--weight 0: want at least 1"))
+	}
+	if f.name != "" {
+		if err := admission.CheckName(f.name); err != nil {
+			errs = append(errs, fmt.Errorf("--name %w", err))
+		}
 	}
 	errs = append(errs, f.readLabels())
 	return errors.Join(append(errs, f.keepDatasets.Check("datasets"), checkDirectory(f.datasetDir))...)
