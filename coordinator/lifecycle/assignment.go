@@ -150,7 +150,7 @@ func (s *stage) places() []*assignment {
 	return s.where(func(p *assignment) bool { return !p.observer })
 }
 
-// where returns the assignments that satisfy the predicate are.
+// where returns the assignments that satisfy a predicate.
 func (s *stage) where(are func(*assignment) bool) []*assignment {
 	var out []*assignment
 	for _, p := range s.assignments {
