@@ -181,8 +181,10 @@ func (s runService) RemoveRun(ctx context.Context, q *spatev1.RemoveRunRequest) 
 	if err := s.c.remove(q.GetRunId()); err != nil {
 		return nil, err
 	}
-	if h := s.c.history.Load(); h != nil && h.Remove(q.GetRunId()) != nil {
-		s.c.log.Warn("a removed run is still in the history", "run", q.GetRunId())
+	if h := s.c.history.Load(); h != nil {
+		if err := h.Remove(q.GetRunId()); err != nil {
+			s.c.log.Warn("a removed run is still in the history", "run", q.GetRunId(), "error", err)
+		}
 	}
 	s.c.log.Info("run removed on request", "run", q.GetRunId())
 	s.c.record(audit.Entry{Action: audit.Remove, Caller: caller, Run: q.GetRunId()})
