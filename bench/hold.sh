@@ -15,6 +15,7 @@ for ((n = 1; n <= agents; n++)); do
     endpoints+=("$endpoint")
 done
 start_agent
+renice -n -15 -p "$coordinator" >/dev/null 2>&1 || true # in a fleet, no simulators would be beside it
 of_agents=("$agent")
 for ((n = 2; n <= agents; n++)); do
     $PRIORITY taskset -c 0 "$bin/spate-agent" --coordinator "$control" --name "a$n" 2>"$dir/agent.log" &
@@ -37,9 +38,9 @@ PLAN
 begun=$SECONDS before=$(cpu_ms)
 while sleep "$every" && kill -0 "$run" 2>/dev/null; do
     now=$(cpu_ms)
-    sockets=$({ find $(files fd) -lname 'socket:*' 2>/dev/null || true; } | wc -l) # some close during the search
-    awk -v t=$((SECONDS - begun)) -v kib="$(resident)" -v idle="$idle" -v sockets="$sockets" -v cpu="$now" -v before="$before" -v every=$every 'BEGIN {
-        printf "%4d s  %6d sockets  %8d KiB  %5.1f KiB a socket  %5.1f %% of a core\n", t, sockets, kib, sockets ? (kib - idle) / sockets : 0,
+    open=$(ls -U $(files fd) | wc -l) # without a look at each, which would take the agents' time
+    awk -v t=$((SECONDS - begun)) -v kib="$(resident)" -v idle="$idle" -v open="$open" -v cpu="$now" -v before="$before" -v every=$every 'BEGIN {
+        printf "%4d s  %6d descriptors  %8d KiB  %5.1f KiB each  %5.1f %% of a core\n", t, open, kib, open ? (kib - idle) / open : 0,
             (cpu - before) / every / 10 }' | tee -a "$dir/lines"
     before=$now
 done
