@@ -22,6 +22,7 @@ func JudgeToDate(m merge.Measured, rec *spatev1.StageRecord) trust.Trust {
 func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	e := evidenceOf(s.Total.Measured(), rec)
 	e.Ended, e.Missing = rec.GetEnded(), r.Missing
+	e.AgentLost = s.lostAgent(rec)
 	e.NeverSent, e.AfterFailure = r.Requests.NeverSent, r.Requests.AfterFailure
 	if c := steadyConcurrency(rec.GetStage()); c != nil {
 		e.Closed = &trust.Closed{Concurrency: *c}
@@ -42,6 +43,15 @@ func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 		}
 	}
 	return trust.Judge(e)
+}
+
+// lostAgent reports whether an agent of a stage that started was lost. If the loss failed the run, the ledger has no
+// loss, only an agent that failed without totals: one that ended early by itself has totals.
+func (s sums) lostAgent(rec *spatev1.StageRecord) bool {
+	return rec.GetStartTime() != nil && slices.ContainsFunc(rec.GetAgents(), func(a *spatev1.AssignedAgent) bool {
+		agent := s.Agent(a)
+		return !a.GetObserver() && (agent.Loss != nil || agent.Totals == nil && a.GetFailure() != "")
+	})
 }
 
 // openOf compares the rate of an open loop with the rate of its plan. It returns nil for other loads: closed loops,

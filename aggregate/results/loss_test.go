@@ -3,6 +3,7 @@ package results
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,7 @@ import (
 	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/trust"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -72,6 +74,38 @@ func lostStage(
 	rec.Agents[1].Loss = loss
 	change(rec, all[len(all)-1].GetTotals())
 	return rec, slices.DeleteFunc(all, func(s *spatev1.Snapshot) bool { return !merge.InResult(rec, s) })
+}
+
+// Only the remedy for a lost agent names on_agent_loss. A loss that failed the run is in the ledger as a failure
+// without totals; a stopped stage lost no agent.
+func TestOnlyALostAgentHasTheRemedyOfALoss(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*spatev1.StageRecord)
+		totals bool
+		want   bool
+	}{
+		"lost":             {func(r *spatev1.StageRecord) { r.Agents[1].Loss = &spatev1.Loss{FromWindow: 2} }, true, true},
+		"failed the run":   {func(r *spatev1.StageRecord) { r.Agents[1].Failure = "lost: silent" }, false, true},
+		"failed by itself": {func(r *spatev1.StageRecord) { r.Agents[1].Failure = "no memory" }, true, false},
+		"stopped":          {func(r *spatev1.StageRecord) { r.Stopped = true }, true, false},
+		"never started": {func(r *spatev1.StageRecord) {
+			r.StartTime, r.Failure, r.Agents[1].Failure = nil, "connection refused", "connection refused"
+		}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rec, snapshots := lostStage(nil, func(r *spatev1.StageRecord, _ *spatev1.Totals) { c.change(r) })
+			if !c.totals {
+				snapshots = slices.DeleteFunc(snapshots, func(s *spatev1.Snapshot) bool {
+					return s.GetTotals() != nil && s.GetKey().GetAgent() == "b"
+				})
+			}
+			checks := OfStage(merged(t, rec, snapshots), rec).Trust.Checks
+			i := slices.IndexFunc(checks, func(k trust.Check) bool { return k.Name == "completeness" })
+			if got := checks[i].Remedy; got == nil || strings.Contains(*got, "on_agent_loss") != c.want {
+				t.Errorf("%q: remedy %v, want that of a loss: %t", checks[i].Words, got, c.want)
+			}
+		})
+	}
 }
 
 // lossCase is the loss of agent b, what else is changed, and what a result says about it.

@@ -19,8 +19,7 @@ type check struct {
 // checks are all checks, in the order in which they are shown.
 var checks = []check{
 	{"measured", measured, "See the errors: the target, the model or the API key may be wrong."},
-	{"completeness", completeness,
-		"Run the stage again; on_agent_loss: reassign keeps the load whole when an agent is lost."},
+	{"completeness", completeness, "Run the stage again to its end; if it failed, fix the cause first."},
 	{"errors", errors, "Lower the load, or fix what the errors report: the other requests had a lighter load."},
 	{"never_sent", neverSent, "Give the run more agents or cores, or a lower rate."},
 	{"broken_sessions", brokenSessions,
@@ -52,6 +51,9 @@ var checks = []check{
 	{"usage", usage, "Find out why some answers had no usage: several servers behind one name?"},
 	{"prefix_cache", prefixCache, "Use another seed for each run, or cache_busting: request."},
 }
+
+// remedyAgentLost is the remedy of completeness if an agent was lost.
+const remedyAgentLost = "Run the stage again; on_agent_loss: reassign keeps the load whole when an agent is lost."
 
 // Limits of shares, from 0 to 1.
 var (
@@ -99,7 +101,11 @@ func completeness(e Evidence) (Check, bool) {
 	if len(e.Missing) == 0 {
 		return suspect(0, 0, "nothing is missing")
 	}
-	return suspect(0, float64(len(e.Missing)), "%s", strings.Join(e.Missing, "; "))
+	c, known := suspect(0, float64(len(e.Missing)), "%s", strings.Join(e.Missing, "; "))
+	if e.AgentLost {
+		c.Remedy = new(remedyAgentLost)
+	}
+	return c, known
 }
 
 // errors fails if many requests failed: a server that fails requests has less to do, so the latencies of the others are

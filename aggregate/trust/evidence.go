@@ -28,6 +28,8 @@ type Evidence struct {
 	SharedShare, CachedShare *float64
 	// Missing is what a stage that has ended lacks, in words. Nil: the stage is in progress.
 	Missing []string
+	// AgentLost is true if an agent was lost.
+	AgentLost bool
 	// Ended is true if the stage has ended. The fields below are known only then.
 	Ended bool
 	// Closed is the load of a closed loop that must have all its requests in flight all the time. Nil: another load.

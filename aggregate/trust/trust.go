@@ -92,7 +92,7 @@ func Judge(e Evidence) Trust {
 			continue
 		}
 		c.Name = check.name
-		if c.Verdict != Valid {
+		if c.Verdict != Valid && c.Remedy == nil {
 			c.Remedy = &check.remedy
 		}
 		t.Checks = append(t.Checks, c)

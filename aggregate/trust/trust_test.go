@@ -448,6 +448,25 @@ func TestVerdictIsThatOfTheWorstCheck(t *testing.T) {
 	})
 }
 
+// What a stage lacks has the remedy of its cause: on_agent_loss only helps against lost agents.
+func TestCompletenessHasTheRemedyOfItsCause(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		e := sound()
+		e.Missing, e.AgentLost = []string{"the stage was stopped before its end"}, lost
+		failed := Judge(e).Failed()
+		if len(failed) != 1 || strings.Contains(*failed[0].Remedy, "on_agent_loss") != lost {
+			t.Errorf("an agent lost: %t; %+v", lost, failed)
+		}
+	}
+	verdicts, err := os.ReadFile("../../docs/verdicts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(verdicts), "\n\nIf an agent was lost: "+remedyAgentLost+"\n") {
+		t.Error("docs/verdicts.md does not have the remedy for a lost agent")
+	}
+}
+
 // Each check is in docs/results.md and has a section in docs/verdicts.md that starts with its remedy.
 func TestEveryCheckIsInTheDocs(t *testing.T) {
 	results, err := os.ReadFile("../../docs/results.md")
