@@ -98,11 +98,20 @@ func (c *checker) askForm(
 	if c.unsayable(path, target, a, w) {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(defaults.Asks(a, w))) {
-		for at, body := range bodies {
-			if _, given := body.GetFields()[name]; given && name != a.Options {
-				c.wrong(at+"["+strconv.Quote(name)+"]", "is also what "+path+" asks for: give it in one of them")
-			}
+	asks := defaults.Asks(a, w)
+	options, _ := asks[a.Options].(map[string]any)
+	delete(asks, a.Options) // a body may have other options
+	for at, body := range bodies {
+		c.saidTwice(at, path, body, asks)
+		c.saidTwice(at+"["+strconv.Quote(a.Options)+"]", path, body.GetFields()[a.Options].GetStructValue(), options)
+	}
+}
+
+// saidTwice refuses the fields of given, an object of a body, that the workload at path asks for.
+func (c *checker) saidTwice(at, path string, given *structpb.Struct, asks map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(asks)) {
+		if _, ok := given.GetFields()[name]; ok {
+			c.wrong(at+"["+strconv.Quote(name)+"]", "is also what "+path+" asks for: give it in one of them")
 		}
 	}
 }
