@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -137,7 +137,8 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return command.BadInput(err)
 	}
 	if f.name == "" {
-		f.name = defaultName()
+		host, _ := os.Hostname() // empty: it has none
+		f.name = defaultName(host)
 	}
 	exact, err := f.exact(version, logger)
 	if err != nil {
@@ -283,14 +284,15 @@ func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
 	return cluster, func() { _ = cluster.Close() }, nil
 }
 
-// defaultName makes a name that is unique among the agents of a machine.
-func defaultName() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "agent"
-	}
+// unusable is what the host's part of a default name may not have or may not begin with.
+var unusable = regexp.MustCompile(`^[^A-Za-z0-9]+|[^A-Za-z0-9_-]+`)
+
+// defaultName makes a name that is unique among the agents of a machine. Coordinators take it whatever the host is
+// called.
+func defaultName(host string) string {
 	host, _, _ = strings.Cut(host, ".")
+	host = strings.Trim(unusable.ReplaceAllString(host, "-"), "-")
 	var b [3]byte
 	rand.Read(b[:]) // never fails, by its contract
-	return host + "-" + hex.EncodeToString(b[:])
+	return fmt.Sprintf("%.57s-%x", cmp.Or(host, "agent"), b)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/settings"
 )
@@ -25,6 +26,19 @@ func TestFoundCoordinatorsAreChecked(t *testing.T) {
 		}
 		if _, err := trusting(t.Context()); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestDefaultName: every host has a default name that coordinators take, and that shows which host it is.
+func TestDefaultName(t *testing.T) {
+	for host, want := range map[string]string{
+		"gpu-7": "gpu-7-", "gpu-7.rack.example": "gpu-7-", "gpu_7": "gpu_7-", "": "agent-", ".": "agent-", "_-": "agent-",
+		"_gpu": "gpu-", "größe 7": "gr-e-7-", strings.Repeat("x", 64): strings.Repeat("x", 57) + "-",
+	} {
+		name := defaultName(host)
+		if err := admission.CheckName(name); err != nil || name[:len(name)-6] != want || name == defaultName(host) {
+			t.Errorf("host %q: %s, %v: want %s and a random end", host, name, err, want)
 		}
 	}
 }
