@@ -229,7 +229,8 @@ func TestAgentsFromAPage(t *testing.T) {
 		if sees := strings.Contains(text, `class="operator"`) && strings.Contains(text, `href="/audit"`); sees != c.sees {
 			t.Errorf("%+v: sees buttons: %v", c.rights, sees)
 		}
-		if !strings.Contains(text, `formaction="/agents/a/uncordon"`) {
+		if !strings.Contains(text, `a</th><td class="left act"><button`+
+			` type="submit" form="operate" formaction="/agents/a/uncordon"`) {
 			t.Errorf("no button for the agent that drains:\n%s", text)
 		}
 		a, text := s.do("POST", "/agents/a/uncordon", "", c.headers...)
