@@ -362,7 +362,7 @@ func TestFrontierFindsTheKnownCapacity(t *testing.T) {
 		t.Errorf("knee in stage %d, want %d; highest goodput in stage %d, want %d", *f.Knee, knee, *f.HighestGoodput, best)
 	}
 	for name, text := range map[string]string{"standard output": r.Stdout.String(), "report.md": r.Text("report.md")} {
-		if !strings.Contains(text, "frontier of throughput against mean e2e: knee at ") {
+		if !strings.Contains(text, "frontier of throughput in the steady part of each stage against mean e2e: knee at ") {
 			t.Errorf("%s has no conclusion:\n%s", name, text)
 		}
 	}

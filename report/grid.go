@@ -256,8 +256,8 @@ func frontierWords(f results.FrontierResult) string {
 			parts = append(parts, *more)
 		}
 	}
-	return fmt.Sprintf("frontier of throughput against %s: %s; %s", f.Latency, strings.Join(parts, "; "),
-		stages(uint64(len(f.Points))))
+	return fmt.Sprintf("frontier of throughput in the steady part of each stage against %s: %s; %s", f.Latency,
+		strings.Join(parts, "; "), stages(uint64(len(f.Points))))
 }
 
 // limitWords says up to which load objectives were kept.
