@@ -167,6 +167,8 @@ func (n *names) unknown(name string) string {
 	case n.countsOf[name] != nil:
 		return fmt.Sprintf("%s has a number for each class: give one, such as %s.http_429, or use requests.failed",
 			name, name)
+	case n == ofPart && strings.HasPrefix(name, "parts."):
+		return "the threshold names its part already: give the field alone, such as ttft_ms.p99, without parts"
 	case name == "parts" || strings.HasPrefix(name, "parts."):
 		return "parts is a list: name one part in the threshold, such as {that: ttft_ms.p99 < 500, part: chat}"
 	case n.groups[name]:

@@ -57,10 +57,11 @@ func TestMistakes(t *testing.T) {
 // TestMistakesOfParts: the fields of a condition for a part are those of a part, not those of a stage.
 func TestMistakesOfParts(t *testing.T) {
 	for text, want := range map[string]string{
-		"verdict = VALID":         "a part has no field verdict, only the whole stage has: leave out part (at character 1)",
-		"isl_tokens.seen.p50 > 1": "a part has no field isl_tokens.seen.p50, only the whole",
-		"ttft_mss.p99 < 5":        "there is no field ttft_mss.p99 in a part of results.json; did you mean ttft_ms.p99?",
-		"errors = 0":              "such as errors.http_429",
+		"parts.chat.ttft_ms.p99 < 3": "names its part already: give the field alone, such as ttft_ms.p99",
+		"verdict = VALID":            "a part has no field verdict, only the whole stage has: leave out part (at character 1)",
+		"isl_tokens.seen.p50 > 1":    "a part has no field isl_tokens.seen.p50, only the whole",
+		"ttft_mss.p99 < 5":           "there is no field ttft_mss.p99 in a part of results.json; did you mean ttft_ms.p99?",
+		"errors = 0":                 "such as errors.http_429",
 	} {
 		if _, err := Parse(text, "chat"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

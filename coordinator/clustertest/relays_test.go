@@ -166,7 +166,9 @@ func TestARelayClosesItsAgentsSessions(t *testing.T) {
 func TestARelayServesNoClients(t *testing.T) {
 	r := start(t).Through("eu-relay")
 	_, err := spatev1.NewRunServiceClient(r.Conn).ListRuns(t.Context(), &spatev1.ListRunsRequest{})
-	if want := "eu-relay is a relay and serves agents only: ask its coordinator (ListRuns)"; status.Convert(err).Message() != want {
+	want := "eu-relay is a relay and serves agents only: give --coordinator the address of the coordinator behind it, " +
+		"which it reaches at coordinator"
+	if status.Convert(err).Message() != want {
 		t.Errorf("%v, want %q", err, want)
 	}
 }

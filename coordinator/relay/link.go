@@ -45,13 +45,14 @@ const maxKept = 256 << 20
 
 // link is the relay's connection to its coordinator, for as long as it lasts.
 type link struct {
-	relay  *Relay
-	ctx    context.Context
-	clock  *far.Clock
-	leapt  chan time.Duration
-	said   chan *spatev1.FromAgent
-	pushed *bundler
-	room   *semaphore.Weighted // for snapshots that are not answered, in bytes
+	relay   *Relay
+	address string // of the coordinator
+	ctx     context.Context
+	clock   *far.Clock
+	leapt   chan time.Duration
+	said    chan *spatev1.FromAgent
+	pushed  *bundler
+	room    *semaphore.Weighted // for snapshots that are not answered, in bytes
 
 	controls table[*spatev1.ConnectResponse]
 	pushes   table[*spatev1.PushResponse]
@@ -111,7 +112,7 @@ func (r *Relay) connect(ctx context.Context) error {
 func (r *Relay) hold(ctx context.Context, address string, control, bulk *grpc.ClientConn) error {
 	group, ctx := errgroup.WithContext(ctx)
 	l := &link{
-		relay: r, ctx: ctx, leapt: make(chan time.Duration, 1),
+		relay: r, address: address, ctx: ctx, leapt: make(chan time.Duration, 1),
 		said: make(chan *spatev1.FromAgent, waiting), pushed: newBundler(r.originOf()),
 		room: semaphore.NewWeighted(maxKept),
 	}

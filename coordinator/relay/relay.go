@@ -107,11 +107,13 @@ func (r *Relay) originOf() func(*spatev1.SnapshotKey) (origin, bool) {
 	return r.origins.of
 }
 
-// unknown refuses what only a coordinator can do.
-func (r *Relay) unknown(_ any, stream grpc.ServerStream) error {
-	method, _ := grpc.MethodFromServerStream(stream)
-	return status.Errorf(codes.FailedPrecondition, "%s is a relay and serves agents only: ask its coordinator (%s)",
-		r.cfg.Name, method[strings.LastIndexByte(method, '/')+1:])
+// unknown refuses what only a coordinator can do, and names the coordinator's address if there is a link.
+func (r *Relay) unknown(any, grpc.ServerStream) error {
+	ask := "give --coordinator the address of the coordinator behind it"
+	if l := r.link.Load(); l != nil {
+		ask += ", which it reaches at " + strings.TrimPrefix(l.address, "passthrough:///")
+	}
+	return status.Errorf(codes.FailedPrecondition, "%s is a relay and serves agents only: %s", r.cfg.Name, ask)
 }
 
 // Run listens on an address and serves until ctx ends. It then closes the relay.

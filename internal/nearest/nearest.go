@@ -6,16 +6,28 @@ import (
 	"strings"
 )
 
-// To returns the one of names that is so similar to an unknown name that it is probably meant, or "".
+// To returns the one of names that is so similar to an unknown name that it is probably meant, or "". If none is
+// similar, it returns the nearest one that contains the unknown name or is contained in it.
 func To(name string, names []string) string {
-	if len(names) == 0 {
+	if len(names) == 0 || len(name) >= longest {
 		return ""
 	}
-	best := slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
-	if len(name) < 64 && distance(name, best) <= max(2, len(best)/3) {
+	nearer := func(a, b string) int { return distance(name, a) - distance(name, b) }
+	best := slices.MinFunc(names, nearer)
+	if distance(name, best) <= max(2, len(best)/3) {
 		return best
 	}
+	apart := func(known string) bool { return !overlap(name, known) }
+	if within := slices.DeleteFunc(slices.Clone(names), apart); len(within) > 0 {
+		return slices.MinFunc(within, nearer)
+	}
 	return ""
+}
+
+// overlap reports whether one of two names contains the other, of at least 3 letters: two are in many by chance.
+func overlap(a, b string) bool {
+	a, b = plain(a), plain(b)
+	return min(len(a), len(b)) >= 3 && (strings.Contains(a, b) || strings.Contains(b, a))
 }
 
 // distance counts the insertions, deletions and replacements from a to b. It ignores case, dashes and underscores, so
@@ -41,9 +53,12 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
+// longest is the length in bytes from which no name is a misspelt field.
+const longest = 64
+
 // plain also shortens: only names of about a field's length matter, and a key may be megabytes long.
 func plain(name string) string {
-	name = name[:min(len(name), 64)]
+	name = name[:min(len(name), longest)]
 	return strings.ToLower(joiners.Replace(name))
 }
 

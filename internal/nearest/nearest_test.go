@@ -16,6 +16,13 @@ func TestTo(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}
+	for name, want := range map[string]string{
+		"mixture": "mix", "distribution_of_texts": "texts", "te": "", "spec": "speculative_decoding",
+	} {
+		if got := To(name, []string{"random", "texts", "mix", "a_mix_of_it", "speculative_decoding"}); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
 	if got := To("rate", nil); got != "" {
 		t.Errorf("of no names, %q", got)
 	}

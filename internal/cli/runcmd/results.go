@@ -98,8 +98,12 @@ func (f *resultFlags) caution(w io.Writer, plan *plans.Plan) {
 	}
 	for _, t := range plan.Proto().GetThresholds() {
 		if usesBaseline(t.GetThat(), t.GetPart()) {
-			fmt.Fprintf(w, "spate: the threshold %q will fail: there is no baseline to compare with; give --baseline\n",
-				t.GetThat())
+			of := ""
+			if t.GetPart() != "" {
+				of = fmt.Sprintf(" for part %q", t.GetPart())
+			}
+			fmt.Fprintf(w, "spate: the threshold %q%s will fail: there is no baseline to compare with; give --baseline\n",
+				t.GetThat(), of)
 		}
 	}
 }
