@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -76,10 +77,8 @@ type limitForm struct {
 // Parse reads a policy in YAML. secret returns the value that a token's "env:NAME" or "file:PATH" refers to. The error
 // has all mistakes.
 func Parse(text []byte, secret func(reference string) (string, error)) (*Policy, error) {
-	var d document
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&d); err != nil && !errors.Is(err, io.EOF) {
+	d, err := decode(text)
+	if err != nil {
 		return nil, err
 	}
 	p := &Policy{otherwise: d.Default, people: d.People, targets: map[Role]allow.List{}}
@@ -108,6 +107,25 @@ func Parse(text []byte, secret func(reference string) (string, error)) (*Policy,
 		p.limits = append(p.limits, limit)
 	}
 	return p, errors.Join(errs...)
+}
+
+// goTypes is where errors of YAML name a type of this program.
+var goTypes = regexp.MustCompile(` (?:in type|into) \S*(?:access\.|float64|string)\S*`)
+
+// decode reads the only document of a file. What a second document restricts would not hold, so it is refused.
+func decode(text []byte) (d document, err error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	switch err := decoder.Decode(&d); {
+	case errors.Is(err, io.EOF):
+		return d, nil
+	case err != nil:
+		return d, errors.New(goTypes.ReplaceAllString(err.Error(), ""))
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return d, errors.New("a second document (---) follows: write all into the first")
+	}
+	return d, nil
 }
 
 // checkRole refuses a role that there is not.

@@ -99,13 +99,20 @@ func TestMistakes(t *testing.T) {
 		"limits: [{max_rate: 1}]":                       "limits: entry 1: name at least one host",
 		"limits: [{hosts: [a], max_rate: -1}]":          "max_rate: -1: want a number from 0",
 		"limits: [{hosts: [a], max_streams: .nan}]":     "max_streams: NaN: want a number from 0",
-		"persons: {}":                                   "persons",
+		"persons: {}":                                   "line 1: field persons not found",
+		"hello":                                         "line 1: cannot unmarshal !!str `hello`",
+		"people: [anna]":                                "line 1: cannot unmarshal !!seq",
+		"default: runner\n---\ntargets: {runner: [a]}":  "a second document (---) follows",
+		"default: runner\n---\n[":                       "a second document (---) follows",
 	} {
 		_, err := Parse([]byte(text), plain)
 		for part := range strings.SplitSeq(want, ".*\n") {
 			if err == nil || !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %v, want %q", text, err, part)
 			}
+		}
+		if err != nil && strings.Contains(err.Error(), "access.") {
+			t.Errorf("%s: %v names a type of Go", text, err)
 		}
 	}
 	if p, err := Parse(nil, plain); err != nil || p.MaySubmit(person("bob")) == nil {
