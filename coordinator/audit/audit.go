@@ -192,12 +192,25 @@ func (l *Log) write(line []byte) error {
 			return err
 		}
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
+	if torn(f) {
+		line = append([]byte("\n"), line...)
+	}
 	_, err = f.Write(line)
 	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// torn reports whether the last line of a file has no end, because the disk was full or the machine stopped. An entry
+// that continued that line could not be read.
+func torn(f *os.File) bool {
+	last := []byte("\n")
+	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		_, _ = f.ReadAt(last, info.Size()-1) // unreadable: an entry may still be appended
+	}
+	return last[0] != '\n'
 }
 
 // Filter selects entries. What is empty or zero selects all.

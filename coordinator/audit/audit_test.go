@@ -52,6 +52,24 @@ func TestEntriesStay(t *testing.T) {
 	}
 }
 
+// TestTornLine: an entry after one that was written in part, on a full disk, is kept.
+func TestTornLine(t *testing.T) {
+	var l Log
+	l.Open(t.TempDir())
+	if err := os.WriteFile(l.path(0), []byte(`{"time":"2026-03-29T09:1`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{"a", "b"} {
+		if err := l.Add(Entry{Action: Submit, Run: run}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := l.Newest(10, Filter{})
+	if err != nil || len(entries) != 2 || entries[0].Run != "b" || entries[1].Run != "a" {
+		t.Errorf("%v, %v: want b and a", entries, err)
+	}
+}
+
 // However much is written, the files stay within their bounds, and what is kept is the newest without a gap.
 func TestFilesAreBounded(t *testing.T) {
 	var l Log
