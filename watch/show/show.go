@@ -205,11 +205,14 @@ func Errors(s *watch.Stage) (text string, none bool) {
 	return strings.TrimSuffix(text, ": "), false
 }
 
-// Output returns the output of a stage per second, with its unit: requests, if answers come in one piece.
+// Output returns the output of a stage per second, with its unit: requests, if answers come in one piece. Before the
+// first frame it is not known.
 func Output(s *watch.Stage) string {
 	switch p := s.Progress; {
 	case s.Started.GetWhole():
 		return outputOf(s) + " req/s"
+	case p != nil && noOutput(s):
+		return Unknown
 	case p != nil && p.OutputTokensPerSecond == nil:
 		return outputOf(s) + " frames/s"
 	}

@@ -75,6 +75,27 @@ func TestWholeAnswers(t *testing.T) {
 	}
 }
 
+// Output is n/a before the first frame, as latencies are, and 0 if a server that sent frames has stopped.
+func TestOutputBeforeTheFirstFrame(t *testing.T) {
+	began, ttft := &spatev1.StageStarted{Target: "t"}, &spatev1.Quantiles{P50Ms: 1, P99Ms: 1}
+	ended := &spatev1.StageEnded{Complete: true}
+	for name, c := range map[string]struct {
+		stage watch.Stage
+		want  string
+	}{
+		"no frame yet":      {watch.Stage{Progress: &spatev1.StageProgress{InFlight: 8}}, "n/a"},
+		"frames":            {watch.Stage{Progress: &spatev1.StageProgress{FramesPerSecond: 200}}, "200 frames/s"},
+		"no frame any more": {watch.Stage{Progress: &spatev1.StageProgress{Ttft: ttft}}, "0.00 frames/s"},
+		"no token":          {watch.Stage{Progress: &spatev1.StageProgress{OutputTokensPerSecond: new(0.0)}}, "0.00 tok/s"},
+		"ended":             {watch.Stage{Ended: ended, Progress: &spatev1.StageProgress{Ttft: ttft}}, "n/a"},
+	} {
+		c.stage.Started = began
+		if got := Output(&c.stage); got != c.want || !strings.HasPrefix(c.want, outputOf(&c.stage)) {
+			t.Errorf("%s: %s, %s in the table, want %s", name, got, outputOf(&c.stage), c.want)
+		}
+	}
+}
+
 // A stage that ended before its coordinator was restarted has no counts: they are n/a, and not 0.
 func TestWhatWasNotCounted(t *testing.T) {
 	began := &spatev1.StageStarted{Target: "t", Workload: "w", Load: "concurrency 12"}

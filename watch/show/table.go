@@ -213,6 +213,13 @@ func stageState(s *watch.Stage) string {
 	return cmp.Or(Clean(s.Verdict), "ended")
 }
 
+// noOutput reports whether the output of a stage is not known: before its first frame it is not known either whether
+// the server counts tokens. The last progress of a stage has no frames.
+func noOutput(s *watch.Stage) bool {
+	p := s.Progress
+	return p.OutputTokensPerSecond == nil && p.GetFramesPerSecond() == 0 && (p.GetTtft() == nil || s.Ended != nil)
+}
+
 // outputOf returns the output per second of a stage: its requests, if answers come in one piece.
 func outputOf(s *watch.Stage) string {
 	p := s.Progress
@@ -221,7 +228,7 @@ func outputOf(s *watch.Stage) string {
 		return Unknown
 	case s.Started.GetWhole():
 		return Rate(p.GetCompletedPerSecond())
-	case p == nil:
+	case p == nil, noOutput(s):
 		return Unknown
 	case p.OutputTokensPerSecond != nil:
 		return Rate(p.GetOutputTokensPerSecond())

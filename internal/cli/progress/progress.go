@@ -213,11 +213,7 @@ func (p *progress) figures() []string {
 	if p.stage.Started.GetWhole() {
 		return append(parts, p.wholeFigures()...)
 	}
-	if e.OutputTokensPerSecond != nil {
-		parts = append(parts, fmt.Sprintf("%7s tok/s", words.Thousands(uint64(e.GetOutputTokensPerSecond()+0.5))))
-	} else {
-		parts = append(parts, fmt.Sprintf("%7s frames/s", words.Thousands(uint64(e.GetFramesPerSecond()+0.5))))
-	}
+	parts = append(parts, fmt.Sprintf("%13s", show.Output(p.stage)))
 	if q := e.GetTtft(); q != nil {
 		parts = append(parts, fmt.Sprintf("TTFT %5s/%-5s", words.Millis(q.GetP50Ms()), words.Millis(q.GetP99Ms())))
 	}

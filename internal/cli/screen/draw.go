@@ -205,11 +205,8 @@ func (m *model) pace(s *watch.Stage, windows []*spatev1.StageWindow) []string {
 	if s.Started.GetWhole() {
 		return []string{m.trend("completed", done, completed, "/s"), labelled("failed", errorWords(s))}
 	}
-	output, unit := each(windows, func(w *spatev1.StageWindow) float64 { return w.GetWhole().GetFramesPerSecond() }),
-		"frames/s"
-	now := p.GetFramesPerSecond()
+	output := each(windows, func(w *spatev1.StageWindow) float64 { return w.GetWhole().GetFramesPerSecond() })
 	if p != nil && p.OutputTokensPerSecond != nil {
-		unit, now = "tok/s", p.GetOutputTokensPerSecond()
 		output = each(windows, func(w *spatev1.StageWindow) float64 {
 			if part := w.GetWhole(); part != nil && part.OutputTokensPerSecond != nil {
 				return part.GetOutputTokensPerSecond()
@@ -219,7 +216,7 @@ func (m *model) pace(s *watch.Stage, windows []*spatev1.StageWindow) []string {
 	}
 	return []string{
 		m.trend("completed", done, completed, "/s"),
-		m.trend("output", words.Whole(max(0, now))+" "+unit, output, ""),
+		m.trend("output", show.Output(s), output, ""),
 		labelled("failed", errorWords(s)),
 	}
 }
