@@ -150,14 +150,22 @@ func extract(to string, changed time.Time, content io.Reader) error {
 	return errors.Join(err, f.Sync(), f.Close(), os.Chtimes(to, changed, changed))
 }
 
+// errCutOff is the error of an archive that ends too early.
+var errCutOff = errors.New("the backup is incomplete: it was cut off")
+
 // read passes the files of an archive to each, and then compares them with the manifest.
 func read(r io.Reader, each func(*tar.Header, io.Reader) error) (m Manifest, err error) {
+	defer func() {
+		if errors.Is(err, io.ErrUnexpectedEOF) { // within a file of the archive
+			err = errCutOff
+		}
+	}()
 	archive, seen := tar.NewReader(r), map[string]File{}
 	for {
 		h, err := archive.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return m, errors.New("the backup is incomplete: it was cut off")
+			return m, errCutOff
 		case err != nil:
 			return m, fmt.Errorf("not a backup, or damaged: %w", err)
 		case h.Name == manifestName:

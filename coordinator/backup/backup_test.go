@@ -3,6 +3,7 @@ package backup
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -78,8 +79,8 @@ func TestDamage(t *testing.T) {
 	manifest := bytes.LastIndex(whole, []byte(`{"format"`))
 	end := manifest + bytes.IndexByte(whole[manifest:], 0)
 	for cut := 0; cut < end; cut += 101 {
-		if _, err := Check(bytes.NewReader(whole[:cut])); err == nil {
-			t.Fatalf("cut off at %d of %d: nothing is noticed", cut, len(whole))
+		if _, err := Check(bytes.NewReader(whole[:cut])); !errors.Is(err, errCutOff) {
+			t.Fatalf("cut off at %d of %d: %v", cut, len(whole), err)
 		}
 	}
 	for _, text := range []string{"one", "two", "xxx", "run-1/ledger.db"} {
