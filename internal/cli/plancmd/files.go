@@ -301,7 +301,11 @@ func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipp
 	if strings.HasPrefix(f.Path, shippedPrefix) || g.quiet && skipped.Unusable == 0 {
 		return
 	}
-	fmt.Fprintf(g.notes, "%s: %s of %s", f.Workload.GetName(), words.Count(d.GetRows(), "row"), f.Path)
+	kind := "row"
+	if content.PlaysSessions(f.Workload) {
+		kind = "session"
+	}
+	fmt.Fprintf(g.notes, "%s: %s of %s", f.Workload.GetName(), words.Count(d.GetRows(), kind), f.Path)
 	if d.GetSpan() != nil {
 		fmt.Fprintf(g.notes, ", over %s", d.GetSpan().AsDuration().Round(time.Millisecond))
 	}
