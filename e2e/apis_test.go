@@ -98,7 +98,7 @@ func TestAnswersInOnePiece(t *testing.T) {
 			}
 		}
 	}
-	if report := r.Text("report.md"); !strings.Contains(report, "requested in one piece (stream: false)") {
+	if report := r.Text("report.md"); !strings.Contains(report, "requested in one piece:") {
 		t.Error("the report does not say that answers came in one piece")
 	}
 }

@@ -25,7 +25,7 @@ func TestServersThatAnswerInTheOtherForm(t *testing.T) {
 		{events, true, ""},
 		{whole, true, "answers in one piece although a stream was requested"},
 		{whole, false, ""},
-		{events, false, "streams although the target sets stream: false"},
+		{events, false, "streams although the target asks for answers in one piece"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {

@@ -184,7 +184,7 @@ func (f *finder) noteForm(events bool) {
 		f.note("The server answers in one piece although a stream was requested: TTFT, TPOT and ITL cannot be " +
 			"measured. Have it stream, or set the target's stream to false.")
 	case !streams && events:
-		f.note("The server streams although the target sets stream: false: it ignores the field.")
+		f.note("The server streams although the target asks for answers in one piece: it ignores the field.")
 	}
 }
 

@@ -137,7 +137,7 @@ func (f *finder) form() {
 		f.note("Answers of this API have no tokens and come in one piece: E2E and throughput are measured, TTFT, TPOT " +
 			"and ITL are not, and the workload's osl is not used.")
 	case !defaults.Streams(f.stage.GetTarget()):
-		f.note("Answers are requested in one piece (stream: false): TTFT, TPOT and ITL are not measured.")
+		f.note("Answers are requested in one piece: TTFT, TPOT and ITL are not measured.")
 	}
 }
 

@@ -282,7 +282,7 @@ func streamed(c *measure.Counts) (Check, bool) {
 		return streamingLimits.held(0, "every answer came in one piece, as requested")
 	}
 	return suspect(streamingLimits.suspect, share(n, all),
-		"%d of %d answers were streams although the target sets stream: false", n, all)
+		"%d of %d answers were streams although the target asks for answers in one piece", n, all)
 }
 
 // example returns the mean number of tokens per answer, in words.

@@ -195,7 +195,7 @@ func TestAnswersThatAreNotStreamedAreFlaws(t *testing.T) {
 			func(e *Evidence) { e.Whole, e.Counts[measure.StreamedAnswers] = true, 1000 },
 			"streaming",
 			Suspect,
-			"1000 of 1000 answers were streams although the target sets stream: false",
+			"1000 of 1000 answers were streams although the target asks for answers in one piece",
 		},
 		"200 tokens in one frame": {func(e *Evidence) {
 			e.Counts[measure.InOneFrame], e.Counts[measure.OutputTokens] = 1000, 200_000

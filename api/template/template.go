@@ -3,8 +3,10 @@
 package template
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -86,8 +88,13 @@ func raw(data []byte, path string) []byte {
 	return []byte(gjson.GetBytes(data, path).Raw)
 }
 
-// check returns an error if a path finds nothing in any of an answer's events.
+// check returns an error if a path finds nothing in any of an answer's events, or if lines are those of server-sent
+// events, in which paths also find their values.
 func (s Spec) check(events [][]byte) error {
+	sse := func(event []byte) bool { return bytes.HasPrefix(event, []byte("data:")) }
+	if s.Stream == Lines && slices.ContainsFunc(events, sse) {
+		return errors.New("template.stream: the server sends server-sent events, not lines of JSON: set stream: sse")
+	}
 	var missing []string
 	for _, field := range []struct{ name, path string }{
 		{"text", s.Text}, {"finish", s.Finish}, {"input_tokens", s.InputTokens}, {"output_tokens", s.OutputTokens},

@@ -62,6 +62,18 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// TestEventsForLines: paths find their values in "data: {...}", too, so the framing is checked.
+func TestEventsForLines(t *testing.T) {
+	s := Spec{Stream: Lines, Text: "text"}
+	if err := s.check([][]byte{[]byte(`{"text": "a"}`)}); err != nil {
+		t.Error(err)
+	}
+	err := s.check([][]byte{[]byte("event: message"), []byte(`data: {"text": "a"}`)})
+	if err == nil || !strings.Contains(err.Error(), "set stream: sse") {
+		t.Error(err)
+	}
+}
+
 // A path that finds nothing is named, with its field; one that any event answers is not.
 func TestPathsThatFindNothing(t *testing.T) {
 	s := specs[0]

@@ -146,6 +146,12 @@ func (c *checker) frontier(path string, f *spatev1.Frontier) {
 	if at, least := path+".points", uint32(3); c.Has(at) && f.GetPoints() < least {
 		c.wrong(at, fmt.Sprintf("must be at least %d, got %d", least, f.GetPoints()))
 	}
+	if at := path + ".tolerance"; c.Has(at) && f.GetTolerance() == 0 {
+		c.wrong(at, "must be greater than 0: leave it out for the default")
+	}
+	if at := path + ".percentile"; c.Has(at) && f.GetPercentile() == 0 {
+		c.wrong(at, "must be greater than 0: leave it out for the mean")
+	}
 	c.objectives(path+".keep", f.GetKeep())
 }
 
