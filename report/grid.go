@@ -163,15 +163,20 @@ func (g *grid) valuesOf(s results.StageResult) []*float64 {
 	return shown(g, values)
 }
 
-// The columns of numbers that only streams have: TTFT and TPOT.
-const firstOfStreams, lastOfStreams = 4, 7
+// The columns of numbers that not all answers have: output tokens, and those that only streams have, TTFT and TPOT.
+const tokensColumn, firstOfStreams, lastOfStreams = 1, 4, 7
 
-// shown leaves out the columns that only streams fill, if the answers of all stages were requested in one piece.
+// shown leaves out the columns that only streams fill, if the answers of all stages were requested in one piece, and
+// then also output tokens, if no stage has any.
 func shown[T any](g *grid, columns []T) []T {
 	if slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.Stream }) {
 		return columns
 	}
-	return slices.Concat(columns[:firstOfStreams], columns[lastOfStreams+1:])
+	columns = slices.Concat(columns[:firstOfStreams], columns[lastOfStreams+1:])
+	if slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.OutputTokenThroughput != nil }) {
+		return columns
+	}
+	return slices.Delete(columns, tokensColumn, tokensColumn+1)
 }
 
 // hasGoodput reports whether the plan has an SLO, so that the table has a column for it.

@@ -357,11 +357,23 @@ func TestWholeAnswersHaveNoColumnsOfStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(strings.Fields(terminal.String()), " "); strings.Contains(got, "TTFT") ||
-		!strings.Contains(got, "12.50 n/a n/a n/a 50.00") {
+		!strings.Contains(got, "12.50 n/a n/a 50.00") {
 		t.Error(terminal.String())
 	}
-	if !strings.Contains(markdown.String(), "P99 E2E Latency (ms) | Good (%) |\n") {
+	if !strings.Contains(markdown.String(), "P99 E2E Latency (ms) | Good (%) |\n") ||
+		strings.Contains(markdown.String(), "Output Token Throughput (tok/s) |") {
 		t.Error(markdown.String())
+	}
+	again := r.Stages[0]
+	again.OutputTokenThroughput = new(7.0)
+	r.Stages = append(r.Stages, again)
+	terminal.Reset()
+	if err := Table(&terminal, r, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(strings.Fields(terminal.String()), " "); !strings.Contains(got, "12.50 n/a n/a n/a 50.00") ||
+		!strings.Contains(got, "12.50 7.00 n/a n/a 50.00") {
+		t.Error("tokens of one stage have no column:\n" + terminal.String())
 	}
 }
 

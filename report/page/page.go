@@ -61,6 +61,11 @@ func (g Group) Streams() bool {
 	return slices.ContainsFunc(g.Rows, func(r Row) bool { return r.Stage.Stream })
 }
 
+// Tokens reports whether the table has a column for output tokens: answers are streams, or tokens of a stage are known.
+func (g Group) Tokens() bool {
+	return g.Streams() || slices.ContainsFunc(g.Rows, func(r Row) bool { return r.Stage.OutputTokenThroughput != nil })
+}
+
 // Row is a stage in its table.
 type Row struct {
 	// Stage is the stage's result.

@@ -166,6 +166,26 @@ func TestOnlyStreamsHaveTTFT(t *testing.T) {
 	}
 }
 
+// A table of answers in one piece has a column for output tokens if those of one of its stages are known.
+func TestTablesWithoutTokensHaveNoColumnForThem(t *testing.T) {
+	in := input(trust.Valid, stage(0, "t", 1, trust.Valid), stage(1, "t", 2, trust.Valid))
+	for i := range in.Groups[0].Rows {
+		in.Groups[0].Rows[i].Stage.Stream = false
+	}
+	for unknown, columns := range []int{6, 6, 5} { // stages whose tokens are not known
+		if unknown > 0 {
+			in.Groups[0].Rows[unknown-1].Stage.OutputTokenThroughput = nil
+		}
+		_, table, _ := strings.Cut(written(t, in), "<h3>table</h3>")
+		table, _, _ = strings.Cut(table, "</table>")
+		for _, row := range strings.SplitAfter(table, "</tr>")[:3] {
+			if n := strings.Count(row, "</th>") + strings.Count(row, "</td>"); n != columns {
+				t.Errorf("%d stages without tokens: %d columns, want %d: %s", unknown, n, columns, row)
+			}
+		}
+	}
+}
+
 // Answers in one piece have charts and percentiles of E2E, and none of what only streams have. A stream without values
 // has n/a.
 func TestWholeAnswersHaveOnlyE2E(t *testing.T) {
