@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -95,12 +98,13 @@ func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) {
 	agents, err1 := number(r, "min_agents", 32)
 	wait, err2 := duration(r, "agents_timeout", time.Minute)
 	priority, err4 := signed(r, "priority")
+	err5 := parameters(r, "min_agents", "agents_timeout", "priority", "records")
 	plan, err3 := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPlan))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err3, &tooLarge) {
 		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the plan is larger than %d bytes", maxPlan))
 		return
 	}
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -122,7 +126,7 @@ func (s *Server) removeRun(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) stopRun(w http.ResponseWriter, r *http.Request) {
 	immediately, err := flag(r, "immediately")
-	if err != nil {
+	if err = errors.Join(err, parameters(r, "immediately")); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -287,6 +291,20 @@ func codeOf(c codes.Code) int {
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError
+}
+
+// parameters refuses a query that has others than these: without a mistyped one, something else would be done.
+func parameters(r *http.Request, names ...string) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return fmt.Errorf("query: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("parameter %.40q is not known here: want %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
 }
 
 // number returns a number of a request's query, 0 if it is not there.

@@ -549,6 +549,25 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestMistypedParameter: a request with a parameter that is not known submits and stops nothing.
+func TestMistypedParameter(t *testing.T) {
+	s := start(t)
+	for path, want := range map[string]string{
+		"/api/v1/runs?min_agent=8":                    "want min_agents, agents_timeout, priority, records",
+		"/api/v1/runs?min_agents=8&x=%zz":             "invalid URL escape",
+		"/api/v1/runs/live/stop?immediate=true":       "want immediately",
+		"/api/v1/runs/live/stop?immediately=true&a=b": "want immediately",
+	} {
+		a, text := s.do("POST", path, "name: x")
+		if a.StatusCode != http.StatusBadRequest || !strings.Contains(text, want) {
+			t.Errorf("%s: %s %s, want %q", path, a.Status, text, want)
+		}
+	}
+	if done := s.fake.called(); done != "" {
+		t.Errorf("done: %s", done)
+	}
+}
+
 func FuzzRequests(f *testing.F) {
 	f.Add("live", "1", "localhost", "windows=true")
 	f.Add("../../etc/passwd", "-1", "evil.test", "after=18446744073709551616")
