@@ -80,11 +80,26 @@ func TestTheAnswerLeavesInvalidStagesOut(t *testing.T) {
 	if !strings.Contains(page, "no stage is complete and free of INVALID") {
 		t.Error("the page has an answer from an INVALID stage")
 	}
-	vectors := stage(0, "t", 1, trust.Valid)
-	vectors.OutputTokenThroughput = nil
-	page = written(t, input(trust.Valid, vectors))
+	uncounted := stage(0, "t", 1, trust.Valid)
+	uncounted.OutputTokenThroughput, uncounted.Stream = nil, true
+	page = written(t, input(trust.Valid, uncounted))
 	if !strings.Contains(page, "n/a: output tokens are not known") || strings.Contains(page, "free of INVALID</td>") {
 		t.Error("the page says that a VALID stage is not free of INVALID")
+	}
+}
+
+// Of answers without output tokens, such as embeddings, the answer is in requests per second.
+func TestTheAnswerWithoutTokensIsInRequests(t *testing.T) {
+	low, high := stage(0, "t", 1, trust.Valid), stage(1, "t", 2, trust.Valid)
+	for i, s := range []*results.StageResult{&low, &high} {
+		s.Stream, s.OutputTokenThroughput, s.TTFT, s.TPOT, s.ITL = false, nil, nil, nil, nil
+		s.RequestThroughput = new([]float64{12.5, 37.5}[i])
+	}
+	_, answer, _ := strings.Cut(written(t, input(trust.Valid, low, high)), `id="answer"`)
+	answer, _, _ = strings.Cut(answer, "</section>")
+	if strings.Contains(answer, "tok/s") || strings.Contains(answer, "n/a") || strings.Contains(answer, "TTFT") ||
+		strings.Count(answer, `<td class="strong">37.50</td>`) != 2 {
+		t.Error(answer)
 	}
 }
 

@@ -21,7 +21,8 @@ type view struct {
 	CSS       template.CSS
 	JS        template.JS
 	Verdict   banner
-	Bests     []best
+	ByTokens  []best // of groups with output tokens
+	ByRequest []best // of groups without
 	Workloads []workload
 	Timeline  *timeline
 	PlanText  string
@@ -44,7 +45,11 @@ func viewOf(in Input) view {
 		shorten(&v.Details[i])
 	}
 	for _, g := range in.Groups {
-		v.Bests = append(v.Bests, bestOf(g))
+		if g.Tokens() {
+			v.ByTokens = append(v.ByTokens, bestOf(g))
+		} else {
+			v.ByRequest = append(v.ByRequest, bestOf(g))
+		}
 	}
 	return v
 }
@@ -87,8 +92,8 @@ func bannerOf(r *results.Result) banner {
 // best is what a group achieved at most.
 type best struct {
 	Group
-	// Most is the stage with the most output tokens per second. Knee is the stage with the lowest load that has at
-	// least kneeShare of them. Nil: there is none of which output tokens are known.
+	// Most is the stage with the highest throughput. Knee is the stage with the lowest load that has at least kneeShare
+	// of it. Nil: there is none of which throughput is known.
 	Most, Knee *Row
 	// Believed reports whether a stage of the group is complete and free of INVALID. Others do not count.
 	Believed bool
@@ -102,19 +107,28 @@ func bestOf(g Group) best {
 	b := best{Group: g}
 	rows := slices.DeleteFunc(byValue(g.Rows), func(r Row) bool { return doubtIn(r.Stage) == chart.Invalid })
 	b.Believed = len(rows) > 0
-	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Stage.OutputTokenThroughput == nil })
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return g.throughput(r) == nil })
 	for i, r := range rows {
-		if b.Most == nil || *r.Stage.OutputTokenThroughput > *b.Most.Stage.OutputTokenThroughput {
+		if b.Most == nil || *g.throughput(r) > *g.throughput(*b.Most) {
 			b.Most = &rows[i]
 		}
 	}
 	for i, r := range rows {
-		if *r.Stage.OutputTokenThroughput >= kneeShare**b.Most.Stage.OutputTokenThroughput {
+		if *g.throughput(r) >= kneeShare**g.throughput(*b.Most) {
 			b.Knee = &rows[i]
 			break
 		}
 	}
 	return b
+}
+
+// throughput returns the output tokens of a row per second, or its requests if the group has no output tokens. Nil: not
+// known.
+func (g Group) throughput(r Row) *float64 {
+	if g.Tokens() {
+		return r.Stage.OutputTokenThroughput
+	}
+	return r.Stage.RequestThroughput
 }
 
 // doubtOf returns the class of a stage: "valid", "suspect" or "invalid".
