@@ -298,13 +298,18 @@ func (s *Scraper) withoutSecrets(page []byte) []byte {
 	return kept
 }
 
-// withoutAddress removes the address from an error, because the caller names it.
+// withoutAddress removes the address from an error, because the caller names it, and the bytes of an answer that is not
+// HTTP/1.1.
 func withoutAddress(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %v", Timeout)
+	}
+	if err != nil && strings.Contains(err.Error(), "malformed HTTP") { // net/http has no type for it
+		return errors.New("the answer is not HTTP/1.1: give an address at which metrics are served over HTTP/1.1, " +
+			"or https if the server wants TLS")
 	}
 	return err
 }
