@@ -125,6 +125,7 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 	}
 	l, err := ledger.Create(c.storage.Ledger(id), ledger.Change{Run: record, Submission: submission})
 	if err != nil {
+		_ = os.Remove(c.storage.Dir(id)) // empty: nothing else would remove the directory
 		return nil, err
 	}
 	r := c.makeRun(record, submission, l)

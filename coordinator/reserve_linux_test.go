@@ -1,20 +1,24 @@
 package coordinator
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/coordinator/writes"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -32,8 +36,8 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// fillUp fills the disk until nothing more can be written to the ledger, not even into its free pages.
-func fillUp(t *testing.T, l *ledger.Ledger, dir string) {
+// fillDisk writes a file until the disk is full.
+func fillDisk(t *testing.T, dir string) {
 	f, err := os.Create(filepath.Join(dir, "filler"))
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +48,11 @@ func fillUp(t *testing.T, l *ledger.Ledger, dir string) {
 		}
 	}
 	_ = f.Close() // its content does not matter
+}
+
+// fillUp fills the disk until nothing more can be written to the ledger, not even into its free pages.
+func fillUp(t *testing.T, l *ledger.Ledger, dir string) {
+	fillDisk(t, dir)
 	text := strings.Repeat("x", 64<<10)
 	for n := uint64(1); ; n++ {
 		notice := &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Text: text}}}
@@ -86,5 +95,22 @@ func TestEndIsWrittenToAFullDisk(t *testing.T) {
 				t.Error("the reserve is still held")
 			}
 		})
+	}
+}
+
+// A run whose ledger cannot be created because the disk is full leaves no directory.
+func TestNothingIsLeftOfARunOnAFullDisk(t *testing.T) {
+	dir := smallDisk(t)
+	fillDisk(t, dir)
+	plan, err := plans.Load("plan.yaml", []byte(clustertest.Plan), plans.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Coordinator{storage: storage.New(dir, ""), log: slog.New(slog.DiscardHandler)}
+	if _, err := c.newRun(submission{plan: plan}, time.Now()); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("%v, want a full disk", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 { // the file that fills the disk
+		t.Errorf("%v, %v are left", left, err)
 	}
 }
