@@ -63,7 +63,8 @@ func versus(baseline, side *Side, rename func(string) string, o Options) (*Again
 	a := &Against{Name: side.Name, Warnings: []string{}, Stages: []Stage{}, Answers: []Answer{}, Refused: []Left{},
 		Unmatched: []Left{}}
 	for _, run := range side.Runs {
-		a.Warnings = append(a.Warnings, runWarnings(&baseline.Runs[0].Result.Run, &run.Result.Run)...)
+		a.Warnings = append(a.Warnings, runWarnings(&baseline.Runs[0].Result.Run, &run.Result.Run,
+			side.Target != "")...)
 	}
 	theirs := make(map[key]*group)
 	groups := side.groups(rename)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,9 +90,13 @@ func TestTargetsOfOtherNames(t *testing.T) {
 	}
 }
 
-// The targets of one run are compared with the first of them.
+// The targets of one run are compared with the first of them, without a warning that they share the run, and notes name
+// the target.
 func TestByTarget(t *testing.T) {
 	one := sideOf("a", stageOf("x", "1", 10), stageOf("y", "1", 5), stageOf("z", "1", 20))
+	one.Runs[0].Result.Run.ID = "one"
+	one.Runs[0].Result.Stages[1].Trust = trust.Trust{Verdict: trust.Suspect,
+		Checks: []trust.Check{{Verdict: trust.Suspect, Words: "late"}}}
 	c, err := Of(ByTarget(one.Runs), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +104,10 @@ func TestByTarget(t *testing.T) {
 	if c.Baseline != "x" || len(c.Sides) != 2 || c.Sides[1].Name != "z" ||
 		*metric(t, &c.Sides[1].Stages[0], "ttft_ms.mean").Change != 1 {
 		t.Errorf("%+v", c)
+	}
+	if y := &c.Sides[0]; len(y.Warnings) != 0 ||
+		!slices.Equal(y.Stages[0].Marks, []string{"y of a is SUSPECT: late"}) {
+		t.Errorf("warnings %q, marks %q", y.Warnings, y.Stages[0].Marks)
 	}
 }
 

@@ -32,18 +32,30 @@ func (s *Side) distinct() error {
 	return nil
 }
 
-// ByTarget divides runs into a side for each of their targets, in the order of their first stages.
+// ByTarget divides runs into a side for each of their targets, in the order of their first stages. The runs of a side
+// are named after its target too, because all sides have the same runs.
 func ByTarget(runs []*Run) []Side {
 	var sides []Side
 	for _, run := range runs {
 		for i := range run.Result.Stages {
 			name := run.Result.Stages[i].Target
 			if !slices.ContainsFunc(sides, func(s Side) bool { return s.Target == name }) {
-				sides = append(sides, Side{Name: name, Runs: runs, Target: name})
+				sides = append(sides, Side{Name: name, Runs: namedAfter(name, runs), Target: name})
 			}
 		}
 	}
 	return sides
+}
+
+// namedAfter returns copies of runs with a target's name before theirs.
+func namedAfter(target string, runs []*Run) []*Run {
+	named := make([]*Run, len(runs))
+	for i, run := range runs {
+		one := *run
+		one.Name = target + " of " + run.Name
+		named[i] = &one
+	}
+	return named
 }
 
 // key is what was asked of a stage.

@@ -110,9 +110,10 @@ func bodyCause(a, b *results.StageResult) string {
 // lengthLimit is the relative difference of mean output lengths from which on a comparison says so first.
 const lengthLimit = 0.01
 
-// runWarnings returns what makes numbers of two runs mean different things.
-func runWarnings(a, b *results.RunResult) (warnings []string) {
-	if a.ID != "" && a.ID == b.ID {
+// runWarnings returns what makes numbers of two runs mean different things. byTarget: targets are compared, which may
+// be of one run.
+func runWarnings(a, b *results.RunResult, byTarget bool) (warnings []string) {
+	if a.ID != "" && a.ID == b.ID && !byTarget {
 		warnings = append(warnings, fmt.Sprintf("this is the baseline's own run, %s", a.ID))
 	}
 	if a.Definitions != b.Definitions {
