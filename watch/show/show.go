@@ -123,7 +123,11 @@ func Progress(s *watch.Stage) string {
 
 // Run says how far a run is that has started.
 func Run(r *watch.Run) string {
-	text := Span(r.Latest.Sub(r.Started)) + " · " + r.Most() + " stages"
+	noun := " stages"
+	if r.Stages == 1 {
+		noun = " stage"
+	}
+	text := Span(r.Latest.Sub(r.Started)) + " · " + r.Most() + noun
 	if left := Left(r.Left()); left != "" {
 		text += " · " + left
 	}

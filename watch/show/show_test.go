@@ -113,3 +113,14 @@ func TestWhatWasNotCounted(t *testing.T) {
 		}
 	}
 }
+
+// A run of one stage has no plural.
+func TestRunCountsStages(t *testing.T) {
+	for stages, want := range map[uint32]string{1: "0s · 1 stage", 8: "0s · 8 stages"} {
+		r := watch.New()
+		r.Stages = stages
+		if got := Run(r); got != want {
+			t.Errorf("%d: %q", stages, got)
+		}
+	}
+}
