@@ -88,6 +88,17 @@ func TestTheAnswerLeavesInvalidStagesOut(t *testing.T) {
 	}
 }
 
+// A run without a stage has no answer.
+func TestARunWithoutAStageHasNoAnswer(t *testing.T) {
+	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
+	for _, groups := range [][]Group{in.Groups, nil} {
+		in.Groups = groups
+		if got := strings.Contains(written(t, in), `id="answer"`); got != (groups != nil) {
+			t.Errorf("%d groups: an answer: %t", len(groups), got)
+		}
+	}
+}
+
 // Of answers without output tokens, such as embeddings, the answer is in requests per second.
 func TestTheAnswerWithoutTokensIsInRequests(t *testing.T) {
 	low, high := stage(0, "t", 1, trust.Valid), stage(1, "t", 2, trust.Valid)
