@@ -196,8 +196,9 @@ func day(f Files) string {
 func TestFilesAreChecked(t *testing.T) {
 	dir := cluster(t)
 	agent, client := issued(t, dir, Agent, "a", time.Now()), issued(t, dir, Client, "c", time.Now())
-	mixed, gone, swapped := agent, agent, agent
+	mixed, gone, swapped, foreign := agent, agent, agent, agent
 	mixed.Key, gone.Cert, swapped.Authority = client.Key, filepath.Join(dir, "none.crt"), agent.Key
+	foreign.Authority = issued(t, cluster(t), Agent, "a", time.Now()).Authority
 	old := issued(t, dir, Agent, "old", time.Now().Add(-2*Validity))
 	for what, c := range map[string]struct {
 		f    Files
@@ -206,7 +207,8 @@ func TestFilesAreChecked(t *testing.T) {
 		"key of another": {mixed, "private key does not match"},
 		"missing":        {gone, "no such file"},
 		"no authority":   {swapped, "not a PEM file of a CERTIFICATE"},
-		"expired":        {old, "expired"},
+		"foreign":        {foreign, agent.Cert + " is from another authority than " + foreign.Authority},
+		"expired":        {old, old.Cert + ": x509: certificate has expired"},
 		"wrong role": {client, "is the certificate of client c (valid until " + day(client) +
 			"): an agent needs one of its own"},
 	} {

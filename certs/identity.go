@@ -67,6 +67,12 @@ func (f Files) Check(now time.Time) (Identity, time.Time, error) {
 		return none, time.Time{}, err
 	}
 	id, err := verify(pool, []*x509.Certificate{pair.Leaf}, now)
+	if _, foreign := errors.AsType[x509.UnknownAuthorityError](err); foreign {
+		err = fmt.Errorf("%s is from another authority than %s: give all programs certificates of one cluster", f.Cert,
+			f.Authority)
+	} else if err != nil {
+		err = fmt.Errorf("%s: %w", f.Cert, err)
+	}
 	return id, pair.Leaf.NotAfter, err
 }
 
