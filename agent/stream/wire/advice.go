@@ -15,6 +15,9 @@ import (
 var (
 	errOnlyHTTP2 = errors.New(`the endpoint speaks only HTTP/2: set connection: {http: "2"}`)
 	errNoHTTP2   = errors.New(`the endpoint does not speak HTTP/2: remove connection.http, or set it to "1.1"`)
+	// Some servers without HTTP/2 close the connection at once.
+	errNoneInHTTP2 = errors.New("the endpoint ended the connection without an answer in HTTP/2: if it speaks only " +
+		`HTTP/1.1, remove connection.http, or set it to "1.1"`)
 )
 
 // withAdvice adds to a connection error what to do about it, if that is known. name is the name that the certificate

@@ -219,6 +219,14 @@ func TestOtherVersionOfHTTP(t *testing.T) {
 			t.Errorf("the check says %v", err)
 		}
 	})
+	t.Run("only HTTP/1.1, and silent", func(t *testing.T) {
+		s := testserver.NewRaw(t, func(c net.Conn, _ *bufio.Reader) { _, _ = c.Read(make([]byte, 1000)) })
+		c := streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL}, Connection: ask2})
+		if err := streamtest.CheckError(t, c); err == nil || err.Class != connect ||
+			!strings.Contains(err.Message, "without an answer in HTTP/2") {
+			t.Errorf("the check says %v", err)
+		}
+	})
 	t.Run("HTTP/2", func(t *testing.T) {
 		p := testserver.NewPeer(t, "127.0.0.1:0", false, true, nil, testserver.Reply)
 		c := streamtest.NewClient(t, stream.Config{Endpoints: []string{p.URL}, Connection: ask2})

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
+	"syscall"
 
 	"golang.org/x/net/http2"
 )
@@ -109,6 +111,10 @@ func (p *http2Pool) check(ctx context.Context, u *url.URL) error {
 	if err := c.Ping(ctx); err != nil {
 		if c.conn.OtherHTTPError() != nil || errors.Is(err, context.DeadlineExceeded) {
 			return errNoHTTP2
+		}
+		ends := []error{io.EOF, syscall.ECONNRESET, syscall.EPIPE}
+		if slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }) {
+			return errNoneInHTTP2
 		}
 		return err
 	}
