@@ -160,12 +160,15 @@ func changed(before, p *compare.HistoryPoint) (said []string) {
 	return said
 }
 
-// dates returns an axis with days between two times: at both ends and between them.
+// dates returns an axis with dates between two times: at both ends and between them, as fine as tells them apart.
 func dates(first, last time.Time) chart.Axis {
 	const steps = 4
 	axis := chart.Axis{Label: "start of the run (UTC)"}
 	form := "2006-01-02"
-	if last.Sub(first) < steps*24*time.Hour {
+	switch span := last.Sub(first); {
+	case span < steps*time.Minute:
+		form = "01-02 15:04:05"
+	case span < steps*24*time.Hour:
 		form = "01-02 15:04"
 	}
 	for i := range steps + 1 {

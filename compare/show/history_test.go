@@ -48,3 +48,16 @@ func TestHistoryFormats(t *testing.T) {
 		t.Error("the page has what others said as HTML")
 	}
 }
+
+// The dates of an axis differ, however close the runs are.
+func TestDatesDiffer(t *testing.T) {
+	for _, span := range []time.Duration{13 * time.Second, 5 * time.Minute, 30 * 24 * time.Hour} {
+		seen := map[string]bool{}
+		for _, tick := range dates(time.Unix(0, 0), time.Unix(0, 0).Add(span)).Ticks {
+			seen[tick.Label] = true
+		}
+		if len(seen) != 5 {
+			t.Errorf("%v: %d dates: %v", span, len(seen), seen)
+		}
+	}
+}
