@@ -72,6 +72,9 @@ func Workload(w *spatev1.Workload) *spatev1.Workload {
 func fillRandom(r *spatev1.RandomContent) {
 	r.FirstTokenId, r.LastTokenId = TokenIDs(r)
 	fillLengths(r.IslLengths, MaxLength)
+	if r.OslLengths == nil {
+		r.Osl = cmp.Or(r.Osl, 1) // The rules require it unless the targets have no output tokens.
+	}
 	fillLengths(r.OslLengths, MaxLength)
 	fillLengths(r.TextCounts, MaxTexts)
 	if i := r.GetImages(); i != nil {

@@ -160,10 +160,19 @@ func oneOf(what, name string, names []string) error {
 	return nil
 }
 
+// HasOutput reports whether an API's answers have tokens. It reports true for the default and for an unknown one.
+func HasOutput(name string) bool {
+	a, known := registry.Find(name)
+	return !known || !a.NoOutput
+}
+
 func (a Answers) filled() Answers {
 	a.Name, a.API = cmp.Or(a.Name, "my-plan"), cmp.Or(a.API, registry.All[0].Name)
 	a.Workload, a.Load = cmp.Or(a.Workload, "random"), cmp.Or(a.Load, "concurrency")
-	a.ISL, a.OSL = cmp.Or(a.ISL, 1000), cmp.Or(a.OSL, 100)
+	a.ISL = cmp.Or(a.ISL, 1000)
+	if HasOutput(a.API) || a.Workload != "random" {
+		a.OSL = cmp.Or(a.OSL, 100)
+	}
 	if a.Load == "search" && a.TTFT == 0 && a.TPOT == 0 {
 		a.TTFT, a.TPOT = 500*time.Millisecond, 50*time.Millisecond
 	}

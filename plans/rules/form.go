@@ -24,6 +24,25 @@ func (c *checker) textForms(p *spatev1.Plan) {
 	}
 }
 
+// outputLengths requires an output length unless no target of a workload has output tokens.
+func (c *checker) outputLengths(p *spatev1.Plan) {
+	eachPart(p, func(path string, of, w *spatev1.Workload) {
+		at := path + ".random"
+		if w.GetRandom() == nil || len(c.Given(at, "osl", "osl_lengths")) > 0 {
+			return
+		}
+		met, outputs := false, false
+		for _, t := range p.GetTargets() {
+			if Meet(p, t, of) {
+				met, outputs = true, outputs || !defaults.API(t).NoOutput
+			}
+		}
+		if !met || outputs {
+			c.one(at, "osl", "osl_lengths")
+		}
+	})
+}
+
 // outputs refuses workloads whose requests need the answers before them, for targets whose answers have no tokens.
 func (c *checker) outputs(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {

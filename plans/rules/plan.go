@@ -26,7 +26,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	}
 	for i, w := range p.GetWorkloads() {
 		path := fmt.Sprintf("workloads[%d]", i)
-		if !nameless(w) {
+		if !c.nameless(path, w) {
 			c.unique(workloads, "workload", path, i, content.Name(w))
 		}
 		c.workload(path, w)
@@ -48,6 +48,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	c.partForms(p)
 	c.askForms(p)
 	c.textForms(p)
+	c.outputLengths(p)
 	c.outputs(p)
 	c.goals(p)
 	c.wholeAnswers(p)

@@ -66,7 +66,7 @@ func (c *checker) mixture(path string, m *spatev1.Mixture) {
 			c.wrong(at+".workload.mix", "is a mixture in a mixture: list all parts in one mixture")
 			continue
 		}
-		if !nameless(w) {
+		if !c.nameless(at+".workload", w) {
 			c.unique(names, "part", at+".workload", i, content.Name(w))
 		}
 		c.models(at, part)
@@ -157,16 +157,18 @@ func eachPart(p *spatev1.Plan, fn func(path string, of, w *spatev1.Workload)) {
 }
 
 // nameless reports whether a workload's default name means nothing yet, because its lengths are missing or could not be
-// read.
-func nameless(w *spatev1.Workload) bool {
+// read. An output length may be missing.
+func (c *checker) nameless(path string, w *spatev1.Workload) bool {
 	r := w.GetRandom()
-	return w.GetName() == "" && r != nil && (r.GetIsl() == 0 && r.GetIslLengths() == nil || r.GetOsl() == 0 &&
-		r.GetOslLengths() == nil)
+	return w.GetName() == "" && r != nil && (r.GetIsl() == 0 && r.GetIslLengths() == nil ||
+		r.GetOsl() == 0 && c.Has(path+".random.osl"))
 }
 
 func (c *checker) random(path string, r *spatev1.RandomContent) {
 	c.lengths(path, "isl", r.GetIsl(), r.GetIslLengths())
-	c.lengths(path, "osl", r.GetOsl(), r.GetOslLengths())
+	if len(c.Given(path, "osl", "osl_lengths")) > 0 { // Whether it may be left out depends on the targets: outputs.
+		c.lengths(path, "osl", r.GetOsl(), r.GetOslLengths())
+	}
 	for _, field := range c.Given(path, "isl_lengths", "osl_lengths") {
 		if r.GetRangeRatio() > 0 {
 			c.wrong(path+".range_ratio", fmt.Sprintf("works only with isl and osl: %s already says how lengths differ",

@@ -34,7 +34,11 @@ func Name(w *spatev1.Workload) string {
 	if w.GetName() != "" {
 		return w.GetName()
 	}
-	if r := w.GetRandom(); r.GetIsl() > 0 && r.GetOsl() > 0 && r.GetRangeRatio() == 0 {
+	switch r := w.GetRandom(); {
+	case r.GetIsl() == 0 || r.GetOslLengths() != nil || r.GetRangeRatio() > 0:
+	case r.GetOsl() == 0: // for targets without output tokens
+		return fmt.Sprint(r.GetIsl())
+	default:
 		return fmt.Sprintf("%d:%d", r.GetIsl(), r.GetOsl())
 	}
 	return Kind(w)

@@ -81,7 +81,8 @@ func (i *interview) questions() []func() question {
 			return question{text: "Input length in tokens", usual: "1000", take: intoLength(&d.ISL), skip: noLengths()}
 		},
 		func() question {
-			return question{text: "Output length in tokens", usual: "100", take: intoLength(&d.OSL), skip: noLengths()}
+			return question{text: "Output length in tokens", usual: "100", take: intoLength(&d.OSL),
+				skip: noLengths() || d.Workload == "random" && !draft.HasOutput(d.API)}
 		},
 		func() question {
 			return question{text: "Load", choice: loads, help: loadHelp, usual: "concurrency", take: into(&d.Load)}

@@ -11,7 +11,7 @@ var (
 		"Range":          {{"step", "factor", "points"}},
 		"Search":         {{"rate", "concurrency"}},
 		"Frontier":       {{"rate", "concurrency"}},
-		"RandomContent":  {{"isl", "isl_lengths"}, {"osl", "osl_lengths"}},
+		"RandomContent":  {{"isl", "isl_lengths"}},
 		"SessionContent": {{"turns", "turn_counts"}, {"isl", "isl_lengths"}, {"osl", "osl_lengths"}},
 	}
 	atLeast = map[protoreflect.Name][]string{
@@ -21,10 +21,10 @@ var (
 		"Abort":      {"error_share", "duration"},
 		"Phase":      {"from", "to"},
 	}
-	// apart lists fields of which a message has at most one.
-	apart = map[protoreflect.Name][]string{
-		"Observers":     {"rate", "concurrency"},
-		"RandomContent": {"texts", "text_counts"},
+	// apart lists groups of fields of which a message has at most one.
+	apart = map[protoreflect.Name][][]string{
+		"Observers":     {{"rate", "concurrency"}},
+		"RandomContent": {{"osl", "osl_lengths"}, {"texts", "text_counts"}},
 	}
 	// together lists fields that need one of other fields beside them.
 	together = map[protoreflect.Name]object{
@@ -43,7 +43,7 @@ func alternatives(message protoreflect.Name) []object {
 	if fields := atLeast[message]; fields != nil {
 		all = append(all, oneOf("anyOf", fields))
 	}
-	if fields := apart[message]; fields != nil {
+	for _, fields := range apart[message] {
 		all = append(all, object{{"not", object{{"required", fields}}}})
 	}
 	if fields := together[message]; fields != nil {

@@ -2404,7 +2404,8 @@ type RandomContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Input sequence length in tokens, including the shared prefix. Either this or isl_lengths.
 	Isl uint32 `protobuf:"varint,1,opt,name=isl,proto3" json:"isl,omitempty"`
-	// Output sequence length in tokens, sent as max_tokens. Either this or osl_lengths.
+	// Output sequence length in tokens, sent as max_tokens. Either this or osl_lengths; targets without output tokens need
+	// neither.
 	Osl uint32 `protobuf:"varint,2,opt,name=osl,proto3" json:"osl,omitempty"`
 	// First token id that may be drawn. Default 1000: beyond the special tokens of common vocabularies.
 	FirstTokenId uint32 `protobuf:"varint,3,opt,name=first_token_id,json=firstTokenId,proto3" json:"first_token_id,omitempty"`
