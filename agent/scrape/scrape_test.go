@@ -117,27 +117,35 @@ func TestSlowServer(t *testing.T) {
 
 // A server that speaks only HTTP/2 is told from one that is down, without the bytes of its frames.
 func TestServerWithoutHTTP1(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	var serving sync.WaitGroup
-	defer serving.Wait()
-	serving.Go(func() {
-		c, err := listener.Accept()
+	for _, unasked := range []bool{false, true} { // servers of HTTP/2 need not wait for the request
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return
+			t.Fatal(err)
 		}
-		defer c.Close()
-		_, _ = c.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00")) // an empty SETTINGS frame
-		_, _ = c.Read(make([]byte, 1000))                              // which has no preface of HTTP/2
-	})
-	s := New(Config{OnFailure: func(string, error) {}})
-	_, err = s.sampleOnce(t.Context(), Source{URL: "http://" + listener.Addr().String(), Names: []string{"a"}})
-	s.other.CloseIdleConnections()
-	if err == nil || !strings.HasPrefix(err.Error(), "the answer is not HTTP/1.1: ") {
-		t.Errorf("%q", err)
+		var serving sync.WaitGroup
+		serving.Go(func() {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			request := make([]byte, 1000) // which has no preface of HTTP/2
+			if !unasked {
+				_, _ = c.Read(request)
+			}
+			_, _ = c.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00")) // an empty SETTINGS frame
+			if unasked {
+				_, _ = c.Read(request)
+			}
+		})
+		s := New(Config{OnFailure: func(string, error) {}})
+		_, err = s.sampleOnce(t.Context(), Source{URL: "http://" + listener.Addr().String(), Names: []string{"a"}})
+		s.other.CloseIdleConnections()
+		if err == nil || !strings.HasPrefix(err.Error(), "the answer is not HTTP/1.1: ") {
+			t.Errorf("unasked %v: %q", unasked, err)
+		}
+		listener.Close()
+		serving.Wait()
 	}
 }
 
