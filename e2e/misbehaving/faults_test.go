@@ -521,11 +521,10 @@ var usageFaults = func() (all []fault) {
 		tell("a prompt of "+n+" tokens", outOfRange, input(n), tellsUsage, nil)
 	}
 	tell("99999999999 cached tokens", outOfRange, cached("99999999999"), tellsCached, nil)
-	for _, n := range []string{"-5", `"5"`, "1.5", "null", "true", "[]", "{}"} {
+	for _, n := range []string{"0", "-5", `"5"`, "1.5", "null", "true", "[]", "{}"} {
 		tell(n+" tokens", completed, output(n), tellsUsage, nil)
 	}
 	tell("3.0 tokens", completed, output("3.0"), tellsUsage, number(3))
-	tell("0 tokens", completed, output("0"), tellsUsage, number(0))
 	tell("1 token", completed, output("1"), tellsUsage, number(1))
 	tell("1000 tokens", completed, output("1000"), tellsUsage, number(1000))
 	tell("16777216 tokens", completed, output("16777216"), tellsUsage, number(16777216))
