@@ -6,6 +6,8 @@ package backup
 
 import (
 	"archive/tar"
+	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -153,14 +155,23 @@ func extract(to string, changed time.Time, content io.Reader) error {
 // errCutOff is the error of an archive that ends too early.
 var errCutOff = errors.New("the backup is incomplete: it was cut off")
 
+// ustar stands at ustarAt in an archive, as in all that are written since POSIX.1-1988.
+const (
+	ustar   = "ustar"
+	ustarAt = 257
+)
+
 // read passes the files of an archive to each, and then compares them with the manifest.
 func read(r io.Reader, each func(*tar.Header, io.Reader) error) (m Manifest, err error) {
+	content := bufio.NewReader(r)
+	head, _ := content.Peek(ustarAt + len(ustar))
+	archived := bytes.HasSuffix(head, []byte(ustar)) // a short file of another kind was not cut off
 	defer func() {
-		if errors.Is(err, io.ErrUnexpectedEOF) { // within a file of the archive
+		if archived && errors.Is(err, io.ErrUnexpectedEOF) { // within a file of the archive
 			err = errCutOff
 		}
 	}()
-	archive, seen := tar.NewReader(r), map[string]File{}
+	archive, seen := tar.NewReader(content), map[string]File{}
 	for {
 		h, err := archive.Next()
 		switch {
