@@ -215,10 +215,8 @@ func highestLoad(run *Run, stage *uint32, kept, broke *float64, reason *string) 
 
 // stage returns the stage with an index, or nil.
 func (r *Run) stage(index uint32) *stage {
-	for i := range r.Result.Stages {
-		if s := &r.Result.Stages[i]; s.Index == index {
-			return &stage{run: r, result: s}
-		}
+	if s := results.StageAt(r.Result.Stages, index); s != nil {
+		return &stage{run: r, result: s}
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package results
 
 import (
-	"slices"
-
 	"github.com/spate-load/spate/aggregate/trust"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -56,11 +54,10 @@ func frontierPoint(r *spatev1.FrontierPoint, stages []StageResult) FrontierPoint
 	if r.Latency != nil {
 		p.LatencyMs = new(1000 * r.GetLatency())
 	}
-	i := slices.IndexFunc(stages, func(s StageResult) bool { return s.Index == p.Stage })
-	if i < 0 {
+	s := StageAt(stages, p.Stage)
+	if s == nil {
 		return p
 	}
-	s := &stages[i]
 	_, p.OutputTokenThroughput = s.Sustained()
 	p.Verdict = unlessZero[trust.Verdict](s.Trust.Verdict)
 	if g := s.Goodput; g != nil {

@@ -18,23 +18,6 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Words returns the condition, with what it is for in brackets.
-func (t *Threshold) Words() string {
-	var names []string
-	for _, name := range []*string{t.Target, t.Workload, t.Load} {
-		if name != nil {
-			names = append(names, *name)
-		}
-	}
-	if t.Part != nil {
-		names = append(names, "part "+*t.Part)
-	}
-	if names == nil {
-		return t.That
-	}
-	return t.That + " (" + strings.Join(names, ", ") + ")"
-}
-
 // File is the name of the file of results in a run directory.
 const File = "results.json"
 
@@ -301,4 +284,13 @@ func counts(rec *spatev1.StageRecord, run *spatev1.RunRecord) bool {
 		}
 	}
 	return true
+}
+
+// StageAt returns the one of stages that has an index. Nil: there is none.
+func StageAt(stages []StageResult, index uint32) *StageResult {
+	i := slices.IndexFunc(stages, func(s StageResult) bool { return s.Index == index })
+	if i < 0 {
+		return nil
+	}
+	return &stages[i]
 }

@@ -41,7 +41,7 @@ func frontierRow(r *results.Result, f *results.FrontierResult, p results.Frontie
 	if p.LeftOut != nil {
 		leftOut = *p.LeftOut
 	}
-	if s := stageAt(r, p.Stage); s != nil {
+	if s := results.StageAt(r.Stages, p.Stage); s != nil {
 		load = s.Load.Words
 	}
 	row := Row{

@@ -87,7 +87,7 @@ func searchRow(r *results.Result, s *results.SearchResult) Row {
 	}
 	numbers := make([]*float64, throughputs)
 	if s.Stage != nil {
-		if at := stageAt(r, *s.Stage); at != nil {
+		if at := results.StageAt(r.Stages, *s.Stage); at != nil {
 			numbers = targetNumbers(r, at)[:throughputs]
 		}
 	}

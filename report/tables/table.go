@@ -100,15 +100,6 @@ func stageCells(s *results.StageResult) []Cell {
 		word(string(s.Trust.Verdict)), word(yes(s.Complete))}
 }
 
-// stageAt returns the stage of an index. Nil: the result has none.
-func stageAt(r *results.Result, index uint32) *results.StageResult {
-	i := slices.IndexFunc(r.Stages, func(s results.StageResult) bool { return s.Index == index })
-	if i < 0 {
-		return nil
-	}
-	return &r.Stages[i]
-}
-
 func yes(is bool) string {
 	if is {
 		return "yes"
