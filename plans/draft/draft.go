@@ -160,17 +160,18 @@ func oneOf(what, name string, names []string) error {
 	return nil
 }
 
-// HasOutput reports whether an API's answers have tokens. It reports true for the default and for an unknown one.
-func HasOutput(name string) bool {
-	a, known := registry.Find(name)
-	return !known || !a.NoOutput
+// NeedsOSL reports whether the workload needs an output length: not if it is random and answers have no tokens. The
+// default API and an unknown one have them.
+func (a Answers) NeedsOSL() bool {
+	of, known := registry.Find(a.API)
+	return !known || !of.NoOutput || a.Workload != "random"
 }
 
 func (a Answers) filled() Answers {
 	a.Name, a.API = cmp.Or(a.Name, "my-plan"), cmp.Or(a.API, registry.All[0].Name)
 	a.Workload, a.Load = cmp.Or(a.Workload, "random"), cmp.Or(a.Load, "concurrency")
 	a.ISL = cmp.Or(a.ISL, 1000)
-	if HasOutput(a.API) || a.Workload != "random" {
+	if a.NeedsOSL() {
 		a.OSL = cmp.Or(a.OSL, 100)
 	}
 	if a.Load == "search" && a.TTFT == 0 && a.TPOT == 0 {

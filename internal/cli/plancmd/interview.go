@@ -82,7 +82,7 @@ func (i *interview) questions() []func() question {
 		},
 		func() question {
 			return question{text: "Output length in tokens", usual: "100", take: intoLength(&d.OSL),
-				skip: noLengths() || d.Workload == "random" && !draft.HasOutput(d.API)}
+				skip: noLengths() || !d.NeedsOSL()}
 		},
 		func() question {
 			return question{text: "Load", choice: loads, help: loadHelp, usual: "concurrency", take: into(&d.Load)}
