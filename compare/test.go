@@ -11,7 +11,7 @@ type test struct {
 	metric     *Metric
 	difference float64
 	spread     chance.Spread
-	slack      float64 // how far the difference may be off beside chance
+	slack      float64 // how far the difference may be off apart from chance
 }
 
 // scale returns a change (relative, or in points) on the scale of the test.
@@ -59,7 +59,7 @@ func (d Difference) untested(why string) Difference {
 	return d
 }
 
-// tested adds a test to a difference. slack is how far the difference may be off beside chance, on the scale of the
+// tested adds a test to a difference. slack is how far the difference may be off apart from chance, on the scale of the
 // test. The outcome follows when all tests are known.
 func (d Difference) tested(m *Metric, spread chance.Spread, slack float64, o Options) Difference {
 	difference, ok := m.differ(d.Baseline, d.Value)

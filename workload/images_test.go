@@ -48,7 +48,7 @@ func imagesOf(t *testing.T, w Workload, index uint64) (text string, urls []strin
 	return text, urls
 }
 
-// TestImages: each request has its images in size and number beside text of exact length, and the same on all agents.
+// TestImages: each request has its images in size and number besides text of exact length, and the same on all agents.
 func TestImages(t *testing.T) {
 	for _, format := range []string{"png", "jpeg"} {
 		plan := withImages(&spatev1.Images{Count: 2, Width: 40, Height: 25, Format: format, Distinct: 3})

@@ -78,7 +78,9 @@ type Check struct {
 }
 
 // ofServer are the checks whose failure is the server's doing: the load was sent and measured correctly.
-var ofServer = map[string]bool{"measured": true, "errors": true, "broken_sessions": true, "osl": true, "prefix_cache": true, "endpoints": true}
+var ofServer = map[string]bool{
+	"measured": true, "errors": true, "broken_sessions": true, "osl": true, "prefix_cache": true, "endpoints": true,
+}
 
 // OfServer reports whether a failure of the check is the server's doing, so that measuring again would show the same.
 func (c Check) OfServer() bool { return ofServer[c.Name] }

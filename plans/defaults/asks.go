@@ -10,7 +10,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Asks returns what a workload asks for beside text, as fields of an API's bodies. What the API cannot say is left out.
+// Asks returns what a workload asks for besides text, as fields of an API's bodies. What the API cannot say is left
+// out.
 func Asks(a *api.API, w *spatev1.Workload) map[string]any {
 	fields := make(map[string]any)
 	if definitions := w.GetTools().GetDefinitions(); len(definitions) > 0 && a.Tools != nil {
@@ -42,7 +43,7 @@ func Tool(definition *structpb.Struct) api.Tool {
 }
 
 // Asked returns a target as requests of a workload see it: its body has what the workload asks for. It returns t itself
-// if the workload asks for nothing beside text.
+// if the workload asks for nothing besides text.
 func Asked(t *spatev1.Target, w *spatev1.Workload) *spatev1.Target {
 	fields := Asks(API(t), w)
 	if len(fields) == 0 {

@@ -19,7 +19,7 @@ import (
 // unread says why a file of a plan must have been read.
 const unread = "the file was not read: run the plan with `spate run`, or write its content into the plan"
 
-// asks checks what a workload asks for beside text. discover: files of the plan will be read.
+// asks checks what a workload asks for besides text. discover: files of the plan will be read.
 func (c *checker) asks(path string, w *spatev1.Workload, discover bool) {
 	if tools := w.GetTools(); tools != nil {
 		c.tools(path+".tools", tools, discover)

@@ -166,7 +166,7 @@ func (c *checker) nameless(path string, w *spatev1.Workload) bool {
 
 func (c *checker) random(path string, r *spatev1.RandomContent) {
 	c.lengths(path, "isl", r.GetIsl(), r.GetIslLengths())
-	if len(c.Given(path, "osl", "osl_lengths")) > 0 { // Whether it may be left out depends on the targets: outputs.
+	if len(c.Given(path, "osl", "osl_lengths")) > 0 { // Whether it may be left out depends on the targets: outputLengths.
 		c.lengths(path, "osl", r.GetOsl(), r.GetOslLengths())
 	}
 	for _, field := range c.Given(path, "isl_lengths", "osl_lengths") {

@@ -7,7 +7,7 @@ import (
 	"github.com/spate-load/spate/simulator/config"
 )
 
-// asked is what a request of chat, completions, responses or Anthropic's messages asks for beside text: tools, and the
+// asked is what a request of chat, completions, responses or Anthropic's messages asks for besides text: tools, and the
 // form of the answer.
 type asked struct {
 	Tools             []tool          `json:"tools"`

@@ -74,9 +74,8 @@ func (responses) Encoder(q *Request, c *config.Config, id string, created int64)
 }
 
 // responsesEncoder writes one answer of the responses API. Its blocks are output items: the reasoning, and the message
-// or the function call.
-// With finishFrame, an output that reaches its limit ends with response.incomplete, as at OpenAI; else with
-// response.completed, as in vLLM.
+// or the function call. With finishFrame, an output that reaches its limit ends with response.incomplete, as at OpenAI;
+// else with response.completed, as in vLLM.
 type responsesEncoder struct {
 	blockWriter
 	seq  int // number of the next event
