@@ -1,7 +1,9 @@
 package compare
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/spate-load/spate/aggregate/results"
@@ -74,6 +76,27 @@ func TestAnswersOfFrontiers(t *testing.T) {
 	}
 	if marks := answerOf(t, a, HighestThroughput).Marks; len(marks) != 2 || marks[0] != "baseline: saturated" {
 		t.Errorf("marks %q", marks)
+	}
+}
+
+// The stages of a frontier are compared in the order of their loads, not in that in which they were measured.
+func TestStagesOfAFrontierAreInOrder(t *testing.T) {
+	side := func(name string) Side {
+		s := Side{Name: name, Runs: []*Run{{Name: name, Result: &results.Result{}}}}
+		for i, n := range []uint32{1, 64, 23} {
+			stage := stageOf("x", "c", 10)
+			stage.Load = results.Load{Words: fmt.Sprint("concurrency ", n), Concurrency: &n}
+			stage.Index, stage.Probe = uint32(i), &results.Probe{}
+			s.Runs[0].Result.Stages = append(s.Runs[0].Result.Stages, stage)
+		}
+		return s
+	}
+	var loads []string
+	for _, s := range compared(t, side("a"), side("b"), Options{}).Stages {
+		loads = append(loads, s.Load)
+	}
+	if want := []string{"concurrency 1", "concurrency 23", "concurrency 64"}; !slices.Equal(loads, want) {
+		t.Errorf("%q, want %q", loads, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,10 +87,11 @@ type group struct {
 	stages []stage
 }
 
-// groups returns the side's stages by what was asked of them. rename gives a target another name.
+// groups returns the side's stages by what was asked of them: by target and workload, and there in their order, or that
+// of the loads of a sweep, a search or a frontier. rename gives a target another name.
 func (s *Side) groups(rename func(string) string) []*group {
 	var all []*group
-	byKey := make(map[key]*group)
+	byKey, grids := make(map[key]*group), make(map[key]int)
 	for number, run := range s.Runs {
 		for i := range run.Result.Stages {
 			r := &run.Result.Stages[i]
@@ -105,12 +107,22 @@ func (s *Side) groups(rename func(string) string) []*group {
 				g = &group{key: k}
 				byKey[k] = g
 				all = append(all, g)
+				if grid := g.grid(); grids[grid] == 0 {
+					grids[grid] = len(all)
+				}
 			}
 			g.add(stage{run: run, result: r, place: place{run: number, repeat: r.Load.Repeat}})
 		}
 	}
+	slices.SortStableFunc(all, func(a, b *group) int {
+		return cmp.Or(cmp.Compare(grids[a.grid()], grids[b.grid()]),
+			cmp.Compare(a.stages[0].result.ProbedLoad(), b.stages[0].result.ProbedLoad()))
+	})
 	return all
 }
+
+// grid returns the key of all loads of the group's target and workload.
+func (g *group) grid() key { return key{target: g.key.target, workload: g.key.workload} }
 
 // add adds a stage with a place that no other stage of the group has.
 func (g *group) add(s stage) {

@@ -294,3 +294,16 @@ func StageAt(stages []StageResult, index uint32) *StageResult {
 	}
 	return &stages[i]
 }
+
+// ProbedLoad returns the concurrency or rate of a stage of a sweep, a search or a frontier, and 0 of another stage.
+// Their loads are not in order: they depend on what was measured.
+func (s *StageResult) ProbedLoad() float64 {
+	switch {
+	case s.Probe == nil:
+	case s.Load.Concurrency != nil:
+		return float64(*s.Load.Concurrency)
+	case s.Load.Rate != nil:
+		return *s.Load.Rate
+	}
+	return 0
+}

@@ -189,25 +189,13 @@ func sameLoads(r *results.Result) [][]*results.StageResult {
 		groups[k] = append(groups[k], s)
 	}
 	slices.SortStableFunc(keys, func(a, b key) int {
-		return cmp.Compare(probedLoad(groups[a][0]), probedLoad(groups[b][0]))
+		return cmp.Compare(groups[a][0].ProbedLoad(), groups[b][0].ProbedLoad())
 	})
 	var sorted [][]*results.StageResult
 	for _, k := range keys {
 		sorted = append(sorted, groups[k])
 	}
 	return sorted
-}
-
-// probedLoad returns the concurrency or rate of a probe, and 0 of another stage.
-func probedLoad(s *results.StageResult) float64 {
-	switch {
-	case s.Probe == nil:
-	case s.Load.Concurrency != nil:
-		return float64(*s.Load.Concurrency)
-	case s.Load.Rate != nil:
-		return *s.Load.Rate
-	}
-	return 0
 }
 
 // targetNotes describes the targets, and says what the ratios mean. same says what is the same in both.
