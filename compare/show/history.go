@@ -167,7 +167,7 @@ func dates(first, last time.Time) chart.Axis {
 	form := "2006-01-02"
 	switch span := last.Sub(first); {
 	case span < steps*time.Minute:
-		form = "01-02 15:04:05"
+		form = time.TimeOnly
 	case span < steps*24*time.Hour:
 		form = "01-02 15:04"
 	}

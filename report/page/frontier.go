@@ -46,7 +46,7 @@ func (w *workload) frontierChart(x chart.Axis, what string, plain bool) chart.Ch
 
 // latencyFigure draws the frontiers of one latency. name is that latency's in the caption.
 func (w *workload) latencyFigure(latency, name string, plain bool) figure {
-	x := chart.Axis{Label: "completed requests per second, steady part of each stage; numbers at points: load", Zero: true}
+	x := chart.Axis{Label: "requests per second, steady part; numbers at points: load", Zero: true}
 	curve := w.frontierChart(x, name+" against throughput", plain)
 	unit := latency + ", ms"
 	low, high := math.Inf(1), 0.0

@@ -127,13 +127,17 @@ func regions(agents []*spatev1.AgentStatus) show.Table {
 	return t
 }
 
-// Write writes the page. baseline is the run that is chosen as the baseline of a comparison, empty for none.
+// Write writes the page. baseline is the run that is chosen as the baseline of a comparison, empty for the last but
+// one.
 func (h Home) Write(w io.Writer, f Frame, baseline string) error {
 	var ended []*spatev1.RunSummary
 	for _, r := range h.Runs {
 		if r.GetState() == spatev1.RunState_RUN_STATE_ENDED {
 			ended = append(ended, r)
 		}
+	}
+	if baseline == "" && len(ended) > 1 {
+		baseline = ended[1].GetRunId() // so that two different runs are chosen
 	}
 	return write(w, "home.html.tmpl", map[string]any{
 		"Title": fmt.Sprintf("Spate: %s", words.Count(uint64(len(h.Runs)), "run")), "Events": f.Events, "Frame": f,
