@@ -13,7 +13,7 @@ type Limits struct {
 	Age time.Duration
 	// Bytes is the most space that all items may take up together.
 	Bytes uint64
-	// Count is the most items.
+	// Count is the most items that stay, besides those that are held.
 	Count int
 }
 
@@ -25,13 +25,14 @@ type Item struct {
 	Bytes uint64
 	// Used is the time of its last use.
 	Used time.Time
-	// Held says that the item is in use: it is counted, and stays.
+	// Held says that the item is in use: it stays. Its space is counted, the item itself is not.
 	Held bool
 }
 
 // Excess returns the items that must go, the least recently used first. It goes through all items from the newest to
 // the oldest. An item goes if it is too old, or if it exceeds the number or the space together with those that stay. A
-// held item always stays, and its space is counted before any other's.
+// held item always stays. Its space is counted before any other's, but it takes none of the number: a run that has just
+// ended must not go because another one is in progress.
 func (l Limits) Excess(items []Item, now time.Time) []Item {
 	order := slices.Clone(items)
 	slices.SortStableFunc(order, func(a, b Item) int { return b.Used.Compare(a.Used) })
@@ -39,7 +40,7 @@ func (l Limits) Excess(items []Item, now time.Time) []Item {
 	count := 0
 	for _, i := range order {
 		if i.Held {
-			bytes, count = bytes+i.Bytes, count+1
+			bytes += i.Bytes
 		}
 	}
 	var out []Item
