@@ -3,11 +3,11 @@
 package calibration
 
 import (
-	"fmt"
 	"math"
-	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/spate-load/spate/agent/stream/socket"
 )
 
 // machineRoom reads the hard limit of open files, to which processes raise their soft limit, and Linux's range of
@@ -18,12 +18,7 @@ func machineRoom() room {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && limit.Max < math.MaxInt32 {
 		r.files = int(limit.Max)
 	}
-	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
-		var low, high int
-		if n, _ := fmt.Sscan(string(text), &low, &high); n == 2 {
-			r.ports = high - low + 1
-		}
-	}
+	_, r.ports = socket.LocalPorts()
 	return r
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 
+	"github.com/spate-load/spate/agent/stream/socket"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -40,7 +41,7 @@ type ports struct{ each, sources, endpoints int }
 
 // portsTowards counts the ports towards a target. The zero value means that they are not known.
 func (l Limits) portsTowards(t *spatev1.Target) ports {
-	each := countPorts()
+	_, each := socket.LocalPorts()
 	if each == 0 {
 		return ports{}
 	}

@@ -46,6 +46,12 @@ func HoldStamping() {}
 
 func askForStamps(syscall.RawConn) error { return nil }
 
+// LocalPorts returns 0: local ports are not known on this system.
+func LocalPorts() (first, count int) { return 0, 0 }
+
+// narrowPorts does nothing on this system.
+func narrowPorts(syscall.RawConn) {}
+
 // portAtConnect does nothing on this system.
 func portAtConnect(syscall.RawConn) {}
 

@@ -10,8 +10,7 @@ import (
 )
 
 // Sources are the local addresses that connections are made from, in turn. Each has its own range of ports for each
-// endpoint. The kernel's search for a free port gets slow when more than half of a range is taken, so all ranges are
-// filled evenly.
+// endpoint.
 type Sources struct {
 	v4, v6 []netip.Addr
 	turn   atomic.Uint64
@@ -49,8 +48,20 @@ func (s *Sources) candidates(addr string) [][]netip.Addr {
 // control prepares a socket before it connects, as net.Dialer's Control does.
 type control = func(network, addr string, c syscall.RawConn) error
 
-// dial opens a TCP connection from the next address in turn. Nil sources: the system picks the address.
+// dial opens a TCP connection from the next address in turn. Nil sources: the system picks the address. The kernel first
+// looks for a local port among a few, and among all if these are taken.
 func (s *Sources) dial(ctx context.Context, addr string, prepare control) (net.Conn, error) {
+	c, err := s.try(ctx, addr, func(network, addr string, c syscall.RawConn) error {
+		narrowPorts(c)
+		return prepare(network, addr, c)
+	})
+	if NoPort(err) {
+		return s.try(ctx, addr, prepare)
+	}
+	return c, err
+}
+
+func (s *Sources) try(ctx context.Context, addr string, prepare control) (net.Conn, error) {
 	d := net.Dialer{Control: prepare}
 	if s == nil {
 		return d.DialContext(ctx, "tcp", addr)
