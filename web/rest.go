@@ -36,26 +36,53 @@ const maxPlan = 4 << 20
 //go:embed openapi.yaml
 var openAPI []byte
 
+// call is a route of REST. It refuses what it does not take: without a mistyped parameter, or with the parameters in a
+// body, something else would be done.
+type call struct {
+	route
+	takes string // parameters of the query, separated by blanks
+	body  bool   // it takes a body
+}
+
+// ServeHTTP implements http.Handler.
+func (c call) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := parameters(r, strings.Fields(c.takes)); err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if !c.body && hasBody(r) {
+		problem(w, http.StatusBadRequest, "this takes no body: parameters belong in the query")
+		return
+	}
+	c.handle(w, r)
+}
+
+// hasBody reports whether a request has a body that is not empty. It reads from it.
+func hasBody(r *http.Request) bool {
+	n, _ := io.ReadFull(r.Body, make([]byte, 1))
+	return n > 0
+}
+
 // api returns the routes of REST. openapi.yaml describes them.
-func (s *Server) api() []route {
-	return []route{
-		{http.MethodGet, root + "/openapi.yaml", s.getOpenAPI},
-		{http.MethodGet, root + "/runs", s.listRuns},
-		{http.MethodPost, root + "/runs", s.submitRun},
-		{http.MethodGet, root + "/runs/{id}", s.getRun},
-		{http.MethodDelete, root + "/runs/{id}", s.removeRun},
-		{http.MethodPost, root + "/runs/{id}/stop", s.stopRun},
-		{http.MethodGet, root + "/runs/{id}/events", s.followRun},
-		{http.MethodGet, root + "/runs/{id}/files", s.listFiles},
-		{http.MethodGet, root + "/runs/{id}/files/{name}", s.getFile},
-		{http.MethodGet, root + "/queue", s.listQueue},
-		{http.MethodGet, root + "/agents", s.listAgents},
-		{http.MethodPost, root + "/agents/{name}/cordon", s.cordonAgent(spatev1.Cordon_CORDON_CORDONED)},
-		{http.MethodPost, root + "/agents/{name}/drain", s.cordonAgent(spatev1.Cordon_CORDON_DRAINED)},
-		{http.MethodPost, root + "/agents/{name}/uncordon", s.cordonAgent(spatev1.Cordon_CORDON_UNSPECIFIED)},
-		{http.MethodGet, root + "/audit", s.forWriters(s.listAudit)},
-		{http.MethodGet, root + "/history", s.getHistory},
-		{http.MethodGet, root + "/comparison", s.getComparison},
+func (s *Server) api() []call {
+	return []call{
+		{route{http.MethodGet, root + "/openapi.yaml", s.getOpenAPI}, "", false},
+		{route{http.MethodGet, root + "/runs", s.listRuns}, "limit", false},
+		{route{http.MethodPost, root + "/runs", s.submitRun}, "min_agents agents_timeout priority records", true},
+		{route{http.MethodGet, root + "/runs/{id}", s.getRun}, "", false},
+		{route{http.MethodDelete, root + "/runs/{id}", s.removeRun}, "", false},
+		{route{http.MethodPost, root + "/runs/{id}/stop", s.stopRun}, "immediately", false},
+		{route{http.MethodGet, root + "/runs/{id}/events", s.followRun}, "windows after", false},
+		{route{http.MethodGet, root + "/runs/{id}/files", s.listFiles}, "", false},
+		{route{http.MethodGet, root + "/runs/{id}/files/{name}", s.getFile}, "", false},
+		{route{http.MethodGet, root + "/queue", s.listQueue}, "", false},
+		{route{http.MethodGet, root + "/agents", s.listAgents}, "", false},
+		{route{http.MethodPost, root + "/agents/{name}/cordon", s.cordonAgent(spatev1.Cordon_CORDON_CORDONED)}, "", false},
+		{route{http.MethodPost, root + "/agents/{name}/drain", s.cordonAgent(spatev1.Cordon_CORDON_DRAINED)}, "", false},
+		{route{http.MethodPost, root + "/agents/{name}/uncordon", s.cordonAgent(spatev1.Cordon_CORDON_UNSPECIFIED)}, "", false},
+		{route{http.MethodGet, root + "/audit", s.forWriters(s.listAudit)}, "limit by action about since until", false},
+		{route{http.MethodGet, root + "/history", s.getHistory}, "plan metric limit", false},
+		{route{http.MethodGet, root + "/comparison", s.getComparison}, "baseline run tolerance allow_invalid", false},
 	}
 }
 
@@ -98,13 +125,12 @@ func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) {
 	agents, err1 := number(r, "min_agents", 32)
 	wait, err2 := duration(r, "agents_timeout", time.Minute)
 	priority, err4 := signed(r, "priority")
-	err5 := parameters(r, "min_agents", "agents_timeout", "priority", "records")
 	plan, err3 := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPlan))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err3, &tooLarge) {
 		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the plan is larger than %d bytes", maxPlan))
 		return
 	}
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -126,7 +152,7 @@ func (s *Server) removeRun(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) stopRun(w http.ResponseWriter, r *http.Request) {
 	immediately, err := flag(r, "immediately")
-	if err = errors.Join(err, parameters(r, "immediately")); err != nil {
+	if err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -293,15 +319,16 @@ func codeOf(c codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// parameters refuses a query that has others than these: without a mistyped one, something else would be done.
-func parameters(r *http.Request, names ...string) error {
+// parameters refuses a query that has other parameters than these.
+func parameters(r *http.Request, names []string) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return fmt.Errorf("query: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("parameter %.40q is not known here: want %s", name, strings.Join(names, ", "))
+			return fmt.Errorf("parameter %.40q is not known here: want %s", name,
+				cmp.Or(strings.Join(names, ", "), "none"))
 		}
 	}
 	return nil

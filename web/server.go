@@ -129,12 +129,17 @@ func (s *Server) Close() error {
 // Handler returns the handler of all pages and of REST.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for _, r := range append(s.api(), s.site()...) {
-		handler := http.Handler(r.handle)
+	serve := func(r route, handler http.Handler) {
 		if r.method != http.MethodGet {
 			handler = s.rights.forWriters(handler)
 		}
 		mux.Handle(r.method+" "+r.path, handler)
+	}
+	for _, c := range s.api() {
+		serve(c.route, c)
+	}
+	for _, r := range s.site() {
+		serve(r, r.handle)
 	}
 	return s.rights.guard(mux)
 }

@@ -549,7 +549,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestMistypedParameter: a request with a parameter that is not known submits and stops nothing.
+// TestMistypedParameter: a request with a parameter that is not known submits and stops nothing, nor does one with its
+// parameters in a body.
 func TestMistypedParameter(t *testing.T) {
 	s := start(t)
 	for path, want := range map[string]string{
@@ -562,6 +563,19 @@ func TestMistypedParameter(t *testing.T) {
 		if a.StatusCode != http.StatusBadRequest || !strings.Contains(text, want) {
 			t.Errorf("%s: %s %s, want %q", path, a.Status, text, want)
 		}
+	}
+	for path, want := range map[string]string{
+		"/api/v1/runs?limits=3": "want limit", "/api/v1/agents?name=a": "want none",
+		"/api/v1/audit?form=json": "want limit, by, action, about, since, until",
+	} {
+		a, text := s.do("GET", path, "")
+		if a.StatusCode != http.StatusBadRequest || !strings.Contains(text, want) {
+			t.Errorf("%s: %s %s, want %q", path, a.Status, text, want)
+		}
+	}
+	a, text := s.do("POST", "/api/v1/runs/live/stop", `{"immediately": true}`)
+	if a.StatusCode != http.StatusBadRequest || !strings.Contains(text, "takes no body") {
+		t.Errorf("a body: %s %s", a.Status, text)
 	}
 	if done := s.fake.called(); done != "" {
 		t.Errorf("done: %s", done)

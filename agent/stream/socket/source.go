@@ -48,8 +48,8 @@ func (s *Sources) candidates(addr string) [][]netip.Addr {
 // control prepares a socket before it connects, as net.Dialer's Control does.
 type control = func(network, addr string, c syscall.RawConn) error
 
-// dial opens a TCP connection from the next address in turn. Nil sources: the system picks the address. The kernel first
-// looks for a local port among a few, and among all if these are taken.
+// dial opens a TCP connection from the next address in turn. Nil sources: the system picks the address. The kernel
+// looks for a local port among a few first, and among all if these are taken.
 func (s *Sources) dial(ctx context.Context, addr string, prepare control) (net.Conn, error) {
 	c, err := s.try(ctx, addr, func(network, addr string, c syscall.RawConn) error {
 		narrowPorts(c)
