@@ -96,8 +96,12 @@ func (s *server) explain(err error) error {
 			return fmt.Errorf("influx: %s has no organisation %q, or the token may not read it: give the organisation of bucket %q (--influx-org) (404: %s)",
 				s.config.URL, s.config.Org, s.config.Bucket, said)
 		}
-		return fmt.Errorf("influx: %s has no bucket %q in organisation %q: create it (InfluxDB 1.8: the database), or is this server not an InfluxDB with the v2 API? (404: %s)",
-			s.config.URL, s.config.Bucket, s.config.Org, said)
+		where := ""
+		if s.config.Org != "" {
+			where = fmt.Sprintf(" in organisation %q", s.config.Org)
+		}
+		return fmt.Errorf("influx: %s has no bucket %q%s: create it (InfluxDB 1.8: the database), or is this server not an InfluxDB with the v2 API? (404: %s)",
+			s.config.URL, s.config.Bucket, where, said)
 	default:
 		return fmt.Errorf("influx: %s answers %d: %s", s.config.URL, answer.StatusCode, said)
 	}

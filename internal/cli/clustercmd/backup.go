@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,11 +63,11 @@ file is kept.
 
 // receive writes a backup to a file, which gets its name when it is complete and has been checked.
 func receive(stream spatev1.RunService_BackupClient, to, coordinator string) (m backup.Manifest, err error) {
-	part := to + ".part"
-	file, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".part-*") // another backup may write to the same name
 	if err != nil {
 		return m, command.BadInput(err)
 	}
+	part := file.Name()
 	defer func() {
 		if err = errors.Join(err, file.Close()); err != nil {
 			err = errors.Join(err, os.Remove(part))
