@@ -48,8 +48,10 @@ wait "$run"
 cat "$dir/out.log"
 python3 - "$dir/out/results.json" <<'CHECK'
 import json, sys
-requests = json.load(open(sys.argv[1]))["stages"][0]["requests"]
+stage = json.load(open(sys.argv[1]))["stages"][0]
+requests = stage["requests"]
 print(requests)
+print(stage["trust"]["verdict"], *(c["words"] for c in stage["trust"]["checks"] if c["verdict"] != "VALID"), sep="; ")
 sys.exit(requests["failed"] > 0 or requests["completed"] == 0)
 CHECK
 # Counts only samples with all streams open, not those while streams open and close.

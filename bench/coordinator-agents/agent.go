@@ -110,7 +110,7 @@ func (a *agent) listen(starts chan<- *spatev1.Arm) error {
 				return err
 			}
 		case *spatev1.ConnectResponse_Arm:
-			a.armed()
+			a.armed(m.Arm)
 			starts <- m.Arm
 		case *spatev1.ConnectResponse_Stop:
 			return errors.New("stopped: " + m.Stop.GetReason())

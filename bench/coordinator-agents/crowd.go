@@ -22,6 +22,7 @@ type crowd struct {
 	series  []*spatev1.Series
 	rows    []*spatev1.RequestRecord
 	began   chan struct{} // closed when the first agent is armed
+	start   atomic.Int64  // when the stage starts, from then on
 	once    sync.Once
 	answers answers
 }
@@ -104,8 +105,13 @@ func (c *crowd) playRegions(ctx context.Context, agents []*agent) error {
 	return group.Wait()
 }
 
-// armed records that the stage starts.
-func (c *crowd) armed() { c.once.Do(func() { close(c.began) }) }
+// armed records when the stage starts.
+func (c *crowd) armed(m *spatev1.Arm) {
+	c.once.Do(func() {
+		c.start.Store(m.GetStartClockNs())
+		close(c.began)
+	})
+}
 
 // acknowledged records an answer to a snapshot.
 func (a *answers) acknowledged(m *spatev1.PushResponse, after time.Duration) {

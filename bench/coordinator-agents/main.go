@@ -87,12 +87,16 @@ func play(ctx context.Context, s settings) (report, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m := newMeter(s)
+	crowd := newCrowd(s)
+	m := newMeter(s, &crowd.answers)
 	first, err := m.read()
 	if err != nil {
 		return report{}, err
 	}
-	crowd := newCrowd(s)
+	before, err := m.written()
+	if err != nil {
+		return report{}, err
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- crowd.play(ctx) }()
 	end, err := submit(ctx, s, crowd, m)
@@ -103,5 +107,6 @@ func play(ctx context.Context, s settings) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
+	end.written -= before
 	return m.report(first, end, &crowd.answers)
 }

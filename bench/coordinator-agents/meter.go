@@ -17,31 +17,32 @@ import (
 // tick is the kernel's unit of CPU time in /proc: USER_HZ, which is 100 on every Linux architecture that Go supports.
 const tick = 10 * time.Millisecond
 
-// sampleInterval is how often the coordinator is sampled: often enough to see each window's delay.
+// sampleInterval is how often the coordinator's process is sampled.
 const sampleInterval = 500 * time.Millisecond
 
-// meter reads the resource use of the coordinator's process, from /proc and from its own metrics.
+// meter reads the resource use of the coordinator's process from /proc.
 type meter struct {
 	settings
-	run string // the run whose ledger is measured
+	answers *answers
+	run     string // the run whose ledger is measured
 }
 
 // sample is one reading.
 type sample struct {
 	at         clock.Instant
 	user, sys  time.Duration
-	anon, peak uint64 // resident without files, and the peak of resident with files, in bytes
-	ledger     int64  // bytes
-	received   uint64 // bytes read, nearly all of them from sockets
-	metrics    map[string]float64
+	anon, peak uint64  // resident without files, and the peak of resident with files, in bytes
+	ledger     int64   // bytes
+	received   uint64  // bytes read, nearly all of them from sockets
+	acked      uint64  // snapshots acknowledged so far
 	relay      *sample // nil: the relay is not measured
 }
 
-func newMeter(s settings) *meter { return &meter{settings: s} }
+func newMeter(s settings, a *answers) *meter { return &meter{settings: s, answers: a} }
 
 // read takes a sample.
 func (m *meter) read() (sample, error) {
-	s := sample{at: clock.Now()}
+	s := sample{at: clock.Now(), acked: m.answers.acked.Load()}
 	if err := s.readProcess(m.pid); err != nil {
 		return s, err
 	}
@@ -54,7 +55,7 @@ func (m *meter) read() (sample, error) {
 	if info, err := os.Stat(filepath.Join(m.dataDir, m.run, "ledger.db")); m.run != "" && err == nil {
 		s.ledger = info.Size()
 	}
-	return s, s.scrape(m.status)
+	return s, nil
 }
 
 // readProcess reads /proc.
@@ -100,26 +101,25 @@ func kilobytes(status []byte, name string) uint64 {
 	return 0
 }
 
-// scrape reads the coordinator's metrics.
-func (s *sample) scrape(address string) error {
+// written reads from the coordinator's metrics how many snapshots it has written. It is not asked during the
+// measurement: with 10,000 agents an answer takes it 50 ms.
+func (m *meter) written() (float64, error) {
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Get("http://" + address + "/metrics") //nolint:noctx // it has a timeout
+	answer, err := client.Get("http://" + m.status + "/metrics") //nolint:noctx // it has a timeout
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
-		return fmt.Errorf("metrics of %s: %w", address, err)
+		return 0, fmt.Errorf("metrics of %s: %w", m.status, err)
 	}
-	s.metrics = map[string]float64{}
 	for line := range strings.Lines(string(text)) {
-		name, value, found := strings.Cut(strings.TrimSpace(line), " ")
-		if n, err := strconv.ParseFloat(value, 64); found && err == nil {
-			s.metrics[name] = n
+		if value, found := strings.CutPrefix(line, "spate_coordinator_snapshots_total "); found {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}
 	}
-	return nil
+	return 0, fmt.Errorf("metrics of %s: no number of snapshots", m.status)
 }
 
 // watch takes samples from the end of settling until all windows have passed, or until stop.

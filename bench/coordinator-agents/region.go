@@ -153,7 +153,7 @@ func (r *region) listen() error {
 			case *spatev1.ConnectResponse_Arm:
 				r.agents[place].revision = m.Arm.GetRef().GetRevision()
 				if armed++; armed == len(r.agents) {
-					r.armed()
+					r.armed(m.Arm)
 					r.startOn <- m.Arm
 				}
 			case *spatev1.ConnectResponse_Stop:

@@ -15,7 +15,6 @@ type report struct {
 	settings
 	ending
 	first  sample // before the first agent
-	delays []time.Duration
 	acks   *histogram.Histogram
 	probes *histogram.Histogram
 	acked  uint64
@@ -34,17 +33,11 @@ func (m *meter) report(first sample, e ending, a *answers) (report, error) {
 	if len(e.measured) < 2 {
 		return report{}, errors.New("the coordinator's process and its metrics could not be read during the run")
 	}
-	if want := float64(m.agents * m.windows); e.after.metrics["spate_coordinator_snapshots_total"]-first.metrics["spate_coordinator_snapshots_total"] != want {
-		return report{}, fmt.Errorf("the coordinator wrote %v snapshots, not %v",
-			e.after.metrics["spate_coordinator_snapshots_total"], want)
+	if want := float64(m.agents * m.windows); e.written != want {
+		return report{}, fmt.Errorf("the coordinator wrote %v snapshots, not %v", e.written, want)
 	}
 	r := report{settings: m.settings, ending: e, first: first, acks: a.acks, probes: a.probes, acked: a.acked.Load(),
 		probed: a.probed.Load()}
-	for i, s := range e.measured[1:] {
-		if s.metrics["spate_coordinator_windows_total"] > e.measured[i].metrics["spate_coordinator_windows_total"] {
-			r.delays = append(r.delays, time.Duration(s.metrics["spate_coordinator_window_delay_seconds"]*1e9))
-		}
-	}
 	slices.Sort(r.delays)
 	return r, nil
 }
@@ -54,7 +47,7 @@ func (r report) String() string {
 	from, to := r.measured[0], r.measured[len(r.measured)-1]
 	seconds := to.at.Sub(from.at).Seconds()
 	cpu := (to.user + to.sys - from.user - from.sys).Seconds()
-	snapshots := to.metrics["spate_coordinator_snapshots_total"] - from.metrics["spate_coordinator_snapshots_total"]
+	snapshots := float64(to.acked - from.acked)
 	var anon uint64
 	for _, s := range r.measured {
 		anon = max(anon, s.anon)
@@ -79,7 +72,7 @@ func (r report) String() string {
 		row("the relay's CPU, and for an agent and second; its memory (VmHWM)", "%.1f %% of a core, %.0f us; %d MiB",
 			100*cpu/seconds, 1e6*cpu/snapshots, to.relay.peak>>20)
 	}
-	row("end of a window to its merged result, p50, p99, most", "%s", quantiles(r.delays))
+	row("end of a window to its merged result at a client, p50, p99, most", "%s", quantiles(r.delays))
 	row("snapshot to ack, p50, p99, most", "%s", values(r.acks))
 	row("clock probe, p50, p99, most", "%s", values(r.probes))
 	row("ledger", "%.1f MB/s, %.0f bytes a snapshot", float64(to.ledger-from.ledger)/1e6/seconds,

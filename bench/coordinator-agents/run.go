@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -26,9 +27,11 @@ type ending struct {
 	run      string
 	stage    *spatev1.StageEnded
 	end      *spatev1.RunEnded
-	measured []sample // from the end of settling to the end of the last window
-	after    sample   // after the run's end
-	progress int      // number of progress events
+	measured []sample        // from the end of settling to the end of the last window
+	after    sample          // after the run's end
+	written  float64         // snapshots that the coordinator wrote
+	delays   []time.Duration // of the windows after settling
+	progress int             // number of progress events
 }
 
 // submit submits the plan and follows the run to its end, measuring while its windows pass.
@@ -51,20 +54,23 @@ func submit(ctx context.Context, s settings, c *crowd, m *meter) (ending, error)
 	stop := make(chan struct{})
 	sampled := make(chan []sample, 1)
 	go func() { sampled <- m.watch(ctx, c.began, stop) }()
-	e, err := follow(ctx, service, m.run)
+	e, err := follow(ctx, service, m.run, c)
 	close(stop)
 	e.measured = <-sampled
 	if err != nil {
 		return ending{}, err
 	}
-	e.after, err = m.read()
+	if e.after, err = m.read(); err != nil {
+		return e, err
+	}
+	e.written, err = m.written()
 	return e, err
 }
 
-// follow reads a run's events to its end.
-func follow(ctx context.Context, service spatev1.RunServiceClient, id string) (ending, error) {
+// follow reads a run's events to its end. Both processes are on this machine, so they share a clock.
+func follow(ctx context.Context, service spatev1.RunServiceClient, id string, c *crowd) (ending, error) {
 	e := ending{run: id}
-	stream, err := service.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id})
+	stream, err := service.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id, Windows: true})
 	if err != nil {
 		return e, err
 	}
@@ -79,6 +85,11 @@ func follow(ctx context.Context, service spatev1.RunServiceClient, id string) (e
 		switch event := m.GetEvent().GetEvent().(type) {
 		case *spatev1.RunEvent_StageProgress:
 			e.progress++
+		case *spatev1.RunEvent_StageWindow:
+			if n := int(event.StageWindow.GetNumber()); c.settle <= n && n < c.windows {
+				end := clock.Instant(c.start.Load()).Add(time.Duration(n+1) * time.Second)
+				e.delays = append(e.delays, clock.Now().Sub(end))
+			}
 		case *spatev1.RunEvent_StageEnded:
 			e.stage = event.StageEnded
 		case *spatev1.RunEvent_RunEnded:
