@@ -90,17 +90,25 @@ func writerOf(tx *bbolt.Tx) *recordWriter { return &recordWriter{tx, map[string]
 
 // put stores a record. It may reuse content's memory.
 func (k *recordWriter) put(bucket, key, content []byte) error {
+	if old := k.tx.Bucket(bucket).Get(key); len(old) >= sealSize {
+		h, err := k.sumOf(bucket)
+		if err != nil {
+			return err
+		}
+		k.holdings[string(bucket)] = h.without(old)
+	}
+	return k.add(bucket, key, content)
+}
+
+// add is put for a record that does not exist.
+func (k *recordWriter) add(bucket, key, content []byte) error {
 	h, err := k.sumOf(bucket)
 	if err != nil {
 		return err
 	}
-	in := k.tx.Bucket(bucket)
-	if old := in.Get(key); len(old) >= sealSize {
-		h = h.without(old)
-	}
 	record := sealed(bucket, key, content)
 	k.holdings[string(bucket)] = h.with(record)
-	return in.Put(key, record)
+	return k.tx.Bucket(bucket).Put(key, record)
 }
 
 // remove deletes a record, if it exists.

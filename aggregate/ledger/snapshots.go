@@ -52,10 +52,10 @@ func (s snapshotStore) put(k *recordWriter, name, value []byte) error {
 		return err
 	}
 	at := binary.BigEndian.AppendUint64(nil, number)
-	if err := k.put(arrivalBucket, at, value); err != nil {
+	if err := k.add(arrivalBucket, at, value); err != nil {
 		return err
 	}
-	return k.put(snapshotBucket, name, at)
+	return k.add(snapshotBucket, name, at)
 }
 
 // discard removes the snapshots whose names start with a prefix.

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -105,8 +104,10 @@ func (c *coverage) add(first, last uint32) {
 // stage is the stage in progress.
 type stage struct {
 	record      *spatev1.StageRecord
-	ref         *spatev1.AssignmentRef // with the newest revision
-	assignments []*assignment          // in the order of the record's agents
+	ref         *spatev1.AssignmentRef  // with the newest revision
+	assignments []*assignment           // in the order of the record's agents; none is removed
+	of          map[process]*assignment // the first assignment of a process, of those found so far; see assignment
+	found       int
 	start       clock.Instant
 	deadline    clock.Instant       // deadline of the applying or the stopping phase
 	ready       clock.Instant       // since when all but observers are ready; 0: they are not
@@ -120,21 +121,24 @@ type stage struct {
 	doubtful    int                 // see all
 }
 
-// assignment returns the assignment of an agent's process, nil if it has none. It runs for each snapshot. Assignments
-// are sorted by name, except those that joined later, so the binary search finds nearly all of them.
+// process is one process of an agent.
+type process struct {
+	agent       string
+	incarnation uint64
+}
+
+// assignment returns the assignment of an agent's process, nil if it has none. It runs for each snapshot and heartbeat.
 func (s *stage) assignment(name string, incarnation uint64) *assignment {
-	i, found := slices.BinarySearchFunc(s.assignments, name, func(p *assignment, name string) int {
-		return strings.Compare(p.agent.name(), name)
-	})
-	if found && s.assignments[i].agent.incarnation == incarnation {
-		return s.assignments[i]
+	if s.of == nil {
+		s.of = map[process]*assignment{}
 	}
-	for _, p := range s.assignments {
-		if p.agent.name() == name && p.agent.incarnation == incarnation {
-			return p
+	for ; s.found < len(s.assignments); s.found++ {
+		p := s.assignments[s.found]
+		if k := (process{p.agent.name(), p.agent.incarnation}); s.of[k] == nil {
+			s.of[k] = p
 		}
 	}
-	return nil
+	return s.of[process{name, incarnation}]
 }
 
 // assignmentOf returns an agent's assignment of the stage in progress, nil if it has none or there is no stage.
