@@ -2,7 +2,7 @@
 # Holds many streams for a long time: AGENTS agent processes on core 0 hold STREAMS streams each for SECONDS, with one token
 # each 2 s. Simulators, one for each agent, and the coordinator run on core 1. A request takes a fifth of the time; in the
 # first fifth, streams begin one after the other. Prints the agents' resident memory and CPU time every 10 s, then memory
-# per stream, tokens and the verdict. It fails if a request failed, if the run is not VALID, or if memory grew by more than
+# per stream, tokens and the verdict. It fails if a request failed, if the run is INVALID, or if memory grew by more than
 # a tenth from the first third of the time to the last.
 #   bench/hold.sh [SECONDS [STREAMS [AGENTS]]]      (after make build; loopback only; a process needs STREAMS and some 50 descriptors)
 set -euo pipefail
