@@ -13,13 +13,13 @@ import (
 )
 
 // lostPart returns in words what was lost with an agent.
-func (s sums) lostPart(assigned *spatev1.AssignedAgent, a *merge.Agent, w *spatev1.Workload) string {
-	l := s.lossOf(a)
+func (s sums) lostPart(st *spatev1.Stage, assigned *spatev1.AssignedAgent, a *merge.Agent) string {
+	l := s.lossOf(st.GetLoad(), a)
 	text := fmt.Sprintf("(%s %% of the load) lost: %s", significant(100*l.Share), l.words())
 	if l.UnsentFromS != nil {
 		text += fmt.Sprintf("; it never sent %s, due from second %s on", unsent(a), significant(*l.UnsentFromS))
 	}
-	if content.PlaysSessions(w) {
+	if content.PlaysSessions(st.GetWorkload()) {
 		text += "; the sessions that it had begun have no further turns"
 	}
 	if reason := cmp.Or(assigned.GetFailure(), a.Totals.GetFailure()); reason != "" {
@@ -37,8 +37,8 @@ func unsent(a *merge.Agent) string {
 	return words.Count(a.Totals.GetNeverSent(), "request")
 }
 
-// lossOf describes what was lost with an agent. It returns nil if the agent was not lost.
-func (s sums) lossOf(a *merge.Agent) *Loss {
+// lossOf describes what was lost with an agent of a load. It returns nil if the agent was not lost.
+func (s sums) lossOf(load *spatev1.LoadPoint, a *merge.Agent) *Loss {
 	if a.Loss == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (s sums) lossOf(a *merge.Agent) *Loss {
 		l.TakenOver, l.ToS = true, &taken
 		return l
 	}
-	if _, end, ok := s.Span(); ok && s.anyLasted() {
+	if _, end, ok := s.Span(); ok && s.anyLasted() && !endsByRequests(load) {
 		l.ToS = new(max(math.Ceil(float64(end)/nanosPerSecond), l.FromS))
 	}
 	return l
@@ -67,6 +67,10 @@ func (s sums) anyLasted() bool {
 	}
 	return false
 }
+
+// endsByRequests reports whether each agent's part of a load ends with its own requests, so that the others' end does not
+// tell when a lost agent's part would have ended.
+func endsByRequests(l *spatev1.LoadPoint) bool { return l.GetConcurrency() > 0 && l.GetRequests() > 0 }
 
 // words returns which seconds are missing.
 func (l *Loss) words() string {

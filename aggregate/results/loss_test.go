@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/aggregate/internal/fixture"
@@ -72,6 +74,7 @@ func lostStage(
 	rec := fixture.StageRecord(0, 2)
 	all := fixture.Recorded(rec, fixture.SteadyRequests(2, 50), fixture.EndWindow)
 	rec.Agents[1].Loss = loss
+	rec.Stage.Load = &spatev1.LoadPoint{Concurrency: 8, Duration: durationpb.New(5 * time.Second)}
 	change(rec, all[len(all)-1].GetTotals())
 	return rec, slices.DeleteFunc(all, func(s *spatev1.Snapshot) bool { return !merge.InResult(rec, s) })
 }
@@ -184,6 +187,14 @@ func TestALossThatWasNotTakenOverIsMissingToTheEnd(t *testing.T) {
 			&spatev1.Loss{FromWindow: 3, Share: 0.5}, unchanged,
 			[]string{"agent b (50 % of the load) lost: seconds 3 to 5, the last, are missing"},
 			&Loss{Share: 0.5, FromS: 3, ToS: new(5.0)},
+		},
+		"its part ends with its own requests": {
+			&spatev1.Loss{FromWindow: 3, Share: 0.5},
+			func(rec *spatev1.StageRecord, _ *spatev1.Totals) {
+				rec.Stage.Load = &spatev1.LoadPoint{Concurrency: 2, Requests: 200}
+			},
+			[]string{"agent b (50 % of the load) lost: all is missing from second 3 on"},
+			&Loss{Share: 0.5, FromS: 3},
 		},
 		"to the end, and it stood still before": {
 			&spatev1.Loss{FromWindow: 3, Share: 0.5, UnsentFromWindow: new(uint32(1))},
@@ -345,7 +356,7 @@ func TestALedgerWithALossIsReplayedWithoutWhatFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "stage 1: agent b (50 % of the load) lost: seconds 2 to 5, the last, are missing"
+	want := "stage 1: agent b (50 % of the load) lost: all is missing from second 2 on"
 	if got := r.Stages[0]; got.Requests.Completed >= 100 ||
 		got.Agents[1].Requests.Completed != got.Requests.Completed-50 || got.DroppedRecords != 3 {
 		t.Errorf("requests %+v, %d rows dropped", got.Requests, got.DroppedRecords)

@@ -66,7 +66,7 @@ func processName(rec *spatev1.StageRecord, i int) string {
 func (s sums) agentMissing(rec *spatev1.StageRecord, assigned *spatev1.AssignedAgent) (reasons []string) {
 	a := s.Agent(assigned)
 	if a.Loss != nil {
-		reasons = append(reasons, s.lostPart(assigned, a, rec.GetStage().GetWorkload()))
+		reasons = append(reasons, s.lostPart(rec.GetStage(), assigned, a))
 		if a.Totals == nil {
 			return reasons
 		}

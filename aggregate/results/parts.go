@@ -45,20 +45,20 @@ func (s sums) agentResults(rec *spatev1.StageRecord) []AgentResult {
 	results := make([]AgentResult, 0, len(rec.GetAgents()))
 	for _, assigned := range rec.GetAgents() {
 		if !assigned.GetObserver() {
-			results = append(results, s.agentResult(assigned, s.Agent(assigned)))
+			results = append(results, s.agentResult(rec.GetStage().GetLoad(), assigned, s.Agent(assigned)))
 		}
 	}
 	return results
 }
 
 // agentResult returns what one agent measured.
-func (s sums) agentResult(assigned *spatev1.AssignedAgent, a *merge.Agent) AgentResult {
+func (s sums) agentResult(load *spatev1.LoadPoint, assigned *spatev1.AssignedAgent, a *merge.Agent) AgentResult {
 	r := AgentResult{
 		Name:      assigned.GetAgent().GetName(),
 		Region:    a.RegionName,
 		Weight:    assigned.GetWeight(),
 		Failure:   unlessZero(cmp.Or(assigned.GetFailure(), a.Totals.GetFailure())),
-		Loss:      s.lossOf(a),
+		Loss:      s.lossOf(load, a),
 		Breakdown: breakdown(a.Whole()),
 	}
 	if a.Joined > 0 {

@@ -480,14 +480,18 @@ func (s *stage) judgeRowsOfLoss(a Agent) {
 func (s *stage) judgeLossEnd(a Agent) {
 	l := a.Loss
 	if l.ToS == nil {
-		// No agent told when the stage ended. Then everything is missing, and the result must say so.
+		// No agent told when the stage ended, or each agent's part ends with its own requests. Then everything is
+		// missing, and the result must say so.
 		all := slices.ContainsFunc(s.Missing, func(w string) bool {
 			return strings.HasPrefix(w, "agent "+a.Name+" ") && strings.Contains(w, "all is missing from second")
 		})
-		if s.Outcome == "done" && (!all || len(s.steadfast()) > 0) {
+		if s.Outcome == "done" && (!all || !s.endsByRequests() && len(s.steadfast()) > 0) {
 			s.wrong("stage %d: agent %s: it is not said to which second it is missing", s.Index, a.Name)
 		}
 		return
+	}
+	if s.endsByRequests() && !l.TakenOver {
+		s.wrong("stage %d: agent %s is missing to second %v, and its part ends with its own requests", s.Index, a.Name, *l.ToS)
 	}
 	last := 0.0
 	for _, r := range s.steadfast() {
@@ -500,6 +504,9 @@ func (s *stage) judgeLossEnd(a Agent) {
 		s.wrong("stage %d: agent %s was taken over under %s", s.Index, a.Name, s.Script.Policy)
 	}
 }
+
+// endsByRequests reports whether the stage is a closed loop that ends by its requests.
+func (s *stage) endsByRequests() bool { return !s.open() && s.load.For == 0 }
 
 // first reports whether an agent had exactly its own part when it was lost: no other agent was lost, and none joined.
 func (s *stage) first(a Agent) bool {
