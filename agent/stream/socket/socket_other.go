@@ -49,8 +49,13 @@ func askForStamps(syscall.RawConn) error { return nil }
 // LocalPorts returns 0: local ports are not known on this system.
 func LocalPorts() (first, count int) { return 0, 0 }
 
-// narrowPorts does nothing on this system.
-func narrowPorts(syscall.RawConn) {}
+// window is all of the kernel's range of local ports.
+type window struct{}
+
+func nextWindow() window { return window{} }
+
+// narrow does nothing on this system.
+func (window) narrow(syscall.RawConn) {}
 
 // portAtConnect does nothing on this system.
 func portAtConnect(syscall.RawConn) {}

@@ -48,23 +48,10 @@ func (s *Sources) candidates(addr string) [][]netip.Addr {
 // control prepares a socket before it connects, as net.Dialer's Control does.
 type control = func(network, addr string, c syscall.RawConn) error
 
-// dial opens a TCP connection from the next address in turn. Nil sources: the system picks the address. The kernel
-// looks for a local port among a few first, and among all if these are taken.
+// dial opens a TCP connection from the next address in turn. Nil sources: the system picks the address.
 func (s *Sources) dial(ctx context.Context, addr string, prepare control) (net.Conn, error) {
-	c, err := s.try(ctx, addr, func(network, addr string, c syscall.RawConn) error {
-		narrowPorts(c)
-		return prepare(network, addr, c)
-	})
-	if NoPort(err) {
-		return s.try(ctx, addr, prepare)
-	}
-	return c, err
-}
-
-func (s *Sources) try(ctx context.Context, addr string, prepare control) (net.Conn, error) {
-	d := net.Dialer{Control: prepare}
 	if s == nil {
-		return d.DialContext(ctx, "tcp", addr)
+		return dialFrom(ctx, netip.Addr{}, addr, prepare)
 	}
 	err := errors.New("no source address has the endpoint's address family (IPv4 or IPv6)")
 	for _, from := range s.candidates(addr) {
@@ -72,9 +59,8 @@ func (s *Sources) try(ctx context.Context, addr string, prepare control) (net.Co
 			continue
 		}
 		a := from[(s.turn.Add(1)-1)%uint64(len(from))]
-		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, 0))
 		var c net.Conn
-		if c, err = d.DialContext(ctx, "tcp", addr); err == nil {
+		if c, err = dialFrom(ctx, a, addr, prepare); err == nil {
 			return c, nil
 		}
 		if _, other := errors.AsType[*net.AddrError](err); !other {
@@ -82,6 +68,26 @@ func (s *Sources) try(ctx context.Context, addr string, prepare control) (net.Co
 		}
 	}
 	return nil, err
+}
+
+// dialFrom opens a TCP connection from an address. None: the system picks it. The kernel looks for a local port among a
+// few first, and among all if these are taken.
+func dialFrom(ctx context.Context, from netip.Addr, addr string, prepare control) (net.Conn, error) {
+	var d net.Dialer
+	if from.IsValid() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+	}
+	ports := nextWindow()
+	d.Control = func(network, addr string, c syscall.RawConn) error {
+		ports.narrow(c)
+		return prepare(network, addr, c)
+	}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if NoPort(err) {
+		d.Control = prepare
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	return c, err
 }
 
 // prepareSocket is a net.Dialer's Control.

@@ -33,43 +33,46 @@ func LocalPorts() (first, count int) {
 	return first, last - first + 1
 }
 
-// portWindow is among how many local ports the kernel looks for a free one.
+// portWindow is the number of local ports among which the kernel looks for a free one.
 const portWindow = 64
 
-// windows are the places of the next window in the kernel's range of local ports.
+// window is a part of the kernel's range of local ports. The zero value is all of it.
+type window struct{ low, high int }
+
+// windows gives each connection the next window.
 type windows struct {
-	first, places int // of the lowest window, and how many there are; 0: there is no range, or it is small
-	turn          atomic.Uint32
+	first, count int // the lowest window's first port, and how many windows there are: one begins at each port
+	turn         atomic.Uint32
 }
 
 // localPorts begins at random, so that the agents of a machine do not look for the same ports.
 var localPorts = sync.OnceValue(func() *windows {
 	w := &windows{}
-	if first, count := LocalPorts(); count > portWindow {
-		w.first, w.places = first, count-portWindow+1
+	if first, ports := LocalPorts(); ports > portWindow {
+		w.first, w.count = first, ports-portWindow+1
 	}
 	w.turn.Store(rand.Uint32())
 	return w
 })
 
-// next returns the ends of the next window. 0: the kernel has to look at all of its ports.
-func (w *windows) next() (low, high int) {
-	if w.places == 0 {
-		return 0, 0
+func nextWindow() window { return localPorts().next() }
+
+func (w *windows) next() window {
+	if w.count == 0 {
+		return window{}
 	}
-	low = w.first + int(w.turn.Add(1)%uint32(w.places))
-	return low, low + portWindow - 1
+	low := w.first + int(w.turn.Add(1)%uint32(w.count))
+	return window{low, low + portWindow - 1}
 }
 
-// narrowPorts makes the kernel look for a local port among a few, others for each connection. Left alone it starts
-// anywhere in its range, looks at every other port first, and at the rest when those are taken: with half of the range
-// in use, each connection costs it a look at 14,000 ports, more than a millisecond. Kernels before 6.3 do so.
-func narrowPorts(c syscall.RawConn) {
-	low, high := localPorts().next()
-	if low == 0 {
+// narrow makes the kernel look for a local port in the window. Left alone it starts anywhere in its range, looks at
+// every other port first, and at the rest when those are taken: with half of the range in use, each connection costs it
+// a look at 14,000 ports, more than a millisecond. Kernels before 6.3 do not have the option, and still do so.
+func (w window) narrow(c syscall.RawConn) {
+	if w.low == 0 {
 		return
 	}
 	_ = c.Control(func(fd uintptr) {
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_LOCAL_PORT_RANGE, high<<16|low)
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_LOCAL_PORT_RANGE, w.high<<16|w.low)
 	})
 }
