@@ -43,7 +43,10 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 			if method == "parameters" {
 				continue
 			}
-			var d struct{ Parameters []struct{ Name, In string } }
+			var d struct {
+				Parameters  []struct{ Name, In string }
+				RequestBody map[string]any `yaml:"requestBody"`
+			}
 			if err := does.Decode(&d); err != nil {
 				t.Fatal(err)
 			}
@@ -53,11 +56,18 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 					text += " " + p.Name
 				}
 			}
+			if d.RequestBody != nil {
+				text += ", body"
+			}
 			described = append(described, text)
 		}
 	}
 	for _, c := range (&Server{}).api() {
-		served = append(served, strings.TrimSpace(c.method+" "+c.path+" "+c.takes))
+		text := strings.TrimSpace(c.method + " " + c.path + " " + c.takes)
+		if c.body {
+			text += ", body"
+		}
+		served = append(served, text)
 	}
 	slices.Sort(described)
 	slices.Sort(served)

@@ -57,10 +57,14 @@ func (c call) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.handle(w, r)
 }
 
-// hasBody reports whether a request has a body that is not empty. It reads from it.
+// hasBody reports whether a request has a body that is not empty, or one that cannot be read. It reads from a body of
+// unknown length.
 func hasBody(r *http.Request) bool {
-	n, _ := io.ReadFull(r.Body, make([]byte, 1))
-	return n > 0
+	if r.ContentLength >= 0 {
+		return r.ContentLength > 0
+	}
+	n, err := io.ReadFull(r.Body, make([]byte, 1))
+	return n > 0 || !errors.Is(err, io.EOF)
 }
 
 // api returns the routes of REST. openapi.yaml describes them.

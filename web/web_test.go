@@ -584,6 +584,7 @@ func TestMistypedParameter(t *testing.T) {
 
 func FuzzRequests(f *testing.F) {
 	f.Add("live", "1", "localhost", "windows=true")
+	f.Add("live", "", "localhost", "")
 	f.Add("../../etc/passwd", "-1", "evil.test", "after=18446744073709551616")
 	f.Add("%2e%2e", "\x00", "[::1", "limit=%zz")
 	dir := f.TempDir()
