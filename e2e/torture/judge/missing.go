@@ -506,7 +506,7 @@ func (s *stage) judgeLossEnd(a Agent) {
 }
 
 // endsByRequests reports whether the stage is a closed loop that ends by its requests.
-func (s *stage) endsByRequests() bool { return !s.open() && s.load.For == 0 }
+func (s *stage) endsByRequests() bool { return !s.open() && s.load.Requests > 0 }
 
 // first reports whether an agent had exactly its own part when it was lost: no other agent was lost, and none joined.
 func (s *stage) first(a Agent) bool {
