@@ -3,7 +3,7 @@
 # on core 1. Prints for each round start - scheduled in us, the CPU time of a request, for how many ms per second the
 # agent's threads were ready but waited for their core (from /proc's schedstat; this includes waits for each other), and
 # for how many the server ran: one that cannot keep up makes the agent open a connection for each request. Then prints
-# medians. One token comes at once from the least of a server (bench/floor/server.c): a request costs the simulator more
+# medians. One token comes at once from a minimal server (bench/floor/server.c): a request costs the simulator more
 # than the agent. TOKENS above 1 come from the simulator, 20 ms apart, to all streams at once: 500 requests per second of
 # 100 tokens are 1,000 streams and 50,000 frames/s. With another agent program, the rounds of both alternate. Each round
 # starts with the floor: how late starts would be if they cost nothing, on core 0 while core 1 is as busy, and for how
@@ -55,6 +55,7 @@ PLAN
 if ((tokens == 1)); then
     $PRIORITY taskset -c 1 "$dir/server" "$port" & simulator=$!
     pids+=("$simulator")
+    until (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do kill -0 "$simulator"; done
 else
     serve --decode-step 20ms
 fi

@@ -126,6 +126,18 @@ func (a *answers) acknowledged(m *spatev1.PushResponse, after time.Duration) {
 	a.acks.Record(int64(after))
 }
 
+// awaitAcks waits until all snapshots were answered, at most for some seconds: the run may end before the agents have
+// read the last answers.
+func (c *crowd) awaitAcks(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for want := uint64(c.agents * c.windows); c.answers.acked.Load()+c.answers.refused.Load() < want; {
+		if !rest(ctx, 10*time.Millisecond) {
+			return
+		}
+	}
+}
+
 // answeredProbe records a clock probe's round trip.
 func (a *answers) answeredProbe(after time.Duration) {
 	a.probed.Add(1)

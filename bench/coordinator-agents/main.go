@@ -88,7 +88,7 @@ func play(ctx context.Context, s settings) (report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	crowd := newCrowd(s)
-	m := newMeter(s, &crowd.answers)
+	m := newMeter(s)
 	first, err := m.read()
 	if err != nil {
 		return report{}, err

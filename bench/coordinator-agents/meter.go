@@ -23,8 +23,7 @@ const sampleInterval = 500 * time.Millisecond
 // meter reads the resource use of the coordinator's process from /proc.
 type meter struct {
 	settings
-	answers *answers
-	run     string // the run whose ledger is measured
+	run string // the run whose ledger is measured
 }
 
 // sample is one reading.
@@ -34,15 +33,14 @@ type sample struct {
 	anon, peak uint64  // resident without files, and the peak of resident with files, in bytes
 	ledger     int64   // bytes
 	received   uint64  // bytes read, nearly all of them from sockets
-	acked      uint64  // snapshots acknowledged so far
 	relay      *sample // nil: the relay is not measured
 }
 
-func newMeter(s settings, a *answers) *meter { return &meter{settings: s, answers: a} }
+func newMeter(s settings) *meter { return &meter{settings: s} }
 
 // read takes a sample.
 func (m *meter) read() (sample, error) {
-	s := sample{at: clock.Now(), acked: m.answers.acked.Load()}
+	s := sample{at: clock.Now()}
 	if err := s.readProcess(m.pid); err != nil {
 		return s, err
 	}

@@ -31,7 +31,7 @@ func (m *meter) report(first sample, e ending, a *answers) (report, error) {
 			e.end.GetReason())
 	}
 	if len(e.measured) < 2 {
-		return report{}, errors.New("the coordinator's process and its metrics could not be read during the run")
+		return report{}, errors.New("the coordinator's process could not be read during the run")
 	}
 	if want := float64(m.agents * m.windows); e.written != want {
 		return report{}, fmt.Errorf("the coordinator wrote %v snapshots, not %v", e.written, want)
@@ -47,7 +47,7 @@ func (r report) String() string {
 	from, to := r.measured[0], r.measured[len(r.measured)-1]
 	seconds := to.at.Sub(from.at).Seconds()
 	cpu := (to.user + to.sys - from.user - from.sys).Seconds()
-	snapshots := float64(to.acked - from.acked)
+	snapshots := float64(r.agents) * seconds
 	var anon uint64
 	for _, s := range r.measured {
 		anon = max(anon, s.anon)
@@ -63,7 +63,7 @@ func (r report) String() string {
 	row("snapshots, of which refused or duplicate; complete", "%d, 0, %v", r.acked, r.stage.GetComplete())
 	row("coordinator's CPU", "%.1f %% of a core (user %.1f, system %.1f)", 100*cpu/seconds,
 		100*(to.user-from.user).Seconds()/seconds, 100*(to.sys-from.sys).Seconds()/seconds)
-	row("CPU a snapshot, all included", "%.0f us", 1e6*cpu/snapshots)
+	row("CPU for an agent and second, all included", "%.0f us", 1e6*cpu/snapshots)
 	row("most memory: without mapped files, with them (VmHWM)", "%d MiB, %d MiB", anon>>20, r.after.peak>>20)
 	row("received", "%.2f MB/s, %.0f bytes for an agent and second", float64(to.received-from.received)/1e6/seconds,
 		float64(to.received-from.received)/snapshots)

@@ -60,6 +60,7 @@ func submit(ctx context.Context, s settings, c *crowd, m *meter) (ending, error)
 	if err != nil {
 		return ending{}, err
 	}
+	c.awaitAcks(ctx)
 	if e.after, err = m.read(); err != nil {
 		return e, err
 	}

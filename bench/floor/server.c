@@ -1,5 +1,5 @@
 /*
- * The least of a server: answers each request with one token at once, so that a client's starts can be measured where
+ * A minimal server: answers each request with one token at once, so that a client's starts can be measured where
  * the simulator, whose requests cost more than the client's, would be the limit. Each answer is the same.
  *
  *   server PORT
@@ -7,7 +7,7 @@
  * It serves HTTP/1.1 with kept connections on 127.0.0.1 until it is killed. Requests must have a Content-Length if they
  * have a body. It sends header, token, usage, [DONE] and the end of the body in five pieces, as the simulator and real
  * engines do, and exits with 1 and a reason if the kernel refuses something. A request of which only a part has come
- * waits for the rest.
+ * waits for the rest. A client that stops reading stops the server.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -35,7 +35,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* HEADER is that of an answer. */
+/* HEADER is the head of every answer. */
 #define HEADER "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 /* FRAME is the part of a frame before its choices. */
 #define FRAME "data: {\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"created\":1,\"model\":\"m\",\"choices\":["
@@ -109,7 +109,7 @@ static void admit(int poll, int listener)
 	struct epoll_event event = {.events = EPOLLIN};
 	int one = 1, fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
-	if (fd < 0 && errno == ECONNABORTED)
+	if (fd < 0 && (errno == ECONNABORTED || errno == EAGAIN))
 		return;
 	if (fd < 0 || fd >= CONNECTIONS)
 		die("accept");
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct epoll_event events[BATCH] = {{.events = EPOLLIN}};
-	int one = 1, poll = epoll_create1(EPOLL_CLOEXEC), listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int one = 1, poll = epoll_create1(EPOLL_CLOEXEC), listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (argc != 2) {
 		fputs("server: want PORT\n", stderr);
