@@ -179,7 +179,7 @@ var counterTable = [CounterCount - 1]counter{
 	{id: Texts, name: "texts", unit: "texts",
 		doc: "Texts of completed requests whose number the workload sets: inputs of embeddings, documents of rerank and score"},
 	{id: Images, name: "images", unit: "images",
-		doc: "Images in completed requests with usage, beside text of a requested length"},
+		doc: "Images in completed requests with usage, in addition to text of a requested length"},
 	{id: ImageTokens, name: "image_tokens", unit: "tokens",
 		doc: "Prompt tokens of these requests, by usage, beyond those requested for the text"},
 	{id: PacketFrames, name: "packet_frames", unit: "frames",

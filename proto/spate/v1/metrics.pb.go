@@ -1390,7 +1390,7 @@ type Counters struct {
 	BrokenSessions uint64 `protobuf:"varint,45,opt,name=broken_sessions,json=brokenSessions,proto3" json:"broken_sessions,omitempty"`
 	// Texts of completed requests whose number the workload sets: inputs of embeddings, documents of rerank and score.
 	Texts uint64 `protobuf:"varint,46,opt,name=texts,proto3" json:"texts,omitempty"`
-	// Images in completed requests with usage, beside text of a requested length.
+	// Images in completed requests with usage, in addition to text of a requested length.
 	Images uint64 `protobuf:"varint,47,opt,name=images,proto3" json:"images,omitempty"`
 	// Prompt tokens of these requests, by usage, beyond those requested for the text.
 	ImageTokens uint64 `protobuf:"varint,48,opt,name=image_tokens,json=imageTokens,proto3" json:"image_tokens,omitempty"`
