@@ -106,8 +106,8 @@ type stage struct {
 	record      *spatev1.StageRecord
 	ref         *spatev1.AssignmentRef  // with the newest revision
 	assignments []*assignment           // in the order of the record's agents; none is removed
-	of          map[process]*assignment // the first assignment of a process, of those found so far; see assignment
-	found       int
+	byProcess   map[process]*assignment // the first of each process among the first indexed assignments
+	indexed     int
 	start       clock.Instant
 	deadline    clock.Instant       // deadline of the applying or the stopping phase
 	ready       clock.Instant       // since when all but observers are ready; 0: they are not
@@ -129,16 +129,16 @@ type process struct {
 
 // assignment returns the assignment of an agent's process, nil if it has none. It runs for each snapshot and heartbeat.
 func (s *stage) assignment(name string, incarnation uint64) *assignment {
-	if s.of == nil {
-		s.of = map[process]*assignment{}
+	if s.byProcess == nil {
+		s.byProcess = map[process]*assignment{}
 	}
-	for ; s.found < len(s.assignments); s.found++ {
-		p := s.assignments[s.found]
-		if k := (process{p.agent.name(), p.agent.incarnation}); s.of[k] == nil {
-			s.of[k] = p
+	for ; s.indexed < len(s.assignments); s.indexed++ {
+		p := s.assignments[s.indexed]
+		if k := (process{p.agent.name(), p.agent.incarnation}); s.byProcess[k] == nil {
+			s.byProcess[k] = p
 		}
 	}
-	return s.of[process{name, incarnation}]
+	return s.byProcess[process{name, incarnation}]
 }
 
 // assignmentOf returns an agent's assignment of the stage in progress, nil if it has none or there is no stage.

@@ -73,6 +73,10 @@ func receive(stream spatev1.RunService_BackupClient, to, coordinator string) (m 
 			err = errors.Join(err, os.Remove(part))
 			return
 		}
+		if _, there := os.Lstat(to); there == nil {
+			err = errors.Join(command.BadInputf("%s is there by now: name another file", to), os.Remove(part))
+			return
+		}
 		err = os.Rename(part, to)
 	}()
 	err = transfer.Receive(file, func() (*spatev1.BackupResponse, error) {

@@ -15,7 +15,7 @@ type Keep struct {
 	For time.Duration
 	// Size is the most space that all items may take up together.
 	Size Size
-	// Count is the most items.
+	// Count is the most items, besides those in use.
 	Count int
 }
 
