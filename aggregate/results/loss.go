@@ -68,8 +68,8 @@ func (s sums) anyLasted() bool {
 	return false
 }
 
-// endsByRequests reports whether each agent's part of a load ends with its own requests, so that the others' end does not
-// tell when a lost agent's part would have ended.
+// endsByRequests reports whether each agent's part of a load ends with its own requests, so that the others' end does
+// not tell when a lost agent's part would have ended.
 func endsByRequests(l *spatev1.LoadPoint) bool { return l.GetConcurrency() > 0 && l.GetRequests() > 0 }
 
 // words returns which seconds are missing.

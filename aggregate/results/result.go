@@ -333,8 +333,8 @@ type StageResult struct {
 	Streams Streams `json:"streams"`
 	// Output tokens that were reasoning. Null: no request reported any.
 	Reasoning *Reasoning `json:"reasoning"`
-	// Images in prompts, and what they cost. Null: there are none in addition to text of a requested length, or there is
-	// no usage.
+	// Images in prompts, and what they cost. Null: there are none in addition to text of a requested length, or no
+	// usage.
 	Images *Images `json:"images"`
 	// Tool calls in answers. Null: no request defined tools, and no answer has a call.
 	Tools *ToolCalls `json:"tools"`
