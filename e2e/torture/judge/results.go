@@ -113,6 +113,8 @@ type Agent struct {
 	JoinedS   *float64 `json:"joined_s"`
 	Loss      *Loss    `json:"loss"`
 	NeverSent *uint64  `json:"never_sent"`
+	// ClockUncertaintyMS is how far its clock may have been off at the start. nil: not known.
+	ClockUncertaintyMS *float64 `json:"clock_uncertainty_ms"`
 	Part
 }
 

@@ -14,7 +14,8 @@ const (
 	// usually is how much longer than the server's own a time may be, for the fastest twentieth of the requests: the
 	// way through a link and back, on a busy machine.
 	usually = 15 * time.Millisecond
-	// apart is how far the stage's start by the wall clock may be from its start by its requests.
+	// apart is how far the stage's start by the wall clock may be from its start by its requests, besides what the
+	// result says of the agents' clocks.
 	apart = 100 * time.Millisecond
 )
 
@@ -34,7 +35,7 @@ func (s *stage) judgeTimes() {
 			last = append(last, time.Duration(*r.LastTokenNs-r.StartNs)-t.LastToken.Sub(t.Arrived))
 		}
 	}
-	if q := best(begun); len(begun) > 0 && (q < -apart || q > apart) {
+	if q, most := best(begun), apart+s.clockDoubt(""); len(begun) > 0 && (q < -most || q > most) {
 		s.wrong("stage %d: its requests reached the server %v after it started them", s.Index, q)
 	}
 	if q := best(first); q > usually {
@@ -43,6 +44,17 @@ func (s *stage) judgeTimes() {
 	if q := best(last); q > usually {
 		s.wrong("stage %d: times to the last token are longer than the server's by %v", s.Index, q)
 	}
+}
+
+// clockDoubt returns how far an agent's clock may be off, by the result. Behind a link that delays one way more than
+// the other, it is off by up to half of the difference, and the result must say so. "": the most of all agents.
+func (s *stage) clockDoubt(agent string) (most time.Duration) {
+	for _, a := range s.Agents {
+		if (agent == "" || a.Name == agent) && a.ClockUncertaintyMS != nil {
+			most = max(most, time.Duration(*a.ClockUncertaintyMS*float64(time.Millisecond)))
+		}
+	}
+	return most
 }
 
 // judgeTime compares one request's times with the server's.
@@ -64,7 +76,8 @@ func (s *stage) judgeTime(r *Row, t Served) {
 	if over := last - t.LastToken.Sub(t.Arrived); over > slack {
 		s.wrong("stage %d request %d had its last token %v later than the server sent it", r.Stage, r.Index, over)
 	}
-	if off := t.Arrived.Sub(s.in(r.StartNs)); off < -apart || off > slack {
+	doubt := s.clockDoubt(r.Agent)
+	if off := t.Arrived.Sub(s.in(r.StartNs)); off < -apart-doubt || off > slack+doubt {
 		s.wrong("stage %d request %d reached the server %v after its start", r.Stage, r.Index, off)
 	}
 }
