@@ -70,8 +70,8 @@ func (s *Sources) dial(ctx context.Context, addr string, prepare control) (net.C
 	return nil, err
 }
 
-// dialFrom opens a TCP connection from an address. None: the system picks it. The kernel looks for a local port among a
-// few first, and among all if these are taken.
+// dialFrom opens a TCP connection from an address. The zero address: the system picks one. The kernel looks for a local
+// port among a few first, and among all if these are taken.
 func dialFrom(ctx context.Context, from netip.Addr, addr string, prepare control) (net.Conn, error) {
 	var d net.Dialer
 	if from.IsValid() {

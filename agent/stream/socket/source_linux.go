@@ -45,7 +45,8 @@ type windows struct {
 	turn         atomic.Uint32
 }
 
-// localPorts begins at random, so that the agents of a machine do not look for the same ports.
+// localPorts are the windows of this process. They begin at random, so that the agents of a machine do not look for the
+// same ports.
 var localPorts = sync.OnceValue(func() *windows {
 	w := &windows{}
 	if first, ports := LocalPorts(); ports > portWindow {

@@ -73,7 +73,7 @@ func receive(stream spatev1.RunService_BackupClient, to, coordinator string) (m 
 			err = errors.Join(err, os.Remove(part))
 			return
 		}
-		if _, there := os.Lstat(to); there == nil {
+		if _, there := os.Lstat(to); there == nil { // another backup has ended meanwhile
 			err = errors.Join(command.BadInputf("%s is there by now: name another file", to), os.Remove(part))
 			return
 		}
