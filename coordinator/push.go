@@ -16,6 +16,7 @@ import (
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/relayed"
+	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/coordinator/streams"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -189,12 +190,17 @@ func (c *Coordinator) leaves() bool {
 	return c.closed
 }
 
-// endedWith reports whether a snapshot is in the ledger of a recent run. If so, its acknowledgement was lost.
+// endedWith reports whether a snapshot is in the ledger of a run that has ended. If so, its acknowledgement was lost:
+// perhaps with an earlier process of the coordinator, so that the run is not in memory.
 func (c *Coordinator) endedWith(s *spatev1.Snapshot) (found bool) {
-	if r := c.known(s.GetKey().GetRunId()); r == nil {
+	id := s.GetKey().GetRunId()
+	if !storage.Valid(id) {
 		return false
 	}
-	err := ledger.Peek(c.storage.Ledger(s.GetKey().GetRunId()), func(l *ledger.Ledger) (err error) {
+	err := ledger.Peek(c.storage.Ledger(id), func(l *ledger.Ledger) (err error) {
+		if rec, err := l.Run(); err != nil || rec.GetRunId() != id {
+			return err
+		}
 		found, err = l.Has(s.GetStageIndex(), s.GetKey())
 		return err
 	})

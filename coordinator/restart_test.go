@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/aggregate/bundle"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/leftover"
@@ -230,6 +231,40 @@ func TestASnapshotIsAckedAgainWhileItsRunEnds(t *testing.T) {
 	close(r.ended)
 	if answer := <-answered; answer == nil || answer.GetRefused() != "" {
 		t.Errorf("answer %v", answer)
+	}
+}
+
+// A snapshot of a run that has ended is acked again by a coordinator that has been started since. Only what the run's
+// ledger does not have is refused.
+func TestASnapshotIsAckedAgainAfterARestart(t *testing.T) {
+	before := start(t)
+	a := before.Agent("a")
+	id := before.Submit(1)
+	clustertest.RunStage(a)
+	a.Apply()
+	a.Armed()
+	last := a.Last(0)
+	a.Acked(last)
+	before.End(id)
+	if err := before.c.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	after := start(t, func(c *Config) { c.DataDir = before.dataDir })
+	for _, c := range []struct {
+		of, run string
+		window  *spatev1.Snapshot
+		acked   bool
+	}{
+		{"a run that has ended", id, last, true},
+		{"the same run, another window", id, a.Snapshot(1), false},
+		{"a run that is not there", "none", last, false},
+		{"a run whose id is a path", "../" + filepath.Base(before.dataDir) + "/" + id, last, false},
+	} {
+		s := proto.CloneOf(c.window)
+		s.Key.RunId = c.run
+		if m, err := after.c.receiveSnapshot(s, certs.Identity{}); err != nil || (m.GetRefused() == "") != c.acked {
+			t.Errorf("%s: answer %v, %v", c.of, m, err)
+		}
 	}
 }
 
