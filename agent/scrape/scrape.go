@@ -307,9 +307,9 @@ func withoutAddress(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %v", Timeout)
 	}
-	// net/http has no type for it. The second text is of an answer that came before the request was written.
+	// net/http has no type for it. The second text is of an answer that came before the request.
 	if err != nil && (strings.Contains(err.Error(), "malformed HTTP") ||
-		strings.Contains(err.Error(), "readLoopPeekFailedLocked: %!w(<nil>)")) {
+		strings.Contains(err.Error(), "readLoopPeekFailLocked: %!w(<nil>)")) {
 		return errors.New("the answer is not HTTP/1.1: give an address at which metrics are served over HTTP/1.1, " +
 			"or https if the server wants TLS")
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
@@ -122,8 +123,13 @@ func TestServerWithoutHTTP1(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		ctx, given := t.Context(), make(chan struct{})
+		if unasked { // the client begins its request when it has given the connection up
+			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { <-given }})
+		}
 		var serving sync.WaitGroup
 		serving.Go(func() {
+			defer close(given)
 			c, err := listener.Accept()
 			if err != nil {
 				return
@@ -139,7 +145,7 @@ func TestServerWithoutHTTP1(t *testing.T) {
 			}
 		})
 		s := New(Config{OnFailure: func(string, error) {}})
-		_, err = s.sampleOnce(t.Context(), Source{URL: "http://" + listener.Addr().String(), Names: []string{"a"}})
+		_, err = s.sampleOnce(ctx, Source{URL: "http://" + listener.Addr().String(), Names: []string{"a"}})
 		s.other.CloseIdleConnections()
 		if err == nil || !strings.HasPrefix(err.Error(), "the answer is not HTTP/1.1: ") {
 			t.Errorf("unasked %v: %q", unasked, err)
