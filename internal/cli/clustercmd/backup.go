@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -133,6 +134,12 @@ If a run must not run again, remove its directory, which is named after it, befo
 	return cmd
 }
 
+// diskFailed reports whether a file that was opened could not be read or written, for example because a disk is full.
+func diskFailed(err error) bool {
+	failed, ok := errors.AsType[*fs.PathError](err)
+	return ok && (failed.Op == "read" || failed.Op == "write" || failed.Op == "sync")
+}
+
 // restore restores a backup and lists its runs.
 func restore(out io.Writer, from, dir string) error {
 	file, err := os.Open(from)
@@ -140,9 +147,16 @@ func restore(out io.Writer, from, dir string) error {
 		return command.BadInput(err)
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		return command.BadInputf("%s is a directory: name a file that spate backup wrote", from)
+	}
 	m, err := backup.Restore(file, dir)
 	if err != nil {
-		return command.BadInput(fmt.Errorf("%s: %w", from, err))
+		err = fmt.Errorf("%s: %w", from, err)
+		if diskFailed(err) {
+			return err
+		}
+		return command.BadInput(err)
 	}
 	runs, err := storage.New(dir, "").Newest(len(m.Files), nil)
 	if err != nil {
