@@ -162,9 +162,13 @@ func oneOf(what, name string, names []string) error {
 
 // NeedsOSL reports whether the workload needs an output length: not if it is random and answers have no tokens. The
 // default API and an unknown one have them.
-func (a Answers) NeedsOSL() bool {
-	of, known := registry.Find(a.API)
-	return !known || !of.NoOutput || a.Workload != "random"
+func (a Answers) NeedsOSL() bool { return HasOutput(a.API) || a.Workload != "random" }
+
+// HasOutput reports whether the answers of an API have output tokens. Those of the default API, "", and of an unknown
+// one have them.
+func HasOutput(api string) bool {
+	of, known := registry.Find(api)
+	return !known || !of.NoOutput
 }
 
 func (a Answers) filled() Answers {

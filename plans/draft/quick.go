@@ -8,7 +8,6 @@ import (
 	_ "embed" // for the template
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/url"
 	"strings"
 	"text/template"
@@ -39,10 +38,9 @@ type Quick struct {
 	APIKey string
 	// Headers to send. Values may be references.
 	Headers map[string]string
-	// Body holds extra fields of each request body. ignore_eos is true unless it is given here; a nil value omits a
-	// field.
+	// Body holds extra fields of each request body.
 	Body map[string]any
-	// ISL and OSL are the lengths of input and output in tokens.
+	// ISL and OSL are the lengths of input and output in tokens. An API without output has no OSL.
 	ISL, OSL uint32
 	// Concurrency lists the values of a closed loop, Rate those of an open loop. If both are given, there are two
 	// loads.
@@ -93,7 +91,7 @@ type quickTarget struct {
 // reports the mistakes.
 func (q Quick) YAML() []byte {
 	q.Name, q.API = cmp.Or(q.Name, "quick"), cmp.Or(q.API, registry.All[0].Name)
-	q.Arrival, q.Body = cmp.Or(q.Arrival, defaults.Arrival), q.fields()
+	q.Arrival = cmp.Or(q.Arrival, defaults.Arrival)
 	var b bytes.Buffer
 	err := quickPage.Execute(&b, struct {
 		Quick
@@ -135,13 +133,8 @@ func (q Quick) loads() (loads []Quick) {
 	return loads
 }
 
-// fields returns the extra fields of each request body.
-func (q Quick) fields() map[string]any {
-	fields := map[string]any{"ignore_eos": true}
-	maps.Copy(fields, q.Body)
-	maps.DeleteFunc(fields, func(_ string, value any) bool { return value == nil })
-	return fields
-}
+// Output reports whether answers have output tokens.
+func (q Quick) Output() bool { return HasOutput(q.API) }
 
 // headerValue returns the value of a header as it may be printed.
 func headerValue(name, value string) string {
@@ -153,11 +146,8 @@ func headerValue(name, value string) string {
 
 // fieldValue returns the value of a body field as it may be printed.
 func fieldValue(name string, value any) string {
-	switch {
-	case secret.FieldName(name):
+	if secret.FieldName(name) {
 		return jsonText(withoutKey(""))
-	case name == "ignore_eos" && value == true:
-		return "true  # Generate osl tokens in any case, so that every answer has the requested length."
 	}
 	return jsonText(value)
 }

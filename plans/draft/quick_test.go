@@ -41,11 +41,14 @@ func TestQuickGolden(t *testing.T) {
 			Name: "all", Targets: []string{"https://a.example, https://b.example:8443", "http://[::1]:80",
 				"https://a.example"}, API: "completions",
 			Model: "true", APIKey: "env:KEY", Headers: map[string]string{"X-B": "1: #", "X-A": "file:a b"},
-			Body: map[string]any{"ignore_eos": nil, "temperature": 0, "stop": []string{"a", "<b>"}}, ISL: 1, OSL: 2,
+			Body: map[string]any{"ignore_eos": true, "temperature": 0, "seed": nil, "stop": []string{"a", "<b>"}}, ISL: 1, OSL: 2,
 			Concurrency: []uint32{8}, Rate: []float64{0.5, 20}, Arrival: "constant", Requests: 100,
 			Duration:       90 * time.Minute,
 			WarmupRequests: 3, WarmupDuration: time.Minute, Seed: 7, Split: "random", Stagger: 2 * time.Second,
 			MaxInFlight: 64,
+		},
+		"embeddings": {
+			Targets: []string{"http://localhost:8000"}, API: "embeddings", Model: "m", Concurrency: []uint32{4}, ISL: 512, OSL: 100,
 		},
 		"unconditioned": {
 			Targets: []string{"http://localhost:8000"}, Model: "m", Rate: []float64{8}, ISL: 1, OSL: 2, Requests: 200,
@@ -83,7 +86,6 @@ func TestQuickSaysWhatItWasTold(t *testing.T) {
 			Body: map[string]any{key: map[string]any{key: value, "n": 1.5, "l": []any{true, nil}}},
 		}
 		got := load(t, string(quick.YAML())).Proto()
-		quick.Body["ignore_eos"] = true
 		body, err := structpb.NewStruct(quick.Body)
 		if err != nil {
 			t.Fatal(err)

@@ -97,11 +97,11 @@ func (q *quickFlags) used(flags *pflag.FlagSet) bool {
 }
 
 // yaml returns the plan as text.
-func (q *quickFlags) yaml() ([]byte, error) {
+func (q *quickFlags) yaml(flags *pflag.FlagSet) ([]byte, error) {
 	headers, headersErr := headerFields(q.headers)
 	body, bodyErr := bodyFields(q.body)
 	concurrency, concurrencyErr := q.slots()
-	if err := errors.Join(q.missing(), headersErr, bodyErr, concurrencyErr); err != nil {
+	if err := errors.Join(q.wrong(flags), headersErr, bodyErr, concurrencyErr); err != nil {
 		return nil, err
 	}
 	return draft.Quick{
@@ -115,10 +115,13 @@ func (q *quickFlags) yaml() ([]byte, error) {
 	}.YAML(), nil
 }
 
-// missing says which flags are needed to make a plan.
-func (q *quickFlags) missing() error {
-	if len(q.concurrency)+len(q.rate) == 0 {
+// wrong returns what is missing or too much for a plan.
+func (q *quickFlags) wrong(flags *pflag.FlagSet) error {
+	switch {
+	case len(q.concurrency)+len(q.rate) == 0:
 		return errors.New("--target needs --concurrency or --rate, for example --concurrency 1,2,4")
+	case flags.Changed("osl") && !draft.HasOutput(q.api):
+		return fmt.Errorf("--osl does not go with --api %s, whose answers have no tokens", q.api)
 	}
 	return nil
 }

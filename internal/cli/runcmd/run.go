@@ -249,7 +249,7 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	case len(f.quick.targets) == 0:
 		return nil, fmt.Errorf("nothing to run: name a plan or give --target URL\nsee: %s --help", cmd.CommandPath())
 	}
-	text, err := f.quick.yaml()
+	text, err := f.quick.yaml(cmd.Flags())
 	if err != nil {
 		return nil, err
 	}

@@ -36,8 +36,9 @@ func (l leakFree) Run() int {
 }
 
 // TestScripts gives scripts CLUSTER and others, addresses for the coordinators of one script each, PORT, that of a
-// simulator on 127.0.0.1, and SMALL_MODEL, the URL of a server whose model "small" accepts 1,000 tokens. That server
-// fails the test at any other request: no script may get as far as sending one.
+// simulator on 127.0.0.1, STRICT, the URL of one that refuses fields that OpenAI does not know, and SMALL_MODEL, the
+// URL of a server whose model "small" accepts 1,000 tokens. That server fails the test at any other request: no script
+// may get as far as sending one.
 func TestScripts(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/models" {
@@ -47,18 +48,25 @@ func TestScripts(t *testing.T) {
 	}))
 	// Scripts run in parallel: the server closes when all of them have ended.
 	t.Cleanup(server.Close)
-	engine := config.Default()
+	engine, strict := config.Default(), config.Default()
 	engine.Model.CacheBlocks = 1000
-	simulated, err := simulator.Start(engine, "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = simulated.Close(context.Background()) })
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(simulated.URLs()[0], "http://"))
+	strict.Dialect.ExactOutput, strict.Dialect.OwnedBy = config.Refused, "openai"
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(simulate(t, engine), "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	script.Run(t, "SMALL_MODEL="+server.URL, "CLUSTER="+process.FreeAddress(t), "CLUSTER_BACKUP="+process.FreeAddress(t),
-		"CLUSTER_ROLES="+process.FreeAddress(t), "CLUSTER_HISTORY="+process.FreeAddress(t), "PORT="+port,
+		"CLUSTER_ROLES="+process.FreeAddress(t), "CLUSTER_HISTORY="+process.FreeAddress(t), "PORT="+port, "STRICT="+simulate(t, strict),
 		"SPATE_FAIL_ON=never") // a busy machine spoils measurements
+}
+
+// simulate starts a simulator, which ends after the test, and returns its URL.
+func simulate(t *testing.T, c config.Config) string {
+	t.Helper()
+	simulated, err := simulator.Start(c, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = simulated.Close(context.Background()) })
+	return simulated.URLs()[0]
 }
