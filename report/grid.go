@@ -82,11 +82,14 @@ func loadValue(l results.Load) float64 {
 
 // title returns the title of the table.
 func (g *grid) title() string {
-	shape := ""
-	if g.isl != nil && g.osl != nil {
-		shape = fmt.Sprintf("ISL:OSL=%d:%d", *g.isl, *g.osl)
+	shape, usual := "", ""
+	switch {
+	case g.isl != nil && g.osl != nil:
+		shape, usual = fmt.Sprintf("ISL:OSL=%d:%d", *g.isl, *g.osl), fmt.Sprintf("%d:%d", *g.isl, *g.osl)
+	case g.isl != nil:
+		shape, usual = fmt.Sprintf("ISL=%d", *g.isl), strconv.FormatUint(uint64(*g.isl), 10)
 	}
-	if g.workload == fmt.Sprintf("%s:%s", whole(g.isl), whole(g.osl)) {
+	if g.workload == usual {
 		return fmt.Sprintf("%s (%s)", g.target, shape)
 	}
 	if shape != "" {

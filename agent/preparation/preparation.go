@@ -135,7 +135,7 @@ func (f *finder) form() {
 	switch {
 	case f.api().NoOutput:
 		f.note("Answers of this API have no tokens and come in one piece: E2E and throughput are measured, TTFT, TPOT " +
-			"and ITL are not, and the workload's osl is not used.")
+			"and ITL are not; an output length is not used.")
 	case !defaults.Streams(f.stage.GetTarget()):
 		f.note("Answers are requested in one piece: TTFT, TPOT and ITL are not measured.")
 	}

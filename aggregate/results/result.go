@@ -683,7 +683,7 @@ type Steady struct {
 
 // SequenceLength compares the requested lengths with the actual ones.
 type SequenceLength struct {
-	// Length that the workload asked for. Null: it asks for no single length.
+	// Length that the workload asked for. Null: it asks for no single length, or answers have no tokens.
 	Asked *uint32 `json:"asked"`
 	// Actual lengths: of prompts by the server's usage, of outputs by usage or frames.
 	Seen *histogram.Summary `json:"seen"`

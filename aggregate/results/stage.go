@@ -106,7 +106,7 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 	r.Servers, r.GPUs = s.serverResults(r.DurationS)
 	r.Engine, r.EngineRoles = servermetrics.Engines(r.Servers), servermetrics.EngineRoles(r.Servers)
 	r.Regions, r.Observers = s.regionResults(rec, r.DurationS), s.observerResults(rec)
-	s.addLengths(&r, stage.GetWorkload())
+	s.addLengths(&r, stage)
 	r.Trust = s.trustOf(rec, &r)
 	return r
 }
@@ -293,14 +293,17 @@ func (s sums) steadyBetween(first, end int64) *Steady {
 }
 
 // addLengths adds the sequence lengths, compared with those that the workload asked for, and the tokens per frame.
-func (s sums) addLengths(r *StageResult, w *spatev1.Workload) {
-	c := s.Total.Counters
+func (s sums) addLengths(r *StageResult, stage *spatev1.Stage) {
+	w, c := stage.GetWorkload(), s.Total.Counters
 	r.TokensPerFrame = s.Total.Summary(spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME)
 	r.ISL = SequenceLength{
 		Asked:       unlessZero(askedISL(w.GetRandom())),
 		Seen:        s.Total.Summary(spatev1.Metric_METRIC_ISL),
 		Missed:      c.GetIslMissed(),
 		MissedShare: share(c.GetIslMissed(), c.GetIslCompared()),
+	}
+	if defaults.API(stage.GetTarget()).NoOutput {
+		return
 	}
 	r.OSL = SequenceLength{
 		Asked:       unlessZero(w.GetRandom().GetOsl()),
