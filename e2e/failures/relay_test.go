@@ -26,7 +26,7 @@ func TestARunSurvivesItsRelay(t *testing.T) {
 				own = programs.MakeCerts(t)
 			}
 			c := programs.StartLasting(t, own)
-			relay, address := c.StartRelay("eu-relay", "127.0.0.1:0")
+			relay, address := c.StartRelay("eu-relay", process.FreeAddress(t))
 			c.ConnectTo(address, "north", "south")
 			if table := c.AwaitReady(); strings.Count(table, "eu-relay") != 2 {
 				t.Errorf("spate agents does not show the relay of both agents:\n%s", table)

@@ -5,11 +5,13 @@ package process
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -166,18 +168,30 @@ func (p *Process) Await(pattern string) []string {
 	}
 }
 
-// FreeAddress returns host and port of loopback where nothing listens, for a program that cannot choose a port itself.
-// Another program may take the port meanwhile, which is unlikely.
+// Ports that FreeAddress returns are from lowestFree up to, but not including, highestFree: systems give none of them to
+// connections (Linux begins at 32768, others at 49152).
+const lowestFree, highestFree = 20_000, 32_000
+
+// FreeAddress returns host and port of loopback where nothing listens, for a program that cannot choose a port itself,
+// or that is started again where it was. No connection gets the port meanwhile; another program may take it, which is
+// unlikely.
 func FreeAddress(tb testing.TB) string {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	const tries = 100
+	var err error
+	for range tries {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowestFree+rand.IntN(highestFree-lowestFree)))
+		var l net.Listener
+		if l, err = net.Listen("tcp", address); err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			tb.Fatal(err)
+		}
+		return address
 	}
-	if err := l.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	return l.Addr().String()
+	tb.Fatalf("no free port in %d tries: %v", tries, err)
+	return ""
 }
 
 // Eventually polls until the condition holds.
