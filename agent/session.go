@@ -178,7 +178,7 @@ func (s *session) receive() error {
 		}
 		s.markHeard()
 		if r := m.GetRenewed(); r != nil {
-			s.renewed(r)
+			s.renewed(r, clock.Now())
 			continue
 		}
 		select {
@@ -189,10 +189,14 @@ func (s *session) receive() error {
 	}
 }
 
-// renewed handles the answer to a heartbeat.
-func (s *session) renewed(m *spatev1.Renewed) {
+// renewed handles the answer to a heartbeat, which has come just now.
+func (s *session) renewed(m *spatev1.Renewed, now clock.Instant) {
 	if sent, known := s.beats.answered(m.GetNumber()); known {
 		s.agent.supervisor.RenewLease(sent)
+		if m.GetSentClockNs() != 0 {
+			s.clock.Take(clock.Sample{Asked: sent, Received: clock.Instant(m.GetReceivedClockNs()),
+				Sent: clock.Instant(m.GetSentClockNs()), Answered: now})
+		}
 	}
 	if m.GetReleased() && s.agent.leaving.Load() {
 		s.agent.release()
@@ -242,6 +246,7 @@ func (s *session) arm(m *spatev1.Arm) {
 	if !known {
 		return // the session is about to end
 	}
+	s.clock.ProbeSeldom()
 	// The start on both clocks, in nanoseconds: where two machines' clocks can be compared, so can their starts.
 	supervisor.LoggerOf(m.GetRef(), s.agent.config.Logger).Debug("armed",
 		"coordinator_clock_ns", m.GetStartClockNs(), "clock_ns", int64(start),

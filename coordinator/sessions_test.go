@@ -288,17 +288,18 @@ func TestReasonsHaveNoGRPCCodes(t *testing.T) {
 	}
 }
 
+// The answer to a heartbeat makes it a clock probe.
 func TestHeartbeatsAreAnswered(t *testing.T) {
 	h := start(t)
 	a := h.Agent("a")
 	for number := uint64(1); number <= 3; number++ {
-		a.Say(
-			&spatev1.ConnectRequest{
-				Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: number}},
-			},
-		)
-		if m := a.Hear(); m.GetRenewed().GetNumber() != number {
-			t.Errorf("heartbeat %d is answered with %v", number, m)
+		before := clock.Now()
+		a.Say(clustertest.Heartbeat(number))
+		m := a.Hear().GetRenewed()
+		after := clock.Now()
+		r, s := clock.Instant(m.GetReceivedClockNs()), clock.Instant(m.GetSentClockNs())
+		if m.GetNumber() != number || before > r || r > s || s > after {
+			t.Errorf("heartbeat %d, sent at %d, is answered at %d with %v", number, before, after, m)
 		}
 	}
 	if s := h.c.Stats(); s.Renewals != 3 {

@@ -20,7 +20,7 @@ import (
 // sealDelay is how long after the end of a window an agent sends it.
 const sealDelay = 250 * time.Millisecond
 
-// agent is one simulated agent: a connection with a control stream and clock probes, and one with a push stream.
+// agent is one simulated agent: a connection with a control stream, and one with a push stream.
 type agent struct {
 	*crowd
 	number      int
@@ -31,6 +31,7 @@ type agent struct {
 	control spatev1.ControlService_ConnectClient
 	sending sync.Mutex // of control
 	beats   uint64
+	beaten  clock.Instant   // when the last heartbeat was sent
 	sent    []clock.Instant // when each snapshot was sent, by window
 
 	// Only a region uses these.
@@ -66,7 +67,6 @@ func (a *agent) attend(ctx context.Context) error {
 	a.sent = make([]clock.Instant, a.windows)
 	group.Go(func() error { return a.listen(starts) })
 	group.Go(func() error { return a.beat(ctx) })
-	group.Go(func() error { return a.probe(ctx, service) })
 	group.Go(func() error { return a.count(push) })
 	group.Go(func() error { return a.deliver(ctx, push, starts) })
 	return group.Wait()
@@ -112,9 +112,24 @@ func (a *agent) listen(starts chan<- *spatev1.Arm) error {
 		case *spatev1.ConnectResponse_Arm:
 			a.armed(m.Arm)
 			starts <- m.Arm
+		case *spatev1.ConnectResponse_Renewed:
+			if m.Renewed.GetSentClockNs() == 0 && a.relays == "" {
+				return errors.New("its answer to a heartbeat has no times: an agent would have to probe its clock")
+			}
+			a.renewed(m.Renewed)
 		case *spatev1.ConnectResponse_Stop:
 			return errors.New("stopped: " + m.Stop.GetReason())
 		}
+	}
+}
+
+// renewed records the round trip of the last heartbeat.
+func (a *agent) renewed(m *spatev1.Renewed) {
+	now := clock.Now()
+	a.sending.Lock()
+	defer a.sending.Unlock()
+	if m.GetNumber() == a.beats {
+		a.answers.answeredBeat(now.Sub(a.beaten))
 	}
 }
 
@@ -136,26 +151,14 @@ func (a *agent) beat(ctx context.Context) error {
 	return nil
 }
 
-// heartbeat returns the next heartbeat.
+// heartbeat returns the next heartbeat, which is about to be sent.
 func (a *agent) heartbeat() *spatev1.ConnectRequest {
-	a.beats++
+	a.sending.Lock()
+	defer a.sending.Unlock()
+	a.beats, a.beaten = a.beats+1, clock.Now()
 	return &spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{
 		InFlight: 1000, CpuCores: 0.7, ClockOffsetNs: 1234, ClockUncertaintyNs: 1_100_000, Number: a.beats,
 	}}}
-}
-
-// probe sends clock probes to the coordinator, several in a row each second.
-func (c *crowd) probe(ctx context.Context, service spatev1.ControlServiceClient) error {
-	for rest(ctx, time.Second) {
-		for range c.probes {
-			asked := clock.Now()
-			if _, err := service.ProbeClock(ctx, &spatev1.ProbeClockRequest{}); err != nil {
-				return ended(err)
-			}
-			c.answers.answeredProbe(clock.Now().Sub(asked))
-		}
-	}
-	return nil
 }
 
 // deliver sends a snapshot after each window, and the totals after the last one. Both processes are on this machine, so

@@ -27,14 +27,14 @@ type crowd struct {
 	answers answers
 }
 
-// answers holds the coordinator's answers to snapshots and probes.
+// answers holds the coordinator's answers to snapshots and heartbeats.
 type answers struct {
-	acked, refused, probed atomic.Uint64
+	acked, refused, beaten atomic.Uint64
 	last                   atomic.Value // reason of the last refusal
 
-	mu     sync.Mutex
-	acks   *histogram.Histogram // from sending a snapshot to its ack
-	probes *histogram.Histogram // round trips of clock probes
+	mu    sync.Mutex
+	acks  *histogram.Histogram // from sending a snapshot to its ack
+	beats *histogram.Histogram // round trips of heartbeats
 }
 
 func newCrowd(s settings) *crowd {
@@ -43,7 +43,7 @@ func newCrowd(s settings) *crowd {
 	if s.records != "" {
 		c.rows = makeRows(s.values)
 	}
-	c.answers.acks, c.answers.probes = histogram.New(histogram.Times), histogram.New(histogram.Times)
+	c.answers.acks, c.answers.beats = histogram.New(histogram.Times), histogram.New(histogram.Times)
 	return c
 }
 
@@ -138,12 +138,12 @@ func (c *crowd) awaitAcks(ctx context.Context) {
 	}
 }
 
-// answeredProbe records a clock probe's round trip.
-func (a *answers) answeredProbe(after time.Duration) {
-	a.probed.Add(1)
+// answeredBeat records a heartbeat's round trip.
+func (a *answers) answeredBeat(after time.Duration) {
+	a.beaten.Add(1)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.probes.Record(int64(after))
+	a.beats.Record(int64(after))
 }
 
 // rest waits, and reports whether ctx is still active.

@@ -1,9 +1,9 @@
 // Command coordinator-agents simulates many agents against one coordinator and reports what they cost it.
 //
 // Each agent has its own two connections and does what an agent of this version does in the middle of a stage: Hello,
-// Applied, a heartbeat and a clock probe per second, one snapshot per window sent 250 ms after the window's end, and
-// totals at the end. It sends no requests. The coordinator is another process on this machine, which the caller starts;
-// usually bench/coordinator-1000.sh does.
+// Applied, a heartbeat per second, a snapshot per window sent 250 ms after the window's end, and totals at the end. It
+// sends no requests. The coordinator is another process on this machine, which the caller starts; usually
+// bench/coordinator-1000.sh does.
 package main
 
 import (
@@ -31,7 +31,6 @@ type settings struct {
 	windows        int           // windows played
 	settle         int           // first windows, which are not measured
 	values         int           // requests per window, and so values per distribution
-	probes         int           // clock probes per second
 	records        string        // form of request rows: "parquet", "jsonl" or empty
 	join           time.Duration // agents connect over this time
 }
@@ -52,7 +51,6 @@ func main() {
 	flag.IntVar(&s.settle, "settle", 5, "first windows, which are not measured")
 	flag.IntVar(&s.values, "values", 300,
 		"requests of an agent and window: each of its 10 distributions has as many values")
-	flag.IntVar(&s.probes, "probes", 1, "clock probes of an agent a second")
 	flag.StringVar(&s.records, "records", "", "rows of requests: parquet or jsonl; empty: none")
 	flag.DurationVar(&s.join, "join", 4*time.Second, "time over which the agents connect")
 	flag.Parse()

@@ -52,13 +52,13 @@ func testPlay(t *testing.T, simulated bool) {
 	r, err := play(t.Context(), settings{
 		coordinator: l.Addr().String(), status: strings.TrimPrefix(status.URL, "http://"), pid: os.Getpid(),
 		dataDir: dir, simulateRelays: simulated,
-		agents: 3, regions: 2, windows: 4, settle: 1, values: 20, probes: 2, records: "jsonl",
+		agents: 3, regions: 2, windows: 4, settle: 1, values: 20, records: "jsonl",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.acked != 12 || !r.stage.GetComplete() || r.acks.Count() != 12 || len(r.delays) == 0 || r.after.ledger == 0 ||
-		r.probed == 0 {
+		r.beaten == 0 {
 		t.Errorf("%+v", r)
 	}
 	if table := r.String(); !strings.Contains(table, "| 12, 0, true |") || strings.Contains(table, "n/a") {

@@ -110,6 +110,16 @@ func (r *region) say(all ...*spatev1.FromAgent) error {
 	return ended(r.control.Send(&spatev1.RelayControlRequest{Messages: all}))
 }
 
+// probe probes the coordinator's clock, as a relay does.
+func (r *region) probe(ctx context.Context, service spatev1.ControlServiceClient) error {
+	for rest(ctx, time.Second) {
+		if _, err := service.ProbeClock(ctx, &spatev1.ProbeClockRequest{}); err != nil {
+			return ended(err)
+		}
+	}
+	return nil
+}
+
 // said is what an agent says, by its place.
 func said(place int, m *spatev1.ConnectRequest) *spatev1.FromAgent {
 	return &spatev1.FromAgent{Stream: uint64(place) + 1, Event: &spatev1.FromAgent_Said{Said: m}}
@@ -156,6 +166,8 @@ func (r *region) listen() error {
 					r.armed(m.Arm)
 					r.startOn <- m.Arm
 				}
+			case *spatev1.ConnectResponse_Renewed:
+				r.agents[place].renewed(m.Renewed)
 			case *spatev1.ConnectResponse_Stop:
 				return fmt.Errorf("stopped: %s", m.Stop.GetReason())
 			}

@@ -15,8 +15,8 @@ import (
 )
 
 // The clock probes: many at first, so that some have short round trips, then a few each second while a start may be
-// near, then one each second. Probes do not wait for each other's answers, so the clock is known after little more than
-// one round trip.
+// near, then one each second unless there are samples without probes. Probes do not wait for each other's answers, so
+// the clock is known after little more than one round trip.
 const (
 	firstProbes   = 16
 	eagerProbes   = 4
@@ -24,6 +24,9 @@ const (
 	probeGap      = 10 * time.Millisecond
 	probeInterval = time.Second
 	probeTimeout  = 5 * time.Second
+	// toldLately is how old a sample without a probe may be so that no probe is needed: two heartbeats, and some time
+	// that an answer may be late.
+	toldLately = 2500 * time.Millisecond
 )
 
 // MaxStandstill is how long this machine's clock may stand still without consequences: half a window.
@@ -38,6 +41,7 @@ type Clock struct {
 	mu        sync.Mutex
 	estimator clock.Estimator
 	eager     clock.Instant // end of the time with more probes
+	told      clock.Instant // when the last sample without a probe came; 0: none has
 }
 
 // New returns a clock that is not known yet. onLeap is called when this machine's clock has stood still for longer than
@@ -58,14 +62,33 @@ func (c *Clock) ProbeOften() {
 	c.eager = clock.Now().Add(eagerTime)
 }
 
+// ProbeSeldom ends what ProbeOften began: the start is known.
+func (c *Clock) ProbeSeldom() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.eager = clock.Now()
+}
+
 // probes returns how many probes are due now.
 func (c *Clock) probes() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if clock.Now() < c.eager {
+	switch now := clock.Now(); {
+	case now < c.eager:
 		return eagerProbes
+	case c.told != 0 && now.Sub(c.told) < toldLately:
+		return 0
 	}
 	return 1
+}
+
+// Take adds a sample that came without a probe, with the answer to a heartbeat. There are no probes while such samples
+// come, unless a start may be near.
+func (c *Clock) Take(s clock.Sample) {
+	c.mu.Lock()
+	c.told = s.Answered
+	c.mu.Unlock()
+	c.add(s)
 }
 
 // Now returns the offset to the coordinator's clock, or false if it is not known yet.
@@ -141,21 +164,21 @@ func (c *Clock) probe(ctx context.Context, service spatev1.ControlServiceClient)
 	if err != nil {
 		return err
 	}
-	leap := c.add(clock.Sample{
+	c.add(clock.Sample{
 		Asked: asked, Received: clock.Instant(m.GetReceivedClockNs()),
 		Sent: clock.Instant(m.GetSentClockNs()), Answered: answered,
 		Uncertainty: max(0, time.Duration(m.GetUncertaintyNs())),
 	})
-	if leap > MaxStandstill {
-		c.onLeap(leap)
-	}
 	return nil
 }
 
-// add adds a sample to the estimate and returns the leap that it shows.
-func (c *Clock) add(s clock.Sample) (leap time.Duration) {
+// add adds a sample to the estimate, and calls onLeap if this machine's clock stood still.
+func (c *Clock) add(s clock.Sample) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.estimator.Add(s)
-	return c.estimator.Leap()
+	leap := c.estimator.Leap()
+	c.mu.Unlock()
+	if leap > MaxStandstill {
+		c.onLeap(leap)
+	}
 }

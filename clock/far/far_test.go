@@ -153,3 +153,46 @@ func TestClockOverASlowLink(t *testing.T) {
 		t.Errorf("off by %v (p99) after 5 s", p99(soon))
 	}
 }
+
+// While heartbeats bring samples there are no probes, unless a start may be near. The clock is known as well as by
+// probes.
+func TestHeartbeatsReplaceProbes(t *testing.T) {
+	d := diceOf(1)
+	delay := func() time.Duration { return d.below(20 * time.Millisecond) }
+	f := &farClock{offset: time.Hour, ppm: -50, there: delay, back: delay}
+	synctest.Test(t, func(t *testing.T) {
+		f.begin = clock.Now()
+		f.follow(func(c *Clock) {
+			beat := func(times int) (probes int64) {
+				before := f.asked.Load()
+				for range times {
+					asked := clock.Now()
+					m, _ := f.ProbeClock(t.Context(), nil)
+					f.asked.Add(-1) // it was a heartbeat
+					c.Take(clock.Sample{Asked: asked, Received: clock.Instant(m.GetReceivedClockNs()),
+						Sent: clock.Instant(m.GetSentClockNs()), Answered: clock.Now()})
+					time.Sleep(time.Second - clock.Now().Sub(asked))
+				}
+				return f.asked.Load() - before
+			}
+			if n := beat(5); n < 16 {
+				t.Errorf("%d probes in 5 s when a start may be near", n)
+			}
+			c.ProbeSeldom()
+			time.Sleep(100 * time.Millisecond) // the last of them have begun
+			if n := beat(100); n != 0 {
+				t.Errorf("%d probes beside heartbeats", n)
+			}
+			now := clock.Now()
+			o, _ := c.Now()
+			if off := o.There(now).Sub(f.at(now)).Abs(); off > o.Uncertainty || o.Uncertainty > 20*time.Millisecond {
+				t.Errorf("off by %v, said to be up to %v", off, o.Uncertainty)
+			}
+			before := f.asked.Load()
+			time.Sleep(10 * time.Second)
+			if n := f.asked.Load() - before; n < 7 {
+				t.Errorf("%d probes in 10 s without heartbeats", n)
+			}
+		})
+	})
+}

@@ -168,7 +168,7 @@ func (p *Process) Await(pattern string) []string {
 	}
 }
 
-// Ports that FreeAddress returns are from lowestFree up to, but not including, highestFree: systems give none of them to
+// FreeAddress returns ports from lowestFree up to, but not including, highestFree: systems give none of them to
 // connections (Linux begins at 32768, others at 49152).
 const lowestFree, highestFree = 20_000, 32_000
 

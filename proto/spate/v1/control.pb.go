@@ -1444,7 +1444,12 @@ type Renewed struct {
 	// The load of the assignment in Heartbeat.ended has ended on all agents except observers.
 	AllEnded bool `protobuf:"varint,2,opt,name=all_ended,json=allEnded,proto3" json:"all_ended,omitempty"`
 	// The agent, which is leaving, takes part in nothing any more: it may end.
-	Released      bool `protobuf:"varint,3,opt,name=released,proto3" json:"released,omitempty"`
+	Released bool `protobuf:"varint,3,opt,name=released,proto3" json:"released,omitempty"`
+	// The coordinator's monotonic clock when it received the heartbeat, in nanoseconds. With sent_clock_ns, the heartbeat
+	// and this answer are a clock probe. 0: not told, as by relays, so that the agent has to use ProbeClock.
+	ReceivedClockNs int64 `protobuf:"varint,4,opt,name=received_clock_ns,json=receivedClockNs,proto3" json:"received_clock_ns,omitempty"`
+	// The coordinator's monotonic clock when it sent this, in nanoseconds.
+	SentClockNs   int64 `protobuf:"varint,5,opt,name=sent_clock_ns,json=sentClockNs,proto3" json:"sent_clock_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1498,6 +1503,20 @@ func (x *Renewed) GetReleased() bool {
 		return x.Released
 	}
 	return false
+}
+
+func (x *Renewed) GetReceivedClockNs() int64 {
+	if x != nil {
+		return x.ReceivedClockNs
+	}
+	return 0
+}
+
+func (x *Renewed) GetSentClockNs() int64 {
+	if x != nil {
+		return x.SentClockNs
+	}
+	return 0
 }
 
 // Arm sets the start of an applied assignment.
@@ -2020,11 +2039,13 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x14clock_uncertainty_ns\x18\x05 \x01(\x03R\x12clockUncertaintyNs\x12\x16\n" +
 	"\x06number\x18\x06 \x01(\x04R\x06number\x12-\n" +
 	"\x05ended\x18\a \x01(\v2\x17.spate.v1.AssignmentRefR\x05ended\x12\x18\n" +
-	"\aleaving\x18\b \x01(\bR\aleaving\"Z\n" +
+	"\aleaving\x18\b \x01(\bR\aleaving\"\xaa\x01\n" +
 	"\aRenewed\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
 	"\tall_ended\x18\x02 \x01(\bR\ballEnded\x12\x1a\n" +
-	"\breleased\x18\x03 \x01(\bR\breleased\"V\n" +
+	"\breleased\x18\x03 \x01(\bR\breleased\x12*\n" +
+	"\x11received_clock_ns\x18\x04 \x01(\x03R\x0freceivedClockNs\x12\"\n" +
+	"\rsent_clock_ns\x18\x05 \x01(\x03R\vsentClockNs\"V\n" +
 	"\x03Arm\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12$\n" +
 	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"M\n" +
