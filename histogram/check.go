@@ -59,15 +59,21 @@ func newBounds(g *geometry, low, high uint64) bounds {
 	return bounds{geometry: g, min: low, max: high, first: g.index(low), last: g.index(high)}
 }
 
-// walk reads a payload. Its numbers are counts of values in one bin or, negative, lengths of runs of empty bins. Nearly
-// all numbers of a window's payload have one byte.
+// walk reads a payload. Its numbers are counts of values in one bin or, negative, lengths of runs of empty bins.
 func (b *bounds) walk(payload []byte) error {
 	at, bins := 0, b.geometry.bins()
-	for len(payload) > 0 {
-		v, size := int64(payload[0]>>1)^-int64(payload[0]&1), 1
-		if payload[0] >= 0x80 {
-			v, size = zigZag(payload)
+	for {
+		took, next, err := b.walkShort(payload, at)
+		payload, at = payload[took:], next
+		switch {
+		case err != nil:
+			return err
+		case at > bins:
+			return invalid("%d bins of %d", at, bins)
+		case len(payload) == 0:
+			return nil
 		}
+		v, size := zigZag(payload)
 		width := 1
 		if v < 0 {
 			width = int(-v) // the smallest int64 stays negative
@@ -85,7 +91,58 @@ func (b *bounds) walk(payload []byte) error {
 		payload = payload[size:]
 		at += width
 	}
-	return nil
+}
+
+// walkShort reads the numbers of one byte at a payload's beginning, the first at bin at. It returns how many they are,
+// and the bin after them. Nearly all numbers of a window's payload have one byte. It does what add does for each, with
+// counts below 64, which keep a page's sum of squares within 64 bits.
+func (b *bounds) walkShort(payload []byte, at int) (took, next int, err error) {
+	var added, squares uint64
+	p, last, atLast := b.page, b.end, b.atLast
+	for _, c := range payload {
+		if c >= 0x80 {
+			break
+		}
+		took++
+		n := uint64(c >> 1)
+		switch {
+		case c&1 != 0:
+			at += int(n) + 1
+			continue
+		case n == 0:
+			at++
+			continue
+		case at < b.first || at > b.last:
+			return took, at, b.outside(at)
+		case b.count+added == 0:
+			b.begin, b.atFirst = at, n
+		}
+		if at>>pageBits != p.number {
+			p.squares, squares = p.squares.Add(Uint128{Low: squares}), 0
+			b.page = p
+			b.fold(at >> pageBits)
+			p = b.page
+		}
+		last, atLast = at, n
+		x := uint64(at - p.before)
+		added += n
+		p.n += n
+		p.sum += x * n
+		squares += x * x * n
+		at++
+	}
+	p.squares = p.squares.Add(Uint128{Low: squares})
+	b.page, b.end, b.atLast = p, last, atLast
+	if added > maxCount-b.count {
+		return took, at, ErrFull
+	}
+	b.count += added
+	return took, at, nil
+}
+
+// outside returns the error of a bin with values that is not between those of the smallest and the largest value.
+func (b *bounds) outside(index int) error {
+	return invalid("bin %d holds values, but they lie from %d to %d", index, b.min, b.max)
 }
 
 // add adds a bin with n values. Bins must come in ascending order. The values lie within the bin, and between the
@@ -95,7 +152,7 @@ func (b *bounds) add(index int, n uint64) error {
 	case n > maxCount-b.count:
 		return ErrFull
 	case index < b.first || index > b.last:
-		return invalid("bin %d holds values, but they lie from %d to %d", index, b.min, b.max)
+		return b.outside(index)
 	case b.count == 0:
 		b.begin, b.atFirst = index, n
 	}
