@@ -64,7 +64,7 @@ type promBoard struct {
 // fill fills in an expression as Grafana does.
 func (b promBoard) fill(text, run string) string {
 	seconds := max(60, int(time.Since(b.from).Seconds())+1)
-	return strings.NewReplacer("$__rate_interval", "4s", "$__range", fmt.Sprint(seconds, "s"), "$run", run,
+	return strings.NewReplacer("$__rate_interval", "10s", "$__range", fmt.Sprint(seconds, "s"), "$run", run,
 		"$target", ".*", "$stage", ".*", "$region", ".*").Replace(text)
 }
 
