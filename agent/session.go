@@ -195,7 +195,8 @@ func (s *session) renewed(m *spatev1.Renewed, now clock.Instant) {
 		s.agent.supervisor.RenewLease(sent)
 		if m.GetSentClockNs() != 0 {
 			s.clock.Take(clock.Sample{Asked: sent, Received: clock.Instant(m.GetReceivedClockNs()),
-				Sent: clock.Instant(m.GetSentClockNs()), Answered: now})
+				Sent: clock.Instant(m.GetSentClockNs()), Answered: now,
+				Uncertainty: max(0, time.Duration(m.GetUncertaintyNs()))})
 		}
 	}
 	if m.GetReleased() && s.agent.leaving.Load() {

@@ -51,13 +51,10 @@ func (b bound) least(now Instant) int64 { return b.nanos - b.slack(now) }
 func (b bound) most(now Instant) int64  { return b.nanos + b.slack(now) }
 
 // slack returns by how much a bound may be wrong at another instant, because the clocks drift.
-func (b bound) slack(now Instant) int64 {
-	age := now.Sub(b.at)
-	if age < 0 {
-		age = -age
-	}
-	return int64(age)/driftDivisor + 1
-}
+func (b bound) slack(now Instant) int64 { return int64(Drift(now.Sub(b.at).Abs())) }
+
+// Drift returns how far two machines' clocks may drift apart in a time.
+func Drift(in time.Duration) time.Duration { return in/driftDivisor + 1 }
 
 const (
 	// remembered is how many samples an estimate uses, and freshness how old they may be, because the clocks drift.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -43,50 +42,15 @@ const helloTimeout = 10 * time.Second
 
 // Connect holds an agent's control stream until either side ends it.
 func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) error {
-	var last lastBeat
-	in, quit := streams.Receive(func() (*spatev1.ConnectRequest, error) {
-		m, err := stream.Recv()
-		last.received(m.GetHeartbeat(), clock.Now())
-		return m, err
-	})
+	var beats streams.Beats
+	in, quit := streams.Receive(func() (*spatev1.ConnectRequest, error) { return beats.Received(stream.Recv()) })
 	defer quit()
 	send := func(m *spatev1.ConnectResponse) error {
-		last.answer(m.GetRenewed(), clock.Now())
+		beats.Answer(m, clock.Offset{})
 		return stream.Send(m)
 	}
 	who, _ := certs.PeerOf(stream.Context())
 	return s.serve(in, send, admission.Origin{Address: admission.AddressOf(stream.Context()), Who: who})
-}
-
-// lastBeat is the last heartbeat of a connection. It makes heartbeats clock probes: the times are taken next to the
-// connection. It is safe for concurrent use.
-type lastBeat struct {
-	mu     sync.Mutex
-	number uint64
-	at     clock.Instant
-}
-
-// received notes when a heartbeat came. It does nothing for other messages, which have none.
-func (b *lastBeat) received(h *spatev1.Heartbeat, at clock.Instant) {
-	if h == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.number, b.at = h.GetNumber(), at
-}
-
-// answer adds the times to the answer to a heartbeat that is about to be sent, unless another heartbeat came since. It
-// does nothing for other messages, which have none.
-func (b *lastBeat) answer(r *spatev1.Renewed, at clock.Instant) {
-	if r == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if r.GetNumber() == b.number {
-		r.ReceivedClockNs, r.SentClockNs = int64(b.at), int64(at)
-	}
 }
 
 // serve holds an agent's session, whatever carries its messages, until either side ends it. It returns why, and nil if

@@ -82,7 +82,7 @@ func (c *Clock) probes() int {
 	return 1
 }
 
-// Take adds a sample that came without a probe, with the answer to a heartbeat. There are no probes while such samples
+// Take adds a sample that came without a probe: with the answer to a heartbeat. There are no probes while such samples
 // come, unless a start may be near.
 func (c *Clock) Take(s clock.Sample) {
 	c.mu.Lock()

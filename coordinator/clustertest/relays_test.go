@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/coordinator/clustertest"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -38,10 +39,7 @@ func TestARunThroughARelay(t *testing.T) {
 	if got := []string{list.GetAgents()[0].GetRelay(), list.GetAgents()[1].GetRelay()}; got[0] != "eu-relay" || got[1] != "" {
 		t.Errorf("relays %q", got)
 	}
-	a.Say(clustertest.Heartbeat(7))
-	if m := a.Hear(); m.GetRenewed().GetNumber() != 7 || m.GetRenewed().GetSentClockNs() != 0 {
-		t.Errorf("the answer to a heartbeat, without times: %v", m)
-	}
+	a.Beat(7)
 	first := a.Snapshot(0)
 	a.Acked(first)
 	a.Acked(first) // its ack was lost
@@ -173,7 +171,7 @@ func TestARelayServesNoClients(t *testing.T) {
 	}
 }
 
-// A relay answers clock probes with the coordinator's clock, and how wrong that may be.
+// A relay answers clock probes, and heartbeats, with the coordinator's clock, and how wrong that may be.
 func TestARelayKnowsTheClock(t *testing.T) {
 	h := start(t)
 	r := h.Through("eu-relay")
@@ -189,6 +187,15 @@ func TestARelayKnowsTheClock(t *testing.T) {
 	if m.GetUncertaintyNs() <= 0 || m.GetSentClockNs() < m.GetReceivedClockNs() ||
 		m.GetSentClockNs()-m.GetUncertaintyNs() > direct.GetReceivedClockNs() {
 		t.Errorf("%v, and then the coordinator itself says %v", m, direct)
+	}
+	a := r.Agent("a")
+	before := clock.Now() // the coordinator's clock is this machine's
+	a.Say(clustertest.Heartbeat(1))
+	beat := a.Hear().GetRenewed()
+	after, wrong := clock.Now(), clock.Instant(beat.GetUncertaintyNs())
+	received, sent := clock.Instant(beat.GetReceivedClockNs()), clock.Instant(beat.GetSentClockNs())
+	if wrong <= 0 || received < before-wrong || received > sent || sent > after+wrong {
+		t.Errorf("a heartbeat, sent at %d, is answered at %d with %v", before, after, beat)
 	}
 }
 

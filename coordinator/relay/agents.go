@@ -36,7 +36,8 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 	if l == nil {
 		return errNoLink
 	}
-	in, quit := streams.Receive(stream.Recv)
+	var beats streams.Beats
+	in, quit := streams.Receive(func() (*spatev1.ConnectRequest, error) { return beats.Received(stream.Recv()) })
 	defer quit()
 	number, down := l.controls.add()
 	defer l.controls.remove(number)
@@ -53,6 +54,9 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 	defer func() { s.r.origins.forget(number, agent) }()
 	send := func(m *spatev1.ConnectResponse) error {
 		s.r.origins.told(agent, m)
+		if o, known := l.clock.Now(); known {
+			beats.Answer(m, o)
+		}
 		return stream.Send(m)
 	}
 	err = carry(l, in, down, send, func(m *spatev1.ConnectRequest) error {

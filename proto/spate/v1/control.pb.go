@@ -1445,11 +1445,14 @@ type Renewed struct {
 	AllEnded bool `protobuf:"varint,2,opt,name=all_ended,json=allEnded,proto3" json:"all_ended,omitempty"`
 	// The agent, which is leaving, takes part in nothing any more: it may end.
 	Released bool `protobuf:"varint,3,opt,name=released,proto3" json:"released,omitempty"`
-	// The coordinator's monotonic clock when it received the heartbeat, in nanoseconds. With sent_clock_ns, the heartbeat
-	// and this answer are a clock probe. 0: not told, as by relays, so that the agent has to use ProbeClock.
+	// The coordinator's monotonic clock when it, or the relay, received the heartbeat, in nanoseconds. With sent_clock_ns,
+	// the heartbeat and this answer are a clock probe.
 	ReceivedClockNs int64 `protobuf:"varint,4,opt,name=received_clock_ns,json=receivedClockNs,proto3" json:"received_clock_ns,omitempty"`
-	// The coordinator's monotonic clock when it sent this, in nanoseconds.
-	SentClockNs   int64 `protobuf:"varint,5,opt,name=sent_clock_ns,json=sentClockNs,proto3" json:"sent_clock_ns,omitempty"`
+	// The coordinator's monotonic clock when it, or the relay, sent this, in nanoseconds. 0: not told, so that the agent
+	// has to use ProbeClock.
+	SentClockNs int64 `protobuf:"varint,5,opt,name=sent_clock_ns,json=sentClockNs,proto3" json:"sent_clock_ns,omitempty"`
+	// How wrong the clock may be, as in ProbeClockResponse.
+	UncertaintyNs int64 `protobuf:"varint,6,opt,name=uncertainty_ns,json=uncertaintyNs,proto3" json:"uncertainty_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1515,6 +1518,13 @@ func (x *Renewed) GetReceivedClockNs() int64 {
 func (x *Renewed) GetSentClockNs() int64 {
 	if x != nil {
 		return x.SentClockNs
+	}
+	return 0
+}
+
+func (x *Renewed) GetUncertaintyNs() int64 {
+	if x != nil {
+		return x.UncertaintyNs
 	}
 	return 0
 }
@@ -2039,13 +2049,14 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x14clock_uncertainty_ns\x18\x05 \x01(\x03R\x12clockUncertaintyNs\x12\x16\n" +
 	"\x06number\x18\x06 \x01(\x04R\x06number\x12-\n" +
 	"\x05ended\x18\a \x01(\v2\x17.spate.v1.AssignmentRefR\x05ended\x12\x18\n" +
-	"\aleaving\x18\b \x01(\bR\aleaving\"\xaa\x01\n" +
+	"\aleaving\x18\b \x01(\bR\aleaving\"\xd1\x01\n" +
 	"\aRenewed\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
 	"\tall_ended\x18\x02 \x01(\bR\ballEnded\x12\x1a\n" +
 	"\breleased\x18\x03 \x01(\bR\breleased\x12*\n" +
 	"\x11received_clock_ns\x18\x04 \x01(\x03R\x0freceivedClockNs\x12\"\n" +
-	"\rsent_clock_ns\x18\x05 \x01(\x03R\vsentClockNs\"V\n" +
+	"\rsent_clock_ns\x18\x05 \x01(\x03R\vsentClockNs\x12%\n" +
+	"\x0euncertainty_ns\x18\x06 \x01(\x03R\runcertaintyNs\"V\n" +
 	"\x03Arm\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12$\n" +
 	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"M\n" +
