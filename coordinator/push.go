@@ -192,18 +192,12 @@ func (c *Coordinator) leaves() bool {
 
 // endedWith reports whether a snapshot is in the ledger of a run that has ended. If so, its acknowledgement was lost:
 // perhaps with an earlier process of the coordinator, so that the run is not in memory.
-func (c *Coordinator) endedWith(s *spatev1.Snapshot) (found bool) {
+func (c *Coordinator) endedWith(s *spatev1.Snapshot) bool {
 	id := s.GetKey().GetRunId()
 	if !storage.Valid(id) {
 		return false
 	}
-	err := ledger.Peek(c.storage.Ledger(id), func(l *ledger.Ledger) (err error) {
-		if rec, err := l.Run(); err != nil || rec.GetRunId() != id {
-			return err
-		}
-		found, err = l.Has(s.GetStageIndex(), s.GetKey())
-		return err
-	})
+	found, err := ledger.Holds(c.storage.Ledger(id), id, s.GetStageIndex(), s.GetKey())
 	return err == nil && found // a waiting run's ledger is locked, and holds no snapshots
 }
 

@@ -48,3 +48,48 @@ func TestBoundsAreThoseBinByBin(t *testing.T) {
 		}
 	})
 }
+
+// walkEach reads a payload number by number.
+func walkEach(b *bounds, payload []byte) error {
+	at, bins := 0, b.geometry.bins()
+	for len(payload) > 0 {
+		v, size := zigZag(payload)
+		width := 1
+		if v < 0 {
+			width = int(-v)
+		}
+		if size == 0 || width < 0 || width > bins-at {
+			return ErrInvalid
+		}
+		if v > 0 {
+			if err := b.add(at, uint64(v)); err != nil {
+				return err
+			}
+		}
+		payload, at = payload[size:], at+width
+	}
+	return nil
+}
+
+// TestWalkTakesWhatEachNumberTakes: the loop for short numbers takes and refuses the same payloads, whatever they are.
+func TestWalkTakesWhatEachNumberTakes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := rapid.SampledFrom([]Layout{Times, Counts}).Draw(t, "layout")
+		g := &geometries[l]
+		low := rapid.Uint64Range(0, 1<<rapid.IntRange(0, 20).Draw(t, "low")).Draw(t, "smallest")
+		high := rapid.Uint64Range(low, uint64(g.highest)).Draw(t, "largest")
+		var payload []byte
+		for range rapid.IntRange(0, 30).Draw(t, "parts") {
+			payload = appendZigZag(payload, -rapid.Int64Range(0, int64(g.bins()/8)).Draw(t, "empty"))
+			payload = append(payload, rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.ByteRange(0, 10)), 0, 20).Draw(t, "bytes")...)
+		}
+		whole, each := newBounds(g, low, high), newBounds(g, low, high)
+		err, want := whole.walk(payload), walkEach(&each, payload)
+		if (err == nil) != (want == nil) {
+			t.Fatalf("%x: %v, number by number %v", payload, err, want)
+		}
+		if err == nil && whole != each {
+			t.Fatalf("%x: %+v, number by number %+v", payload, whole, each)
+		}
+	})
+}

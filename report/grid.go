@@ -89,7 +89,7 @@ func (g *grid) title() string {
 	case g.isl != nil:
 		shape, usual = fmt.Sprintf("ISL=%d", *g.isl), strconv.FormatUint(uint64(*g.isl), 10)
 	}
-	if g.workload == usual {
+	if g.workload == usual || g.osl == nil && g.isl != nil && strings.HasPrefix(g.workload, usual+":") {
 		return fmt.Sprintf("%s (%s)", g.target, shape)
 	}
 	if shape != "" {

@@ -302,14 +302,14 @@ func (s sums) addLengths(r *StageResult, stage *spatev1.Stage) {
 		Missed:      c.GetIslMissed(),
 		MissedShare: share(c.GetIslMissed(), c.GetIslCompared()),
 	}
-	if defaults.API(stage.GetTarget()).NoOutput {
-		return
-	}
 	r.OSL = SequenceLength{
 		Asked:       unlessZero(w.GetRandom().GetOsl()),
 		Seen:        s.Total.Summary(spatev1.Metric_METRIC_OSL),
 		Missed:      c.GetOslMissed(),
 		MissedShare: share(c.GetOslMissed(), c.GetCompleted()),
+	}
+	if defaults.API(stage.GetTarget()).NoOutput {
+		r.OSL.Asked = nil
 	}
 }
 

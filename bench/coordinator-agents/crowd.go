@@ -29,8 +29,8 @@ type crowd struct {
 
 // answers holds the coordinator's answers to snapshots and heartbeats.
 type answers struct {
-	acked, refused, beaten atomic.Uint64
-	last                   atomic.Value // reason of the last refusal
+	acked, refused, timed atomic.Uint64
+	last                  atomic.Value // reason of the last refusal
 
 	mu    sync.Mutex
 	acks  *histogram.Histogram // from sending a snapshot to its ack
@@ -138,9 +138,11 @@ func (c *crowd) awaitAcks(ctx context.Context) {
 	}
 }
 
-// answeredBeat records a heartbeat's round trip.
-func (a *answers) answeredBeat(after time.Duration) {
-	a.beaten.Add(1)
+// answeredBeat records a heartbeat's round trip, and whether the answer makes it a clock probe.
+func (a *answers) answeredBeat(after time.Duration, timed bool) {
+	if timed {
+		a.timed.Add(1)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.beats.Record(int64(after))

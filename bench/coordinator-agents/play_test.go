@@ -58,7 +58,7 @@ func testPlay(t *testing.T, simulated bool) {
 		t.Fatal(err)
 	}
 	if r.acked != 12 || !r.stage.GetComplete() || r.acks.Count() != 12 || len(r.delays) == 0 || r.after.ledger == 0 ||
-		r.beaten == 0 {
+		r.beats.Count() == 0 || (r.timed == 0) != simulated {
 		t.Errorf("%+v", r)
 	}
 	if table := r.String(); !strings.Contains(table, "| 12, 0, true |") || strings.Contains(table, "n/a") {

@@ -14,11 +14,11 @@ import (
 type report struct {
 	settings
 	ending
-	first  sample // before the first agent
-	acks   *histogram.Histogram
-	beats  *histogram.Histogram
-	acked  uint64
-	beaten uint64
+	first sample // before the first agent
+	acks  *histogram.Histogram
+	beats *histogram.Histogram
+	acked uint64
+	timed uint64
 }
 
 // report sums up a run. It returns an error for a run that did not go as it should: its cost means nothing.
@@ -37,7 +37,7 @@ func (m *meter) report(first sample, e ending, a *answers) (report, error) {
 		return report{}, fmt.Errorf("the coordinator wrote %v snapshots, not %v", e.written, want)
 	}
 	r := report{settings: m.settings, ending: e, first: first, acks: a.acks, beats: a.beats, acked: a.acked.Load(),
-		beaten: a.beaten.Load()}
+		timed: a.timed.Load()}
 	slices.Sort(r.delays)
 	return r, nil
 }
@@ -74,7 +74,8 @@ func (r report) String() string {
 	}
 	row("end of a window to its merged result at a client, p50, p99, most", "%s", quantiles(r.delays))
 	row("snapshot to ack, p50, p99, most", "%s", values(r.acks))
-	row("heartbeat to its answer, p50, p99, most", "%s", values(r.beats))
+	row("heartbeat to its answer, p50, p99, most; with the clock", "%s; %.1f %%", values(r.beats),
+		100*float64(r.timed)/float64(max(1, r.beats.Count())))
 	row("ledger", "%.1f MB/s, %.0f bytes a snapshot", float64(to.ledger-from.ledger)/1e6/seconds,
 		float64(r.after.ledger)/float64(r.acked))
 	row("CPU until the end of settling, and from the last window to the run's end", "%.2f s, %.2f s",

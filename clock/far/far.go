@@ -1,5 +1,5 @@
-// Package far estimates the clock of a coordinator for its agents and relays, by probes that continue for as long as a
-// session lasts.
+// Package far estimates the clock of a coordinator for its agents and relays, for as long as a session lasts: by
+// probes, and by the answers to heartbeats where these have the time.
 package far
 
 import (
@@ -85,10 +85,11 @@ func (c *Clock) probes() int {
 // Take adds a sample that came without a probe: with the answer to a heartbeat. There are no probes while such samples
 // come, unless a start may be near.
 func (c *Clock) Take(s clock.Sample) {
-	c.mu.Lock()
-	c.told = s.Answered
-	c.mu.Unlock()
-	c.add(s)
+	if c.add(s) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.told = s.Answered
+	}
 }
 
 // Now returns the offset to the coordinator's clock, or false if it is not known yet.
@@ -117,7 +118,7 @@ func (c *Clock) ToLocal(there clock.Instant) (at clock.Instant, uncertainty time
 }
 
 // Follow probes the clock until ctx ends or a probe fails. A probe that is not answered means that the coordinator is
-// gone, even if the streams still look healthy.
+// gone, even if the streams still look healthy. Without probes, Take's caller has to notice that.
 func (c *Clock) Follow(ctx context.Context, service spatev1.ControlServiceClient) error {
 	if err := c.burst(ctx, service, firstProbes); err != nil {
 		return err
@@ -172,13 +173,15 @@ func (c *Clock) probe(ctx context.Context, service spatev1.ControlServiceClient)
 	return nil
 }
 
-// add adds a sample to the estimate, and calls onLeap if this machine's clock stood still.
-func (c *Clock) add(s clock.Sample) {
+// add adds a sample to the estimate and reports whether it was usable. It calls onLeap if this machine's clock stood
+// still.
+func (c *Clock) add(s clock.Sample) (usable bool) {
 	c.mu.Lock()
-	c.estimator.Add(s)
+	usable = c.estimator.Add(s)
 	leap := c.estimator.Leap()
 	c.mu.Unlock()
 	if leap > MaxStandstill {
 		c.onLeap(leap)
 	}
+	return usable
 }

@@ -196,3 +196,26 @@ func TestHeartbeatsReplaceProbes(t *testing.T) {
 		})
 	})
 }
+
+// A sample that comes without a probe shows a clock that stood still. One that cannot be right does not replace probes.
+func TestHeartbeatsShowALeap(t *testing.T) {
+	var leaps []time.Duration
+	c := New(func(leap time.Duration) { leaps = append(leaps, leap) })
+	c.ProbeSeldom()
+	now := clock.Now()
+	sample := func(ahead time.Duration) clock.Sample {
+		there := now.Add(ahead)
+		return clock.Sample{Asked: now, Received: there, Sent: there, Answered: now.Add(time.Millisecond)}
+	}
+	wrong := sample(time.Second)
+	wrong.Sent = wrong.Received.Add(time.Second) // longer than the whole exchange
+	if c.Take(wrong); c.probes() != 1 || len(leaps) > 0 {
+		t.Errorf("%d probes, leaps %v after a sample that cannot be", c.probes(), leaps)
+	}
+	if c.Take(sample(time.Second)); c.probes() != 0 || len(leaps) > 0 {
+		t.Errorf("%d probes, leaps %v after a sample", c.probes(), leaps)
+	}
+	if c.Take(sample(time.Minute)); len(leaps) != 1 || leaps[0] < 58*time.Second {
+		t.Errorf("leaps %v", leaps)
+	}
+}

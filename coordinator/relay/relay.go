@@ -10,7 +10,8 @@
 // of its connections to the coordinator ends, the streams of all its agents end: they come back, here or at another
 // address, and send again what was not acked. Snapshots that the ledger has are known by their keys there.
 //
-// The relay estimates the coordinator's clock, and answers clock probes with this estimate and its uncertainty.
+// The relay estimates the coordinator's clock. It answers clock probes with this estimate and its uncertainty, and adds
+// both to the coordinator's answers to heartbeats.
 package relay
 
 import (

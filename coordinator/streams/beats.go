@@ -26,7 +26,7 @@ func (b *Beats) Received(m *spatev1.ConnectRequest, err error) (*spatev1.Connect
 }
 
 // Answer takes a message that is about to be sent. If it answers the last heartbeat, Answer adds the times by the
-// coordinator's clock, which is there from here.
+// coordinator's clock. there is the offset to that clock: zero at the coordinator itself.
 func (b *Beats) Answer(m *spatev1.ConnectResponse, there clock.Offset) {
 	r := m.GetRenewed()
 	if r == nil {
@@ -39,7 +39,7 @@ func (b *Beats) Answer(m *spatev1.ConnectResponse, there clock.Offset) {
 	}
 	now := clock.Now()
 	r.ReceivedClockNs, r.SentClockNs = int64(there.There(b.at)), int64(there.There(now))
-	if there.Uncertainty > 0 { // of the offset now, not when the heartbeat came
+	if there.Uncertainty > 0 { // it is that of now; since the heartbeat came the clocks may have drifted
 		r.UncertaintyNs = (there.Uncertainty + clock.Drift(now.Sub(b.at))).Nanoseconds()
 	}
 }

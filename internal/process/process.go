@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -168,19 +169,25 @@ func (p *Process) Await(pattern string) []string {
 	}
 }
 
-// FreeAddress returns ports from lowestFree up to, but not including, highestFree: systems give none of them to
-// connections (Linux begins at 32768, others at 49152).
-const lowestFree, highestFree = 20_000, 32_000
+// FreeAddress returns ports from lowestPort to highestPort. Linux gives connections ports from 32768 on, and macOS and
+// Windows from 49152 on, unless they are configured otherwise.
+const lowestPort, highestPort = 20_000, 31_999
+
+// given holds the addresses that FreeAddress has returned.
+var given sync.Map
 
 // FreeAddress returns host and port of loopback where nothing listens, for a program that cannot choose a port itself,
-// or that is started again where it was. No connection gets the port meanwhile; another program may take it, which is
-// unlikely.
+// or that is restarted at the same address. It returns none twice, and no connection gets the port meanwhile. Another
+// program may take it, which is unlikely.
 func FreeAddress(tb testing.TB) string {
 	tb.Helper()
 	const tries = 100
 	var err error
 	for range tries {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowestFree+rand.IntN(highestFree-lowestFree)))
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowestPort+rand.IntN(highestPort-lowestPort+1)))
+		if _, known := given.LoadOrStore(address, true); known {
+			continue
+		}
 		var l net.Listener
 		if l, err = net.Listen("tcp", address); err != nil {
 			continue

@@ -8,6 +8,7 @@ import (
 	_ "embed" // for the template
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"text/template"
@@ -38,7 +39,7 @@ type Quick struct {
 	APIKey string
 	// Headers to send. Values may be references.
 	Headers map[string]string
-	// Body holds extra fields of each request body.
+	// Body holds extra fields of each request body. A nil value omits a field.
 	Body map[string]any
 	// ISL and OSL are the lengths of input and output in tokens. An API without output has no OSL.
 	ISL, OSL uint32
@@ -91,7 +92,8 @@ type quickTarget struct {
 // reports the mistakes.
 func (q Quick) YAML() []byte {
 	q.Name, q.API = cmp.Or(q.Name, "quick"), cmp.Or(q.API, registry.All[0].Name)
-	q.Arrival = cmp.Or(q.Arrival, defaults.Arrival)
+	q.Arrival, q.Body = cmp.Or(q.Arrival, defaults.Arrival), maps.Clone(q.Body)
+	maps.DeleteFunc(q.Body, func(_ string, value any) bool { return value == nil })
 	var b bytes.Buffer
 	err := quickPage.Execute(&b, struct {
 		Quick

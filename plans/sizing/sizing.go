@@ -16,7 +16,7 @@ const (
 	streamBytes = 25 << 10
 	agentBytes  = 320 << 20 // garbage that an agent lets accumulate, and its program
 
-	snapshotCPU    = 320e-6 // CPU seconds of a coordinator for a second of an agent: snapshot, heartbeat, clock probe
+	snapshotCPU    = 320e-6 // CPU seconds of a coordinator for a second of an agent: snapshot, heartbeat
 	agentHeldBytes = 320 << 10
 	coordinatorMiB = 64
 	snapshotBytes  = 6600 // in the ledger, and about as much on the network

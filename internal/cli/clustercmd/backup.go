@@ -8,6 +8,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -134,10 +136,14 @@ If a run must not run again, remove its directory, which is named after it, befo
 	return cmd
 }
 
-// diskFailed reports whether a file that was opened could not be read or written, for example because a disk is full.
-func diskFailed(err error) bool {
-	failed, ok := errors.AsType[*fs.PathError](err)
-	return ok && (failed.Op == "read" || failed.Op == "write" || failed.Op == "sync")
+// unrestored gives the error of a restore its exit code: it is a person's mistake, unless a disk is full or broken.
+func unrestored(err error) error {
+	failed, of := errors.AsType[*fs.PathError](err)
+	if of && slices.Contains([]string{"read", "write", "sync", "close"}, failed.Op) ||
+		errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EIO) {
+		return err
+	}
+	return command.BadInput(err)
 }
 
 // restore restores a backup and lists its runs.
@@ -152,11 +158,7 @@ func restore(out io.Writer, from, dir string) error {
 	}
 	m, err := backup.Restore(file, dir)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", from, err)
-		if diskFailed(err) {
-			return err
-		}
-		return command.BadInput(err)
+		return unrestored(fmt.Errorf("%s: %w", from, err))
 	}
 	runs, err := storage.New(dir, "").Newest(len(m.Files), nil)
 	if err != nil {

@@ -5,20 +5,31 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+
+	"github.com/spate-load/spate/internal/cli/command"
 )
 
-// A full disk is not a person's mistake, and a name that does not fit is one.
-func TestADiskThatFails(t *testing.T) {
+// A restore that fails because of a disk is a fault of the machine; one to a place that cannot be is a mistake.
+func TestWhyARestoreFails(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = full.WriteString("a")
-	if err = errors.Join(err, full.Close()); !diskFailed(fmt.Errorf("history.db: %w", err)) {
-		t.Errorf("not found: %v", err)
-	}
-	if _, err := os.Open(filepath.Join(t.TempDir(), "none")); diskFailed(err) {
-		t.Errorf("found in: %v", err)
+	_, unwritten := full.WriteString("a")
+	_, unopened := os.Open(filepath.Join(t.TempDir(), "none"))
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{errors.Join(unwritten, full.Close()), command.ExitFault},
+		{&os.PathError{Op: "mkdir", Path: "data/run", Err: syscall.ENOSPC}, command.ExitFault},
+		{unopened, command.ExitInput},
+		{errors.New("the backup is damaged"), command.ExitInput},
+	} {
+		if got := command.ExitCode(unrestored(fmt.Errorf("spate.tar: %w", c.err))); got != c.want {
+			t.Errorf("%v: exit code %d, want %d", c.err, got, c.want)
+		}
 	}
 }

@@ -74,7 +74,7 @@ func (q *quickFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&q.stagger, "stagger", 0,
 		"closed loop: spread the first requests over this time, best the time of one request; they are warm-up")
 	flags.Uint32Var(&q.isl, "isl", 1000, "input sequence length in tokens")
-	flags.Uint32Var(&q.osl, "osl", 100, "output sequence length in tokens")
+	flags.Uint32Var(&q.osl, "osl", 100, "output sequence length in tokens; not for APIs without output, such as embeddings")
 	flags.Uint64Var(&q.requests, "requests", 0, "end each stage after this many requests")
 	flags.Uint64Var(&q.requestsPerConcurrency, "requests-per-concurrency", 0,
 		"end each stage after this many requests for each unit of concurrency (default 10 for closed loops)")
@@ -115,7 +115,7 @@ func (q *quickFlags) yaml(flags *pflag.FlagSet) ([]byte, error) {
 	}.YAML(), nil
 }
 
-// wrong returns what is missing or too much for a plan.
+// wrong returns an error if a flag is missing, or does not fit the API.
 func (q *quickFlags) wrong(flags *pflag.FlagSet) error {
 	switch {
 	case len(q.concurrency)+len(q.rate) == 0:
