@@ -125,12 +125,13 @@ func checkUnsent(t *testing.T, totals *spatev1.Totals, had []string, rate int) {
 	}
 }
 
-// indexOf returns the arrival of a request from its ID: RUN-STAGE-INDEX.
+// indexOf returns the arrival of a request from its ID: the last 14 digits, but for a dash.
 func indexOf(t *testing.T, id string) int {
 	t.Helper()
-	i, err := strconv.Atoi(id[strings.LastIndexByte(id, '-')+1:])
+	digits := strings.ReplaceAll(id, "-", "")
+	i, err := strconv.ParseInt(digits[len(digits)-14:], 16, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return i
+	return int(i)
 }

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"github.com/spate-load/spate/agent/requestid"
+
 	"context"
 	"fmt"
 	"strings"
@@ -63,12 +65,9 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 		if stage.Target == "words" {
 			added = template
 		}
-		sessions, checked := stage.Workload == "sessions", 0
+		checked := 0
 		for _, q := range rows[stage.Index] {
-			id := fmt.Sprintf("%s-%d-%d", result.Run.ID, stage.Index, q.Index)
-			if sessions {
-				id += fmt.Sprint("-", q.Turn)
-			}
+			id := requestid.Of(result.Run.ID, stage.Index).String(q.Index, int(q.Turn))
 			asked := q.ISLAsked + added
 			if q.Turn > 0 && (stage.Target == "server" || stage.Target == "usage" || stage.Target == "auto") {
 				// What a template adds to later messages is not known, so nothing was asked for.

@@ -1,7 +1,8 @@
 package e2e
 
 import (
-	"fmt"
+	"github.com/spate-load/spate/agent/requestid"
+
 	"slices"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestMeasuredTimesAreTheServers(t *testing.T) {
 	rows := map[string]rundir.Row{}
 	for stage, all := range r.Rows() {
 		for _, one := range all {
-			rows[fmt.Sprintf("%s-%d-%d", result.Run.ID, stage, one.Index)] = one
+			rows[requestid.Of(result.Run.ID, uint32(stage)).String(one.Index, 0)] = one
 		}
 	}
 	if len(rows) != 2*128 || !result.Run.Complete {

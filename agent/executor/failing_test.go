@@ -1,7 +1,8 @@
 package executor
 
 import (
-	"fmt"
+	"github.com/spate-load/spate/agent/requestid"
+
 	"net/http"
 	"strings"
 	"testing"
@@ -143,7 +144,7 @@ func TestHopelessTarget(t *testing.T) {
 		e.Fails = map[string]int{}
 		for i := range 200 {
 			if i%10 > 0 {
-				e.Fails[fmt.Sprintf("r-0-%d", i)] = http.StatusUnauthorized
+				e.Fails[requestid.Of("r", 0).String(uint64(i), 0)] = http.StatusUnauthorized
 			}
 		}
 		return e

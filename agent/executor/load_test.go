@@ -1,6 +1,8 @@
 package executor
 
 import (
+	"github.com/spate-load/spate/agent/requestid"
+
 	"cmp"
 	"fmt"
 	"log/slog"
@@ -166,7 +168,7 @@ func TestClosedLoopSendsEachRequestOnce(t *testing.T) {
 	for i, e := range []*enginetest.Engine{a, b} {
 		ids = append(ids, e.Requests()...)
 		for index := i; index < 47; index += 2 {
-			want = append(want, fmt.Sprintf("run-0-%d", index))
+			want = append(want, id(uint64(index), 0))
 		}
 	}
 	slices.Sort(ids)
@@ -723,3 +725,6 @@ func TestStartsLetOthersRun(t *testing.T) {
 		t.Errorf("%d of %d starts were done before a goroutine that was ready after a quarter of them", n, starts)
 	}
 }
+
+// id is the ID of a request of the stage that the tests run.
+func id(index uint64, turn int) string { return requestid.Of("run", 0).String(index, turn) }

@@ -80,11 +80,11 @@ func TestBranchesWaitForWhatTheyNeed(t *testing.T) {
 				t.Error("no branches were in flight together")
 			}
 			messages := messagesOf(t, e)
-			if got := messages["run-0-2-4"]; len(got) != 5 || got[1].Content != "<run-0-2-0>" ||
-				got[2].Content != "c" || got[3].Content != "<run-0-2-3>" {
+			if got := messages[id(2, 4)]; len(got) != 5 || got[1].Content != "<"+id(2, 0)+">" ||
+				got[2].Content != "c" || got[3].Content != "<"+id(2, 3)+">" {
 				t.Errorf("the second request of a branch was sent %v", got)
 			}
-			if got := messages["run-0-2-5"]; len(got) != 3 || got[1].Content != "<run-0-2-0>" || got[2].Content != "j" {
+			if got := messages[id(2, 5)]; len(got) != 3 || got[1].Content != "<"+id(2, 0)+">" || got[2].Content != "j" {
 				t.Errorf("the join was sent %v", got)
 			}
 		})
@@ -94,7 +94,7 @@ func TestBranchesWaitForWhatTheyNeed(t *testing.T) {
 // TestBranchThatFails: what waits for the failed request is not sent, other branches continue.
 func TestBranchThatFails(t *testing.T) {
 	e := enginetest.New(t, 0, 0)
-	e.Fails = map[string]int{"run-0-0-3": 500}
+	e.Fails = map[string]int{id(0, 3): 500}
 	stage, dir := enginetest.StageOfSessions(t, branched(2), 2, &spatev1.SessionPlay{}, e)
 	o := beginWith(t, enginetest.AssignOf(stage, 0), resourcesIn(dir)).Wait(t)
 	c := o.Totals.GetCounters()
@@ -102,8 +102,8 @@ func TestBranchThatFails(t *testing.T) {
 		o.Totals.GetUnsentAfterFailure() != 2 {
 		t.Errorf("totals %v", o.Totals)
 	}
-	if sent := e.Requests(); slices.Contains(sent, "run-0-0-4") || slices.Contains(sent, "run-0-0-5") ||
-		!slices.Contains(sent, "run-0-0-2") {
+	if sent := e.Requests(); slices.Contains(sent, id(0, 4)) || slices.Contains(sent, id(0, 5)) ||
+		!slices.Contains(sent, id(0, 2)) {
 		t.Errorf("sent %v", sent)
 	}
 }

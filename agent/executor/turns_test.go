@@ -1,6 +1,8 @@
 package executor
 
 import (
+	"github.com/spate-load/spate/agent/requestid"
+
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -108,9 +110,8 @@ func TestSessionsPlayTheirTurns(t *testing.T) {
 			checkHistory(t, messagesOf(t, a, b), turns)
 			for i, e := range []*enginetest.Engine{a, b} {
 				for _, id := range e.Requests() {
-					var index int
-					if _, err := fmt.Sscanf(id, "run-0-%d", &index); err != nil || index%2 != i {
-						t.Errorf("%q came to endpoint %d: %v", id, i, err)
+					if index, _, ok := requestid.Of("run", 0).Parse(id); !ok || index%2 != uint64(i) {
+						t.Errorf("%q came to endpoint %d", id, i)
 					}
 				}
 			}
@@ -148,10 +149,7 @@ func checkHistory(t *testing.T, messages map[string][]message, turns []int) {
 	for index, n := range turns {
 		history := []message{}
 		for turn := range n {
-			id := fmt.Sprintf("run-0-%d-%d", index, turn)
-			if n == 1 {
-				id = fmt.Sprintf("run-0-%d", index)
-			}
+			id := id(uint64(index), turn)
 			got := messages[id]
 			if len(got) != 2+2*turn || got[len(got)-1].Role != "user" {
 				t.Fatalf("%s: %v", id, got)
@@ -188,7 +186,7 @@ func TestTurnThatFailsEndsItsSession(t *testing.T) {
 	if warm < 0 || measured < 5 {
 		t.Fatalf("no session of three turns among %v", turns)
 	}
-	e.Fails = map[string]int{fmt.Sprintf("run-0-%d-0", warm): 500, fmt.Sprintf("run-0-%d-1", measured): 500}
+	e.Fails = map[string]int{id(uint64(warm), 0): 500, id(uint64(measured), 1): 500}
 	o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
 	c := o.Totals.GetCounters()
 	if c.GetFailed() != 1 || c.GetCompleted() != sumOf(turns[5:])-2 || o.Totals.GetNeverSent() != 1 {
@@ -197,8 +195,8 @@ func TestTurnThatFailsEndsItsSession(t *testing.T) {
 	if want := sumOf(turns[:5]) - 2; c.GetUnmeasuredEnded() != want {
 		t.Errorf("%d unmeasured, not %d", c.GetUnmeasuredEnded(), want)
 	}
-	if slices.Contains(e.Requests(), fmt.Sprintf("run-0-%d-2", measured)) ||
-		slices.Contains(e.Requests(), fmt.Sprintf("run-0-%d-1", warm)) {
+	if slices.Contains(e.Requests(), id(uint64(measured), 2)) ||
+		slices.Contains(e.Requests(), id(uint64(warm), 1)) {
 		t.Error("a turn came behind one that failed")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"runtime"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spate-load/spate/agent/answers"
@@ -179,14 +178,9 @@ func (w *worker) send(scheduled clock.Instant) {
 	w.load.observe(&w.observation, first)
 }
 
-// requestID returns the ID of the request: RUN-STAGE-INDEX, with -TURN in a session of several turns.
+// requestID returns the ID of the request.
 func (w *worker) requestID() string {
-	w.id = append(w.id[:0], w.load.Prefix...)
-	w.id = strconv.AppendUint(w.id, w.request.Index, 10)
-	if w.ask.Turns > 1 {
-		w.id = append(w.id, '-')
-		w.id = strconv.AppendInt(w.id, int64(w.request.Turn), 10)
-	}
+	w.id = w.load.IDs.Append(w.id[:0], w.request.Index, w.request.Turn)
 	return string(w.id)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/answers"
 	"github.com/spate-load/spate/agent/preparation"
+	"github.com/spate-load/spate/agent/requestid"
 	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/plans/defaults"
@@ -31,8 +32,8 @@ type Stage struct {
 	Assigned *spatev1.Stage
 	// Records reports whether rows of single requests are wanted.
 	Records bool
-	// Prefix starts the IDs of the stage's requests.
-	Prefix string
+	// IDs are those of the stage's requests.
+	IDs requestid.Stage
 	// Client sends requests to the target.
 	Client *stream.Client
 	// Found is what preparation found out about the target.
@@ -93,7 +94,7 @@ func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, er
 		Assigned: a.GetStage(),
 		run:      a.GetRef().GetRunId(),
 		Records:  a.GetRecords(),
-		Prefix:   fmt.Sprintf("%s-%d-", a.GetRef().GetRunId(), a.GetStage().GetIndex()),
+		IDs:      requestid.Of(a.GetRef().GetRunId(), a.GetStage().GetIndex()),
 		Varies:   varies(a.GetStage().GetLoad()),
 
 		answers: res.Answers,
@@ -227,7 +228,7 @@ func openSource(ctx context.Context, d *fetch.Datasets, source content.Source) (
 // makeContent makes the workload, and checks that the server accepts its longest request.
 func (s *Stage) makeContent() (err error) {
 	config := workload.Config{
-		Workload: s.Assigned.GetWorkload(), Seed: s.Assigned.GetSeed(), Run: s.Prefix, Form: s.Client.Form(),
+		Workload: s.Assigned.GetWorkload(), Seed: s.Assigned.GetSeed(), Run: fmt.Sprintf("%s-%d-", s.run, s.Assigned.GetIndex()), Form: s.Client.Form(),
 		Rows: s.rows[0], PartRows: s.rows, Words: s.Found.Words, FirstWords: s.Found.First,
 		PartLineTokens: s.Found.Lines, Traces: s.traces, Template: s.Found.Template,
 	}

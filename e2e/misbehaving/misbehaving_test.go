@@ -98,7 +98,7 @@ func (s *server) answer(w *wire, a api) {
 	}
 	// A request without an index is not part of the load. The rest of the answer ends the request; then its span must
 	// exist.
-	if index, err := strconv.ParseUint(w.id[strings.LastIndexByte(w.id, '-')+1:], 10, 64); err == nil {
+	if index, err := strconv.ParseUint(w.id[strings.LastIndexByte(w.id, '-')+1:], 16, 64); err == nil {
 		s.mu.Lock()
 		s.spans[index] = span{before[1].Sub(after[0]), after[1].Sub(before[0])}
 		s.mu.Unlock()

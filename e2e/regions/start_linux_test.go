@@ -1,6 +1,8 @@
 package regions
 
 import (
+	"github.com/spate-load/spate/agent/requestid"
+
 	"encoding/json"
 	"fmt"
 	"os"
@@ -164,7 +166,7 @@ func firstArrivals(result results.Result, rows []rundir.Row, got []served) map[a
 	}
 	first := map[at]int64{}
 	for _, r := range rows {
-		came, known := received[fmt.Sprintf("%s-%d-%d", result.Run.ID, r.Stage, r.Index)]
+		came, known := received[requestid.Of(result.Run.ID, r.Stage).String(r.Index, 0)]
 		if !known {
 			continue
 		}

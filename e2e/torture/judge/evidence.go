@@ -6,6 +6,8 @@
 package judge
 
 import (
+	"crypto/sha256"
+
 	"bufio"
 	"bytes"
 	"compress/gzip"
@@ -250,13 +252,16 @@ func servedOf(run string, log io.Reader) (out []Served, err error) {
 	return out, err
 }
 
-// idOf parses RUN-STAGE-INDEX.
+// idOf parses the ID of a request as docs/results.md describes it: a UUID with the run's number, that of the stage, and
+// that of the request in its last 14 digits.
 func idOf(run, text string) (ID, bool) {
-	rest, ok := strings.CutPrefix(text, run+"-")
-	stage, index, ok2 := strings.Cut(rest, "-")
-	s, err1 := strconv.ParseUint(stage, 10, 32)
-	i, err2 := strconv.ParseUint(index, 10, 64)
-	return ID{uint32(s), i}, ok && ok2 && err1 == nil && err2 == nil
+	parts := strings.Split(text, "-")
+	if len(parts) != 5 || len(parts[3]) != 4 || parts[0] != fmt.Sprintf("%x", sha256.Sum256([]byte(run)))[:8] {
+		return ID{}, false
+	}
+	s, err1 := strconv.ParseUint(parts[1], 16, 32)
+	i, err2 := strconv.ParseUint(parts[3][2:]+parts[4], 16, 64)
+	return ID{uint32(s), i}, err1 == nil && err2 == nil
 }
 
 // readRows reads the request rows.

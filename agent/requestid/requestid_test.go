@@ -1,0 +1,48 @@
+package requestid
+
+import (
+	"regexp"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// uuid is the strictest form that validators ask for: version 4, of the variant of RFC 9562.
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
+func TestIDsAreUUIDs(t *testing.T) {
+	// printf quick-20261126T173913Z-32d2d5 | sha256sum | head -c 8
+	const want = "73d8c464-0003-4002-8000-00000000002a"
+	if got := Of("quick-20261126T173913Z-32d2d5", 3).String(42, 2); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := Of(rapid.String().Draw(t, "run"), rapid.Uint32Range(0, 9_999).Draw(t, "stage"))
+		index, turn := rapid.Uint64Range(0, 1<<56-1).Draw(t, "index"), rapid.IntRange(0, 65_535).Draw(t, "turn")
+		id := s.String(index, turn)
+		if !uuid.MatchString(id) {
+			t.Errorf("%d, %d: %s is not a UUID", index, turn, id)
+		}
+		if i, n, ok := s.Parse(id); i != index || n != turn || !ok {
+			t.Errorf("%s: %d, %d, %v, want %d, %d", id, i, n, ok, index, turn)
+		}
+		if _, _, ok := Of("another", 1).Parse(id); ok {
+			t.Errorf("%s is taken for another stage's", id)
+		}
+	})
+}
+
+func TestOtherIDs(t *testing.T) {
+	for _, id := range []string{"", "r", "run-0-1", Of("run", 1).String(1, 0), Of("run", 0).String(1, 0) + "0"} {
+		if _, _, ok := Of("run", 0).Parse(id); ok {
+			t.Errorf("%q is taken for one of the stage", id)
+		}
+	}
+}
+
+func TestAppendDoesNotAllocate(t *testing.T) {
+	s, b := Of("run", 1), make([]byte, 0, 36)
+	if n := testing.AllocsPerRun(100, func() { b = s.Append(b[:0], 1<<40, 5) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
