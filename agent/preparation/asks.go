@@ -2,6 +2,7 @@ package preparation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,8 @@ type Extra struct {
 	Fields map[string]any
 	// Image is the URL of an image, for OpenAI's chat API. Empty: none.
 	Image string
+	// TokenIDs says that prompts are token IDs, and the API takes text, too.
+	TokenIDs bool
 }
 
 // CheckExtras returns an error if the target's server refuses requests with one of the extras, which it names, and
@@ -45,6 +48,12 @@ func CheckExtras(ctx context.Context, client Client, stage *spatev1.Stage, extra
 	ctx, cancel := context.WithTimeout(ctx, trialLimit)
 	defer cancel()
 	for _, e := range extras {
+		if e.TokenIDs {
+			if err := f.refusedIDs(ctx); err != nil {
+				return f.requests, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
+			}
+			continue
+		}
 		base := stream.TrialRequest{With: e.Fields, Image: e.Image}
 		if err := f.refused(ctx, base, askedIn(e.Fields)); err != nil {
 			if e.Part != "" {
@@ -87,6 +96,19 @@ func (f *finder) refused(ctx context.Context, base stream.TrialRequest, asked []
 			err)
 	}
 	return nil
+}
+
+// refusedIDs returns an error if the server refuses a prompt of token IDs, with whatever status, and takes a text.
+func (f *finder) refusedIDs(ctx context.Context) error {
+	_, err := f.attempt(ctx, stream.TrialRequest{TokenIDs: true})
+	if refusal, ok := errors.AsType[*stream.Error](err); !ok || refusal.HTTPStatus == 0 {
+		return nil
+	}
+	if _, err := f.attempt(ctx, stream.TrialRequest{}); err != nil {
+		return nil //nolint:nilerr // the form of the prompt is not the reason
+	}
+	return fmt.Errorf("the server refuses prompts that are token ids, and takes text: set the target's prompts to text: %w",
+		err)
 }
 
 // askedIn returns those of askFields that a body has.

@@ -9,19 +9,23 @@ import (
 
 	"github.com/spate-load/spate/agent/preparation"
 	"github.com/spate-load/spate/plans/defaults"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/rows"
 )
 
-// extras returns what requests of the stage have besides text: fields of the bodies of a mixture's parts, and fields
-// and images of rows or of the workload. It reads some rows. Nil: nothing, or the target's API has no trials that show
-// whether the server takes it.
+// extras returns what requests of the stage have besides text, or in its place: fields of the bodies of a mixture's
+// parts, fields and images of rows or of the workload, and token IDs. It reads some rows. Nil: nothing, or the target's
+// API has no trials that show whether the server takes it.
 func (s *Stage) extras() (all []preparation.Extra, err error) {
 	if !defaults.API(s.Target()).Trials {
 		return nil, nil
 	}
 	parts := content.Parts(s.Assigned.GetWorkload())
+	if s.Target().GetPrompts() == defaults.PromptIDs && slices.ContainsFunc(parts, makesIDs) { // as plans fill it in
+		all = append(all, preparation.Extra{TokenIDs: true})
+	}
 	for _, v := range s.firstVariants() {
 		part, opened := parts[v.Part], s.rows[v.Part]
 		e := preparation.Extra{Fields: map[string]any{}}
@@ -48,6 +52,11 @@ func (s *Stage) extras() (all []preparation.Extra, err error) {
 		all = append(all, e)
 	}
 	return all, nil
+}
+
+// makesIDs reports whether a workload's prompts are token IDs wherever a target takes them. Rows may have text.
+func makesIDs(part *spatev1.Workload) bool {
+	return part.GetRandom() != nil || content.Trace(part) != nil
 }
 
 // readRows is how many rows are read in search of one with something besides text.

@@ -48,6 +48,30 @@ func rowsOf(t *testing.T, dir string, w *spatev1.Workload, lines string) (d *spa
 	return d
 }
 
+// A server that refuses prompts of token IDs, with any status, is told before the load, with what to set.
+func TestRefusedTokenIDs(t *testing.T) {
+	for name, tt := range map[string]struct{ prompts, refuses, says string }{
+		"refused":        {"token_ids", `"prompt":[`, "the server refuses prompts that are token ids, and takes text: set the target's prompts to text"},
+		"taken":          {"token_ids", "nothing", ""},
+		"text":           {"text", `"prompt":[`, ""},
+		"all is refused": {"token_ids", `"prompt":`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(picky{tt.refuses})
+			defer server.Close()
+			stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, enginetest.New(t, 0, 0))
+			stage.Target.Endpoints, stage.Target.Api, stage.Target.Prompts = []string{server.URL}, "completions", tt.prompts
+			s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesIn(t.TempDir()))
+			switch {
+			case err == nil && tt.says == "":
+				s.Close()
+			case err == nil || tt.says == "" || !strings.Contains(err.Error(), tt.says):
+				t.Errorf("got %v, want %q", err, tt.says)
+			}
+		})
+	}
+}
+
 // A server that refuses what some requests have besides text is told before the load, with the field, whether the
 // request has it from its part of a mixture, its row, or its images.
 func TestRefusedExtras(t *testing.T) {

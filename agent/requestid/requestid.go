@@ -13,9 +13,9 @@ import (
 //
 //	RRRRRRRR-SSSS-4TTT-8tII-IIIIIIIIIIII
 //
-// R is the beginning of the SHA-256 of the run's ID, S the stage's index, T the turn in a session, with its highest digit
-// at t, and I the request's index. It has the form of a UUID of version 4, because servers and proxies refuse or replace
-// what has another: starlette-context, which llama-cpp-python uses, answers 400.
+// R is the beginning of the SHA-256 of the run's ID, S the stage's index, T the turn in a session, with its highest
+// digit at t, and I the request's index. It has the form of a UUID of version 4, because servers and proxies refuse or
+// replace others: starlette-context, which llama-cpp-python uses, answers 400.
 type Stage struct {
 	prefix string
 	run    uint32

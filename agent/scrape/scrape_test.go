@@ -125,7 +125,8 @@ func TestServerWithoutHTTP1(t *testing.T) {
 		}
 		ctx, given := t.Context(), make(chan struct{})
 		if unasked { // the client begins its request when it has given the connection up
-			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { <-given }})
+			wait := func(httptrace.GotConnInfo) { <-given }
+			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: wait})
 		}
 		var serving sync.WaitGroup
 		serving.Go(func() {

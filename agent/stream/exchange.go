@@ -191,7 +191,11 @@ func (x *exchange) refusal(r *http.Response) {
 		x.fail(err)
 		return
 	}
-	x.setError(spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, x.client.pool.Status(r)+": "+string(message[:n]))
+	text := ": " + string(message[:n])
+	if n == 0 {
+		text = " with an empty body"
+	}
+	x.setError(spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, x.client.pool.Status(r)+text)
 	x.o.Err.HTTPStatus = r.StatusCode
 	if err == nil {
 		x.discard(r.Body)

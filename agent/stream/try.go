@@ -34,6 +34,8 @@ type TrialRequest struct {
 	Without []string
 	// Image is the URL of an image behind the text, for OpenAI's chat API. Empty: none.
 	Image string
+	// TokenIDs sends some token IDs as the prompt in place of the text.
+	TokenIDs bool
 }
 
 // TrialResult is the outcome of a TrialRequest.
@@ -138,8 +140,11 @@ func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
 		return nil, err
 	}
 	prompt, err := c.promptOf(a.Text)
-	if a.Image != "" {
+	switch {
+	case a.Image != "":
 		prompt, err = json.Marshal(api.ChatWithImage(a.Text, a.Image))
+	case a.TokenIDs:
+		prompt = []byte("[100,101,102,103]") // any vocabulary has them
 	}
 	if err != nil {
 		return nil, err
