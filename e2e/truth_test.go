@@ -24,7 +24,7 @@ func TestMeasuredTimesAreTheServers(t *testing.T) {
 	rows := map[string]rundir.Row{}
 	for stage, all := range r.Rows() {
 		for _, one := range all {
-			rows[requestid.Of(result.Run.ID, uint32(stage)).String(one.Index, 0)] = one
+			rows[requestid.Of(result.Run.ID, stage).String(one.Index, 0)] = one
 		}
 	}
 	if len(rows) != 2*128 || !result.Run.Complete {

@@ -13,9 +13,12 @@ import (
 func TestBeats(t *testing.T) {
 	var b Beats
 	receive := func(number uint64) {
-		b.Received(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{
-			Heartbeat: &spatev1.Heartbeat{Number: number},
-		}}, nil)
+		t.Helper()
+		beat := &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: number}}
+		m, err := b.Received(&spatev1.ConnectRequest{Message: beat}, nil)
+		if m.GetHeartbeat().GetNumber() != number || err != nil {
+			t.Errorf("%v, %v", m, err)
+		}
 	}
 	answer := func(number uint64, there clock.Offset) *spatev1.Renewed {
 		r := &spatev1.Renewed{Number: number}
