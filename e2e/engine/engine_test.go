@@ -120,8 +120,11 @@ pause: 5s
 	for name, metric := range metrics {
 		server, count := grown(before, after, metric)
 		mean := client[name].Mean
-		if name == "itl_ms" {
+		switch name {
+		case "itl_ms":
 			mean *= client[name].Count / count // a busy frontend sends two tokens in one frame, which is one gap
+		case "tpot_ms":
+			server *= count / client[name].Count // vLLM counts 0 for an answer of one token, which has no TPOT
 		}
 		low, high := accepted(name, n, server, intake)
 		if api == "anthropic" && name == "ttft_ms" {
