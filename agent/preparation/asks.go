@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -48,14 +49,13 @@ func CheckExtras(ctx context.Context, client Client, stage *spatev1.Stage, extra
 	ctx, cancel := context.WithTimeout(ctx, trialLimit)
 	defer cancel()
 	for _, e := range extras {
+		var err error
 		if e.TokenIDs {
-			if err := f.refusedIDs(ctx); err != nil {
-				return f.requests, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
-			}
-			continue
+			err = f.refusedIDs(ctx)
+		} else {
+			err = f.refused(ctx, stream.TrialRequest{With: e.Fields, Image: e.Image}, askedIn(e.Fields))
 		}
-		base := stream.TrialRequest{With: e.Fields, Image: e.Image}
-		if err := f.refused(ctx, base, askedIn(e.Fields)); err != nil {
+		if err != nil {
 			if e.Part != "" {
 				err = fmt.Errorf("part %s: %w", e.Part, err)
 			}
@@ -98,10 +98,13 @@ func (f *finder) refused(ctx context.Context, base stream.TrialRequest, asked []
 	return nil
 }
 
-// refusedIDs returns an error if the server refuses a prompt of token IDs, with whatever status, and takes a text.
+// refusedIDs returns an error if the server refuses a prompt of token IDs and takes a text. Some servers fail instead,
+// with status 500; other statuses, such as that of an overload, say nothing about the prompt.
 func (f *finder) refusedIDs(ctx context.Context) error {
 	_, err := f.attempt(ctx, stream.TrialRequest{TokenIDs: true})
-	if refusal, ok := errors.AsType[*stream.Error](err); !ok || refusal.HTTPStatus == 0 {
+	answer, answered := errors.AsType[*stream.Error](err)
+	fails := answered && answer.HTTPStatus == http.StatusInternalServerError
+	if !fails && !stream.Refused(err) {
 		return nil
 	}
 	if _, err := f.attempt(ctx, stream.TrialRequest{}); err != nil {

@@ -1,6 +1,7 @@
 package ready
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -17,7 +18,10 @@ import (
 )
 
 // picky is a chat server that refuses requests whose body has a text.
-type picky struct{ refuses string }
+type picky struct {
+	refuses string
+	status  int // 0: 400
+}
 
 func (p picky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
@@ -25,7 +29,7 @@ func (p picky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		http.NotFound(w, r)
 	case strings.Contains(string(body), p.refuses):
-		http.Error(w, "not supported: "+p.refuses, http.StatusBadRequest)
+		http.Error(w, "not supported: "+p.refuses, cmp.Or(p.status, http.StatusBadRequest))
 	default:
 		_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
 	}
@@ -48,16 +52,23 @@ func rowsOf(t *testing.T, dir string, w *spatev1.Workload, lines string) (d *spa
 	return d
 }
 
-// A server that refuses prompts of token IDs, with any status, is told before the load, with what to set.
+// A server that refuses prompts of token IDs is told before the load, with what to set.
 func TestRefusedTokenIDs(t *testing.T) {
-	for name, tt := range map[string]struct{ prompts, refuses, says string }{
-		"refused":        {"token_ids", `"prompt":[`, "the server refuses prompts that are token ids, and takes text: set the target's prompts to text"},
-		"taken":          {"token_ids", "nothing", ""},
-		"text":           {"text", `"prompt":[`, ""},
-		"all is refused": {"token_ids", `"prompt":`, ""},
+	const says = "the server refuses prompts that are token ids, and takes text: set the target's prompts to text"
+	for name, tt := range map[string]struct {
+		prompts, refuses string
+		status           int
+		says             string
+	}{
+		"refused":        {"token_ids", `"prompt":[`, 0, says},
+		"failed":         {"token_ids", `"prompt":[`, 500, says},
+		"overloaded":     {"token_ids", `"prompt":[`, 503, ""},
+		"taken":          {"token_ids", "nothing", 0, ""},
+		"text":           {"text", `"prompt":[`, 0, ""},
+		"all is refused": {"token_ids", `"prompt":`, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(picky{tt.refuses})
+			server := httptest.NewServer(picky{tt.refuses, tt.status})
 			defer server.Close()
 			stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, enginetest.New(t, 0, 0))
 			stage.Target.Endpoints, stage.Target.Api, stage.Target.Prompts = []string{server.URL}, "completions", tt.prompts
@@ -107,7 +118,7 @@ func TestRefusedExtras(t *testing.T) {
 		"all is refused": {`{"jsonl": {"path": "x", "osl": 1}}`, toolRow, "messages", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(picky{tt.refuses})
+			server := httptest.NewServer(picky{tt.refuses, 0})
 			defer server.Close()
 			w := &spatev1.Workload{}
 			if err := protojson.Unmarshal([]byte(tt.workload), w); err != nil {
