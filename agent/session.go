@@ -193,11 +193,7 @@ func (s *session) receive() error {
 func (s *session) renewed(m *spatev1.Renewed, now clock.Instant) {
 	if sent, known := s.beats.answered(m.GetNumber()); known {
 		s.agent.supervisor.RenewLease(sent)
-		if m.GetSentClockNs() != 0 {
-			s.clock.Take(clock.Sample{Asked: sent, Received: clock.Instant(m.GetReceivedClockNs()),
-				Sent: clock.Instant(m.GetSentClockNs()), Answered: now,
-				Uncertainty: max(0, time.Duration(m.GetUncertaintyNs()))})
-		}
+		s.clock.Take(sent, now, m)
 	}
 	if m.GetReleased() && s.agent.leaving.Load() {
 		s.agent.release()

@@ -82,14 +82,25 @@ func (c *Clock) probes() int {
 	return 1
 }
 
-// Take adds a sample that came without a probe: with the answer to a heartbeat. There are no probes while such samples
-// come, unless a start may be near.
-func (c *Clock) Take(s clock.Sample) {
-	if c.add(s) {
+// Take adds the sample that a heartbeat and its answer are, if the answer has the time. There are no probes while such
+// samples come, unless a start may be near.
+func (c *Clock) Take(asked, answered clock.Instant, m *spatev1.Renewed) {
+	if m.GetSentClockNs() != 0 && c.add(sampleOf(asked, answered, m)) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.told = s.Answered
+		c.told = answered
 	}
+}
+
+// sampleOf returns the sample that an exchange is.
+func sampleOf(asked, answered clock.Instant, m interface {
+	GetReceivedClockNs() int64
+	GetSentClockNs() int64
+	GetUncertaintyNs() int64
+}) clock.Sample {
+	return clock.Sample{Asked: asked, Received: clock.Instant(m.GetReceivedClockNs()),
+		Sent: clock.Instant(m.GetSentClockNs()), Answered: answered,
+		Uncertainty: max(0, time.Duration(m.GetUncertaintyNs()))}
 }
 
 // Now returns the offset to the coordinator's clock, or false if it is not known yet.
@@ -165,11 +176,7 @@ func (c *Clock) probe(ctx context.Context, service spatev1.ControlServiceClient)
 	if err != nil {
 		return err
 	}
-	c.add(clock.Sample{
-		Asked: asked, Received: clock.Instant(m.GetReceivedClockNs()),
-		Sent: clock.Instant(m.GetSentClockNs()), Answered: answered,
-		Uncertainty: max(0, time.Duration(m.GetUncertaintyNs())),
-	})
+	c.add(sampleOf(asked, answered, m))
 	return nil
 }
 

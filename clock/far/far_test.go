@@ -169,8 +169,9 @@ func TestHeartbeatsReplaceProbes(t *testing.T) {
 					asked := clock.Now()
 					m, _ := f.ProbeClock(t.Context(), nil)
 					f.asked.Add(-1) // it was a heartbeat
-					c.Take(clock.Sample{Asked: asked, Received: clock.Instant(m.GetReceivedClockNs()),
-						Sent: clock.Instant(m.GetSentClockNs()), Answered: clock.Now()})
+					c.Take(asked, clock.Now(), &spatev1.Renewed{
+						ReceivedClockNs: m.GetReceivedClockNs(), SentClockNs: m.GetSentClockNs(),
+					})
 					time.Sleep(time.Second - clock.Now().Sub(asked))
 				}
 				return f.asked.Load() - before
@@ -203,19 +204,21 @@ func TestHeartbeatsShowALeap(t *testing.T) {
 	c := New(func(leap time.Duration) { leaps = append(leaps, leap) })
 	c.ProbeSeldom()
 	now := clock.Now()
-	sample := func(ahead time.Duration) clock.Sample {
-		there := now.Add(ahead)
-		return clock.Sample{Asked: now, Received: there, Sent: there, Answered: now.Add(time.Millisecond)}
+	take := func(received, sent time.Duration) {
+		c.Take(now, now.Add(time.Millisecond), &spatev1.Renewed{
+			ReceivedClockNs: int64(now.Add(received)), SentClockNs: int64(now.Add(sent)),
+		})
 	}
-	wrong := sample(time.Second)
-	wrong.Sent = wrong.Received.Add(time.Second) // longer than the whole exchange
-	if c.Take(wrong); c.probes() != 1 || len(leaps) > 0 {
+	take(time.Second, 2*time.Second) // longer than the whole exchange
+	if c.probes() != 1 || len(leaps) > 0 {
 		t.Errorf("%d probes, leaps %v after a sample that cannot be", c.probes(), leaps)
 	}
-	if c.Take(sample(time.Second)); c.probes() != 0 || len(leaps) > 0 {
+	take(time.Second, time.Second)
+	if c.probes() != 0 || len(leaps) > 0 {
 		t.Errorf("%d probes, leaps %v after a sample", c.probes(), leaps)
 	}
-	if c.Take(sample(time.Minute)); len(leaps) != 1 || leaps[0] < 58*time.Second {
+	take(time.Minute, time.Minute)
+	if len(leaps) != 1 || leaps[0] < 58*time.Second {
 		t.Errorf("leaps %v", leaps)
 	}
 }
