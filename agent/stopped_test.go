@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,7 +91,7 @@ func TestProcessStoppedBeyondItsLeaseSendsNothing(t *testing.T) {
 			// Requests that had started when the process stopped may end normally.
 			late := e.Requests()[before:]
 			if due := int(stopped.Sub(start).Seconds() * rate); name == "open" &&
-				slices.ContainsFunc(late, func(id string) bool { return indexOf(t, id) > due }) {
+				slices.ContainsFunc(late, func(id string) bool { return int(enginetest.IndexOf(t, id)) > due }) {
 				t.Errorf("%d requests were due when it stopped, and it sent %v", due, late)
 			}
 			if name == "closed" && len(late) > slots {
@@ -112,7 +111,7 @@ func checkUnsent(t *testing.T, totals *spatev1.Totals, had []string, rate int) {
 	}
 	sent := map[int]bool{}
 	for _, id := range had {
-		sent[indexOf(t, id)] = true
+		sent[int(enginetest.IndexOf(t, id))] = true
 	}
 	lacks := 0
 	for sent[lacks] {
@@ -123,15 +122,4 @@ func checkUnsent(t *testing.T, totals *spatev1.Totals, had []string, rate int) {
 		t.Errorf("request %d is the first that was never sent; the server had it: %v, and lacks none before %d", first,
 			sent[first], lacks)
 	}
-}
-
-// indexOf returns the arrival of a request from its ID: the last 14 digits, but for a dash.
-func indexOf(t *testing.T, id string) int {
-	t.Helper()
-	digits := strings.ReplaceAll(id, "-", "")
-	i, err := strconv.ParseInt(digits[len(digits)-14:], 16, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int(i)
 }

@@ -1,13 +1,12 @@
 package e2e
 
 import (
-	"github.com/spate-load/spate/agent/requestid"
-
 	"context"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/agent/requestid"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/simulator"

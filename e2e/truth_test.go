@@ -1,12 +1,11 @@
 package e2e
 
 import (
-	"github.com/spate-load/spate/agent/requestid"
-
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/requestid"
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/rundir"
 )

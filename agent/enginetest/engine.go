@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -215,4 +216,15 @@ func AtRevision(ref *spatev1.AssignmentRef, revision uint32) *spatev1.Assignment
 	r := proto.CloneOf(ref)
 	r.Revision = revision
 	return r
+}
+
+// IndexOf returns the index of a request from its ID: the last 14 digits, but for a dash.
+func IndexOf(tb testing.TB, id string) uint64 {
+	tb.Helper()
+	digits := strings.ReplaceAll(id, "-", "")
+	index, err := strconv.ParseUint(digits[max(0, len(digits)-14):], 16, 64)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return index
 }

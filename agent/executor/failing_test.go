@@ -1,8 +1,6 @@
 package executor
 
 import (
-	"github.com/spate-load/spate/agent/requestid"
-
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/agent/ready"
+	"github.com/spate-load/spate/agent/requestid"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"

@@ -1,8 +1,6 @@
 package executor
 
 import (
-	"github.com/spate-load/spate/agent/requestid"
-
 	"cmp"
 	"fmt"
 	"log/slog"
@@ -23,6 +21,7 @@ import (
 
 	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/agent/ready"
+	"github.com/spate-load/spate/agent/requestid"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"

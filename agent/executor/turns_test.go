@@ -1,8 +1,6 @@
 package executor
 
 import (
-	"github.com/spate-load/spate/agent/requestid"
-
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -110,7 +108,7 @@ func TestSessionsPlayTheirTurns(t *testing.T) {
 			checkHistory(t, messagesOf(t, a, b), turns)
 			for i, e := range []*enginetest.Engine{a, b} {
 				for _, id := range e.Requests() {
-					if index, _, ok := requestid.Of("run", 0).Parse(id); !ok || index%2 != uint64(i) {
+					if enginetest.IndexOf(t, id)%2 != uint64(i) {
 						t.Errorf("%q came to endpoint %d", id, i)
 					}
 				}

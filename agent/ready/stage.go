@@ -228,7 +228,8 @@ func openSource(ctx context.Context, d *fetch.Datasets, source content.Source) (
 // makeContent makes the workload, and checks that the server accepts its longest request.
 func (s *Stage) makeContent() (err error) {
 	config := workload.Config{
-		Workload: s.Assigned.GetWorkload(), Seed: s.Assigned.GetSeed(), Run: fmt.Sprintf("%s-%d-", s.run, s.Assigned.GetIndex()), Form: s.Client.Form(),
+		Workload: s.Assigned.GetWorkload(), Seed: s.Assigned.GetSeed(), Form: s.Client.Form(),
+		Run:  fmt.Sprintf("%s-%d-", s.run, s.Assigned.GetIndex()),
 		Rows: s.rows[0], PartRows: s.rows, Words: s.Found.Words, FirstWords: s.Found.First,
 		PartLineTokens: s.Found.Lines, Traces: s.traces, Template: s.Found.Template,
 	}

@@ -3,7 +3,6 @@ package requestid
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 )
 
@@ -16,18 +15,12 @@ import (
 // R is the beginning of the SHA-256 of the run's ID, S the stage's index, T the turn in a session, with its highest
 // digit at t, and I the request's index. It has the form of a UUID of version 4, because servers and proxies refuse or
 // replace others: starlette-context, which llama-cpp-python uses, answers 400.
-type Stage struct {
-	prefix string
-	run    uint32
-	number uint16
-}
+type Stage struct{ prefix string }
 
 // Of returns the IDs of a stage of a run. Plans have far fewer than 65,536 stages.
 func Of(run string, stage uint32) Stage {
 	sum := sha256.Sum256([]byte(run))
-	s := Stage{run: binary.BigEndian.Uint32(sum[:]), number: uint16(stage)}
-	s.prefix = fmt.Sprintf("%08x-%04x-4", s.run, s.number)
-	return s
+	return Stage{fmt.Sprintf("%x-%04x-4", sum[:4], uint16(stage))}
 }
 
 // Append appends the ID of a request and returns the extended slice. It does not allocate if b has room for 36 bytes.
@@ -50,12 +43,4 @@ func appendHex(b []byte, v uint64, digits int) []byte {
 		b = append(b, "0123456789abcdef"[v>>shift&0xf])
 	}
 	return b
-}
-
-// Parse returns which request of a stage an ID names, and false if it is not an ID of the stage.
-func (s Stage) Parse(id string) (index uint64, turn int, ok bool) {
-	var run, stage, low, high, top, rest uint64
-	n, err := fmt.Sscanf(id, "%08x-%04x-4%03x-8%01x%02x-%012x", &run, &stage, &low, &high, &top, &rest)
-	index, turn = top<<48|rest, int(high<<12|low)
-	return index, turn, err == nil && n == 6 && id == s.String(index, turn)
 }

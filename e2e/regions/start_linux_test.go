@@ -1,8 +1,6 @@
 package regions
 
 import (
-	"github.com/spate-load/spate/agent/requestid"
-
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/requestid"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/netlab"
 	"github.com/spate-load/spate/internal/rundir"

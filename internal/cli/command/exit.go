@@ -3,12 +3,12 @@
 package command
 
 import (
-	"github.com/spate-load/spate/internal/nearest"
-
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/internal/nearest"
 )
 
 // Exit codes of every command. docs/cli.md and `spate help exit-codes` list them.
