@@ -49,8 +49,8 @@ type Config struct {
 	// SourceAddresses are addresses of this machine from which connections to targets are made, in turn. Each address
 	// has its own range of ports for each endpoint. Empty: the system picks one.
 	SourceAddresses []string
-	// PacketTimes gives frames the times of the packets that carried them, however late the agent reads them. If the
-	// system does not allow it (see socket.CheckPacketTimes), the agent cannot connect to targets.
+	// PacketTimes gives frames the times of the packets that carried them, however late the agent reads them. Where the
+	// system does not allow it (see socket.CheckPacketTimes), frames have the kernel's timestamps.
 	PacketTimes bool
 	// Coordinator returns the coordinator's address, a gRPC target such as "passthrough:///10.0.0.1:7070". It is called
 	// before each attempt to connect, so that the agent can follow a coordinator that moves. It may block until it

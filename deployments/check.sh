@@ -19,7 +19,7 @@ declare -A ways=(
   [relay]='coordinator.enabled=false,relay.enabled=true,relay.coordinators={10.0.0.1:7700},tls.mode=certManager'
   [daemonset]='agents.kind=DaemonSet,agents.hostNetwork=true,agents.nodeSelector.pool=load,agents.awayFrom.app=vllm'
   [exposed]='coordinator.service.type=LoadBalancer,networkPolicy.clients[0].ipBlock.cidr=10.0.0.0/8,coordinator.influx.url=http://influxdb:8086,coordinator.influx.bucket=spate,coordinator.influx.tokenSecret=influx,coordinator.accessSecret=access'
-  [open]='tls.mode=none,networkPolicy.enabled=false,agents.allowTargets={llm.example.com},agents.extraArgs={--log-level=debug},agents.labels.pool=big,agents.maxUnavailable=2'
+  [open]='tls.mode=none,agents.packetTimes=false,networkPolicy.enabled=false,agents.allowTargets={llm.example.com},agents.extraArgs={--log-level=debug},agents.labels.pool=big,agents.maxUnavailable=2'
 )
 for way in "${!ways[@]}"; do
   values=("${image[@]}")

@@ -9,7 +9,8 @@ import (
 	"github.com/spate-load/spate/e2e/programs"
 )
 
-// A run that stands still while answers arrive measures each frame's own time with --packet-times, and only then.
+// A run that stands still while answers arrive measures each frame's own time by default, and not with
+// --packet-times off.
 func TestPacketTimesOfAStoppedRun(t *testing.T) {
 	streamtest.NeedPackets(t)
 	const slots, osl = 4, 60
@@ -17,8 +18,8 @@ func TestPacketTimesOfAStoppedRun(t *testing.T) {
 		server := programs.Simulate(t, 1, "--decode-step", "10ms", "--truth-tokens")
 		args := []string{"--target", server.URLs[0], "--model", "m", "--isl", "20", "--osl",
 			fmt.Sprint(osl), "--concurrency", fmt.Sprint(slots), "--requests", fmt.Sprint(6 * slots), "--agents", "1"}
-		if packets {
-			args = append(args, "--packet-times")
+		if !packets {
+			args = append(args, "--packet-times", "off")
 		}
 		r := programs.Run(t, args...)
 		server.AwaitAnswers(slots)

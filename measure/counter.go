@@ -183,7 +183,7 @@ var counterTable = [CounterCount - 1]counter{
 	{id: ImageTokens, name: "image_tokens", unit: "tokens",
 		doc: "Prompt tokens of these requests, by usage, beyond those requested for the text"},
 	{id: PacketFrames, name: "packet_frames", unit: "frames",
-		doc: "Token frames with the time of the packet that carried their last byte, because their agent has --packet-times"},
+		doc: "Token frames with the time of the packet that carried their last byte, where the system allows it: --packet-times"},
 }
 
 func allHaveUsage(c *Counts) bool { return c[WithoutUsage] == 0 }

@@ -25,7 +25,7 @@ func TestPacketTimesOverALossyPath(t *testing.T) {
 	w := newWorld(t)
 	w.startCoordinator()
 	s := w.serve("server", "--decode-step", "10ms")
-	h := w.join(site{name: "eu", region: "eu", flags: []string{"--packet-times"}})
+	h := w.join(site{name: "eu", region: "eu", flags: []string{"--packet-times", "on"}})
 	w.lab.OneWay(s.host, h, netlab.Path{Delay: delay, Loss: 0.05})
 	w.lab.OneWay(h, s.host, netlab.Path{Delay: delay})
 	w.awaitAgents()

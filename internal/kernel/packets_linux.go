@@ -3,6 +3,7 @@ package kernel
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -39,14 +40,29 @@ const (
 	segmentBytes = 24
 )
 
-// OpenPackets loads the BPF program and makes its ring. Without the capability CAP_BPF it fails with os.ErrPermission.
+// OpenPackets loads the BPF program and makes its ring. Without the capability CAP_BPF it fails with os.ErrPermission,
+// and does not call bpf: a filter of system calls may end the process for that.
 func OpenPackets() (*Packets, error) {
+	if !mayLoad() {
+		return nil, fmt.Errorf("load the program: %w", os.ErrPermission)
+	}
 	p := new(Packets)
 	if err := p.open(); err != nil {
 		p.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// mayLoad reports whether the process has a capability to load BPF programs.
+func mayLoad() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var has [2]unix.CapUserData
+	if unix.Capget(&header, &has[0]) != nil {
+		return false
+	}
+	all := uint64(has[1].Effective)<<32 | uint64(has[0].Effective)
+	return all&(1<<unix.CAP_BPF|1<<unix.CAP_SYS_ADMIN) != 0
 }
 
 func (p *Packets) open() (err error) {

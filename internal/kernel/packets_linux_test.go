@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -146,5 +147,17 @@ func BenchmarkSegments(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A thread without the right does not call bpf, for which a filter of system calls may end the process.
+func TestPacketsNeedARight(t *testing.T) {
+	runtime.LockOSThread() // and never unlocked: the thread ends with the test
+	none := [2]unix.CapUserData{}
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := OpenPackets(); !errors.Is(err, os.ErrPermission) || mayLoad() {
+		t.Errorf("%v, %v", p, err)
 	}
 }

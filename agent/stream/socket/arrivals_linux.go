@@ -103,11 +103,10 @@ func (t *attempts) prepare(network, addr string, c syscall.RawConn) error {
 	if t.ended { // another address has answered
 		return net.ErrClosed
 	}
-	cookie, err := t.arrivals.watch(c)
-	if err == nil {
+	if cookie, err := t.arrivals.watch(c); err == nil { // else reads have the kernel's timestamps
 		t.cookies = append(t.cookies, cookie)
 	}
-	return err
+	return nil
 }
 
 // end forgets the sockets that were not chosen. Nil: none was.

@@ -39,8 +39,8 @@ type Settings struct {
 	// Local addresses that connections are made from, in turn. Each adds its own range of ports. Empty: the system
 	// picks.
 	Sources []netip.Addr
-	// PacketTimes: frames have the times of the packets that carried them, however late the program reads them. On
-	// Linux only, with the capability CAP_BPF.
+	// PacketTimes: frames have the times of the packets that carried them, however late the program reads them, on
+	// Linux with the capability CAP_BPF. Elsewhere it has no effect.
 	PacketTimes bool
 	// Pins are the addresses of hosts whose names must not be looked up again. Names of other hosts are looked up.
 	Pins allow.Pins

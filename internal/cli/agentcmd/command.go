@@ -129,7 +129,7 @@ SIGTERM, or SIGINT (Ctrl-C), ends it at once.`,
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
 	settings.Prefer(f.set, "join", "coordinator")
-	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check(), f.packetTimes.Check()); err != nil {
+	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
 		return command.BadInput(err)
 	}
 	creds, err := f.tls.Dial(certs.Agent)
@@ -141,6 +141,10 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		f.name = defaultName(host)
 	}
 	exact, err := f.exact(version, logger)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	packetTimes, err := f.packetTimes.Use(func(line string) { logger.Info(line) })
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -157,7 +161,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		Name: f.name, Region: f.region, Labels: f.labels, Version: version, Weight: f.weight, MaxStreams: f.maxStreams,
 		MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
 		DatasetDir: f.datasetDir, KeepDatasets: f.keepDatasets.Limits(), SourceAddresses: f.sources, Capacity: exact,
-		PacketTimes: bool(f.packetTimes),
+		PacketTimes: packetTimes,
 		WeightGiven: f.set.Changed("weight"), LeaveOn: daemon.ErrTerminated, LeaveTimeout: f.leaveTimeout,
 		Coordinator: settings.InTurn(finder, f.checkPlain),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},

@@ -93,7 +93,7 @@ func (l *localFlags) addLogLevel(flags *pflag.FlagSet) {
 // check finds mistakes in the flags.
 func (l *localFlags) check() error {
 	_, err := settings.Logger(io.Discard, l.logLevel, "text")
-	return errors.Join(l.agents.check(), err, l.sinks.Validate(), l.checkWeb(), l.status.Check(), l.packets.Check())
+	return errors.Join(l.agents.check(), err, l.sinks.Validate(), l.checkWeb(), l.status.Check())
 }
 
 // embed starts a coordinator and agents in this process, connected by an in-memory listener: no port is opened. out is
@@ -108,6 +108,10 @@ func (l *localFlags) embed(
 	if err := l.realtime.Apply(logger); err != nil {
 		return nil, command.BadInput(err)
 	}
+	packetTimes, err := l.packets.Use(func(line string) { fmt.Fprintln(logs, "Note: "+line+".") })
+	if err != nil {
+		return nil, command.BadInput(err)
+	}
 	c, err := l.coordinator(ctx, out, logger)
 	if err != nil {
 		return nil, err
@@ -118,7 +122,7 @@ func (l *localFlags) embed(
 		}
 	}
 	memory.CollectLess()
-	cluster, err := local.Start(c, l.agentConfigs(logger), logger)
+	cluster, err := local.Start(c, l.agentConfigs(packetTimes, logger), logger)
 	if err != nil {
 		return nil, err
 	}
@@ -174,13 +178,13 @@ func (l *localFlags) fits(plan *plans.Plan) error {
 }
 
 // agentConfigs returns the configurations of the embedded agents.
-func (l *localFlags) agentConfigs(logger *slog.Logger) []agent.Config {
+func (l *localFlags) agentConfigs(packetTimes bool, logger *slog.Logger) []agent.Config {
 	var configs []agent.Config
 	for _, who := range l.agents.names() {
 		configs = append(configs, agent.Config{
 			Name: who.name, Region: who.region, Labels: l.labels, Version: l.version, Weight: 1, Logger: logger,
 			DatasetDir: settings.DatasetDir(), AgentsInProcess: l.fileShares(), SourceAddresses: l.sources,
-			PacketTimes: bool(l.packets),
+			PacketTimes: packetTimes,
 		})
 	}
 	return configs

@@ -1394,7 +1394,7 @@ type Counters struct {
 	Images uint64 `protobuf:"varint,47,opt,name=images,proto3" json:"images,omitempty"`
 	// Prompt tokens of these requests, by usage, beyond those requested for the text.
 	ImageTokens uint64 `protobuf:"varint,48,opt,name=image_tokens,json=imageTokens,proto3" json:"image_tokens,omitempty"`
-	// Token frames with the time of the packet that carried their last byte, because their agent has --packet-times.
+	// Token frames with the time of the packet that carried their last byte, where the system allows it: --packet-times.
 	PacketFrames  uint64 `protobuf:"varint,49,opt,name=packet_frames,json=packetFrames,proto3" json:"packet_frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -40,6 +40,18 @@ fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
+{{- define "spate.agentSecurity" -}}
+{{- if .Values.agents.packetTimes -}}
+runAsNonRoot: false
+runAsUser: 0
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL], add: [BPF]}
+{{- else -}}
+{{- include "spate.containerSecurity" . }}
+{{- end }}
+{{- end }}
+
 {{- define "spate.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true

@@ -1,0 +1,32 @@
+package settings
+
+import (
+	"os"
+	"testing"
+
+	"github.com/spate-load/spate/agent/realtime"
+)
+
+// Where the system refuses the times of packets, on fails, auto says so in a line, and off does neither.
+func TestPacketTimes(t *testing.T) {
+	for _, c := range []struct {
+		policy        realtime.Policy
+		refused       error
+		use, ok, told bool
+	}{
+		{realtime.Auto, nil, true, true, false},
+		{realtime.Auto, os.ErrPermission, false, true, true},
+		{realtime.On, nil, true, true, false},
+		{realtime.On, os.ErrPermission, false, false, false},
+	} {
+		lines := 0
+		use, err := PacketTimes(c.policy).allowed(c.refused, func(string) { lines++ })
+		if use != c.use || (err == nil) != c.ok || lines != map[bool]int{true: 1}[c.told] {
+			t.Errorf("%s, refused %v: %t, %v, %d lines", c.policy, c.refused, use, err, lines)
+		}
+	}
+	use, err := PacketTimes(realtime.Off).Use(func(line string) { t.Error(line) })
+	if use || err != nil {
+		t.Errorf("off: %t, %v", use, err)
+	}
+}
