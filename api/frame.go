@@ -27,7 +27,7 @@ type Frame struct {
 	Span      Span   // which part of the answer that is
 	Calls     []byte // JSON value with pieces of tool calls, if any, for Tools.Calls; points into the event's data
 	Timing    []byte // JSON object with the server's own timings, if any; points into the event's data
-	Fault     string // the error's message
+	Fault     string // the error's message, or that of an answer that the server ended early
 }
 
 // TrimAnswer removes from a frame the part of the answer that earlier frames had.
@@ -74,6 +74,16 @@ func (f *Frame) Fail(kind, value []byte) {
 	if f.Fault == "" {
 		f.Fault = string(value[:min(len(value), faultLimit)])
 	}
+}
+
+// Abort marks a frame as the end of an answer that the server ended early. The value describes the error, as for Fail,
+// and may be missing.
+func (f *Frame) Abort(reason, value []byte) {
+	if jsonscan.Filled(value) {
+		f.Fail(nil, value)
+		f.Failed = false
+	}
+	f.Finish = reason
 }
 
 // SetUsage records the tokens of a prompt, those of them that came from a prefix cache, and the output tokens.

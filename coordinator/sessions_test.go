@@ -249,7 +249,8 @@ func TestClientsOfOtherDefinitionsAreRefused(t *testing.T) {
 		"others": {func(q *spatev1.SubmitRunRequest) {
 			q.Definitions, q.Version = measure.Definitions+1,
 				"v9"
-		}, codes.FailedPrecondition, `("v9") reads numbers by definitions 2, this coordinator measures by 1`},
+		}, codes.FailedPrecondition, fmt.Sprintf(`("v9") reads numbers by definitions %d, this coordinator measures by %d`,
+			measure.Definitions+1, measure.Definitions)},
 		"too long a name": {func(q *spatev1.SubmitRunRequest) { q.Version = strings.Repeat("v", 129) },
 			codes.InvalidArgument, "longer than 128 bytes"},
 	} {

@@ -62,6 +62,11 @@ const (
 	Images
 	ImageTokens
 	PacketFrames
+	EndedStop
+	EndedLength
+	EndedToolCalls
+	EndedFiltered
+	EndedOther
 
 	// CounterCount is one more than the highest counter, so that a counter is an index of Counts.
 	CounterCount
@@ -184,6 +189,16 @@ var counterTable = [CounterCount - 1]counter{
 		doc: "Prompt tokens of these requests, by usage, beyond those requested for the text"},
 	{id: PacketFrames, name: "packet_frames", unit: "frames",
 		doc: "Token frames with the time of the packet that carried their last byte, where the system allows it: --packet-times"},
+	{id: EndedStop, name: "ended_stop", unit: "requests", ofCompleted: true,
+		doc: "Completed requests that the model ended, or a stop word, by the finish reason"},
+	{id: EndedLength, name: "ended_length", unit: "requests", ofCompleted: true,
+		doc: "Completed requests that a limit on tokens ended, by the finish reason"},
+	{id: EndedToolCalls, name: "ended_tool_calls", unit: "requests", ofCompleted: true,
+		doc: "Completed requests that ended in tool calls, by the finish reason"},
+	{id: EndedFiltered, name: "ended_filtered", unit: "requests", ofCompleted: true,
+		doc: "Completed requests that a content filter or a refusal ended, by the finish reason"},
+	{id: EndedOther, name: "ended_other", unit: "requests", ofCompleted: true,
+		doc: "Completed requests with another finish reason"},
 }
 
 func allHaveUsage(c *Counts) bool { return c[WithoutUsage] == 0 }

@@ -82,6 +82,37 @@ func imagesSection(stages []results.StageResult) section.Section {
 		section.Table([]string{"Stage", "Images", "Tokens of an image"}, rows))
 }
 
+// endingsSection returns how answers ended, of each stage and of the parts of its mixture. There is no such section if a
+// limit on tokens ended all of them.
+func endingsSection(stages []results.StageResult) section.Section {
+	var rows [][]string
+	varied := false
+	add := func(name string, e *results.Endings) {
+		if e == nil {
+			return
+		}
+		varied = varied || *e != results.Endings{Length: e.Length}
+		row := []string{name}
+		for _, n := range []uint64{e.Stop, e.Length, e.ToolCalls, e.Filtered, e.Other, e.Unknown, e.Aborted} {
+			row = append(row, fmt.Sprint(n))
+		}
+		rows = append(rows, row)
+	}
+	for _, s := range stages {
+		add(stageName(s), s.Endings)
+		for _, p := range s.Parts {
+			add(partName(s, p), p.Endings)
+		}
+	}
+	if !varied {
+		return section.Section{}
+	}
+	return section.New("How answers ended",
+		section.Text("By the servers' finish reasons. Filtered: by a content filter, or refused. Aborted answers have failed; "+
+			"all others are completed requests."),
+		section.Table([]string{"Stage", "Stop", "Length", "Tool calls", "Filtered", "Other", "No reason", "Aborted"}, rows))
+}
+
 // answersSection returns how many tool calls answers have, and how many answers have the form that requests demanded,
 // of each stage and of the parts of its mixture.
 func answersSection(stages []results.StageResult) section.Section {

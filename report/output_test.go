@@ -118,3 +118,17 @@ func TestAReasonStandsInATableOnce(t *testing.T) {
 		t.Errorf("the reason stands there %d times", n)
 	}
 }
+
+// How answers ended is told unless the limit on tokens ended all of them.
+func TestEndingsSection(t *testing.T) {
+	var b strings.Builder
+	endingsSection([]results.StageResult{{Endings: &results.Endings{Length: 9}}, {}}).Markdown(&b)
+	if b.Len() != 0 {
+		t.Error(b.String())
+	}
+	endingsSection([]results.StageResult{{Endings: &results.Endings{Length: 6, Filtered: 1, Unknown: 3, Aborted: 2}}}).
+		Markdown(&b)
+	if !strings.Contains(b.String(), "| 0 | 6 | 0 | 1 | 0 | 3 | 2 |") {
+		t.Error(b.String())
+	}
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spate-load/spate/agent/answers"
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -207,6 +208,9 @@ func (s *Shard) output(c *cell, o *stream.Observation) {
 	s.count(c, measure.InOneFrame, oneIf(o.Streamed() && o.TokenFrames == 1 && o.OutputTokens >= suspiciousTokens))
 	s.count(c, measure.InOneRead, oneIf(o.Streamed() && o.InOneRead && o.TokenFrames >= suspiciousTokens))
 	s.count(c, measure.Undecided, oneIf(o.Undecided))
+	if ended := endings[o.Ending]; ended != 0 {
+		s.count(c, ended, 1)
+	}
 	if o.Streamed() && o.HeadTokens != stream.TokensUnknown {
 		s.count(c, measure.WithHeadTokens, 1)
 		s.count(c, measure.HeadTokens, uint64(o.HeadTokens))
@@ -232,6 +236,12 @@ func (s *Shard) outcome(c *cell, o *answers.Outcome) {
 	s.count(c, measure.ValidToolCalls, o.ValidCalls)
 	s.count(c, measure.CheckedAnswers, oneIf(o.Checked))
 	s.count(c, measure.ValidAnswers, oneIf(o.ValidAnswer))
+}
+
+// endings maps an answer's ending to the counter of completed requests that ended so. 0: there is none.
+var endings = [api.EndingCount]measure.Counter{
+	api.EndingStop: measure.EndedStop, api.EndingLength: measure.EndedLength, api.EndingToolCalls: measure.EndedToolCalls,
+	api.EndingFiltered: measure.EndedFiltered, api.EndingOther: measure.EndedOther,
 }
 
 // suspiciousTokens is how many tokens an answer must have before it is suspicious that they came at once. Fewer tokens

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spate-load/spate/agent/answers"
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
@@ -967,5 +968,32 @@ func TestSessionsAndTurns(t *testing.T) {
 			sums[spatev1.Metric_METRIC_TTFT] != 3000*n || sums[spatev1.Metric_METRIC_E2E] != 9000*n {
 			t.Errorf("turn %d: %v %v", turn.GetEndpoint(), c, sums)
 		}
+	}
+}
+
+// Answers are counted by their ending if they completed. An aborted one is an error, and no latency has it.
+func TestEndings(t *testing.T) {
+	tape := newTape(2, 1, true)
+	for ending := range api.EndingCount {
+		q, o := fullRequest()
+		o.Ending, o.FinishReason = ending, "reason"
+		if ending == api.EndingAborted {
+			o.Err = &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_ABORTED, Message: "m"}
+		}
+		tape.Shard(0).RecordStart(q, o.Start)
+		tape.Shard(0).RecordEnd(q, o)
+	}
+	tape.Finish(&spatev1.Totals{})
+	s := tape.snapshots[0].GetSeries()[0]
+	c := s.GetCounters()
+	if c.GetCompleted() != 6 || c.GetEndedStop() != 1 || c.GetEndedLength() != 1 || c.GetEndedToolCalls() != 1 ||
+		c.GetEndedFiltered() != 1 || c.GetEndedOther() != 1 {
+		t.Errorf("counters %v", c)
+	}
+	if e := s.GetErrors(); len(e) != 1 || e[0].GetClass() != spatev1.ErrorClass_ERROR_CLASS_ABORTED || e[0].GetCount() != 1 {
+		t.Errorf("errors %v", e)
+	}
+	if row := tape.snapshots[0].GetRecords()[0]; row.GetFinishReason() != "reason" {
+		t.Errorf("row %v", row)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -474,6 +475,48 @@ func TestAnswersOfServers(t *testing.T) {
 					t.Errorf("status %d", o.Err.HTTPStatus)
 				}
 			})
+		}
+	}
+}
+
+// An answer that its server ended early has failed, in any API, whatever has been received before, and as a whole.
+func TestAnAbortedAnswerHasFailed(t *testing.T) {
+	aborted := spatev1.ErrorClass_ERROR_CLASS_ABORTED
+	check := func(what string, o *Observation, reason string) {
+		t.Helper()
+		if o.Err == nil || o.Err.Class != aborted || o.FinishReason != reason || o.Ending != api.EndingAborted ||
+			!strings.Contains(o.Err.Message, strconv.Quote(reason)) {
+			t.Errorf("%s: %v, finish reason %q", what, o.Err, o.FinishReason)
+		}
+	}
+	for apiName, f := range forms {
+		if f.finish == "" {
+			continue
+		}
+		c := f.client(t, apiName, "http://h")
+		for _, reason := range []string{"abort", "error", "CANCELLED"} {
+			events := f.stream()
+			for i := range events {
+				events[i].data = strings.ReplaceAll(events[i].data, strconv.Quote(f.finish), strconv.Quote(reason))
+			}
+			check(apiName, play(c, []byte(f.encode(events...)), io.EOF), reason)
+			s := testserver.NewRaw(t, respondOnce(plainHead+"Content-Type: application/json\r\n\r\n"+
+				strings.ReplaceAll(f.whole, strconv.Quote(f.finish), strconv.Quote(reason))))
+			var o Observation
+			whole := f.client(t, apiName, s.URL)
+			whole.Do(t.Context(), Request{Body: body(whole)}, &o)
+			check(apiName+" as a whole", &o, reason)
+		}
+	}
+	// A response has a status, and may have an error.
+	c := forms["responses"].client(t, "responses", "http://h")
+	for data, reason := range map[string]string{
+		`{"type":"response.failed","response":{"error":{"code":"server_error","message":"lost"}}}`: "failed",
+		`{"type":"response.completed","response":{"status":"cancelled","error":null}}`:             "cancelled",
+	} {
+		o := play(c, []byte(sse(append(forms["responses"].body("one"), event{data: data}), "\n", " ")), io.EOF)
+		if check(data, o, reason); reason == "failed" && !strings.Contains(o.Err.Message, "server_error: lost") {
+			t.Error(o.Err)
 		}
 	}
 }

@@ -97,8 +97,6 @@ var meanings = map[string]func(v jsonValue, m *meaning){
 		m.tokens(meta.at("prompt_tokens"), meta.at("cached_tokens"), meta.at("completion_tokens"))
 		m.finish = meta.at("finish_reason").text()
 		switch kind := meta.at("finish_reason", "type").text(); kind {
-		case "abort":
-			m.failed = true
 		case "":
 		default:
 			m.finish = kind
@@ -237,10 +235,17 @@ func (m *meaning) converseUsage(v jsonValue) {
 }
 
 func (m *meaning) response(v jsonValue, failed bool) {
-	if m.failed = failed || v.at("status").text() == "failed" || v.at("error").filled(); m.failed {
+	m.finish = v.at("status").text()
+	if failed {
+		m.finish = "failed"
+	}
+	if api.EndingOf(m.finish) == api.EndingAborted {
 		return
 	}
-	m.finish = v.at("status").text()
+	if m.failed = v.at("error").filled(); m.failed {
+		m.finish = ""
+		return
+	}
 	if why := v.at("incomplete_details", "reason").text(); why != "" {
 		m.finish = why
 	}
@@ -354,6 +359,7 @@ var oddFrames = map[string][]string{
 		`{"\u0074ype":"response.output_text.delta","delta":"\ud83d"}`,
 		`{"type":"response.output_text.delta","delta":7}`,
 		`{"type":"response.output_text.delta","type":"x","delta":"a"}`, `{"type":"response.failed"}`,
+		`{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"m"},"usage":null}}`,
 		`{"type":"response.failed","response":{"error":"x"}}`,
 		`{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":3.0,"output_tokens":null}}}`,
 		`{"type":"error","code":"c","message":"m","param":null}`, `{"type":"error","error":{"code":"c","message":"m"}}`,

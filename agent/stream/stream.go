@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/wire"
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/template"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -196,6 +197,8 @@ type Observation struct {
 	HTTPStatus int
 	// Finish reason that the server gave, if any.
 	FinishReason string
+	// What the finish reason means.
+	Ending api.Ending
 	// With Request.KeepAnswer: the content of the answer's first choice, as far as it came, as it stood between the
 	// quotes of the frames' JSON strings, with escapes kept. It is valid between the quotes of a JSON string: invalid
 	// UTF-8 and unpaired surrogates are replaced by U+FFFD. Reasoning, tool calls, refusals and content in parts are

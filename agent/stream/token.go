@@ -36,7 +36,9 @@ func (x *exchange) frame(data []byte, read socket.Reading) bool {
 		return false
 	}
 	x.setUsage(f)
-	x.setFinishReason(f.Finish)
+	if !x.setFinishReason(f) {
+		return false
+	}
 	x.recordFrame(f, read)
 	if x.keepAnswer && !x.keep(&x.o.Answer, f.Answer) {
 		return false
@@ -53,11 +55,24 @@ func (x *exchange) frame(data []byte, read socket.Reading) bool {
 	return true
 }
 
-// setFinishReason records a finish reason that is not empty.
-func (x *exchange) setFinishReason(reason []byte) {
-	if len(reason) > 0 && x.o.FinishReason != string(reason) {
-		x.o.FinishReason = x.client.secrets.Clean(string(reason))
+// setFinishReason records a finish reason that is not empty. It returns false, and fails the stream, if the server ended
+// the answer early.
+func (x *exchange) setFinishReason(f *api.Frame) bool {
+	if len(f.Finish) == 0 || x.o.FinishReason == string(f.Finish) {
+		return true
 	}
+	x.o.FinishReason = x.client.secrets.Clean(string(f.Finish))
+	x.o.Ending = api.EndingOf(x.o.FinishReason)
+	if x.o.Ending != api.EndingAborted {
+		return true
+	}
+	why := ""
+	if f.Fault != "" {
+		why = ": " + f.Fault
+	}
+	x.setError(spatev1.ErrorClass_ERROR_CLASS_ABORTED,
+		x.withProgress(fmt.Sprintf("the server ended the answer early, finish reason %q%s", x.o.FinishReason, why)))
+	return false
 }
 
 // keep keeps a piece of the answer's text or of its tool calls. It returns false, and fails the stream, if there is no
@@ -281,18 +296,9 @@ func (x *exchange) decideClosing(left int64) {
 			return
 		}
 	}
-	if left == 1 || o.TokenFrames > 0 && x.closingEmptyText && endedByModel(o.FinishReason) {
+	if left == 1 || o.TokenFrames > 0 && x.closingEmptyText && (o.Ending == api.EndingStop || o.Ending == api.EndingToolCalls) {
 		x.countClosing()
 	}
-}
-
-// endedByModel reports whether a finish reason means that the model itself ended the output by a token.
-func endedByModel(reason string) bool {
-	switch reason {
-	case "stop", "eos_token", "end_turn", "completed", "stop_sequence", "tool_calls", "tool_use", "STOP":
-		return true
-	}
-	return false
 }
 
 // countClosing counts the closing frame as a token frame.

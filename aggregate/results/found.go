@@ -65,6 +65,22 @@ func prefixCacheOf(c *spatev1.Counters) (p PrefixCache) {
 	return p
 }
 
+// endingsOf counts answers by their finish reasons. It returns nil if there are none.
+func endingsOf(t *merge.Tally) *Endings {
+	c := t.Counters
+	e := &Endings{
+		Stop: c.GetEndedStop(), Length: c.GetEndedLength(), ToolCalls: c.GetEndedToolCalls(),
+		Filtered: c.GetEndedFiltered(), Other: c.GetEndedOther(),
+		Aborted: t.ErrorCounts()[measure.ErrorName(spatev1.ErrorClass_ERROR_CLASS_ABORTED, 0)],
+	}
+	known := e.Stop + e.Length + e.ToolCalls + e.Filtered + e.Other
+	if known+e.Aborted == 0 {
+		return nil
+	}
+	e.Unknown = c.GetCompleted() - min(known, c.GetCompleted())
+	return e
+}
+
 // imagesOf returns what images cost in tokens. It returns nil if there are none.
 func imagesOf(c *spatev1.Counters) *Images {
 	if c.GetImages() == 0 {

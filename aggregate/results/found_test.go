@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/aggregate/merge"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -120,5 +121,17 @@ func TestToolCallsAndAnswersAreKnownOnlyWhereAskedFor(t *testing.T) {
 	}
 	if got := toolsOf(&spatev1.Counters{WithTools: 2}); got.ValidShare != nil {
 		t.Errorf("a share %v of no calls", *got.ValidShare)
+	}
+}
+
+func TestEndingsAreThoseOfCompletedAndAbortedRequests(t *testing.T) {
+	if e := endingsOf(&merge.Tally{Counters: &spatev1.Counters{Completed: 3}}); e != nil {
+		t.Errorf("without finish reasons: %+v", e)
+	}
+	c := &spatev1.Counters{
+		Completed: 9, EndedStop: 1, EndedLength: 2, EndedToolCalls: 1, EndedFiltered: 1, EndedOther: 1,
+	}
+	if got := *endingsOf(&merge.Tally{Counters: c}); got != (Endings{1, 2, 1, 1, 1, 3, 0}) {
+		t.Errorf("%+v", got)
 	}
 }

@@ -333,6 +333,8 @@ type StageResult struct {
 	Streams Streams `json:"streams"`
 	// Output tokens that were reasoning. Null: no request reported any.
 	Reasoning *Reasoning `json:"reasoning"`
+	// How answers ended, by the servers' finish reasons. Null: there were none.
+	Endings *Endings `json:"endings"`
 	// Images in prompts, and what they cost. Null: there are none in addition to text of a requested length, or no
 	// usage.
 	Images *Images `json:"images"`
@@ -592,6 +594,24 @@ type TurnResult struct {
 	PrefixCache PrefixCache `json:"prefix_cache"`
 }
 
+// Endings counts answers by their finish reasons. All but the aborted ones are completed requests.
+type Endings struct {
+	// The model ended the answer, or a stop word.
+	Stop uint64 `json:"stop"`
+	// A limit on tokens ended it.
+	Length uint64 `json:"length"`
+	// It ended in tool calls.
+	ToolCalls uint64 `json:"tool_calls"`
+	// A content filter or a refusal ended it.
+	Filtered uint64 `json:"filtered"`
+	// It had another finish reason.
+	Other uint64 `json:"other"`
+	// It had no finish reason.
+	Unknown uint64 `json:"unknown"`
+	// The server ended it early: the errors of class "aborted".
+	Aborted uint64 `json:"aborted"`
+}
+
 // Images are those in the prompts of completed requests with usage.
 type Images struct {
 	// Number of images.
@@ -835,6 +855,8 @@ type PartResult struct {
 	OSL *histogram.Summary `json:"osl_tokens"`
 	// Failed requests by class.
 	Errors map[string]uint64 `json:"errors"`
+	// How answers ended. Null: as for the stage.
+	Endings *Endings `json:"endings"`
 	// Images in prompts, and what they cost. Null: as for the stage.
 	Images *Images `json:"images"`
 	// Tool calls in answers. Null: as for the stage.

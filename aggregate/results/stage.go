@@ -70,6 +70,7 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 		Steady:                    s.steady(),
 
 		PrefixCache:  prefixCacheOf(s.Total.Counters),
+		Endings:      endingsOf(s.Total),
 		Images:       imagesOf(s.Total.Counters),
 		Tools:        toolsOf(s.Total.Counters),
 		Answers:      answersOf(s.Total.Counters),

@@ -91,7 +91,14 @@ func setResponse(f *api.Frame, data []byte, failed bool) {
 	var v [5][]byte
 	jsonscan.NestedMembers(data, responsesAnswer, v[:])
 	status, details, usage, fault := jsonscan.StringBytes(v[0]), v[1], v[2], v[3]
-	if failed || string(status) == "failed" || jsonscan.Filled(fault) {
+	if failed {
+		status = []byte("failed")
+	}
+	switch {
+	case api.EndingOf(string(status)) == api.EndingAborted:
+		f.Abort(status, fault)
+		return
+	case jsonscan.Filled(fault):
 		f.Fail(nil, fault)
 		return
 	}

@@ -71,14 +71,14 @@ func hasNewIDs(f *api.Frame, ids []byte) bool {
 		uint64(bytes.Count(ids, []byte{','})+1) < f.Output
 }
 
-// setFinish records SGLang's finish reason: an object with a type, or a string. An aborted request has failed.
+// setFinish records SGLang's finish reason: an object with a type, or a string.
 func setFinish(f *api.Frame, reason []byte) {
 	f.Finish = jsonscan.StringBytes(reason)
 	var v [2][]byte
 	jsonscan.NestedMembers(reason, finishFields, v[:])
 	switch kind := jsonscan.StringBytes(v[0]); {
 	case string(kind) == "abort":
-		f.Fail(kind, v[1])
+		f.Abort(kind, v[1])
 	case len(kind) > 0:
 		f.Finish = kind
 	}

@@ -151,8 +151,7 @@ func responsesAPI() api {
 		},
 		whole: `{"id":"resp_1","object":"response","status":"completed","error":null,"output":[{"type":"message","role":"assistant",` +
 			`"content":[{"type":"output_text","text":"one two three"}]}],` + usageOf(usage{"11", "4", "3"}) + `}`,
-		fault: typed("response.failed",
-			`"response":{"id":"resp_1","status":"failed","error":{"code":"server_error","message":"out of memory"}}`),
+		fault:   typed("error", `"error":{"code":"server_error","message":"out of memory"}`),
 		refusal: `{"error":{"message":"no","type":"invalid_request_error","code":null}}`,
 		usage:   true, cached: true,
 	}

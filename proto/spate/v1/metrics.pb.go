@@ -236,6 +236,8 @@ const (
 	ErrorClass_ERROR_CLASS_OUT_OF_RANGE ErrorClass = 9
 	// The answer exceeded the target's max_output, or the agent's memory for answers, and was cut.
 	ErrorClass_ERROR_CLASS_RUNAWAY ErrorClass = 10
+	// The server ended the answer early, by its finish reason: "abort", "error" and the like.
+	ErrorClass_ERROR_CLASS_ABORTED ErrorClass = 11
 )
 
 // Enum value maps for ErrorClass.
@@ -252,6 +254,7 @@ var (
 		8:  "ERROR_CLASS_EMPTY_OUTPUT",
 		9:  "ERROR_CLASS_OUT_OF_RANGE",
 		10: "ERROR_CLASS_RUNAWAY",
+		11: "ERROR_CLASS_ABORTED",
 	}
 	ErrorClass_value = map[string]int32{
 		"ERROR_CLASS_UNSPECIFIED":  0,
@@ -265,6 +268,7 @@ var (
 		"ERROR_CLASS_EMPTY_OUTPUT": 8,
 		"ERROR_CLASS_OUT_OF_RANGE": 9,
 		"ERROR_CLASS_RUNAWAY":      10,
+		"ERROR_CLASS_ABORTED":      11,
 	}
 )
 
@@ -1395,7 +1399,18 @@ type Counters struct {
 	// Prompt tokens of these requests, by usage, beyond those requested for the text.
 	ImageTokens uint64 `protobuf:"varint,48,opt,name=image_tokens,json=imageTokens,proto3" json:"image_tokens,omitempty"`
 	// Token frames with the time of the packet that carried their last byte, where the system allows it: --packet-times.
-	PacketFrames  uint64 `protobuf:"varint,49,opt,name=packet_frames,json=packetFrames,proto3" json:"packet_frames,omitempty"`
+	PacketFrames uint64 `protobuf:"varint,49,opt,name=packet_frames,json=packetFrames,proto3" json:"packet_frames,omitempty"`
+	// Completed requests that the model ended, or a stop word, by the finish reason. Package api has the reasons of each
+	// kind.
+	EndedStop uint64 `protobuf:"varint,50,opt,name=ended_stop,json=endedStop,proto3" json:"ended_stop,omitempty"`
+	// Completed requests that a limit on tokens ended, by the finish reason.
+	EndedLength uint64 `protobuf:"varint,51,opt,name=ended_length,json=endedLength,proto3" json:"ended_length,omitempty"`
+	// Completed requests that ended in tool calls, by the finish reason.
+	EndedToolCalls uint64 `protobuf:"varint,52,opt,name=ended_tool_calls,json=endedToolCalls,proto3" json:"ended_tool_calls,omitempty"`
+	// Completed requests that a content filter or a refusal ended, by the finish reason.
+	EndedFiltered uint64 `protobuf:"varint,53,opt,name=ended_filtered,json=endedFiltered,proto3" json:"ended_filtered,omitempty"`
+	// Completed requests with another finish reason.
+	EndedOther    uint64 `protobuf:"varint,54,opt,name=ended_other,json=endedOther,proto3" json:"ended_other,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1769,6 +1784,41 @@ func (x *Counters) GetImageTokens() uint64 {
 func (x *Counters) GetPacketFrames() uint64 {
 	if x != nil {
 		return x.PacketFrames
+	}
+	return 0
+}
+
+func (x *Counters) GetEndedStop() uint64 {
+	if x != nil {
+		return x.EndedStop
+	}
+	return 0
+}
+
+func (x *Counters) GetEndedLength() uint64 {
+	if x != nil {
+		return x.EndedLength
+	}
+	return 0
+}
+
+func (x *Counters) GetEndedToolCalls() uint64 {
+	if x != nil {
+		return x.EndedToolCalls
+	}
+	return 0
+}
+
+func (x *Counters) GetEndedFiltered() uint64 {
+	if x != nil {
+		return x.EndedFiltered
+	}
+	return 0
+}
+
+func (x *Counters) GetEndedOther() uint64 {
+	if x != nil {
+		return x.EndedOther
 	}
 	return 0
 }
@@ -2747,7 +2797,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
 	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\x12\x12\n" +
-	"\x04part\x18\x05 \x01(\rR\x04part\"\xe3\r\n" +
+	"\x04part\x18\x05 \x01(\rR\x04part\"\x97\x0f\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2805,7 +2855,14 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x05texts\x18. \x01(\x04R\x05texts\x12\x16\n" +
 	"\x06images\x18/ \x01(\x04R\x06images\x12!\n" +
 	"\fimage_tokens\x180 \x01(\x04R\vimageTokens\x12#\n" +
-	"\rpacket_frames\x181 \x01(\x04R\fpacketFrames\"\xd8\x01\n" +
+	"\rpacket_frames\x181 \x01(\x04R\fpacketFrames\x12\x1d\n" +
+	"\n" +
+	"ended_stop\x182 \x01(\x04R\tendedStop\x12!\n" +
+	"\fended_length\x183 \x01(\x04R\vendedLength\x12(\n" +
+	"\x10ended_tool_calls\x184 \x01(\x04R\x0eendedToolCalls\x12%\n" +
+	"\x0eended_filtered\x185 \x01(\x04R\rendedFiltered\x12\x1f\n" +
+	"\vended_other\x186 \x01(\x04R\n" +
+	"endedOther\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +
@@ -2974,7 +3031,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\vMETRIC_HELD\x10 \x12\x0f\n" +
 	"\vMETRIC_TASK\x10!\x12\x18\n" +
 	"\x14METRIC_TASK_REQUESTS\x10\"\x12\x16\n" +
-	"\x12METRIC_TASK_DELAYS\x10#*\xb7\x02\n" +
+	"\x12METRIC_TASK_DELAYS\x10#*\xd0\x02\n" +
 	"\n" +
 	"ErrorClass\x12\x1b\n" +
 	"\x17ERROR_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -2988,7 +3045,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x18ERROR_CLASS_EMPTY_OUTPUT\x10\b\x12\x1c\n" +
 	"\x18ERROR_CLASS_OUT_OF_RANGE\x10\t\x12\x17\n" +
 	"\x13ERROR_CLASS_RUNAWAY\x10\n" +
-	"*a\n" +
+	"\x12\x17\n" +
+	"\x13ERROR_CLASS_ABORTED\x10\v*a\n" +
 	"\vFailureKind\x12\x1c\n" +
 	"\x18FAILURE_KIND_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18FAILURE_KIND_TARGET_DEAD\x10\x01\x12\x16\n" +
