@@ -279,7 +279,7 @@ func TestSimulation(t *testing.T) {
 	if diff := cmp.Diff(want, stages[0].GetLoad(), protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	closed := stages[1].GetLoad()
+	closed := stages[2].GetLoad()
 	if phase := closed.GetPhases()[0]; phase.GetTo() != 5 || phase.GetDuration().AsDuration() != 6*time.Second {
 		t.Errorf("a concurrency is not a rate: %v", phase)
 	}

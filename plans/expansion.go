@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -82,39 +83,70 @@ func (e *expansion) stages() []*spatev1.Stage {
 	if len(e.found) > 0 {
 		return nil
 	}
+	shared := make(map[[2]int]*spatev1.Stage) // what the stages of a target and a workload have in common
 	var stages []*spatev1.Stage
-	for t, target := range targets {
-		for w, workload := range workloads {
-			asked := defaults.Asked(target, workload)
+	for _, next := range e.order(targets, workloads, points) {
+		target, workload := targets[next.target], workloads[next.workload]
+		key := [2]int{next.target, next.workload}
+		if _, made := shared[key]; !made {
 			seen, slo := defaults.Limits(target, defaults.AskedParts(target, workload), frame.GetSlo())
-			for i, point := range points {
-				if !loadpoint.IsFor(point.of, workload.GetName()) ||
-					!loadpoint.IsForTarget(point.of, target.GetName()) {
-					continue
-				}
-				stages = append(stages, &spatev1.Stage{
-					Index:        uint32(len(stages)),
-					Target:       asked,
-					Workload:     seen,
-					Load:         proto.CloneOf(loads[w][i]),
-					Seed:         stageSeed(e.plan.GetSeed(), workload.GetName(), point.key),
-					DrainTimeout: frame.GetDrainTimeout(),
-					Slo:          slo,
-					Pause:        frame.GetPause(),
-					Dataset:      datasets[w].whole,
-					PartDatasets: datasets[w].parts,
-					Lexicon:      lexicons[t],
-					OnAgentLoss:  frame.GetOnAgentLoss(),
-					Regions:      frame.GetRegions(),
-					Observers:    frame.GetObservers(),
-					FailFast:     frame.GetFailFast(),
-					Agents:       frame.GetAgents(),
-				})
-			}
+			shared[key] = &spatev1.Stage{Target: defaults.Asked(target, workload), Workload: seen, Slo: slo}
 		}
+		stages = append(stages, &spatev1.Stage{
+			Index:        uint32(len(stages)),
+			Target:       shared[key].GetTarget(),
+			Workload:     shared[key].GetWorkload(),
+			Load:         proto.CloneOf(loads[next.workload][next.point]),
+			Seed:         stageSeed(e.plan.GetSeed(), workload.GetName(), points[next.point].key),
+			DrainTimeout: frame.GetDrainTimeout(),
+			Slo:          shared[key].GetSlo(),
+			Pause:        frame.GetPause(),
+			Dataset:      datasets[next.workload].whole,
+			PartDatasets: datasets[next.workload].parts,
+			Lexicon:      lexicons[next.target],
+			OnAgentLoss:  frame.GetOnAgentLoss(),
+			Regions:      frame.GetRegions(),
+			Observers:    frame.GetObservers(),
+			FailFast:     frame.GetFailFast(),
+			Agents:       frame.GetAgents(),
+		})
 	}
 	return stages
 }
+
+// place is where a stage stands in the matrix of a plan.
+type place struct{ target, workload, point int }
+
+// order returns the places of all stages in the order in which they run. In turns, the targets of a workload and a load
+// point run forward and backward by turns, A B B A, over repeats and loads: a steady change over time then adds as much
+// to one target as to another.
+func (e *expansion) order(targets []*spatev1.Target, workloads []*spatev1.Workload, points []point) (all []place) {
+	round := 0
+	for w, workload := range workloads {
+		for i, point := range points {
+			var turn []place
+			for t, target := range targets {
+				if loadpoint.IsFor(point.of, workload.GetName()) && loadpoint.IsForTarget(point.of, target.GetName()) {
+					turn = append(turn, place{t, w, i})
+				}
+			}
+			if len(turn) > 1 {
+				if round%2 == 1 {
+					slices.Reverse(turn)
+				}
+				round++
+			}
+			all = append(all, turn...)
+		}
+	}
+	if e.plan.GetOrder() == OrderTarget {
+		slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.target, b.target) })
+	}
+	return all
+}
+
+// OrderTarget is the order in which targets run one after the other, instead of in turns.
+const OrderTarget = "target"
 
 // frame returns what all stages have in common.
 func (e *expansion) frame() *spatev1.Stage {
@@ -314,8 +346,9 @@ func (p *Plan) Adapters() (names []string) {
 	return names
 }
 
-// Stages expands the plan by target, then workload, then load, then the load's values and their repeats, with every
-// default filled in. A template is one stage. In a simulation all times and rates are those of the simulation. The
+// Stages expands the plan by workload, then load, then the load's values and their repeats, and for each of these the
+// targets, in turns; or by target first, if the plan asks for that order. Every default is filled in. A template is one
+// stage. In a simulation all times and rates are those of the simulation. The
 // seeds are those of the plan without the simulation, so that the same requests are sent. The error is Mistakes: a
 // missing resource, or a trace that is too short for a replay's end. Stages of one target and workload share the
 // messages of both; the caller must not change them.

@@ -153,8 +153,9 @@ loads:
 		}
 	}
 	want := []string{
-		"1s 1s 9s", "2s 0s 0s", "3s 0s 4s", "1s 1s 9s", // with streams
-		"0s 0s 9s", "0s 0s 0s", "0s 0s 4s", "0s 0s 9s", // in one piece
+		"1s 1s 9s", "0s 0s 9s", // with streams, and in one piece
+		"0s 0s 0s", "0s 0s 4s", "0s 0s 9s", // the mixture: its second target comes first
+		"2s 0s 0s", "3s 0s 4s", "1s 1s 9s",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

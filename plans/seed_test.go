@@ -39,10 +39,9 @@ loads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := len(stages) / 2
 	seen := make(map[uint64]bool)
-	for i := range half {
-		if stages[i].GetSeed() != stages[half+i].GetSeed() {
+	for i := 0; i < len(stages); i += 2 {
+		if stages[i].GetSeed() != stages[i+1].GetSeed() {
 			t.Errorf("stage %d: the two targets are sent different requests", i)
 		}
 		if seen[stages[i].GetSeed()] {

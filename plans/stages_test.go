@@ -2,7 +2,6 @@ package plans
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +54,7 @@ func TestStagesFillEveryDefault(t *testing.T) {
 	}
 	want := &spatev1.Stage{}
 	err = prototext.Unmarshal([]byte(`
-		index: 2
+		index: 1
 		target {
 			name: "sim" endpoints: "http://127.0.0.1:4" endpoints: "http://127.0.0.1:5" api: "chat" model: "simulated"
 			simulator {
@@ -74,13 +73,13 @@ func TestStagesFillEveryDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, stages[2], protocmp.Transform(), protocmp.IgnoreFields(want, "seed")); diff != "" {
+	if diff := cmp.Diff(want, stages[1], protocmp.Transform(), protocmp.IgnoreFields(want, "seed")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got := stages[0].GetTarget().GetEndpoints()[0]; got != "http://h:8000" {
 		t.Errorf("endpoint %q keeps its slash", got)
 	}
-	if l := stages[1].GetLoad(); l.GetArrival() != "poisson" || l.GetDuration().AsDuration() != 90*time.Second {
+	if l := stages[2].GetLoad(); l.GetArrival() != "poisson" || l.GetDuration().AsDuration() != 90*time.Second {
 		t.Errorf("open loop: %v", l)
 	}
 }
@@ -153,14 +152,15 @@ func TestSimulated(t *testing.T) {
 	}
 }
 
-// TestExpansion compares the stages of random plans with four nested loops over what was written.
+// TestExpansion compares the stages of random plans, in both orders, with four nested loops over what was written.
 func TestExpansion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		targets := rapid.IntRange(1, 4).Draw(t, "targets")
 		workloads := rapid.IntRange(1, 4).Draw(t, "workloads")
 		sweeps := rapid.SliceOfN(rapid.IntRange(1, 5), 1, 4).Draw(t, "sweeps")
 		var text, want strings.Builder
-		text.WriteString("name: random\ntargets:\n")
+		order := rapid.SampledFrom([]string{"turns", "target"}).Draw(t, "order")
+		fmt.Fprintf(&text, "name: random\norder: %s\ntargets:\n", order)
 		for i := range targets {
 			fmt.Fprintf(&text, "- {name: t%d, endpoints: [\"http://h%d\"], model: m}\n", i, i)
 		}
@@ -177,12 +177,24 @@ func TestExpansion(t *testing.T) {
 			}
 			text.WriteString("]}\n")
 		}
-		for i := range targets {
+		line := func(i, j, k, v int) {
+			words := []string{"concurrency %d", "%d req/s poisson"}[k%2]
+			fmt.Fprintf(&want, "t%d %d:7 "+words+"\n", i, j+1, k*10+v+1)
+		}
+		forward := true
+		for first := range targets {
 			for j := range workloads {
 				for k, n := range sweeps {
 					for v := range n {
-						words := []string{"concurrency %d", "%d req/s poisson"}[k%2]
-						fmt.Fprintf(&want, "t%d %d:7 "+words+"\n", i, j+1, k*10+v+1)
+						for i := range targets {
+							switch {
+							case order == "target" && i == first, order == "turns" && first == 0 && forward:
+								line(i, j, k, v)
+							case order == "turns" && first == 0:
+								line(targets-1-i, j, k, v)
+							}
+						}
+						forward = !forward
 					}
 				}
 			}
@@ -277,13 +289,46 @@ thresholds: [{that: requests.failed = 0, workload: talk}]
 	}
 	chat := []string{"chat talk 1", "chat single 2", "chat single 3"}
 	texts := []string{"texts single 2", "texts single 3", "texts single 4"}
-	if diff := cmp.Diff(slices.Concat(chat, texts), stages(load(t, text))); diff != "" {
+	both := []string{"chat talk 1", "chat single 2", "texts single 2", "texts single 3", "chat single 3", "texts single 4"}
+	if diff := cmp.Diff(both, stages(load(t, text))); diff != "" {
 		t.Error(diff)
 	}
 	for name, want := range map[string][]string{"chat": chat, "texts": texts} {
 		only := changed(t, text, Changes{Only: []string{name}})
 		if diff := cmp.Diff(want, stages(load(t, string(only.Source())))); diff != "" {
 			t.Errorf("only %s:\n%s", name, diff)
+		}
+	}
+}
+
+// TestOrder: targets take turns within each workload and load, over its repeats and from load to load. Each comes first
+// as often as the other, a load for one of them does not count as a turn, and a template is one block.
+func TestOrder(t *testing.T) {
+	const text = `
+name: turns
+targets: [{name: A, simulator: {}}, {name: B, simulator: {}}, {name: C, simulator: {}}]
+workloads: [{random: {isl: 1, osl: 1}}]
+loads:
+  - {concurrency: [1, 2], requests: 1, repeats: 3, targets: [A, B]}
+  - {concurrency: [3], requests: 1, targets: [C]}
+  - {concurrency: [4, 5], requests: 1}
+  - {search: {concurrency: {from: 6, to: 9}, keep: {error_share: 0}}, requests: 1}
+`
+	for order, want := range map[string]string{
+		"":                "A1 B1 B1 A1 A1 B1 B2 A2 A2 B2 B2 A2 C3 A4 B4 C4 C5 B5 A5 A0 B0 C0",
+		"order: turns\n":  "A1 B1 B1 A1 A1 B1 B2 A2 A2 B2 B2 A2 C3 A4 B4 C4 C5 B5 A5 A0 B0 C0",
+		"order: target\n": "A1 A1 A1 A2 A2 A2 A4 A5 A0 B1 B1 B1 B2 B2 B2 B4 B5 B0 C3 C4 C5 C0",
+	} {
+		p := load(t, order+text)
+		var got []string
+		for _, s := range p.Outline() {
+			got = append(got, fmt.Sprint(s.GetTarget().GetName(), s.GetLoad().GetConcurrency()))
+		}
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", order, diff)
+		}
+		if warned := strings.Contains(fmt.Sprint(p.Warnings()), "one after the other"); warned != (order == "order: target\n") {
+			t.Errorf("%q: warnings %v", order, p.Warnings())
 		}
 	}
 }

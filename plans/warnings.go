@@ -16,11 +16,20 @@ import (
 const light = 0.1
 
 // Warnings returns what is valid in a plan but perhaps not intended: observers that are not a light load beside a
-// stage's own, observers that send the same requests as the load, or limits that do not apply to a target. Numbers in
-// warnings are those of the stages; in a simulation, those of the simulation.
+// stage's own, observers that send the same requests as the load, targets that do not run in turns, or limits that do
+// not apply to a target. Numbers in warnings are those of the stages; in a simulation, those of the simulation.
 func (p *Plan) Warnings() Mistakes {
 	stages := p.Outline()
-	return slices.Concat(p.heavyObservers(stages), p.knownRows(stages), p.idleLimits())
+	return slices.Concat(p.oneAfterTheOther(), p.heavyObservers(stages), p.knownRows(stages), p.idleLimits())
+}
+
+// oneAfterTheOther returns a warning if several targets do not run in turns.
+func (p *Plan) oneAfterTheOther() Mistakes {
+	if p.msg.GetOrder() != OrderTarget || len(p.msg.GetTargets()) < 2 {
+		return nil
+	}
+	return Mistakes{p.Mistake("order", "the targets run one after the other: what changes over time, such as heat, other users or "+
+		"the uptime of a server, cannot be told apart from a difference between them; leave this out if they can run in turns")}
 }
 
 // Meet reports whether a load of the plan runs a target with a workload.

@@ -60,7 +60,7 @@ func writePage(
 		in.Simulation = compressed(*k)
 	}
 	recorded := make(map[uint32]*page.Recording)
-	for i, s := range r.Stages {
+	for i, s := range r.Ran() {
 		recorded[s.Index] = recordings[i]
 	}
 	for _, g := range gridsOf(r) {

@@ -17,7 +17,8 @@ type Result struct {
 	Run RunResult `json:"run"`
 	// Thresholds of the plan and of the command, and whether they passed.
 	Thresholds []Threshold `json:"thresholds"`
-	// Stages of the run, in the order in which they ran. Stages that never started are not listed.
+	// Stages of the run by target, in the plan's order, and those of a target in the order in which they ran; indices
+	// count them in the order in which all ran. Stages that never started are not listed.
 	Stages []StageResult `json:"stages"`
 }
 

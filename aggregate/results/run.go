@@ -46,7 +46,7 @@ type Visitor struct {
 	End func(*merge.Stage, *spatev1.StageRecord, StageResult) error
 }
 
-// Visit is Of that also calls a visitor for each stage, in order. It stops at the first error of the visitor.
+// Visit is Of that also calls a visitor for each stage, in the order in which they ran. It stops at the first error of the visitor.
 func Visit(l *ledger.Ledger, v Visitor) (*Result, error) {
 	run, err := l.Run()
 	if err != nil {
@@ -76,7 +76,32 @@ func Visit(l *ledger.Ledger, v Visitor) (*Result, error) {
 		}
 	}
 	result.Run = runResult(run, records, result.Stages)
+	result.group()
 	return result, nil
+}
+
+// group puts the stages of each target together, in the plan's order of targets: they may have run in turns.
+func (r *Result) group() {
+	place := make(map[string]int)
+	for _, t := range r.Run.Targets {
+		place[t.Name] = len(place)
+	}
+	for _, s := range r.Stages {
+		if _, known := place[s.Target]; !known {
+			place[s.Target] = len(place)
+		}
+	}
+	slices.SortStableFunc(r.Stages, func(a, b StageResult) int { return cmp.Compare(place[a.Target], place[b.Target]) })
+}
+
+// Ran returns the stages in the order in which they ran.
+func (r *Result) Ran() []*StageResult {
+	var ran []*StageResult
+	for i := range r.Stages {
+		ran = append(ran, &r.Stages[i])
+	}
+	slices.SortFunc(ran, func(a, b *StageResult) int { return cmp.Compare(a.Index, b.Index) })
+	return ran
 }
 
 // runResult returns the result of the run as a whole.

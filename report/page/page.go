@@ -26,7 +26,7 @@ type Input struct {
 	Plan []byte
 	// Simulation says that the run was a simulation. Empty: it was not.
 	Simulation string
-	// Recordings are those of the stages, in the order of the result. Events are what else happened.
+	// Recordings are those of the stages, in the order in which they ran. Events are what else happened.
 	Recordings []*Recording
 	Events     []Event
 	// Groups are the tables of results, each of one target and workload.

@@ -55,15 +55,15 @@ func timelineOf(in *Input) *timeline {
 	if end == 0 {
 		return nil
 	}
-	step := math.Ceil(end / timelineColumns)
+	step, stages := math.Ceil(end/timelineColumns), in.Result.Ran()
 	for i, r := range in.Recordings {
 		if len(r.seconds) == 0 {
 			continue
 		}
-		s := in.Result.Stages[i]
+		s := stages[i]
 		columns := columnsOf(r, step)
 		row := timelineRow{Number: int(s.Index) + 1, Name: fmt.Sprintf("%s, %s, %s", s.Target, s.Workload, s.Load),
-			From: r.stageStart, To: r.stageStart + float64(r.seconds[len(r.seconds)-1].Window) + 1, Marks: marksOf(s)}
+			From: r.stageStart, To: r.stageStart + float64(r.seconds[len(r.seconds)-1].Window) + 1, Marks: marksOf(*s)}
 		row.sum(columns)
 		t.Rows, lines = append(t.Rows, row), append(lines, columns)
 		bands = append(bands, chart.Band{From: row.From, To: row.To, Label: fmt.Sprint(row.Number),

@@ -26,7 +26,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Plan is what to test: the matrix targets x workloads x load points, run in that order as stages.
+// Plan is what to test: the matrix targets x workloads x load points. Each combination is a stage; `order` decides which
+// comes first.
 type Plan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the plan: letters, digits, dots, dashes and underscores. The run directory is named after it.
@@ -67,7 +68,10 @@ type Plan struct {
 	// "ttft_ms.p99 < 500".
 	Thresholds []*Threshold `protobuf:"bytes,15,rep,name=thresholds,proto3" json:"thresholds,omitempty"`
 	// Which agents take part: {labels: {pool: big}, count: 10}. Default: all agents that are connected.
-	Agents        *AgentSelector `protobuf:"bytes,16,opt,name=agents,proto3" json:"agents,omitempty"`
+	Agents *AgentSelector `protobuf:"bytes,16,opt,name=agents,proto3" json:"agents,omitempty"`
+	// Which stages come first. "turns": the targets take turns within each workload and load, A B B A, so that a change
+	// over time cannot pass for a difference between them. "target": one target after the other. Default "turns".
+	Order         string `protobuf:"bytes,17,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -212,6 +216,13 @@ func (x *Plan) GetAgents() *AgentSelector {
 		return x.Agents
 	}
 	return nil
+}
+
+func (x *Plan) GetOrder() string {
+	if x != nil {
+		return x.Order
+	}
+	return ""
 }
 
 // AgentSelector says which agents take part in a run.
@@ -5579,7 +5590,7 @@ var File_spate_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xca\a\n" +
+	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xf9\a\n" +
 	"\x04Plan\x129\n" +
 	"\x04name\x18\x01 \x01(\tB%\xbaH\"r \x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$R\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12\x12\n" +
@@ -5601,7 +5612,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"thresholds\x18\x0f \x03(\v2\x13.spate.v1.ThresholdB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\n" +
 	"thresholds\x12/\n" +
-	"\x06agents\x18\x10 \x01(\v2\x17.spate.v1.AgentSelectorR\x06agents\x1a:\n" +
+	"\x06agents\x18\x10 \x01(\v2\x17.spate.v1.AgentSelectorR\x06agents\x12-\n" +
+	"\x05order\x18\x11 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x05turnsR\x06targetR\x05order\x1a:\n" +
 	"\fRegionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\f\n" +
