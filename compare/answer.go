@@ -365,7 +365,7 @@ func (a *Answer) compare(ours, theirs *answer, o Options) error {
 		return nil
 	}
 	a.Method = Blocks
-	a.Difference, _ = inBlocks(a.Difference, m, x, y, slack, o)
+	a.Difference, _ = (&pairOf{a: x, b: y}).inBlocks(a.Difference, m, slack, o)
 	return nil
 }
 

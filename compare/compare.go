@@ -16,6 +16,8 @@ type Options struct {
 	AllowInvalid bool
 	// Targets has the name in the other sides for targets of the baseline whose names differ.
 	Targets map[string]string
+
+	byTarget bool // the sides are targets of the same runs
 }
 
 // confidence is that of the intervals, and 1 - the chance of any false alarm.
@@ -67,6 +69,7 @@ func versus(baseline, side *Side, rename func(string) string, o Options) (*Again
 			side.Target != "")...)
 	}
 	theirs := make(map[key]*group)
+	o.byTarget = baseline.Target != "" && side.Target != ""
 	groups := side.groups(rename)
 	for _, g := range groups {
 		theirs[g.key] = g
@@ -93,7 +96,13 @@ func versus(baseline, side *Side, rename func(string) string, o Options) (*Again
 // group compares the stages of which the same was asked: as repeats if there are enough, else one by one.
 func (a *Against) group(ours, theirs *group, o Options) error {
 	good, goodTheirs := a.usable(ours, o), a.usable(theirs, o)
-	if len(good) >= fewestRepeats && len(goodTheirs) >= fewestRepeats {
+	if o.byTarget {
+		if d := newTurns(good, goodTheirs); d != nil {
+			s, err := d.compare(ours.key, good, goodTheirs, o)
+			a.Stages = append(a.Stages, s)
+			return err
+		}
+	} else if len(good) >= fewestRepeats && len(goodTheirs) >= fewestRepeats {
 		a.Stages = append(a.Stages, repeats(ours.key, good, goodTheirs, o))
 		return nil
 	}
@@ -227,7 +236,7 @@ func pair(k key, ours, theirs *stage, o Options) (Stage, error) {
 	if err != nil {
 		return s, err
 	}
-	s.compare(ours, theirs, a, b, o)
+	s.compare(ours, theirs, &pairOf{a, b, apart(ours, theirs)}, o)
 	return s, nil
 }
 
@@ -239,9 +248,19 @@ func (s *stage) requests(each func(*Request) error) error {
 	return s.run.Requests(s.result.Index, each)
 }
 
-// compare adds the metrics that both stages have. a and b may be nil: there are no rows.
-func (s *Stage) compare(ours, theirs *stage, a, b *series, o Options) {
-	if a != nil && b != nil {
+// apart returns the seconds from the middle of a stage to that of another, 0 if they are not known.
+func apart(a, b *stage) float64 {
+	from, known := a.middle()
+	to, known2 := b.middle()
+	if !known || !known2 {
+		return 0
+	}
+	return to - from
+}
+
+// compare adds the metrics that both stages have. The series may be nil: there are no rows.
+func (s *Stage) compare(ours, theirs *stage, p *pairOf, o Options) {
+	if p.a != nil && p.b != nil {
 		s.Method, s.BlockS = Blocks, new(0.0)
 	}
 	for i := range Metrics {
@@ -255,8 +274,11 @@ func (s *Stage) compare(ours, theirs *stage, a, b *series, o Options) {
 			d = d.untested(noRows)
 		} else {
 			var blockS float64
-			d, blockS = inBlocks(d, m, a, b, 0, o)
+			d, blockS = p.inBlocks(d, m, 0, o)
 			*s.BlockS = max(*s.BlockS, blockS)
+			if o.byTarget && s.tellsDriftOf(m) {
+				s.tellDriftWithin(p, m, d)
+			}
 		}
 		s.Metrics = append(s.Metrics, d)
 	}
@@ -267,7 +289,8 @@ const noRows = "there are no request rows to tell chance from"
 
 // inBlocks tests a difference by the parts of both stages. slack is as for tested. blockS is the length of a block in
 // seconds, 0 if there are none.
-func inBlocks(d Difference, m *Metric, a, b *series, slack float64, o Options) (tested Difference, blockS float64) {
+func (p *pairOf) inBlocks(d Difference, m *Metric, slack float64, o Options) (tested Difference, blockS float64) {
+	a, b := p.a, p.b
 	least := max(a.residence, b.residence)
 	if longest := bins / chance.FewestBlocks; least > longest {
 		return d.untested(fmt.Sprintf("the stage is too short: it lasts %.1f times as long as a request, want %d or more",
@@ -277,13 +300,17 @@ func inBlocks(d Difference, m *Metric, a, b *series, slack float64, o Options) (
 	if x == nil || y == nil {
 		return d.untested("there are too few requests for this number"), 0
 	}
+	difference := make([]float64, bins)
 	for i := range y {
-		y[i] -= x[i]
+		difference[i] = y[i] - x[i]
 	}
-	spread, ok := chance.Series(y, least)
+	spread, ok := chance.Series(difference, least)
 	blockS = float64(spread.Block) * math.Max(a.widthNs, b.widthNs) / nanosPerSecond
 	if !ok {
 		return d.untested("the stage is too short: its numbers drift over all of its time"), blockS
+	}
+	if o.byTarget {
+		return p.guarded(d, m, x, y, least, spread, o), blockS
 	}
 	return d.tested(m, spread, slack, o), blockS
 }

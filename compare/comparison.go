@@ -52,6 +52,8 @@ const (
 	Blocks Method = "blocks"
 	// Repeats: by how much three or more repeats of a stage differ from one another.
 	Repeats Method = "repeats"
+	// Turns: repeats of targets of the same runs, with what changed over time taken out.
+	Turns Method = "turns"
 	// None: there are no request rows and no repeats.
 	None Method = "none"
 )
@@ -75,6 +77,8 @@ type Stage struct {
 	Method Method `json:"method"`
 	// Mean time of a request relative to the stage, and length of the longest block, in seconds; null: other method.
 	BlockS *float64 `json:"block_s"`
+	// Drift of both targets, if they are of the same runs. Null: not known.
+	Drift *Drift `json:"drift"`
 	// Metrics that both have.
 	Metrics []Difference `json:"metrics"`
 }
@@ -106,8 +110,10 @@ type Difference struct {
 	// Baseline and Value are the two numbers; means over the repeats, if repeats were compared.
 	Baseline float64 `json:"baseline"`
 	Value    float64 `json:"value"`
-	// Change from the baseline. Null: the baseline is 0, or so near to it that the change is not a number.
+	// Change from the baseline. Null: the baseline is 0, or so near to it that the change is not a number. Of targets
+	// that ran in turns it is without Drift, by how much a steady change over time alone moves the two numbers apart.
 	Change *float64 `json:"change"`
+	Drift  *float64 `json:"drift,omitempty"`
 	// Low and High are the ends of the change's confidence interval, for this metric alone. Null: untested.
 	Low  *float64 `json:"low"`
 	High *float64 `json:"high"`
@@ -117,7 +123,7 @@ type Difference struct {
 	PAdjusted *float64 `json:"p_adjusted"`
 	// Outcome says what the change means.
 	Outcome Outcome `json:"outcome"`
-	// Why the metric is untested; empty: it was tested.
+	// Why the metric is untested, or unclear although the two numbers differ by more than chance; empty: neither.
 	Why string `json:"why,omitempty"`
 	// Detectable is the smallest change that these stages would have shown four times in five. Null: untested.
 	Detectable *float64 `json:"detectable"`

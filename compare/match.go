@@ -95,7 +95,7 @@ func (s *Side) groups(rename func(string) string) []*group {
 	for number, run := range s.Runs {
 		for i := range run.Result.Stages {
 			r := &run.Result.Stages[i]
-			k := key{rename(r.Target), r.Workload, r.Load.Words}
+			k := key{rename(r.Target), r.Workload, r.Load.Shared()}
 			if s.Target != "" {
 				if r.Target != s.Target {
 					continue

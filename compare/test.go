@@ -66,6 +66,11 @@ func (d Difference) tested(m *Metric, spread chance.Spread, slack float64, o Opt
 	if !ok {
 		return d.untested("one of the values is 0")
 	}
+	return d.testedAs(m, difference, spread, slack, o)
+}
+
+// testedAs is tested with a difference, on the scale of the test, that is not that of the two values.
+func (d Difference) testedAs(m *Metric, difference float64, spread chance.Spread, slack float64, o Options) Difference {
 	spread.Error = math.Hypot(spread.Error, m.resolution)
 	d.test = &test{m, difference, spread, slack}
 	margin := spread.Margin(confidence) + slack

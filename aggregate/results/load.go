@@ -1,6 +1,8 @@
 package results
 
 import (
+	"strings"
+
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -66,6 +68,9 @@ func loadOf(p *spatev1.LoadPoint) Load {
 	l.Rate, l.Arrival = unlessZero(p.GetRate()), unlessZero(p.GetArrival())
 	return l
 }
+
+// Shared returns the load in words, without the number of the repeat: that of all repeats.
+func (l Load) Shared() string { return strings.TrimSuffix(l.Words, loadpoint.RepeatWords(l.Repeat)) }
 
 // String returns the load in words: "concurrency 8", "2 req/s poisson".
 func (l Load) String() string { return l.Words }

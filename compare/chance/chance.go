@@ -81,3 +81,18 @@ func Repeats(a, b []float64) Spread {
 	}
 	return Spread{Error: math.Sqrt(va + vb), Freedom: freedom}
 }
+
+// Both returns the spread of a difference that varies within its stages and also from stage to stage. between is the
+// spread by the stages as they are, which holds both, but is known from few of them; within that of the stages' own
+// time. What between has beyond within is added to it, and counts with the degrees of freedom of between
+// (Satterthwaite 1946).
+func Both(within, between Spread) Spread {
+	own := within.Error * within.Error
+	more := max(0, between.Error*between.Error-own)
+	if own+more == 0 {
+		return within
+	}
+	all := own + more
+	return Spread{Error: math.Sqrt(all), Freedom: all * all / (own*own/within.Freedom + more*more/between.Freedom),
+		Block: within.Block}
+}

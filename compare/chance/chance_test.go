@@ -132,3 +132,18 @@ func TestBeyondATolerance(t *testing.T) {
 		t.Errorf("no change: p = %v", p)
 	}
 }
+
+// What stages differ by beyond their own chance widens the spread, and costs degrees of freedom; less widens nothing.
+func TestBoth(t *testing.T) {
+	within := Spread{Error: 1, Freedom: 30, Block: 7}
+	if s := Both(within, Spread{Error: 0.5, Freedom: 3}); s != within {
+		t.Errorf("stages that differ less than chance: %+v", s)
+	}
+	s := Both(within, Spread{Error: 3, Freedom: 3})
+	if math.Abs(s.Error-3) > 1e-12 || math.Abs(s.Freedom-81/(1.0/30+64.0/3)) > 1e-12 || s.Block != 7 {
+		t.Errorf("stages that differ more: %+v", s)
+	}
+	if s := Both(Spread{Freedom: 4}, Spread{Freedom: 3}); s.Error != 0 || s.Freedom != 4 {
+		t.Errorf("no spread at all: %+v", s)
+	}
+}

@@ -29,10 +29,15 @@ func Words(l *spatev1.LoadPoint) string {
 	if s := l.GetStagger(); s != nil {
 		words += ", stagger " + s.AsDuration().String()
 	}
-	if l.GetRepeat() > 0 {
-		words += fmt.Sprintf(", repeat %d", l.GetRepeat())
+	return words + RepeatWords(l.GetRepeat())
+}
+
+// RepeatWords returns the words for the number of a repeat, which Words ends with. Empty: it is the first.
+func RepeatWords(repeat uint32) string {
+	if repeat == 0 {
+		return ""
 	}
-	return words
+	return fmt.Sprintf(", repeat %d", repeat)
 }
 
 func kindWords(l *spatev1.LoadPoint) string {
