@@ -16,6 +16,7 @@ type Frame struct {
 	Failed    bool // it reports an error
 
 	Finish []byte // finish reason, if any; points into the event's data
+	Model  []byte // JSON value with the model that answers, if any; points into the event's data
 
 	// Token counts of the usage, each 0 unless its flag below is set: output, prompt, prompt tokens from a prefix
 	// cache, output tokens that were reasoning.

@@ -27,6 +27,8 @@ const (
 	MaxValues = 1 << 28
 	// MaxText bounds the example of an error, and each text of a request row, in bytes.
 	MaxText = 512
+	// MaxModels is how many models that answers name an agent knows by name in a stage. All others are OtherModels.
+	MaxModels = 8
 	// MaxReason bounds the reason why an agent ended its share, in bytes.
 	MaxReason = 4096
 	// MaxExamples is how many kinds of errors of one window and endpoint keep an example. Servers can invent 900 kinds.

@@ -86,6 +86,7 @@ func oneSeries(older, newer *spatev1.Series) (*spatev1.Series, bool) {
 	return &spatev1.Series{
 		Endpoint: newer.GetEndpoint(), Part: newer.GetPart(), Counters: counters, Distributions: distributions,
 		Errors: addErrors(older.GetErrors(), newer.GetErrors()),
+		Models: measure.AddModels(measure.AddModels(nil, older.GetModels()), newer.GetModels()),
 	}, fits
 }
 

@@ -12,6 +12,7 @@ type cell struct {
 	counts measure.Counts
 	values [measure.Count][]int64
 	errors []errorCount
+	models []*spatev1.ModelCount // of completed requests
 }
 
 // errorCount counts failures of one class and status.
@@ -51,7 +52,7 @@ func (c *cell) reset() {
 	for m := range c.values {
 		c.values[m] = c.values[m][:0]
 	}
-	c.errors = c.errors[:0]
+	c.errors, c.models = c.errors[:0], nil
 }
 
 // clip makes an external text valid UTF-8 of at most limit bytes.

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spate-load/spate/agent/answers"
@@ -26,6 +27,7 @@ func (s *Shard) measure(c *cell, q *Request, o *stream.Observation) {
 		s.latencies(c, q, o)
 		s.tokens(c, q, o)
 		s.output(c, o)
+		c.model(o)
 		s.outcome(c, &q.Outcome)
 		if q.Part < len(s.config.SLOs) && s.config.SLOs[q.Part].kept(o) {
 			s.count(c, measure.Good, 1)
@@ -222,6 +224,26 @@ func (s *Shard) output(c *cell, o *stream.Observation) {
 	s.value(c, spatev1.Metric_METRIC_REASONING_TOKENS, int64(o.ReasoningTokens))
 	if o.ReasoningFrames == 0 {
 		s.count(c, measure.HiddenReasoningTokens, o.ReasoningTokens)
+	}
+}
+
+// model counts a completed request whose answer named a model.
+func (c *cell) model(o *stream.Observation) {
+	if o.Model == "" {
+		return
+	}
+	name := clip(o.Model, measure.MaxText)
+	i := slices.IndexFunc(c.models, func(m *spatev1.ModelCount) bool { return m.GetModel() == name })
+	if i < 0 {
+		i = len(c.models)
+		c.models = append(c.models, &spatev1.ModelCount{Model: name})
+	}
+	m := c.models[i]
+	m.Requests++
+	m.E2EUs += uint64(max(o.LastToken.Sub(o.Start).Microseconds(), 0))
+	if o.Streamed() {
+		m.Streamed++
+		m.TtftUs += uint64(max(o.FirstToken.Sub(o.Start).Microseconds(), 0))
 	}
 }
 

@@ -997,3 +997,31 @@ func TestEndings(t *testing.T) {
 		t.Errorf("row %v", row)
 	}
 }
+
+// Models that answers named are counted over shards, with their times.
+func TestModelsAreCounted(t *testing.T) {
+	tape := newTape(2, 2, true)
+	for i, name := range []string{"a", "b", "a", "", "failed"} {
+		q, o := fullRequest()
+		o.Model = name
+		if name == "failed" {
+			o.Err = &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM}
+		}
+		tape.Shard(i).RecordStart(q, o.Start)
+		tape.Shard(i).RecordEnd(q, o)
+	}
+	tape.Finish(&spatev1.Totals{})
+	_, o := fullRequest()
+	e2e, ttft := uint64(o.LastToken.Sub(o.Start).Microseconds()), uint64(o.FirstToken.Sub(o.Start).Microseconds())
+	got := tape.snapshots[0].GetSeries()[0].GetModels()
+	if len(got) > 0 && got[0].GetModel() == "b" {
+		got[0], got[1] = got[1], got[0]
+	}
+	if len(got) != 2 || got[0].GetRequests() != 2 || got[0].GetStreamed() != 2 || got[0].GetE2EUs() != 2*e2e ||
+		got[0].GetTtftUs() != 2*ttft || got[1].GetModel() != "b" || got[1].GetRequests() != 1 {
+		t.Errorf("%v", got)
+	}
+	if rows := tape.snapshots[0].GetRecords(); rows[0].GetAnswerModel() != "a" {
+		t.Errorf("row %v", rows[0])
+	}
+}

@@ -35,6 +35,7 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		BodyHash:     q.BodyHash,
 		TextBytes:    o.TextBytes,
 		FinishReason: clip(o.FinishReason, measure.MaxText),
+		AnswerModel:  clip(o.Model, measure.MaxText),
 		HeldNs:       nilIfZero(q.Held),
 	}
 	if q.Texts > 0 {

@@ -61,6 +61,7 @@ func (r *Recorder) series(number, part int, pages []*page, cellOf func(*page) *c
 		}
 		c := cellOf(p)
 		merged.counts.Add(&c.counts)
+		merged.models = measure.AddModels(merged.models, c.models)
 		for _, e := range c.errors {
 			merged.fail(e.class, e.status, e.count, e.example)
 		}
@@ -74,6 +75,7 @@ func (r *Recorder) series(number, part int, pages []*page, cellOf func(*page) *c
 		Counters:      merged.counts.Proto(),
 		Distributions: r.distributions(pages, cellOf),
 		Errors:        merged.errorProtos(),
+		Models:        merged.models,
 	}
 }
 

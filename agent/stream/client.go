@@ -37,6 +37,7 @@ type Client struct {
 	patience  patience
 	maxOutput int     // frames; 0: derived from the tokens asked for
 	memory    *Memory // nil: not bounded
+	models    models  // that answers named
 	pool      *wire.Pool
 	// pool.RoundTrip; tests replace it
 	send func(ctx context.Context, q *wire.Outgoing, user wire.User) (*http.Response, error)

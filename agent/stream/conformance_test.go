@@ -22,6 +22,7 @@ import (
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -475,6 +476,40 @@ func TestAnswersOfServers(t *testing.T) {
 					t.Errorf("status %d", o.Err.HTTPStatus)
 				}
 			})
+		}
+	}
+}
+
+// Answers name their model, and an agent knows a bounded number of names.
+func TestModelsOfAnswers(t *testing.T) {
+	named := map[string]string{"chat": "m", "completions": "m", "gemini": "m", "triton": "ensemble",
+		"anthropic": "m"}
+	for apiName, f := range forms {
+		c := f.client(t, apiName, "http://h")
+		if o := play(c, []byte(f.encode(f.stream()...)), io.EOF); o.Model != named[apiName] {
+			t.Errorf("%s: model %q", apiName, o.Model)
+		}
+	}
+	for apiName, data := range map[string]string{
+		"anthropic": `{"type":"message_start","message":{"model":"a\u0062","usage":{}}}`,
+		"responses": `{"type":"response.completed","response":{"status":"completed","model":"ab"}}`,
+	} {
+		c := forms[apiName].client(t, apiName, "http://h")
+		if o := play(c, []byte("data: "+data+"\n\n"), io.EOF); o.Model != "ab" {
+			t.Errorf("%s: model %q", apiName, o.Model)
+		}
+	}
+	c := forms["chat"].client(t, "chat", "http://h")
+	for i := range 2 * measure.MaxModels {
+		want := fmt.Sprint("model ", i)
+		if i >= measure.MaxModels {
+			want = measure.OtherModels
+		}
+		for range 2 {
+			o := play(c, []byte(fmt.Sprintf("data: {\"model\":\"model %d\",\"choices\":[]}\n\n", i)), io.EOF)
+			if o.Model != want {
+				t.Errorf("%q, want %q", o.Model, want)
+			}
 		}
 	}
 }

@@ -197,6 +197,8 @@ type Observation struct {
 	HTTPStatus int
 	// Finish reason that the server gave, if any.
 	FinishReason string
+	// Model that the answer named first, at most measure.MaxText bytes, or measure.OtherModels. Empty: none.
+	Model string
 	// What the finish reason means.
 	Ending api.Ending
 	// With Request.KeepAnswer: the content of the answer's first choice, as far as it came, as it stood between the

@@ -8,6 +8,8 @@ import (
 	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/jsonscan"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -34,6 +36,9 @@ func (x *exchange) frame(data []byte, read socket.Reading) bool {
 	}
 	if !x.checkCounts(f) || !x.admit() {
 		return false
+	}
+	if x.o.Model == "" && jsonscan.Filled(f.Model) {
+		x.o.Model = x.client.modelName(f.Model)
 	}
 	x.setUsage(f)
 	if !x.setFinishReason(f) {
@@ -73,6 +78,30 @@ func (x *exchange) setFinishReason(f *api.Frame) bool {
 	x.setError(spatev1.ErrorClass_ERROR_CLASS_ABORTED,
 		x.withProgress(fmt.Sprintf("the server ended the answer early, finish reason %q%s", x.o.FinishReason, why)))
 	return false
+}
+
+// models are the models that answers named, by the JSON value.
+type models struct {
+	mu    sync.Mutex
+	names map[string]string
+}
+
+// modelName returns the name in a JSON value, or measure.OtherModels if the client knows too many already.
+func (c *Client) modelName(value []byte) string {
+	c.models.mu.Lock()
+	defer c.models.mu.Unlock()
+	name, known := c.models.names[string(value)]
+	switch {
+	case known:
+		return name
+	case len(c.models.names) >= measure.MaxModels:
+		return measure.OtherModels
+	case c.models.names == nil:
+		c.models.names = make(map[string]string)
+	}
+	name = c.secrets.Clean(jsonscan.Text(value))
+	c.models.names[string(value)] = name
+	return name
 }
 
 // keep keeps a piece of the answer's text or of its tool calls. It returns false, and fails the stream, if there is no

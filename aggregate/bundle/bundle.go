@@ -70,7 +70,7 @@ func bare(s *spatev1.Snapshot) (*spatev1.Snapshot, error) {
 	for _, series := range s.GetSeries() {
 		stripped.Series = append(stripped.Series, &spatev1.Series{
 			Endpoint: series.GetEndpoint(), Part: series.GetPart(), Counters: series.GetCounters(),
-			Errors: series.GetErrors(),
+			Errors: series.GetErrors(), Models: series.GetModels(),
 		})
 	}
 	return stripped, nil

@@ -117,7 +117,7 @@ func checkMergedValues(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spate
 		return Checked{}, errors.New("its values are of another stage")
 	}
 	for _, series := range s.GetSeries() {
-		if series.GetCounters() != nil || len(series.GetErrors()) > 0 {
+		if series.GetCounters() != nil || len(series.GetErrors())+len(series.GetModels()) > 0 {
 			return Checked{}, errors.New("its values have counters")
 		}
 	}

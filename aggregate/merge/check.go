@@ -170,7 +170,33 @@ func checkSeries(s *spatev1.Series) ([]part, error) {
 	if failed != s.GetCounters().GetFailed() {
 		return nil, fmt.Errorf("%d failed requests, but %d errors", s.GetCounters().GetFailed(), failed)
 	}
+	if err := checkModels(s); err != nil {
+		return nil, err
+	}
 	return decode(s.GetDistributions())
+}
+
+// checkModels checks the models that answers named.
+func checkModels(s *spatev1.Series) error {
+	seen, requests := make(map[string]bool), uint64(0)
+	for _, m := range s.GetModels() {
+		switch {
+		case m.GetModel() == "" || len(m.GetModel()) > measure.MaxText || seen[m.GetModel()]:
+			return fmt.Errorf("model %.100q is given twice, or is not a name", m.GetModel())
+		case m.GetRequests() == 0 || m.GetRequests() > measure.MaxWindowCount || m.GetStreamed() > m.GetRequests() ||
+			max(m.GetE2EUs(), m.GetTtftUs()) > measure.MaxTotal:
+			return fmt.Errorf("model %.100q has impossible counts", m.GetModel())
+		}
+		seen[m.GetModel()] = true
+		requests += m.GetRequests()
+	}
+	switch completed := s.GetCounters().GetCompleted(); {
+	case len(seen) > measure.MaxModels+1:
+		return fmt.Errorf("%d models, more than %d", len(seen), measure.MaxModels+1)
+	case requests > completed:
+		return fmt.Errorf("models of %d requests, but %d completed", requests, completed)
+	}
+	return nil
 }
 
 // checkCounters checks that counters are plausible: none is above most, and no counter of completed requests is above
@@ -239,7 +265,7 @@ func checkRecords(records []*spatev1.RequestRecord, kept bool, endpoints, parts 
 			return fmt.Errorf("request %d: part %d: the workload has %d", r.GetIndex(), r.GetPart(), parts)
 		case !isKnown:
 			return fmt.Errorf("request %d: error class %d is not known", r.GetIndex(), r.GetErrorClass())
-		case len(r.GetError()) > measure.MaxText || len(r.GetFinishReason()) > measure.MaxText:
+		case max(len(r.GetError()), len(r.GetFinishReason()), len(r.GetAnswerModel())) > measure.MaxText:
 			return fmt.Errorf("request %d: a text of more than %d bytes", r.GetIndex(), measure.MaxText)
 		case len(r.GetItlNs()) > measure.MaxFrames:
 			return fmt.Errorf("request %d: %d token gaps, more than %d", r.GetIndex(), len(r.GetItlNs()),

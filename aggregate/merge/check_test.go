@@ -48,8 +48,18 @@ func TestSnapshotsOfOtherStagesAreRefused(t *testing.T) {
 
 func TestSeriesOutOfBoundsAreRefused(t *testing.T) {
 	testRefused(t, map[string]func(*spatev1.Snapshot){
-		"endpoint 2: the target has 2":  func(s *spatev1.Snapshot) { s.Series[1].Endpoint = 2 },
-		"part 1: the workload has 1":    func(s *spatev1.Snapshot) { s.Series[1].Part = 1 },
+		"endpoint 2: the target has 2": func(s *spatev1.Snapshot) { s.Series[1].Endpoint = 2 },
+		"part 1: the workload has 1":   func(s *spatev1.Snapshot) { s.Series[1].Part = 1 },
+		"is given twice": func(s *spatev1.Snapshot) {
+			m := &spatev1.ModelCount{Model: "m", Requests: 1}
+			s.Series[0].Counters.Completed, s.Series[0].Models = 9, []*spatev1.ModelCount{m, m}
+		},
+		"models of 2000 requests": func(s *spatev1.Snapshot) {
+			s.Series[0].Models = []*spatev1.ModelCount{{Model: "m", Requests: 2000}}
+		},
+		"has impossible counts": func(s *spatev1.Snapshot) {
+			s.Series[0].Models = []*spatev1.ModelCount{{Model: "m", Requests: 1, Streamed: 2}}
+		},
 		"endpoint 0: given twice":       func(s *spatev1.Snapshot) { s.Series[1].Endpoint = 0 },
 		"counter tokens_arrived":        func(s *spatev1.Snapshot) { s.Series[0].Counters.TokensArrived = 1 << 63 },
 		"counter without_usage is 99":   func(s *spatev1.Snapshot) { s.Series[0].Counters.WithoutUsage = 99 },

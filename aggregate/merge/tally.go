@@ -25,6 +25,8 @@ type Tally struct {
 	Counters *spatev1.Counters
 	// Values are the merged histograms by metric. Nil: no values, or the tally does not keep the metric.
 	Values [measure.Count]*histogram.Histogram
+	// Models are the models that answers named.
+	Models []*spatev1.ModelCount
 
 	keep    measure.Set
 	windows uint32 // largest number of windows in one snapshot
@@ -71,6 +73,7 @@ func newTally(keep measure.Set) *Tally {
 func (t *Tally) add(s *spatev1.Series, parts []part, at place) {
 	t.windows = max(t.windows, at.windows())
 	measure.AddTo(t.Counters, s.GetCounters())
+	t.Models = measure.AddModels(t.Models, s.GetModels())
 	for _, e := range s.GetErrors() {
 		t.addError(errorKey{e.GetClass(), e.GetHttpStatus()}, errorTally{e.GetCount(), e.GetExample(), at})
 	}
@@ -85,6 +88,7 @@ func (t *Tally) add(s *spatev1.Series, parts []part, at place) {
 func (t *Tally) include(o *Tally) {
 	t.windows = max(t.windows, o.windows)
 	measure.AddTo(t.Counters, o.Counters)
+	t.Models = measure.AddModels(t.Models, o.Models)
 	for key, e := range o.errors {
 		t.addError(key, *e)
 	}

@@ -37,12 +37,34 @@ func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	for _, endpoint := range r.Endpoints {
 		e.Endpoints = append(e.Endpoints, endpoint.Requests.Started)
 	}
+	e.Models = answeredBy(r)
 	for _, a := range r.Agents {
 		if a.StartErrorMs != nil && a.ClockUncertaintyMs != nil {
 			e.Starts = append(e.Starts, math.Abs(*a.StartErrorMs)+*a.ClockUncertaintyMs)
 		}
 	}
 	return trust.Judge(e)
+}
+
+// answeredBy returns the models that answers named, for each part of a mixture, whose parts can ask for different models.
+func answeredBy(r *StageResult) (all [][]trust.AnsweredBy) {
+	lists := [][]AnswerModel{r.AnswerModels}
+	if len(r.Parts) > 0 {
+		lists = nil
+		for _, p := range r.Parts {
+			lists = append(lists, p.AnswerModels)
+		}
+	}
+	for _, list := range lists {
+		var named []trust.AnsweredBy
+		for _, m := range list {
+			named = append(named, trust.AnsweredBy{Name: m.Name, Requests: m.Requests, MeanE2EMs: m.MeanE2EMs})
+		}
+		if named != nil {
+			all = append(all, named)
+		}
+	}
+	return all
 }
 
 // lostAgent reports whether an agent of a stage that started was lost. If the loss failed the run, the ledger has no

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -79,6 +80,26 @@ func endingsOf(t *merge.Tally) *Endings {
 	}
 	e.Unknown = c.GetCompleted() - min(known, c.GetCompleted())
 	return e
+}
+
+// answerModels returns the models that answers named, most requests first.
+func answerModels(t *merge.Tally) []AnswerModel {
+	all := []AnswerModel{}
+	for _, m := range t.Models {
+		const microsPerMilli = 1000
+		a := AnswerModel{
+			Name: m.GetModel(), Requests: m.GetRequests(),
+			MeanE2EMs: float64(m.GetE2EUs()) / float64(m.GetRequests()) / microsPerMilli,
+		}
+		if m.GetStreamed() > 0 {
+			a.MeanTTFTMs = new(float64(m.GetTtftUs()) / float64(m.GetStreamed()) / microsPerMilli)
+		}
+		all = append(all, a)
+	}
+	slices.SortFunc(all, func(a, b AnswerModel) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
+	})
+	return all
 }
 
 // imagesOf returns what images cost in tokens. It returns nil if there are none.

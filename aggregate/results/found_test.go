@@ -135,3 +135,13 @@ func TestEndingsAreThoseOfCompletedAndAbortedRequests(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestAnswerModels(t *testing.T) {
+	got := answerModels(&merge.Tally{Models: []*spatev1.ModelCount{
+		{Model: "whole", Requests: 1, E2EUs: 5000}, {Model: "b", Requests: 2, E2EUs: 3000, Streamed: 2, TtftUs: 1000},
+	}})
+	want := []AnswerModel{{"b", 2, new(0.5), 1.5}, {"whole", 1, nil, 5}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

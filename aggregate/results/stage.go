@@ -71,6 +71,7 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 
 		PrefixCache:  prefixCacheOf(s.Total.Counters),
 		Endings:      endingsOf(s.Total),
+		AnswerModels: answerModels(s.Total),
 		Images:       imagesOf(s.Total.Counters),
 		Tools:        toolsOf(s.Total.Counters),
 		Answers:      answersOf(s.Total.Counters),

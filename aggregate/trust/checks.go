@@ -49,6 +49,7 @@ var checks = []check{
 	{"isl", isl, "Set tokenizer to server, usage or file:PATH, so that prompts get their exact length."},
 	{"osl", osl, "Check whether the server honours ignore_eos and min_tokens, or set exact_output: never."},
 	{"usage", usage, "Find out why some answers had no usage: several servers behind one name?"},
+	{"models", models, "Have a router or gateway send all requests to one model, or compare the models one by one."},
 	{"prefix_cache", prefixCache, "Use another seed for each run, or cache_busting: request."},
 }
 
@@ -76,6 +77,8 @@ const (
 	fewRequests = 200
 	// lengthLimit is the share of requests that may have another length than the one asked for.
 	lengthLimit = 0.01
+	// modelLimit is the share of answers that may name another model than most do.
+	modelLimit = 0.001
 	// cacheLimit is by how much the cached share of the prompts' tokens may exceed the share that the prompts have in
 	// common.
 	cacheLimit = 0.01
@@ -501,4 +504,26 @@ func prefixCache(e Evidence) (Check, bool) {
 	return suspect(cacheLimit, *e.CachedShare-*e.SharedShare,
 		"the server took %.1f %% of the prompts' tokens from its cache, the prompts share %.1f %%",
 		100**e.CachedShare, 100**e.SharedShare)
+}
+
+// models fails if the answers to requests for one model name several: the numbers are then those of a mix.
+func models(e Evidence) (Check, bool) {
+	if len(e.Models) == 0 {
+		return unknown()
+	}
+	worst, words := 0.0, "the answers to each model's requests name one model"
+	for _, named := range e.Models {
+		all := uint64(0)
+		for _, m := range named {
+			all += m.Requests
+		}
+		if part := share(all-named[0].Requests, all); part > worst {
+			var list []string
+			for _, m := range named {
+				list = append(list, fmt.Sprintf("%d name %s (mean E2E %.4g ms)", m.Requests, m.Name, m.MeanE2EMs))
+			}
+			worst, words = part, fmt.Sprintf("of %d answers, %s", all, strings.Join(list, ", "))
+		}
+	}
+	return suspect(modelLimit, worst, "%s", words)
 }

@@ -44,6 +44,9 @@ type Evidence struct {
 	PeakTokens *float64
 	// Endpoints is the number of requests that started, by endpoint.
 	Endpoints []uint64
+	// Models are the models that answers named, most requests first: for each part of a mixture, or for all requests.
+	// Those of which no answer named one are left out.
+	Models [][]AnsweredBy
 	// Starts is, for each agent, the distance of its start from the armed start plus the clocks' uncertainty, in
 	// milliseconds.
 	Starts []float64
@@ -55,6 +58,13 @@ func (e Evidence) afterFailure() uint64 {
 		return 0
 	}
 	return min(*e.AfterFailure, *e.NeverSent)
+}
+
+// AnsweredBy is a model that answers named.
+type AnsweredBy struct {
+	Name      string
+	Requests  uint64
+	MeanE2EMs float64
 }
 
 // Closed is a closed loop whose slots are never idle, by plan.

@@ -39,6 +39,7 @@ func sound() Evidence {
 		Closed: &Closed{Concurrency: 100}, PeakConcurrency: new(uint64(100)),
 		Endpoints: []uint64{500, 500},
 		Starts:    []float64{0.5, 1.5},
+		Models:    [][]AnsweredBy{{{"m", 1000, 1040}}, {{"n", 10, 50}}},
 	}
 }
 
@@ -275,6 +276,9 @@ func TestOtherTokensThanRequestedAreFlaws(t *testing.T) {
 			Suspect, "2.0 % of the prompts were off by more than 1 % of the requested length, 3.0 % by a token or more"},
 		"other outputs": {func(e *Evidence) { e.Counts[measure.OSLMissed] = 20 }, "osl", Suspect, "2.0 %"},
 		"usage of some": {func(e *Evidence) { e.Counts[measure.WithoutUsage] = 1 }, "usage", Suspect, "1 of 1000"},
+		"a fallback": {func(e *Evidence) {
+			e.Models = [][]AnsweredBy{{{"m", 10, 50}}, {{"a", 20, 281}, {"b", 20, 70}}}
+		}, "models", Suspect, "of 40 answers, 20 name a (mean E2E 281 ms), 20 name b (mean E2E 70 ms)"},
 		"a cache that knows us": {func(e *Evidence) { e.CachedShare = new(0.9) }, "prefix_cache",
 			Suspect, "90.0 %"},
 	})

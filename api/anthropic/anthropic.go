@@ -69,16 +69,16 @@ var tools = &api.Tools{Names: "tools.#.name", NoArguments: true, Calls: func(val
 
 // Members of an event or a whole message, of a block or its delta, and of a usage.
 var (
-	eventFields   = []string{"type", "delta", "usage", "message", "content_block", "error", "content", "stop_reason"}
+	eventFields   = []string{"type", "delta", "usage", "message", "content_block", "error", "content", "stop_reason", "model"}
 	blockFields   = []string{"text", "thinking", "partial_json", "name", "input", "type"}
 	usageFields   = []string{"input_tokens", "cache_read_input_tokens", "output_tokens", "cache_creation_input_tokens"}
-	messageFields = []string{"usage"}
+	messageFields = []string{"usage", "model"}
 	deltaFields   = []string{"stop_reason"}
 )
 
 func parse(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
-	var v [8][]byte
+	var v [9][]byte
 	if err := jsonscan.Members(e.Data, eventFields, v[:]); err != nil {
 		return err
 	}
@@ -98,8 +98,10 @@ func parse(e api.Event, f *api.Frame) error {
 	case "content_block_stop":
 		f.EndPart()
 	case "message_start":
-		jsonscan.NestedMembers(message, messageFields, inner[:])
-		setTokens(f, inner[0])
+		var start [2][]byte
+		jsonscan.NestedMembers(message, messageFields, start[:])
+		setTokens(f, start[0])
+		f.Model = start[1]
 		f.Output, f.HasOutput = 0, false // an estimate until the end
 	case "message_delta":
 		jsonscan.NestedMembers(delta, deltaFields, inner[:])
@@ -114,7 +116,7 @@ func parse(e api.Event, f *api.Frame) error {
 				f.Calls = v[6]
 			}
 		})
-		f.Finish, f.Chunk = jsonscan.StringBytes(v[7]), true
+		f.Finish, f.Model, f.Chunk = jsonscan.StringBytes(v[7]), v[8], true
 		setTokens(f, usage)
 	default:
 		if jsonscan.Filled(fault) {

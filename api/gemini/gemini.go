@@ -68,7 +68,7 @@ var turns = &api.Turns{Assistant: "model", Parts: "parts", SystemOpen: `,"system
 
 // Members of a frame, of a candidate, of its content and its parts, of the feedback and of a usage.
 var (
-	frameFields     = []string{"candidates", "usageMetadata", "error", "promptFeedback"}
+	frameFields     = []string{"candidates", "usageMetadata", "error", "promptFeedback", "modelVersion"}
 	candidateFields = []string{"content", "finishReason", "index"}
 	contentFields   = []string{"parts"}
 	partFields      = []string{"text", "thought", "functionCall", "executableCode"}
@@ -81,10 +81,11 @@ var (
 
 func parse(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
-	var v [4][]byte
+	var v [5][]byte
 	if err := jsonscan.Members(e.Data, frameFields, v[:]); err != nil {
 		return err
 	}
+	f.Model = v[4]
 	var inner [1][]byte
 	if fault := v[2]; jsonscan.Filled(fault) {
 		jsonscan.NestedMembers(fault, faultFields, inner[:])

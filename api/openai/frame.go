@@ -51,6 +51,8 @@ func (c *parser) frame(f *api.Frame) {
 		case "error":
 			value := c.Skip(1)
 			c.Bad = c.Bad || string(value) != "null"
+		case "model":
+			f.Model = c.Skip(1)
 		case "nvext":
 			c.rejectRepeat(&seen, 4)
 			f.Timing = c.Skip(1)
@@ -299,7 +301,7 @@ func decodeFrame(data []byte, f *api.Frame) error {
 	}
 	decodeUsage(top["usage"], f)
 	decodeChoices(top["choices"], f)
-	f.Timing = top["nvext"]
+	f.Timing, f.Model = top["nvext"], top["model"]
 	decodeFault(top, f)
 	return nil
 }

@@ -20,7 +20,7 @@ var Responses = api.API{
 // Members of an event, of a response, of its usage and of an output item.
 var (
 	responsesEvent    = []string{"type", "delta", "response", "item", "error", "object"}
-	responsesAnswer   = []string{"status", "incomplete_details", "usage", "error", "output"}
+	responsesAnswer   = []string{"status", "incomplete_details", "usage", "error", "output", "model"}
 	responsesUsage    = []string{"input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details"}
 	responsesDetails  = []string{"cached_tokens"}
 	responsesThought  = []string{"reasoning_tokens"}
@@ -71,7 +71,7 @@ func otherEvent(f *api.Frame, kind, data, delta, fault []byte, whole bool) {
 	case whole:
 		setResponse(f, data, false)
 		f.Chunk = true
-		var v [5][]byte
+		var v [6][]byte
 		jsonscan.NestedMembers(data, responsesAnswer, v[:])
 		addOutputs(f, v[4])
 		f.Calls = v[4]
@@ -88,8 +88,9 @@ func otherEvent(f *api.Frame, kind, data, delta, fault []byte, whole bool) {
 // setResponse handles a response that has ended: its finish reason and usage, or its error. The finish reason of an
 // incomplete response is the reason why it is incomplete.
 func setResponse(f *api.Frame, data []byte, failed bool) {
-	var v [5][]byte
+	var v [6][]byte
 	jsonscan.NestedMembers(data, responsesAnswer, v[:])
+	f.Model = v[5]
 	status, details, usage, fault := jsonscan.StringBytes(v[0]), v[1], v[2], v[3]
 	if failed {
 		status = []byte("failed")

@@ -57,7 +57,7 @@ var Score = api.API{
 
 // Members of an answer, of its usage, of Cohere's meta, and of the units in it.
 var (
-	answerFields = []string{"data", "embeddings", "results", "usage", "meta", "error"}
+	answerFields = []string{"data", "embeddings", "results", "usage", "meta", "error", "model"}
 	usageFields  = []string{"prompt_tokens", "total_tokens"}
 	metaFields   = []string{"billed_units", "tokens"}
 	unitFields   = []string{"input_tokens"}
@@ -66,7 +66,7 @@ var (
 // parse reads an answer: vectors, or scores, of any number of inputs.
 func parse(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
-	var v [6][]byte
+	var v [7][]byte
 	if err := jsonscan.Members(e.Data, answerFields, v[:]); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func parse(e api.Event, f *api.Frame) error {
 		return nil
 	}
 	f.Token = jsonscan.Filled(v[0]) || jsonscan.Filled(v[1]) || jsonscan.Filled(v[2])
-	f.End = true
+	f.End, f.Model = true, v[6]
 	var usage, meta [2][]byte
 	jsonscan.NestedMembers(v[3], usageFields, usage[:])
 	f.SetUsage(usage[0], nil, nil)

@@ -21,11 +21,11 @@ var API = api.API{
 	Uncounted: true, Parse: parse, Describe: describe, Count: count,
 }
 
-var frameFields = []string{"text_output", "error"}
+var frameFields = []string{"text_output", "error", "model_name"}
 
 func parse(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
-	var v [2][]byte
+	var v [3][]byte
 	if err := jsonscan.Members(e.Data, frameFields, v[:]); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func parse(e api.Event, f *api.Frame) error {
 		f.Fail(nil, v[1])
 		return nil
 	}
-	f.Chunk = len(v[0]) > 0
+	f.Chunk, f.Model = len(v[0]) > 0, v[2]
 	f.Answer, f.Span = jsonscan.Unquoted(v[0]), api.SpanUnsure
 	return nil
 }

@@ -50,6 +50,7 @@ var columns = []struct{ name, meaning string }{
 	{"cancelled", "Cancelled by a stop or the end of the drain"},
 	{"body_hash", "FNV-1a of the request body, 16 hexadecimal digits, so that two runs' requests can be compared"},
 	{"finish_reason", "What the server gave; null: nothing"},
+	{"answer_model", "Model that the answer named; null: none"},
 	{"turn", "Turn of the session, from 0"},
 	{"cached_tokens", "Prompt tokens that the server took from its prefix cache; null: not reported"},
 	{"shared_tokens", "Prompt tokens that an earlier request began with too, by the workload's own account"},

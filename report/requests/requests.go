@@ -66,6 +66,7 @@ type Row struct {
 	Cancelled       bool    `json:"cancelled" parquet:"cancelled"`
 	BodyHash        string  `json:"body_hash" parquet:"body_hash"`
 	FinishReason    *string `json:"finish_reason" parquet:"finish_reason,optional,dict"`
+	AnswerModel     *string `json:"answer_model" parquet:"answer_model,optional,dict"`
 	Turn            uint32  `json:"turn" parquet:"turn"`
 	CachedTokens    *uint64 `json:"cached_tokens" parquet:"cached_tokens,optional"`
 	SharedTokens    uint32  `json:"shared_tokens" parquet:"shared_tokens"`
@@ -208,6 +209,7 @@ func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) Row {
 		Cancelled:       r.GetCancelled(),
 		BodyHash:        fmt.Sprintf("%016x", r.GetBodyHash()),
 		FinishReason:    unlessZero(r.GetFinishReason()),
+		AnswerModel:     unlessZero(r.GetAnswerModel()),
 		Chunks:          r.GetChunks(),
 		TextBytes:       r.GetTextBytes(),
 		ReasoningTokens: r.ReasoningTokens,

@@ -1226,7 +1226,9 @@ type Series struct {
 	// Errors by class.
 	Errors []*ErrorCount `protobuf:"bytes,4,rep,name=errors,proto3" json:"errors,omitempty"`
 	// Index of the part of the mixture. 0 if the workload is not a mixture.
-	Part          uint32 `protobuf:"varint,5,opt,name=part,proto3" json:"part,omitempty"`
+	Part uint32 `protobuf:"varint,5,opt,name=part,proto3" json:"part,omitempty"`
+	// Completed requests by the model that their answers named, each name once.
+	Models        []*ModelCount `protobuf:"bytes,6,rep,name=models,proto3" json:"models,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1292,6 +1294,95 @@ func (x *Series) GetErrors() []*ErrorCount {
 func (x *Series) GetPart() uint32 {
 	if x != nil {
 		return x.Part
+	}
+	return 0
+}
+
+func (x *Series) GetModels() []*ModelCount {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+// ModelCount counts the completed requests whose answers named one model. Times are sums over the requests.
+type ModelCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the model. An agent knows eight names in a stage; all others count as "(other)".
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Number of requests.
+	Requests uint64 `protobuf:"varint,2,opt,name=requests,proto3" json:"requests,omitempty"`
+	// Last token - start, in microseconds.
+	E2EUs uint64 `protobuf:"varint,3,opt,name=e2e_us,json=e2eUs,proto3" json:"e2e_us,omitempty"`
+	// Requests answered by a stream.
+	Streamed uint64 `protobuf:"varint,4,opt,name=streamed,proto3" json:"streamed,omitempty"`
+	// First token - start of these, in microseconds.
+	TtftUs        uint64 `protobuf:"varint,5,opt,name=ttft_us,json=ttftUs,proto3" json:"ttft_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelCount) Reset() {
+	*x = ModelCount{}
+	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelCount) ProtoMessage() {}
+
+func (x *ModelCount) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelCount.ProtoReflect.Descriptor instead.
+func (*ModelCount) Descriptor() ([]byte, []int) {
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ModelCount) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelCount) GetRequests() uint64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *ModelCount) GetE2EUs() uint64 {
+	if x != nil {
+		return x.E2EUs
+	}
+	return 0
+}
+
+func (x *ModelCount) GetStreamed() uint64 {
+	if x != nil {
+		return x.Streamed
+	}
+	return 0
+}
+
+func (x *ModelCount) GetTtftUs() uint64 {
+	if x != nil {
+		return x.TtftUs
 	}
 	return 0
 }
@@ -1417,7 +1508,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	mi := &file_spate_v1_metrics_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1520,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	mi := &file_spate_v1_metrics_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1533,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Counters) GetStarted() uint64 {
@@ -1844,7 +1935,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[12]
+	mi := &file_spate_v1_metrics_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1947,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[12]
+	mi := &file_spate_v1_metrics_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1960,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Distribution) GetMetric() Metric {
@@ -1927,7 +2018,7 @@ type Uint128 struct {
 
 func (x *Uint128) Reset() {
 	*x = Uint128{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[13]
+	mi := &file_spate_v1_metrics_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2030,7 @@ func (x *Uint128) String() string {
 func (*Uint128) ProtoMessage() {}
 
 func (x *Uint128) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[13]
+	mi := &file_spate_v1_metrics_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2043,7 @@ func (x *Uint128) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Uint128.ProtoReflect.Descriptor instead.
 func (*Uint128) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Uint128) GetHigh() uint64 {
@@ -1986,7 +2077,7 @@ type ErrorCount struct {
 
 func (x *ErrorCount) Reset() {
 	*x = ErrorCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[14]
+	mi := &file_spate_v1_metrics_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2089,7 @@ func (x *ErrorCount) String() string {
 func (*ErrorCount) ProtoMessage() {}
 
 func (x *ErrorCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[14]
+	mi := &file_spate_v1_metrics_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2102,7 @@ func (x *ErrorCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorCount.ProtoReflect.Descriptor instead.
 func (*ErrorCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ErrorCount) GetClass() ErrorClass {
@@ -2089,7 +2180,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[15]
+	mi := &file_spate_v1_metrics_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2101,7 +2192,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[15]
+	mi := &file_spate_v1_metrics_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2114,7 +2205,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Totals) GetSnapshots() uint64 {
@@ -2242,7 +2333,7 @@ type MetricCount struct {
 
 func (x *MetricCount) Reset() {
 	*x = MetricCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[16]
+	mi := &file_spate_v1_metrics_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2345,7 @@ func (x *MetricCount) String() string {
 func (*MetricCount) ProtoMessage() {}
 
 func (x *MetricCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[16]
+	mi := &file_spate_v1_metrics_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2358,7 @@ func (x *MetricCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricCount.ProtoReflect.Descriptor instead.
 func (*MetricCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MetricCount) GetMetric() Metric {
@@ -2376,14 +2467,16 @@ type RequestRecord struct {
 	// Index of the part of the mixture. 0 if the workload is not a mixture.
 	Part uint32 `protobuf:"varint,45,opt,name=part,proto3" json:"part,omitempty"`
 	// Model that the request named, if the part of the mixture names one of its own.
-	Model         string `protobuf:"bytes,46,opt,name=model,proto3" json:"model,omitempty"`
+	Model string `protobuf:"bytes,46,opt,name=model,proto3" json:"model,omitempty"`
+	// Model that the answer named, or "(other)". Empty: it named none.
+	AnswerModel   string `protobuf:"bytes,47,opt,name=answer_model,json=answerModel,proto3" json:"answer_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[17]
+	mi := &file_spate_v1_metrics_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2395,7 +2488,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[17]
+	mi := &file_spate_v1_metrics_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2408,7 +2501,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RequestRecord) GetIndex() uint64 {
@@ -2719,6 +2812,13 @@ func (x *RequestRecord) GetModel() string {
 	return ""
 }
 
+func (x *RequestRecord) GetAnswerModel() string {
+	if x != nil {
+		return x.AnswerModel
+	}
+	return ""
+}
+
 var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
@@ -2791,13 +2891,21 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x10\n" +
 	"\x03sum\x18\x03 \x01(\x01R\x03sum\x12\x16\n" +
 	"\x06bounds\x18\x04 \x03(\x01R\x06bounds\x12\x16\n" +
-	"\x06counts\x18\x05 \x03(\x04R\x06counts\"\xd4\x01\n" +
+	"\x06counts\x18\x05 \x03(\x04R\x06counts\"\x82\x02\n" +
 	"\x06Series\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
 	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\x12\x12\n" +
-	"\x04part\x18\x05 \x01(\rR\x04part\"\x97\x0f\n" +
+	"\x04part\x18\x05 \x01(\rR\x04part\x12,\n" +
+	"\x06models\x18\x06 \x03(\v2\x14.spate.v1.ModelCountR\x06models\"\x8a\x01\n" +
+	"\n" +
+	"ModelCount\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
+	"\brequests\x18\x02 \x01(\x04R\brequests\x12\x15\n" +
+	"\x06e2e_us\x18\x03 \x01(\x04R\x05e2eUs\x12\x1a\n" +
+	"\bstreamed\x18\x04 \x01(\x04R\bstreamed\x12\x17\n" +
+	"\attft_us\x18\x05 \x01(\x04R\x06ttftUs\"\x97\x0f\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2908,7 +3016,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0f_unsent_from_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\x98\x0e\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xbb\x0e\n" +
 	"\rRequestRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x1e\n" +
@@ -2962,7 +3070,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\fvalid_answer\x18) \x01(\bH\x13R\vvalidAnswer\x88\x01\x01\x12\x19\n" +
 	"\x05texts\x18* \x01(\rH\x14R\x05texts\x88\x01\x01\x12\x12\n" +
 	"\x04part\x18- \x01(\rR\x04part\x12\x14\n" +
-	"\x05model\x18. \x01(\tR\x05modelB\n" +
+	"\x05model\x18. \x01(\tR\x05model\x12!\n" +
+	"\fanswer_model\x18/ \x01(\tR\vanswerModelB\n" +
 	"\n" +
 	"\b_sent_nsB\x10\n" +
 	"\x0e_first_byte_nsB\x11\n" +
@@ -3067,7 +3176,7 @@ func file_spate_v1_metrics_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_metrics_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_spate_v1_metrics_proto_goTypes = []any{
 	(Metric)(0),             // 0: spate.v1.Metric
 	(ErrorClass)(0),         // 1: spate.v1.ErrorClass
@@ -3083,21 +3192,22 @@ var file_spate_v1_metrics_proto_goTypes = []any{
 	(*ServerCounter)(nil),   // 11: spate.v1.ServerCounter
 	(*ServerHistogram)(nil), // 12: spate.v1.ServerHistogram
 	(*Series)(nil),          // 13: spate.v1.Series
-	(*Counters)(nil),        // 14: spate.v1.Counters
-	(*Distribution)(nil),    // 15: spate.v1.Distribution
-	(*Uint128)(nil),         // 16: spate.v1.Uint128
-	(*ErrorCount)(nil),      // 17: spate.v1.ErrorCount
-	(*Totals)(nil),          // 18: spate.v1.Totals
-	(*MetricCount)(nil),     // 19: spate.v1.MetricCount
-	(*RequestRecord)(nil),   // 20: spate.v1.RequestRecord
+	(*ModelCount)(nil),      // 14: spate.v1.ModelCount
+	(*Counters)(nil),        // 15: spate.v1.Counters
+	(*Distribution)(nil),    // 16: spate.v1.Distribution
+	(*Uint128)(nil),         // 17: spate.v1.Uint128
+	(*ErrorCount)(nil),      // 18: spate.v1.ErrorCount
+	(*Totals)(nil),          // 19: spate.v1.Totals
+	(*MetricCount)(nil),     // 20: spate.v1.MetricCount
+	(*RequestRecord)(nil),   // 21: spate.v1.RequestRecord
 }
 var file_spate_v1_metrics_proto_depIdxs = []int32{
 	6,  // 0: spate.v1.PushRequest.snapshot:type_name -> spate.v1.Snapshot
 	5,  // 1: spate.v1.PushResponse.key:type_name -> spate.v1.SnapshotKey
 	5,  // 2: spate.v1.Snapshot.key:type_name -> spate.v1.SnapshotKey
 	13, // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
-	20, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
-	18, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
+	21, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
+	19, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
 	9,  // 6: spate.v1.Snapshot.server_samples:type_name -> spate.v1.ServerSample
 	8,  // 7: spate.v1.Snapshot.shares:type_name -> spate.v1.WindowShare
 	10, // 8: spate.v1.Snapshot.server_accounts:type_name -> spate.v1.ServerAccount
@@ -3105,25 +3215,26 @@ var file_spate_v1_metrics_proto_depIdxs = []int32{
 	7,  // 10: spate.v1.Snapshot.merged:type_name -> spate.v1.Merged
 	11, // 11: spate.v1.ServerAccount.counters:type_name -> spate.v1.ServerCounter
 	12, // 12: spate.v1.ServerAccount.histograms:type_name -> spate.v1.ServerHistogram
-	14, // 13: spate.v1.Series.counters:type_name -> spate.v1.Counters
-	15, // 14: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
-	17, // 15: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
-	0,  // 16: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
-	16, // 17: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
-	16, // 18: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
-	1,  // 19: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
-	14, // 20: spate.v1.Totals.counters:type_name -> spate.v1.Counters
-	19, // 21: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
-	2,  // 22: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
-	0,  // 23: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
-	1,  // 24: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
-	3,  // 25: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
-	4,  // 26: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
-	26, // [26:27] is the sub-list for method output_type
-	25, // [25:26] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	15, // 13: spate.v1.Series.counters:type_name -> spate.v1.Counters
+	16, // 14: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
+	18, // 15: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
+	14, // 16: spate.v1.Series.models:type_name -> spate.v1.ModelCount
+	0,  // 17: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
+	17, // 18: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
+	17, // 19: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
+	1,  // 20: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
+	15, // 21: spate.v1.Totals.counters:type_name -> spate.v1.Counters
+	20, // 22: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
+	2,  // 23: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
+	0,  // 24: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
+	1,  // 25: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
+	3,  // 26: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
+	4,  // 27: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
+	27, // [27:28] is the sub-list for method output_type
+	26, // [26:27] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_metrics_proto_init() }
@@ -3132,15 +3243,15 @@ func file_spate_v1_metrics_proto_init() {
 		return
 	}
 	file_spate_v1_metrics_proto_msgTypes[3].OneofWrappers = []any{}
-	file_spate_v1_metrics_proto_msgTypes[15].OneofWrappers = []any{}
-	file_spate_v1_metrics_proto_msgTypes[17].OneofWrappers = []any{}
+	file_spate_v1_metrics_proto_msgTypes[16].OneofWrappers = []any{}
+	file_spate_v1_metrics_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_metrics_proto_rawDesc), len(file_spate_v1_metrics_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
