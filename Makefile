@@ -32,17 +32,19 @@ ONLY      ?=
 RELAYS    ?= false
 SUMMARY   ?= $(CURDIR)/$(TMP)/torture.jsonl
 TESTFLAGS ?=
-# Number of packages that are tested at the same time. It is low because some tests need a whole machine.
-TESTPROCS ?= 2
-# The race detector needs a C compiler. If Go finds none, the tests run without the race detector and say so.
-RACE       = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
-# Packages that start no goroutine. The race detector finds nothing in them, and their tests, which compute, would take
-# five times as long with it.
-SEQUENTIAL := coordinator/lifecycle coordinator/series e2e/torture/judge e2e/torture/script plans report simulator/engine \
-	simulator/fits workload/dataset workload/tokenizer
-# Tests of other packages that need to run without the race detector too; they say why.
-WITHOUT_RACE := -run '^(TestACrowd|TestIndexOfDispersion|TestGapDistribution|TestLongAnswers)' \
-	./coordinator/membership ./schedule ./agent/stream
+
+# Programs, tests, lint and tools that load packages all use these settings, so that one build cache serves them, in any
+# folder. Only the race detector needs C.
+export GOFLAGS     := -trimpath
+export CGO_ENABLED := 0
+
+# Packages that make test leaves to another part: tests of servers that nobody here wrote, of faults of machines and
+# networks, which take minutes, and of an engine.
+DATABASES := e2e/databases
+FAULTS    := e2e/failures e2e/regions e2e/torture internal/netlab agent/yielding
+ENGINES   := e2e/engine
+# Packages with tests against servers; make test skips those tests.
+SERVER_TESTS := ./aggregate/sink/influx ./aggregate/sink/prometheus ./deployments/grafana/internal/boards ./e2e/databases
 
 comma := ,
 space := $() $()
@@ -54,7 +56,7 @@ retry = for try in 1 2 3; do if $(1); then break; elif [ $$try = 3 ]; then exit 
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: bin/spate ## Build and run the quickstart plan: a whole load test on this machine.
@@ -70,35 +72,69 @@ bin/spate-coordinator: PACKAGE := ./cmd/coordinator
 bin/spate-agent:       PACKAGE := ./cmd/agent
 bin/spate bin/spate-coordinator bin/spate-agent:
 	@$(call retry,go list -deps $(PACKAGE) >/dev/null)
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@ $(PACKAGE)
+	go build -ldflags '-s -w -X main.version=$(VERSION)' -o $@ $(PACKAGE)
 
 .PHONY: cross
 cross: ## Check that the programs build for macOS and Windows too.
 	@$(call retry,GOOS=darwin go list -deps ./cmd/... >/dev/null && GOOS=windows go list -deps ./cmd/... >/dev/null)
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' ./cmd/...
-	GOOS=windows CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' ./cmd/...
+	GOOS=darwin GOARCH=arm64 go build -ldflags '-s -w' ./cmd/...
+	GOOS=windows go build -ldflags '-s -w' ./cmd/...
+
+# run_tests runs go test with flags and packages, and prints packages as they end, then what was skipped and what failed. A
+# test that fails is repeated once: if it passes then, it is named as flaky, which is a bug too.
+run_tests = @mkdir -p $(TMP) && rm -f $(TMP)/flaky && $(BIN)/gotestsum --format pkgname-and-test-fails \
+	--format-hide-empty-pkg --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-report=$(TMP)/flaky \
+	--packages='$(2)' -- $(1) $(TESTFLAGS); \
+	if [ -s $(TMP)/flaky ]; then sed 's/^/FLAKY (failed once, passed when repeated): /' $(TMP)/flaky | tee -a $(TMP)/flaky-all; fi
+
+LOCAL := $$(go list ./... | grep -vE '/($(subst $(space),|,$(DATABASES) $(FAULTS) $(ENGINES)))$$')
 
 .PHONY: test
-test: $(BIN)/gotestsum $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus $(BIN)/otelcol ## Vet and test everything, with the race detector and real databases.
+test: $(BIN)/gotestsum programs ## Test all of Spate on this machine. Needs Go; 5 minutes, 10 the first time.
 	@$(call retry,go list -deps -test ./... >/dev/null)
-	go vet ./...
-	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
-	@! grep -nE '^\s*go |\.Go\(' $(SEQUENTIAL:%=%/*.go) || { echo 'This package starts goroutines: take it from SEQUENTIAL.' >&2; exit 1; }
-	$(BIN)/gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --raw-command -- $(MAKE) --no-print-directory -s test-events
-	@test "$$(go env GOOS)" != linux || $(MAKE) --no-print-directory test-peers
+	$(call run_tests,-vet=off -timeout 10m,$(LOCAL))
+
+# The three programs are linked once for all tests that run them; internal/process finds them there.
+.PHONY: programs
+programs:
+	@$(call retry,go list -deps ./cmd/... >/dev/null)
+	@mkdir -p $(TMP)/programs
+	CGO_ENABLED=0 go build -buildvcs=false -ldflags '-s -w' -o $(TMP)/programs/ ./cmd/...
+
+.PHONY: test-race
+test-race: $(BIN)/gotestsum programs ## The same tests with the race detector. Needs a C compiler; 15 minutes.
+	@go build -race -o /dev/null ./histogram || { echo 'NO RACE DETECTOR: a C compiler is needed (Debian: gcc libc6-dev).' >&2; exit 1; }
+	$(call run_tests,-race -vet=off -timeout 20m,$(LOCAL))
+test-race: export CGO_ENABLED := 1
+
+.PHONY: test-databases
+test-databases: $(BIN)/gotestsum $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus $(BIN)/otelcol programs ## Tests against real databases, which are built the first time in half an hour; 3 minutes.
+	$(call run_tests,-vet=off -count=1 -p 1 -timeout 20m,$(SERVER_TESTS))
+test-databases: export SPATE_TEST_SERVERS := influxd,victoria-metrics,prometheus,otelcol
+
+.PHONY: test-influx
+test-influx: $(BIN)/gotestsum $(BIN)/influxd programs ## Those that need only InfluxDB 1.8, which is built the first time in 3 minutes; 2 minutes.
+	$(call run_tests,-vet=off -count=1 -p 1 -timeout 20m,$(SERVER_TESTS))
+test-influx: export SPATE_TEST_SERVERS := influxd
+
+.PHONY: test-influx2
+test-influx2: $(BIN)/gotestsum $(BIN)/influxd2 programs ## The same tests against InfluxDB 2.7, which is built the first time in 10 minutes with Rust; 3 minutes.
+	$(call run_tests,-vet=off -count=1 -p 1 -timeout 20m,$(SERVER_TESTS))
+test-influx2: export SPATE_TEST_SERVERS := influxd2
+
+.PHONY: test-faults
+test-faults: $(BIN)/gotestsum programs ## Tests that kill programs, and cut and slow networks of hosts. Needs root and /dev/net/tun; 5 minutes.
+	$(call run_tests,-vet=off -count=1 -p 1 -timeout 20m,$(FAULTS:%=./%))
+test-faults: export SPATE_REQUIRE_NETNS := 1
+
+.PHONY: test-all
+test-all: ## Every part, one after another, before a release. ENGINE=URL adds test-engine. An hour.
+	$(MAKE) test test-race lock-order test-databases test-influx2 test-faults test-page test-peers check-deployments
+	@$(if $(ENGINE),$(MAKE) test-engine,echo 'NO REAL ENGINE: test-engine did not run; give ENGINE=http://127.0.0.1:8000.' >&2)
 
 .PHONY: lock-order
 lock-order: ## Test that mutexes are always locked in one order: 1 minute.
 	.ci/lock-order
-
-# test-events writes what the tests do as go test's events; make test shows them to people.
-.PHONY: test-events
-test-events:
-	@all=0; \
-		go test -json -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) $(SEQUENTIAL:%=./%) || all=$$?; \
-		go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) $$(go list ./... | grep -vE '/($(subst $(space),|,$(SEQUENTIAL)))$$') || all=$$?; \
-		go test -json $(WITHOUT_RACE) || all=$$?; \
-		exit $$all
 
 # A vLLM on loopback that nobody else uses, and the ID of the token that ends its outputs (0: do not test natural ends).
 ENGINE  ?=
@@ -109,13 +145,6 @@ ENGINES_STREAMS ?= 1 4 16
 test-engine: ## Compare Spate's numbers with a real engine's own histograms: ENGINE=http://127.0.0.1:8000.
 	@test -n '$(ENGINE)' || { echo 'Give the base URL of a vLLM on loopback: make test-engine ENGINE=http://127.0.0.1:8000' >&2; exit 2; }
 	go test ./e2e/engine -count 1 -timeout 60m -v -args -engine.url '$(ENGINE)' -engine.eos '$(EOS)' -engine.streams '$(ENGINES_STREAMS)'
-
-# Packages whose tests query a database.
-INFLUX_TESTS := ./aggregate/sink/influx ./deployments/grafana/... ./e2e/databases
-
-.PHONY: test-influx2
-test-influx2: $(BIN)/influxd2 ## Run every test that needs a database against InfluxDB 2.7 instead of 1.8: 3 minutes.
-	SPATE_TEST_INFLUX=2 go test -count=1 -p 1 -timeout 20m $(TESTFLAGS) $(INFLUX_TESTS)
 
 .PHONY: influx-outage
 influx-outage: $(BIN)/influxd ## Run while InfluxDB is stopped or killed for OUTAGE (60s), and compare the send delays: 7 minutes.
@@ -261,8 +290,8 @@ $(PAGE)/node_modules: $(PAGE)/package-lock.json
 	cd $(PAGE) && $(call retry,npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
 	@touch $@
 
-.PHONY: check-page
-check-page: bin/spate $(PAGE)/node_modules ## Check report.html, a comparison and a coordinator's pages by axe in headless Chromium; check openapi.yaml.
+.PHONY: test-page
+test-page: bin/spate $(PAGE)/node_modules ## Check report.html, a comparison and a coordinator's pages by axe in headless Chromium; check openapi.yaml.
 	node $(PAGE)/openapi.mjs web/openapi.yaml
 	@rm -rf $(TMP)/page
 	bin/spate run plans/slo-search.yaml --simulate=10 --fail-on never --out $(TMP)/page/search || [ $$? = 3 ]
@@ -292,7 +321,7 @@ check-release: $(BIN)/goreleaser $(BIN)/cyclonedx-gomod ## Make a release in dis
 	deployments/release/check.sh $(BIN)
 
 .PHONY: tools
-tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/oapi-codegen $(BIN)/golangci-lint $(BIN)/gotestsum $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus $(BIN)/otelcol ## Build all tools into .bin/.
+tools: $(BIN)/influxd $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/oapi-codegen $(BIN)/golangci-lint ## Build the tools of .ci/run into .bin/.
 
 # tool makes the rule for a tool: name, package, version, build flags. The stamp file's name contains the version. An
 # existing program of that version is not rebuilt.

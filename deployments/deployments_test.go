@@ -16,18 +16,18 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// programs builds Spate's programs and returns their folder.
-func programs(t *testing.T) string {
+// programs returns the paths of Spate's programs by their installed names.
+func programs(t *testing.T) map[string]string {
 	t.Helper()
-	dir := t.TempDir()
-	built, err := process.Build(dir)
+	built, err := process.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, program := range []string{built.Spate, built.Coordinator, built.Agent} {
+	all := map[string]string{"spate": built.Spate, "spate-coordinator": built.Coordinator, "spate-agent": built.Agent}
+	for _, program := range all {
 		static(t, program)
 	}
-	return dir
+	return all
 }
 
 // static checks that a program needs no loader and no library: the image has neither.
@@ -96,7 +96,7 @@ func TestProgramsTakeTheFlags(t *testing.T) {
 		if len(s.Entrypoint) > 0 {
 			program = filepath.Base(s.Entrypoint[0])
 		}
-		takes(t, "compose.yaml, "+name, filepath.Join(bin, program), s.Command...)
+		takes(t, "compose.yaml, "+name, bin[program], s.Command...)
 		seen++
 	}
 	if seen != 6 {
@@ -110,15 +110,15 @@ func TestProgramsTakeTheFlags(t *testing.T) {
 	} {
 		flags := flag.FindAllStringSubmatch(withoutComments(read(t, file)), -1)
 		for _, match := range flags {
-			known(t, file, filepath.Join(bin, program), match[1])
+			known(t, file, bin[program], match[1])
 		}
 		if len(flags) < 4 {
 			t.Errorf("%s: flags %v", file, flags)
 		}
 	}
 	for _, match := range flag.FindAllStringSubmatch(read(t, "helm/spate/templates/_helpers.tpl"), -1) {
-		known(t, "helm", filepath.Join(bin, "spate-coordinator"), match[1])
-		known(t, "helm", filepath.Join(bin, "spate-agent"), match[1])
+		known(t, "helm", bin["spate-coordinator"], match[1])
+		known(t, "helm", bin["spate-agent"], match[1])
 	}
 }
 

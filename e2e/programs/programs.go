@@ -14,19 +14,15 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// Built are the paths of the programs under test. Main builds them once.
+// Built are the paths of the programs under test. Main sets them.
 var Built process.Programs
 
-// Main builds the programs, runs the tests of a package, and returns the exit code: not 0 if a test failed or left a
+// Main makes sure that the programs are built, runs the tests of a package, and returns the exit code: not 0 if a test failed or left a
 // goroutine behind. atATime tests run in parallel, unless a person has set -parallel: tests wait for programs and
 // networks more than they need processors. TestMain calls it.
 func Main(m *testing.M, atATime int) int {
-	dir, err := os.MkdirTemp("", "spate-test-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		Built, err = process.Build(dir)
-	}
-	if err == nil {
+	var err error
+	if Built, err = process.Build(); err == nil {
 		err = parallel(atATime)
 	}
 	if err != nil {

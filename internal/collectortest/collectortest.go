@@ -40,8 +40,7 @@ service:
     traces: {receivers: [otlp], exporters: [file/traces]}
 `
 
-// Start runs a collector until the test ends. If the collector is not built, the test fails under CI=true and is
-// skipped otherwise.
+// Start runs a collector until the test ends. process.Tool says when the test is skipped.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	address := process.FreeAddress(tb)

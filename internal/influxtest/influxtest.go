@@ -1,6 +1,6 @@
 // Package influxtest runs a real InfluxDB for tests, on loopback, in its own directory. The version is 1.8, without
-// Flux unless asked for, because Flux takes seconds to start. With SPATE_TEST_INFLUX=2 in the environment, every test
-// gets 2.7. Only tests import the package. `make .bin/influxd` and `make .bin/influxd2` build the servers.
+// Flux unless asked for, because Flux takes seconds to start. With SPATE_TEST_SERVERS=influxd2 in the environment,
+// every test gets 2.7. Only tests import the package. `make .bin/influxd` and `make .bin/influxd2` build the servers.
 package influxtest
 
 import (
@@ -45,8 +45,7 @@ type Options struct {
 	Flux bool
 }
 
-// Start runs a server until the test ends. If the server is not built, the test fails under CI=true and is skipped
-// otherwise.
+// Start runs a server until the test ends. process.Tool says when the test is skipped.
 func Start(tb testing.TB, options Options) *Server {
 	tb.Helper()
 	s := &Server{Database: "spate", Token: options.Token, flux: options.Flux, tb: tb, dir: tb.TempDir(),

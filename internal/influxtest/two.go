@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 )
 
 // Two reports whether tests run against InfluxDB 2.7.
-func Two() bool { return os.Getenv("SPATE_TEST_INFLUX") == "2" }
+func Two() bool { return process.Needs("influxd2") }
 
 // owner is the organisation that owns everything on a server of version 2.
 const owner = "spate-org"

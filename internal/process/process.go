@@ -62,6 +62,9 @@ type Starter interface {
 // Launch uses a Starter to start a command of tb.Context(), in the command's directory or else in its own.
 func Launch(tb testing.TB, name string, cmd *exec.Cmd, by Starter) *Process {
 	tb.Helper()
+	if _, err := os.Stat(cmd.Path); err != nil { // Which also tells go test's cache that the result depends on it.
+		tb.Fatal(err)
+	}
 	home := cmd.Dir
 	if home == "" {
 		home = tb.TempDir()

@@ -92,6 +92,11 @@ func (f *failing) Cleanup(do func()) { f.after = append(f.after, do) }
 
 func (f *failing) Logf(format string, args ...any) { fmt.Fprintf(&f.said, format, args...) }
 
+func (f *failing) Skipf(format string, args ...any) {
+	f.Logf("SKIP "+format, args...)
+	panic(f)
+}
+
 func (f *failing) Fatalf(format string, args ...any) {
 	f.failed = true
 	f.Logf(format, args...)
@@ -116,27 +121,31 @@ func TestAwaitInVain(t *testing.T) {
 	}
 }
 
-// Programs that make builds are looked for at the module's root.
+// A server that tests need is skipped with the command that tests against it, or must be at the module's root.
 func TestTool(t *testing.T) {
-	t.Setenv("CI", "true")
-	f := &failing{TB: t}
-	func() {
-		defer func() { _ = recover() }() // of Fatalf
-		Tool(f, "nothing", "Nothing")
-	}()
-	root := filepath.Dir(filepath.Dir(filepath.Dir(f.path(t))))
-	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
-		t.Errorf("it says %q: %v", f.said.String(), err)
+	for servers, want := range map[string]string{
+		"":                 "SKIP NOT TESTED AGAINST NOTHING: make test-databases",
+		"influxd,nothings": "SKIP NOT TESTED AGAINST NOTHING: make test-databases",
+		"influxd,nothing":  "NO NOTHING: stat " + moduleFile(t, ".bin/nothing") + ": no such file or directory: make .bin/nothing",
+	} {
+		t.Setenv(Servers, servers)
+		f := &failing{TB: t}
+		func() {
+			defer func() { _ = recover() }() // of Fatalf and Skipf
+			Tool(f, "nothing", "Nothing")
+		}()
+		if got := f.said.String(); got != want {
+			t.Errorf("%s=%s: it says %q, want %q", Servers, servers, got, want)
+		}
 	}
 }
 
-// path returns the path in the message.
-func (f *failing) path(t *testing.T) string {
+// moduleFile returns the path of a file at the root of this module.
+func moduleFile(t *testing.T, name string) string {
 	t.Helper()
-	rest, ok := strings.CutPrefix(f.said.String(), "NO NOTHING: ")
-	path, _, ok2 := strings.Cut(rest, " is missing")
-	if !ok || !ok2 || !filepath.IsAbs(path) {
-		t.Fatalf("it says %q", f.said.String())
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return filepath.Join(path, "x")
+	return filepath.Join(root, name)
 }

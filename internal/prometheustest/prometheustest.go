@@ -37,8 +37,8 @@ scrape_configs:
     static_configs: [{targets: %s}]
 `
 
-// Start runs a server until the test ends, and returns when it has read /metrics of an address. If the server is not
-// built, the test fails under CI=true and is skipped otherwise.
+// Start runs a server until the test ends, and returns when it has read /metrics of an address. process.Tool says
+// when the test is skipped.
 func Start(tb testing.TB, target string) *Server {
 	tb.Helper()
 	s := start(tb, fmt.Sprintf("[%q]", target))

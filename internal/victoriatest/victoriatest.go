@@ -25,8 +25,7 @@ type Server struct {
 	tb testing.TB
 }
 
-// Start runs a server until the test ends. If the server is not built, the test fails under CI=true and is skipped
-// otherwise.
+// Start runs a server until the test ends. process.Tool says when the test is skipped.
 func Start(tb testing.TB, token string) *Server {
 	tb.Helper()
 	address := process.FreeAddress(tb)

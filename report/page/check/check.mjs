@@ -1,6 +1,6 @@
 // Checks pages of runs and comparisons: node check.mjs PAGE.html... It opens each in headless Chromium, light and dark, on a desktop and
 // on a phone, and fails if axe finds anything, if the page asks for anything over the network, if its policy blocks
-// something of its own, or if it is wider than the window. `make check-page` runs it after html-validate.
+// something of its own, or if it is wider than the window. `make test-page` runs it after html-validate.
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { createRequire } from "node:module";

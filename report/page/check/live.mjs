@@ -1,7 +1,7 @@
 // Checks the pages of a coordinator: node live.mjs SPATE DIRECTORY. It starts a coordinator, two agents and a simulator.
 // In headless Chromium it watches one run to its end and stops another by its button, compares both, and checks what
 // the pages say against results.json. Each page is checked by axe, light and dark, on a desktop and on a phone. Data,
-// logs and pictures go into DIRECTORY. `make check-page` runs it.
+// logs and pictures go into DIRECTORY. `make test-page` runs it.
 import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";

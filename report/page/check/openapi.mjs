@@ -1,4 +1,4 @@
-// Checks OpenAPI documents by Redocly's recommended rules: node openapi.mjs DOCUMENT.yaml... `make check-page` runs it.
+// Checks OpenAPI documents by Redocly's recommended rules: node openapi.mjs DOCUMENT.yaml... `make test-page` runs it.
 import { createConfig, formatProblems, getTotals, lint } from "@redocly/openapi-core";
 
 const config = await createConfig({ extends: ["recommended-strict"] });
