@@ -84,7 +84,7 @@ cross: ## Check that the programs build for macOS and Windows too.
 # test that fails is repeated once: if it passes then, it is named as flaky, which is a bug too.
 run_tests = @mkdir -p $(TMP) && rm -f $(TMP)/flaky && $(BIN)/gotestsum --format pkgname-and-test-fails \
 	--format-hide-empty-pkg --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-report=$(TMP)/flaky \
-	--packages='$(2)' -- $(1) $(TESTFLAGS); \
+	--packages="$(2)" -- $(1) $(TESTFLAGS); \
 	if [ -s $(TMP)/flaky ]; then sed 's/^/FLAKY (failed once, passed when repeated): /' $(TMP)/flaky | tee -a $(TMP)/flaky-all; fi
 
 LOCAL := $$(go list ./... | grep -vE '/($(subst $(space),|,$(DATABASES) $(FAULTS) $(ENGINES)))$$')
