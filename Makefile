@@ -38,7 +38,7 @@ TESTFLAGS ?=
 export GOFLAGS     := -trimpath
 export CGO_ENABLED := 0
 
-# Packages that make test leaves to another part: tests of servers that nobody here wrote, of faults of machines and
+# Packages that make test leaves to other parts: tests against other projects' servers, of faults of machines and
 # networks, which take minutes, and of an engine.
 DATABASES := e2e/databases
 FAULTS    := e2e/failures e2e/regions e2e/torture internal/netlab agent/yielding
