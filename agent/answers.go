@@ -54,6 +54,11 @@ func (s *session) Rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind,
 	}}})
 }
 
+// Measuring tells the coordinator when measuring begins. It does not block, and says nothing if the session has ended.
+func (s *session) Measuring(m *spatev1.Measuring) {
+	s.answers.add(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Measuring{Measuring: m}})
+}
+
 // sendAnswers sends answers until the session ends. An assignment that is ready waits until the clock is known, because
 // its start depends on the clock.
 func (s *session) sendAnswers() error {

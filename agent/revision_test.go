@@ -59,7 +59,7 @@ func TestRepeatedMessages(t *testing.T) {
 		WarmupUntilSteady: durationpb.New(time.Minute)}, e), 0)
 	measure := func() {
 		c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: &spatev1.Measure{
-			Ref: enginetest.AtRevision(a.GetRef(), 0), FromNs: int64(time.Millisecond),
+			Ref: enginetest.AtRevision(a.GetRef(), 0), FromNs: int64(time.Hour),
 		}}})
 	}
 	for range 2 {
@@ -71,6 +71,7 @@ func TestRepeatedMessages(t *testing.T) {
 	}
 	for range 2 {
 		measure()
+		c.next() // when it measures
 	}
 	enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) > 10 })
 	c.assign(a)
@@ -79,7 +80,7 @@ func TestRepeatedMessages(t *testing.T) {
 		c.stop(enginetest.AtRevision(a.GetRef(), 0))
 	}
 	totals := c.totals(0)
-	if !totals.GetStopped() || totals.GetFailure() != "" || totals.GetCounters().GetStarted() == 0 {
+	if !totals.GetStopped() || totals.GetFailure() != "" || totals.GetCounters().GetUnmeasuredStarted() == 0 {
 		t.Errorf("totals %v", totals)
 	}
 	c.assign(a) // of a stage that is over: nothing starts again

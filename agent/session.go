@@ -229,7 +229,7 @@ func (s *session) handle(m *spatev1.ConnectResponse) {
 		supervisor.LoggerOf(m.Stop.GetRef(), s.agent.config.Logger).Info("stopping", "reason", m.Stop.GetReason())
 		s.agent.supervisor.Stop(m.Stop)
 	case *spatev1.ConnectResponse_Measure:
-		s.agent.supervisor.Measure(m.Measure)
+		s.agent.supervisor.Measure(m.Measure, s)
 	}
 }
 

@@ -259,6 +259,8 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 		c.feedAgent(name, func(r *run, at clock.Instant) { r.machine.Applied(at, name, m.Applied) })
 	case *spatev1.ConnectRequest_Rejected:
 		c.feedAgent(name, func(r *run, at clock.Instant) { r.machine.Rejected(at, name, m.Rejected) })
+	case *spatev1.ConnectRequest_Measuring:
+		c.feedAgent(name, func(r *run, at clock.Instant) { r.machine.Measuring(at, name, m.Measuring) })
 	default:
 		s.end(status.Error(codes.InvalidArgument,
 			"the coordinator does not understand this message; a Hello comes first and once"))

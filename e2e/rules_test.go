@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/internal/rundir"
 )
 
-// A warm-up lasts until the throughput is steady, or as long as it may. Requests that start before its end are sent,
-// and are in no result.
+// What was asked to be measured is measured, from one instant on by all agents, however late they hear of it. Requests that
+// start before it are sent, and are in no result. Package lifecycle tests in virtual time when that instant is.
 func TestWarmupUntilSteady(t *testing.T) {
 	t.Parallel()
 	r := programs.RunPlan(t, `
@@ -22,7 +22,7 @@ targets:
 workloads:
   - random: {isl: 10, osl: 5}
 loads:
-  - {rate: [30], arrival: constant, duration: 2s, warmup: {until_steady: 40s}}
+  - {rate: [30], arrival: constant, duration: 2s, warmup: {until_steady: 1500ms}}
   - {concurrency: [3], requests: 60, warmup: {until_steady: 1500ms}}
 `, "--agents", "3")
 	r.MustExit(0)
@@ -48,13 +48,6 @@ loads:
 			q.Completed != 60 {
 			t.Errorf("stage %d: complete %v, %+v, %d rows are unmeasured", i, stage.Complete, q, unmeasured)
 		}
-	}
-	// Steadiness is judged over ten windows.
-	if from := *result.Stages[0].MeasuredFromS; from < 10 || from >= 40 {
-		t.Errorf("the constant rate was steady after %v s", from)
-	}
-	if from := *result.Stages[1].MeasuredFromS; from < 1.4 || from > 1.6 {
-		t.Errorf("the warm-up of at most 1.5 s took %v s", from)
 	}
 }
 

@@ -40,7 +40,7 @@ type Closed struct {
 	lists    []list
 	slots    uint64
 	progress progress
-	latest   time.Duration
+	latest   time.Duration // of Next's calls; -1: none
 	over     bool
 	left     bool // the agent leaves: others have what has not started
 }
@@ -60,7 +60,7 @@ func NewClosed(load *spatev1.LoadPoint, seed uint64, s Share) (*Closed, error) {
 			load.GetConcurrency(), load.GetRate(), load.GetReplaySpeed())
 	}
 	concurrency := uint64(load.GetConcurrency())
-	c := &Closed{concurrency: concurrency, end: math.MaxInt64}
+	c := &Closed{concurrency: concurrency, end: math.MaxInt64, latest: -1}
 	var err error
 	if c.think, err = newThink(load.GetThinkTime(), seed); err != nil {
 		return nil, err
@@ -242,16 +242,19 @@ func (c *Closed) staggered(slot int, elapsed time.Duration) time.Duration {
 func (c *Closed) Think(index uint64) time.Duration { return c.think.after(index) }
 
 // Measure ends a warm-up until steady: requests that start from this offset on are measured, and requests and duration
-// count from there. Only the first call has an effect. An offset beyond warmup_until_steady plus MeasureSlack is
-// reduced to that; without a call the schedule ends there. An offset within the stagger is raised to the stagger's end.
-// Other loads ignore Measure.
-func (c *Closed) Measure(from time.Duration) {
+// count from there. An offset beyond warmup_until_steady plus MeasureSlack is reduced to that; without a call the
+// schedule ends there. An offset within the stagger is raised to the stagger's end. A further call moves the offset.
+// Measure changes nothing once a request that the change would affect has started. It returns the offset, and false if
+// there is none. Other loads ignore Measure.
+func (c *Closed) Measure(from time.Duration) (at time.Duration, measures bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := &c.progress.limits; l.pending {
-		l.pending = false
-		l.warmupDuration = min(max(from, l.stagger), l.warmupDuration)
+	l := &c.progress.limits
+	from = min(max(from, l.stagger), c.limits.warmupDuration)
+	if c.limits.pending && from > c.latest && (l.pending || l.warmupDuration > c.latest) {
+		l.pending, l.warmupDuration, c.progress.timer = false, from, timer{}
 	}
+	return l.warmupDuration, c.limits.pending && !l.pending
 }
 
 // slot returns the stage's number of one of the agent's slots.

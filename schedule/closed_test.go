@@ -253,7 +253,14 @@ func TestClosedMeasuresExactlyFromSteady(t *testing.T) {
 				t.Fatalf("%+v, %v before Measure", a, more)
 			}
 		}
-		c.Measure(15 * time.Millisecond)
+		if at, measures := c.Measure(time.Duration(rank+1)*10*time.Millisecond - time.Millisecond); measures {
+			t.Errorf("agent %d measures from %v on, where it has started a request", rank, at)
+		}
+		for _, from := range []time.Duration{45 * time.Millisecond, 35 * time.Millisecond} {
+			if at, measures := c.Measure(from); !measures || at != from {
+				t.Errorf("agent %d measures from %v on, asked for %v: %v", rank, at, from, measures)
+			}
+		}
 		own := take(c)
 		n := len(measuredOf(own))
 		measured += uint64(n)

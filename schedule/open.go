@@ -34,15 +34,17 @@ type Open interface {
 	// do not change.
 	Settle(a Arrival) (Arrival, bool)
 	// Measure ends a warm-up until steady: arrivals are measured from this offset on, and requests and duration count
-	// from there. Only the first call has an effect. An offset beyond warmup_until_steady plus MeasureSlack is reduced
-	// to that. Other loads ignore Measure.
-	Measure(from time.Duration)
+	// from there. An offset beyond warmup_until_steady plus MeasureSlack is reduced to that. A further call moves the
+	// offset, at the next Renew; no arrival at either offset or later may have started by then. It returns the offset,
+	// and false for other loads, which ignore Measure.
+	Measure(from time.Duration) (at time.Duration, measures bool)
 	// Revise sets the new share, which must come from Share.Revised. It has no effect before Renew.
 	Revise(s Share)
-	// Renew switches to the share that Revise set, and reports whether there was a new one. If so, the arrival that
-	// Next returned last is taken back. Next then continues with all arrivals of the new share that it had not returned
-	// before that one, including earlier arrivals that it had passed over. The caller must pass other arrivals that
-	// Next has returned and that were not started to Settle, and must not start those for which Settle returns false.
+	// Renew switches to the share that Revise set, and to an offset that Measure has moved, and reports whether there was
+	// either. If so, the arrival that Next returned last is taken back. Next then continues with all arrivals of the
+	// new share that it had not returned before that one, including earlier arrivals that it had passed over. The
+	// caller must pass other arrivals that Next has returned and that were not started to Settle, and must not start
+	// those for which Settle returns false.
 	// If such an arrival becomes the share's again, Next returns it again.
 	Renew() bool
 	// Left returns how many measured arrivals Next would still return, and ends the schedule. It takes a few

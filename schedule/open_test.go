@@ -249,7 +249,7 @@ func TestEndsAsDefined(t *testing.T) {
 	})
 }
 
-// TestMeasureAtAnyTime calls Measure after some arrivals were taken, or never. What these settle to, and what follows,
+// TestMeasureAtAnyTime calls Measure once or twice after some arrivals were taken. What these settle to, and what follows,
 // matches the definition, as if the warm-up had been known from the start.
 func TestMeasureAtAnyTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -264,9 +264,10 @@ func TestMeasureAtAnyTime(t *testing.T) {
 		bound := load.WarmupUntilSteady.AsDuration() + MeasureSlack
 		o := schedule(t, load, seed, s)
 		var asked []Arrival
+		over := false
 		for range rapid.IntRange(0, 500).Draw(t, "asked") {
 			a, more := o.Next()
-			if !more {
+			if over = !more; over {
 				break
 			}
 			if asked = append(asked, a); a.Offset >= bound {
@@ -281,14 +282,24 @@ func TestMeasureAtAnyTime(t *testing.T) {
 		from := time.Duration(rapid.Int64Range(-1, int64(4*time.Second)).Draw(t, "from"))
 		from = rapid.SampledFrom([]time.Duration{from, from, from, bound + time.Hour}).Draw(t, "or late")
 		o.Measure(from)
-		o.Measure(from + time.Second) // only the first call has an effect
+		if rapid.Bool().Draw(t, "moved") {
+			if len(asked) > 0 {
+				o.Settle(asked[0])
+			}
+			from += time.Second
+			o.Measure(from)
+			if o.Renew() && len(asked) > 0 && !over { // the last one is taken back
+				asked = asked[:len(asked)-1]
+			}
+		}
+		next := rest(t, o)
 		var got []Arrival
 		for _, a := range asked {
 			if settled, more := o.Settle(a); more {
 				got = append(got, settled)
 			}
 		}
-		got = append(got, rest(t, o)...)
+		got = append(got, next...)
 		offers, coolFrom := offered(t, load, seed)
 		want := slices.DeleteFunc(
 			dumbSchedule(load, offers, load.Requests, coolFrom, dumbWarmup{until: min(max(from, 0), bound)}),

@@ -109,9 +109,13 @@ func TestClosedEndsAsDefined(t *testing.T) {
 			if index >= load.WarmupRequests && index < load.WarmupRequests+load.Requests {
 				quota++
 			}
-			if now += time.Duration(times[i]); i == told {
-				c.Measure(warmup.until)
+			if i == told {
+				if _, measures := c.Measure(warmup.until); !measures { // it has passed
+					warmup.until = now + 1
+					c.Measure(warmup.until)
+				}
 			}
+			now += time.Duration(times[i])
 			if now < end && (i >= told || now < load.GetWarmupUntilSteady().AsDuration()+MeasureSlack) {
 				offers = append(offers, Arrival{Index: index, Offset: now})
 			} else {

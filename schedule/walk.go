@@ -27,7 +27,8 @@ type walk struct {
 	marks    marks
 	over     bool
 	err      error
-	from     atomic.Int64 // offset given to Measure; unheard: not called
+	longest  time.Duration // latest offset that Measure may set; 0: no warm-up until steady
+	from     atomic.Int64  // offset given to Measure; unheard: not called
 
 	newest atomic.Pointer[Share] // share given to Revise
 }
@@ -41,6 +42,9 @@ func newWalk(start process, l limits, s Share, d *draws) *walk {
 	w := &walk{start: start, share: &s, draws: d}
 	w.newest.Store(&s)
 	w.from.Store(unheard)
+	if l.pending {
+		w.longest = l.warmupDuration
+	}
 	w.rewind(l)
 	w.findOwn()
 	w.over = s.nothing()
@@ -148,8 +152,21 @@ func (w *walk) Settle(a Arrival) (Arrival, bool) {
 	return a, more && (a.Offset < w.share.changed || w.share.owns(a.Index, a.Offset))
 }
 
-// Measure sets the offset from which arrivals are measured.
-func (w *walk) Measure(from time.Duration) { w.from.CompareAndSwap(unheard, int64(max(from, 0))) }
+// Measure sets the offset from which arrivals are measured, or moves it.
+func (w *walk) Measure(from time.Duration) (at time.Duration, measures bool) {
+	if w.longest == 0 {
+		return 0, false
+	}
+	from = min(max(from, 0), w.longest)
+	w.from.Store(int64(from))
+	return from, true
+}
+
+// moved reports whether Measure was called again after hear had applied it.
+func (w *walk) moved() bool {
+	l := &w.progress.limits
+	return w.longest > 0 && !l.pending && l.warmupDuration != time.Duration(w.from.Load())
+}
 
 // hear applies the offset given to Measure, once. If arrivals that have passed turn out to be measured, they are
 // counted by walking there again. This is rare: an arrival must have been returned so far ahead of its time that
@@ -159,8 +176,7 @@ func (w *walk) hear() {
 	if !l.pending || w.from.Load() == unheard {
 		return
 	}
-	l.pending = false
-	l.warmupDuration = min(time.Duration(w.from.Load()), l.warmupDuration)
+	l.pending, l.warmupDuration = false, time.Duration(w.from.Load())
 	if w.latest < l.warmupDuration {
 		return
 	}
@@ -215,16 +231,20 @@ type era struct {
 	below uint64
 }
 
-// Renew switches to the newest share. It goes back to where the new handovers begin and walks from there again.
-// Arrivals that have been returned stay returned.
+// Renew switches to the newest share. It goes back to where the new handovers begin and walks from there again. If the
+// start of measuring was moved, it walks from the schedule's start. Arrivals that have been returned stay returned.
 //
 // An arrival below an era's end has been returned if it was that share's. It still counts as returned if it has been
 // the agent's in all eras since: an arrival that an era takes away is not started, and may come back in a later era. An
 // era that does not end after the newest one adds nothing and is dropped.
 func (w *walk) Renew() bool {
-	s := w.newest.Load()
-	if s == w.share {
+	s, moved := w.newest.Load(), w.moved()
+	if s == w.share && !moved {
 		return false
+	}
+	if moved { // no mark knows the new start of measuring
+		w.marks = marks{}
+		w.progress.limits.pending, w.progress.limits.warmupDuration = true, w.longest
 	}
 	kept := w.kept
 	w.before = slices.DeleteFunc(w.before, func(e era) bool { return e.below <= kept })

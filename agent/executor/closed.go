@@ -54,7 +54,7 @@ func (l *Load) runClosed() {
 	c.wait()
 	c.setRevised(nil)
 	c.noteIdle()
-	l.Closed.Measure(0) // so that a pending warm-up does not hide arrivals that were never begun
+	l.Closed.Measure(math.MaxInt64) // so that a pending warm-up does not hide arrivals that were never begun
 	l.countRestNeverSent(func() (schedule.Arrival, bool) { return l.Closed.Next(math.MaxInt64 - 1) })
 }
 

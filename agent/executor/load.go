@@ -49,9 +49,10 @@ type Load struct {
 	fence  atomic.Int64 // instant from which nothing may start, the end of the lease; 0: none
 	expire func()       // ends the load at the fence
 
-	revising sync.Mutex // orders revisions of the stripe and what is sent under it
-	revised  func()     // called after each revision; nil: none
-	ended    bool       // nothing more can be taken over
+	revising sync.Mutex    // orders revisions of the stripe and what is sent under it
+	revised  func()        // called after each revision; nil: none
+	ended    bool          // nothing more can be taken over
+	sent     time.Duration // latest offset of the arrivals that an open loop has sent; -1: none
 
 	alarm atomic.Pointer[timer.Timer] // on which the open loop waits for what is due; nil: there is none
 
@@ -70,6 +71,7 @@ type Load struct {
 	draining             *time.Timer
 	closing              *time.Timer   // begins to drain at the end of the closed loop's time
 	timeEnd              time.Duration // the end of the closed loop's time, as far as known
+	measuredFrom         *int64        // offset from which a warm-up until steady has ended; nil: it has not
 	failure              string
 	failureKind          spatev1.FailureKind
 	stopped              bool
@@ -101,7 +103,7 @@ type Config struct {
 // New returns an armed load of a ready stage.
 func New(s *ready.Stage, c Config) *Load {
 	l := &Load{Stage: s, start: c.Start, uncertainty: c.Uncertainty, balance: balance.New(s.Assigned, s.Content),
-		account: newAccount(c.RequestHeartbeat), newWatch: c.NewWatch, expire: c.Expire}
+		account: newAccount(c.RequestHeartbeat), newWatch: c.NewWatch, expire: c.Expire, sent: -1}
 	l.rateCheck.max = c.MaxRate
 	l.deadCheck.minTime = s.Target().GetConnectTimeout().AsDuration()
 	if _, joined := s.Part.Joined(); joined || !s.Assigned.GetFailFast() {
@@ -120,12 +122,17 @@ func New(s *ready.Stage, c Config) *Load {
 }
 
 // emitter returns the function that takes snapshots from the recorder. It adds the arrivals that a closed loop has
-// started so far, the server samples of the window to its first snapshot, and the server accounts to the totals.
+// started so far, from when on the load measures, the server samples of the window to its first snapshot, and the server accounts to the totals.
 func (l *Load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 	return func(s *spatev1.Snapshot) {
 		if l.Closed != nil {
 			s.StartedItems, s.Left = l.Closed.Started()
 		}
+		l.mu.Lock()
+		if l.arrivals.Load() > 0 || s.GetTotals() != nil && !l.cutShort {
+			s.MeasuredFromNs = l.measuredFrom
+		}
+		l.mu.Unlock()
 		if l.Servers != nil {
 			s.ServerSamples = l.Servers.TakeSamples(s.GetWindow())
 		}
@@ -245,15 +252,47 @@ func (l *Load) arrivalEnded(q *recorder.Request, end clock.Instant) {
 	}
 }
 
-// Measure sets the offset from the start at which measuring begins. Only the first call counts, and a load with its own
-// warm-up ignores it. It may be called at any time.
-func (l *Load) Measure(from time.Duration) {
-	if l.Closed != nil {
-		l.Closed.Measure(from)
-		return
+// Measure sets the offset from the start at which measuring begins, or moves it, unless a request that the change would
+// affect has started. It returns the offset from which the load measures, nil if there is none: the load has another
+// kind of warm-up, or the offset comes too late. Behind by it is always too late; nil: there is no such limit. Measure
+// may be called at any time from any goroutine.
+func (l *Load) Measure(from time.Duration, by *int64) *int64 {
+	l.revising.Lock()
+	defer l.revising.Unlock()
+	l.mu.Lock()
+	old := l.measuredFrom
+	l.mu.Unlock()
+	late := by != nil && clock.Now().Sub(l.start) > time.Duration(*by)
+	if l.ended || l.starting.Err() != nil || late && old == nil || l.Closed == nil &&
+		(from <= l.sent || old != nil && time.Duration(*old) <= l.sent) {
+		return old
 	}
-	l.Open.Measure(from)
+	measure := l.measureOpen
+	if l.Closed != nil {
+		measure = l.Closed.Measure
+	}
+	at, measures := measure(from)
+	if !measures {
+		return nil
+	}
+	if old == nil || *old != at.Nanoseconds() {
+		l.mu.Lock()
+		l.measuredFrom, l.timeEnd = new(at.Nanoseconds()), 0
+		l.mu.Unlock()
+		if old != nil && l.Closed == nil && l.revised != nil {
+			l.revised()
+		}
+	}
+	if late && at == from {
+		return nil // moved, because the old offset counts no more
+	}
+	return new(at.Nanoseconds())
+}
+
+// measureOpen calls Measure of both schedules of an open loop.
+func (l *Load) measureOpen(from time.Duration) (at time.Duration, measures bool) {
 	l.Scout.Measure(from)
+	return l.Open.Measure(from)
 }
 
 // SetFence sets the instant from which nothing may start.

@@ -685,7 +685,7 @@ func TestCallsDoNotWaitForEmit(t *testing.T) {
 			ended := make(chan struct{})
 			go func() { defer close(ended); l.Run() }()
 			<-emitting
-			l.Measure(0)
+			l.Measure(0, nil)
 			l.SetFence(clock.Now())
 			l.InFlight()
 			l.AwaitsOthers()

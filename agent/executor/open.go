@@ -182,7 +182,7 @@ func (o *openLoop) dispatch(free clock.Instant) (told *openWorker, more bool) {
 		return nil, false
 	}
 	o.ahead = append(o.ahead[:0], o.ahead[1:]...)
-	o.last = clock.Now()
+	o.last, o.sent = clock.Now(), max(o.sent, w.at.Offset)
 	w.free, w.awaited = free, w.prepared.Load()
 	w.fire <- o.commandFor(w.at)
 	return w, true

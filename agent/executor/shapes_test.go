@@ -125,8 +125,11 @@ func TestMeasureEndsTheWarmup(t *testing.T) {
 			if !strings.HasSuffix(name, "told") {
 				enginetest.Eventually(t, "warm-up", func() bool { return u.start.Add(20*ms) < clock.Now() })
 			}
-			u.Measure(from)
-			u.Measure(from + 50*ms) // the first call counts
+			for _, at := range []time.Duration{from + 50*ms, from} { // the last call counts
+				if kept := u.Measure(at, nil); kept == nil || *kept != at.Nanoseconds() {
+					t.Errorf("asked for %v: %v", at, kept)
+				}
+			}
 			o := u.Wait(t)
 			for _, row := range o.rows {
 				at := row.GetScheduledNs()

@@ -34,6 +34,7 @@ func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool
 		Series: series, Turns: turns, Records: slices.Concat(older.GetRecords(), newer.GetRecords()),
 		PeakInFlight: max(older.GetPeakInFlight(), newer.GetPeakInFlight()),
 		Totals:       newer.GetTotals(), StartedItems: newer.GetStartedItems(), Left: newer.GetLeft(),
+		MeasuredFromNs: newer.MeasuredFromNs,
 		DroppedRecords: older.GetDroppedRecords() + newer.GetDroppedRecords(),
 		ServerSamples:  ServerSamples(older.GetServerSamples(), newer.GetServerSamples()),
 		Shares:         allShares(older.GetShares(), newer.GetShares()),

@@ -42,7 +42,7 @@ func (r *Supervisor) Arm(ref *spatev1.AssignmentRef, start clock.Instant, uncert
 	a.load = executor.New(a.ready, c)
 	r.watchLease()
 	if a.from != nil {
-		a.load.Measure(*a.from)
+		a.load.Measure(*a.from, nil)
 	}
 	r.work.Go(func() {
 		defer a.ready.Close()
@@ -79,19 +79,24 @@ func (r *Supervisor) logPressure(a *assignment, p outbox.Pressure) {
 		"dropped_rows", p.Rows)
 }
 
-// Measure sets when measuring begins for the current assignment, before its start or after. It may be called again, to
-// no effect. It ignores an assignment that is not current.
-func (r *Supervisor) Measure(m *spatev1.Measure) {
+// Measure sets when measuring begins for the current assignment, before its start or after, or moves it. It answers
+// with what the agent does. It ignores an assignment that is not current: the totals say when measuring began.
+func (r *Supervisor) Measure(m *spatev1.Measure, to Responder) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	a, from := r.current, time.Duration(m.GetFromNs())
-	switch {
-	case a == nil || !sameStage(a.ref, m.GetRef()):
-	case a.load != nil:
-		a.load.Measure(from)
-	case a.from == nil:
-		a.from = &from
+	a, at := r.current, new(m.GetFromNs())
+	if a == nil || !sameStage(a.ref, m.GetRef()) {
+		r.mu.Unlock()
+		return
 	}
+	load := a.load
+	if load == nil {
+		a.from = new(time.Duration(*at))
+	}
+	r.mu.Unlock()
+	if load != nil {
+		at = load.Measure(time.Duration(*at), m.AnswerByNs) // without r.mu, because the load may be emitting
+	}
+	to.Measuring(&spatev1.Measuring{Ref: m.GetRef(), AskedNs: m.GetFromNs(), FromNs: at})
 }
 
 // ClockStoodStill ends a load that was armed before this machine's clock stood still: the load would continue in

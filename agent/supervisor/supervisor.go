@@ -94,6 +94,7 @@ type pendingAssign struct {
 type Responder interface {
 	Applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation)
 	Rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string)
+	Measuring(m *spatev1.Measuring)
 }
 
 // sameStage reports whether two revisions belong to the same assignment.

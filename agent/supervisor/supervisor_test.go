@@ -62,6 +62,8 @@ type said chan string
 
 func (a said) Applied(*spatev1.AssignmentRef, *spatev1.Preparation) { a <- "applied" }
 
+func (a said) Measuring(*spatev1.Measuring) {}
+
 func (a said) Rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reason string) {
 	a <- reason
 }

@@ -127,6 +127,9 @@ func TestWarmupEndsWhenTheLoadIsSteady(t *testing.T) {
 	if m.GetRef().GetStageIndex() != 0 || m.GetFromNs() <= 0 || m.GetFromNs()%int64(time.Second) != 0 {
 		t.Errorf("measure: %v", m)
 	}
+	a.Say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Measuring{Measuring: &spatev1.Measuring{
+		Ref: m.GetRef(), AskedNs: m.GetFromNs(), FromNs: new(m.GetFromNs()),
+	}}})
 	if _, err := h.Runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: id}); err != nil {
 		t.Fatal(err)
 	}
@@ -134,6 +137,7 @@ func TestWarmupEndsWhenTheLoadIsSteady(t *testing.T) {
 	last := a.Snapshot(14)
 	last.Series = nil
 	last.Totals = &spatev1.Totals{Snapshots: 15, Counters: &spatev1.Counters{UnmeasuredFrames: 1130}, Stopped: true}
+	last.MeasuredFromNs = new(m.GetFromNs())
 	a.Acked(last)
 	h.End(id)
 	if recs, err := h.Fetch(id).Stages(); err != nil || recs[0].GetMeasuredFromNs() != m.GetFromNs() {

@@ -44,6 +44,9 @@ type assignment struct {
 	knows    uint32        // newest revision that the agent is known to have applied
 	answerBy clock.Instant // deadline for applying the last revision; 0: applied
 
+	measuring    *spatev1.Measuring // answer to the last proposal of when to measure; nil: none yet
+	measuredFrom *int64             // offset from which it measures for good, by its snapshots; nil: not known
+
 	ended     bool          // its load has ended; it holds its totals back until the load of all has
 	lost      string        // why the agent is lost, or was told to end; empty: neither
 	fence     clock.Instant // if lost: after this instant the agent starts nothing more
@@ -82,6 +85,9 @@ func (p *assignment) take(s *spatev1.Snapshot) {
 	if t := s.GetTotals(); t != nil {
 		p.totals = t
 	}
+	if s.MeasuredFromNs != nil {
+		p.measuredFrom = s.MeasuredFromNs
+	}
 	p.agreed(s.GetRevision())
 }
 
@@ -118,6 +124,8 @@ type stage struct {
 	first       []uint32            // see firstWeights
 	untold      []*spatev1.Handover // handovers that no agent was told about yet; see tellTakers
 	untoldFrom  time.Duration       // offset from which all of them count
+	measured    *spatev1.Stage      // the stage with the warm-up that it has had; nil: not needed yet
+	proposed    proposal            // when the agents were last asked to begin to measure
 	doubtful    int                 // see all
 }
 

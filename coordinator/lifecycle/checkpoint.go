@@ -52,6 +52,7 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 	if s := r.stage; r.inStage() {
 		c.StartClockNs, c.Revision = int64(s.start), s.ref.GetRevision()
 		c.Immediately, c.AbortReason = s.immediate, s.abortedBy
+		c.MeasureProposedNs = s.proposed.from.Nanoseconds()
 		c.StoppedAgents = s.endReasons()
 		for i, p := range s.assignments {
 			if p.stays {
@@ -178,6 +179,9 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 			Revision: c.GetRevision()},
 		start:     clock.Instant(c.GetStartClockNs()),
 		immediate: c.GetImmediately(), abortedBy: c.GetAbortReason(), declined: map[string][]uint64{},
+	}
+	if from := time.Duration(c.GetMeasureProposedNs()); from != 0 {
+		s.proposed = proposal{from: from, lead: measureLead, retry: at.Add(r.cfg.Silence)}
 	}
 	s.progress = s.start
 	if passed := at.Sub(s.start); passed > 0 && s.start != 0 {

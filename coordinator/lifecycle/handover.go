@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -120,7 +122,16 @@ func (r *Run) changeFrom(at clock.Instant, lead time.Duration) time.Duration {
 
 // overBy reports whether the stage starts nothing more from an offset on, as far as that is known.
 func (r *Run) overBy(offset time.Duration) bool {
-	end, known := plans.ExpectedDuration(r.stage.record.GetStage())
+	rec := r.stage.record
+	st := rec.GetStage()
+	if rec.MeasuredFromNs != nil { // the warm-up is as long as that, and not the longest one
+		if r.stage.measured == nil {
+			r.stage.measured = clone(st)
+			r.stage.measured.Load.WarmupUntilSteady = durationpb.New(time.Duration(rec.GetMeasuredFromNs()))
+		}
+		st = r.stage.measured
+	}
+	end, known := plans.ExpectedDuration(st)
 	return known && offset >= end
 }
 

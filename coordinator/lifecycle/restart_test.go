@@ -48,6 +48,7 @@ type world struct {
 	armed    map[process]bool
 	ready    map[process]*spatev1.Applied
 	cordons  map[string]spatev1.Cordon
+	answers  map[process]*spatev1.Measuring // newest
 }
 
 func newWorld() *world {
@@ -55,6 +56,7 @@ func newWorld() *world {
 		records: map[uint32]*spatev1.StageRecord{}, outcomes: map[uint32]series.Outcome{},
 		assigned: map[process]*spatev1.AssignmentRef{}, armed: map[process]bool{}, beats: map[process]clock.Instant{},
 		ready: map[process]*spatev1.Applied{}, cordons: map[string]spatev1.Cordon{},
+		answers: map[process]*spatev1.Measuring{},
 	}
 }
 
@@ -110,6 +112,7 @@ func (s *scenario) tell(p process, m *spatev1.ConnectResponse) {
 		s.assigned[p] = m.Revise.GetRef()
 	case *spatev1.ConnectResponse_Arm:
 		s.armed[p] = true
+		delete(s.answers, p)
 	case *spatev1.ConnectResponse_Stop:
 		if !s.armed[p] {
 			s.assigned[p] = nil
@@ -179,6 +182,10 @@ func (s *scenario) restart() {
 				s.beat(name)
 			}
 			s.settled()
+			if m := s.answers[p]; m != nil && m.GetAskedNs() == s.asked { // asked again, it answers again
+				s.run.Measuring(s.at, name, m)
+				s.settled()
+			}
 		}
 	}
 	s.reapply()
@@ -321,7 +328,9 @@ var comesToOther = map[string]struct {
 	commands []int
 	why      string
 }{
-	"degrade":       {[]int{8, 9}, "one that is lost takes part in the next stage, with a lease to come back"},
+	"degrade": {[]int{8, 9}, "one that is lost takes part in the next stage, with a lease to come back"},
+	"degrade_steady": {[]int{5, 6, 7, 8, 9, 10},
+		"agents are asked again, and the script does not let them answer again"},
 	"join_flapping": {[]int{5}, "the newcomer is asked again, and the script does not let it answer again"},
 	"join_missed":   {[]int{20, 21}, "the newcomer is asked again, and the script does not let it answer again"},
 	"join_open": {[]int{7, 11, 12},

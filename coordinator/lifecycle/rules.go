@@ -71,9 +71,10 @@ func (r *Run) checkRules(at clock.Instant) {
 		return
 	}
 	if longest := load.GetWarmupUntilSteady(); longest != nil &&
-		at.Sub(r.stage.start) >= longest.AsDuration()-r.measureLead() {
+		at.Sub(r.stage.start) >= longest.AsDuration()-measureLead-r.stage.uncertainty() {
 		r.measureSoon(at)
 	}
+	r.agree(at)
 }
 
 // abortStage aborts the stage in progress by an abort rule. For a search or a frontier this is a valid outcome: the
@@ -88,46 +89,160 @@ func (r *Run) abortStage(at clock.Instant, reason string) {
 	r.endStage(at, true)
 }
 
-// measureLeadTime is how long before measuring begins the agents are told: more than a message takes to the farthest
-// agent, even if that agent is busy.
-const measureLeadTime = time.Second
+// measureLead is how long before measuring begins the agents are first asked to keep that instant, in addition to the
+// largest uncertainty of their clocks. Each further time it is twice as long, up to measureLeadMost.
+const (
+	measureLead     = time.Second
+	measureLeadMost = 16 * time.Second
+)
 
-// measureLead returns measureLeadTime plus the largest uncertainty of the agents' clocks.
-func (r *Run) measureLead() time.Duration {
-	lead := measureLeadTime
-	for _, p := range r.stage.assignments {
-		lead = max(lead, measureLeadTime+p.uncertainty)
-	}
-	return lead
+// proposal is an instant from which the agents are asked to measure, because the load is steady. It counts once all
+// agents keep it. Messages may be late, so an agent that cannot keep it says so, and all are then asked to keep a later
+// one. That works unless another agent has begun to measure by then.
+type proposal struct {
+	from  time.Duration // 0: the agents were not asked yet
+	lead  time.Duration
+	retry clock.Instant // when the next one follows if an agent has not answered
 }
 
-// measureSoon ends a warm-up that lasts until the load is steady, at the next whole window of which all agents hear in
-// time, or at the warm-up's longest duration if that is earlier. A coordinator that was held up exceeds the longest
-// duration rather than give the agents less than half the lead.
+// measureSoon ends a warm-up that lasts until the load is steady.
 func (r *Run) measureSoon(at clock.Instant) {
 	s := r.stage
-	longest := s.record.GetStage().GetLoad().GetWarmupUntilSteady()
-	if longest == nil || s.record.MeasuredFromNs != nil {
-		return
+	if s.record.GetStage().GetLoad().GetWarmupUntilSteady() != nil && s.record.MeasuredFromNs == nil &&
+		s.proposed.from == 0 {
+		r.propose(at, measureLead)
 	}
-	soonest := max(0, at.Sub(s.start)+r.measureLead())
+}
+
+// propose asks the agents to measure from the next whole window that is lead away, or from the warm-up's longest
+// duration if that is earlier. A coordinator that was held up exceeds the longest duration rather than give the agents
+// less than half the lead.
+func (r *Run) propose(at clock.Instant, lead time.Duration) {
+	s := r.stage
+	lead = min(lead, measureLeadMost)
+	soonest := max(0, at.Sub(s.start)+lead+s.uncertainty())
 	from := time.Duration(math.Ceil(soonest.Seconds())) * time.Second
-	if latest := max(longest.AsDuration(), soonest-measureLeadTime/2); from > latest {
-		from = latest
+	from = min(from, max(s.record.GetStage().GetLoad().GetWarmupUntilSteady().AsDuration(), soonest-lead/2))
+	if old := s.proposed.from; old != 0 {
+		r.notice(at, spatev1.Severity_SEVERITY_INFO, "not all agents heard in time that measuring should begin at %v: "+
+			"it begins at %v at the earliest", old, from)
 	}
-	s.record.MeasuredFromNs = new(from.Nanoseconds())
-	r.do(PutStage{s.snapshot()})
+	s.proposed = proposal{from: from, lead: lead, retry: at.Add((s.start.Add(from).Sub(at)) / 2)}
+	r.unsaved = true
 	for _, p := range s.assignments {
+		p.measuring = nil
 		r.sendMeasure(p)
 	}
 }
 
-// sendMeasure tells an agent when measuring begins, if that is known. It is also called for agents that come back,
-// which may have missed the message.
+// uncertainty returns the largest uncertainty of the agents' clocks.
+func (s *stage) uncertainty() (most time.Duration) {
+	for _, p := range s.assignments {
+		most = max(most, p.uncertainty)
+	}
+	return most
+}
+
+// sendMeasure tells an agent when measuring begins, or asks the agent to keep that instant. It is also called for
+// agents that come back, which may have missed the message.
 func (r *Run) sendMeasure(p *assignment) {
-	if s := r.stage; s.record.MeasuredFromNs != nil && !p.done() && !p.observer {
-		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: &spatev1.Measure{
-			Ref: s.refTo(p), FromNs: s.record.GetMeasuredFromNs(),
-		}}})
+	s := r.stage
+	m := &spatev1.Measure{Ref: s.refTo(p), FromNs: s.record.GetMeasuredFromNs()}
+	if s.record.MeasuredFromNs == nil {
+		m.FromNs, m.AnswerByNs = s.proposed.from.Nanoseconds(), new(s.proposed.retry.Sub(s.start).Nanoseconds())
+	}
+	if m.GetFromNs() != 0 && !p.done() && !p.observer {
+		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: m}})
+	}
+}
+
+// Measuring handles an agent's answer to Measure.
+func (r *Run) Measuring(at clock.Instant, name string, m *spatev1.Measuring) {
+	s, p := r.stage, r.assignmentOf(r.agents[name])
+	switch {
+	case r.phase != running || !s.concerns(m.GetRef()) || p == nil || p.observer || p.failure != "" || p.toldToEnd ||
+		p.totals != nil:
+	case s.record.MeasuredFromNs == nil && m.GetAskedNs() == s.proposed.from.Nanoseconds():
+		p.measuring = m
+		r.agree(at)
+	case s.record.MeasuredFromNs != nil && m.GetAskedNs() == s.record.GetMeasuredFromNs() && m.FromNs == nil:
+		r.tellToEnd(at, p, "heard too late when measuring begins")
+	}
+}
+
+// agree begins to measure if all agents keep the same instant, and proposes a later one if an agent cannot, or has not
+// answered for long.
+func (r *Run) agree(at clock.Instant) {
+	s := r.stage
+	asked := s.where(func(p *assignment) bool { return !p.observer && p.active() })
+	if s.proposed.from == 0 || s.record.MeasuredFromNs != nil || len(asked) == 0 {
+		return
+	}
+	answered := true
+	for _, p := range asked {
+		if p.measuring != nil && p.measuring.FromNs == nil || p.measuring == nil && at >= s.proposed.retry {
+			r.propose(at, 2*s.proposed.lead)
+			return
+		}
+		answered = answered && p.measuring != nil
+	}
+	if !answered {
+		return
+	}
+	s.record.MeasuredFromNs = new(asked[0].measuring.GetFromNs())
+	for _, p := range asked {
+		if p.measuring.GetFromNs() != s.record.GetMeasuredFromNs() {
+			p.measuredFrom = p.measuring.FromNs
+		}
+	}
+	if why := s.disagreement(); why != "" {
+		r.failStage(at, why, false)
+		return
+	}
+	r.do(PutStage{s.snapshot()})
+}
+
+// disagreement returns why a stage fails of which an agent measures from another instant than the record says. Empty:
+// none does, as far as is known.
+func (s *stage) disagreement() string {
+	want := s.record.GetMeasuredFromNs()
+	for _, p := range s.places() {
+		switch from := p.measuredFrom; {
+		case from != nil && *from != want:
+			return fmt.Sprintf("agent %s measured from %v on, others from %v on: messages came too late, run the "+
+				"stage again", p.agent.name(), time.Duration(*from), time.Duration(want))
+		case from == nil && p.endedWarm():
+			return fmt.Sprintf("agent %s ended before it measured, others measured from %v on: messages came too "+
+				"late, run the stage again", p.agent.name(), time.Duration(want))
+		}
+	}
+	return ""
+}
+
+// endedWarm reports whether the assignment has come to its regular end while the warm-up lasted for its agent.
+func (p *assignment) endedWarm() bool {
+	return p.whole() && p.failure == "" && !p.leaving && !p.totals.GetStopped() && p.totals.GetFailure() == "" &&
+		p.totals.GetCounters().GetUnmeasuredStarted() > 0
+}
+
+// checkMeasured fails a stage that has ended unless all that it measured was measured from one instant on. If the
+// coordinator was restarted before the agents had agreed, their snapshots tell which one that was.
+func (r *Run) checkMeasured() {
+	s := r.stage
+	if s.record.GetStage().GetLoad().GetWarmupUntilSteady() == nil {
+		return
+	}
+	for _, p := range s.places() {
+		if s.record.MeasuredFromNs == nil {
+			s.record.MeasuredFromNs = p.measuredFrom
+		}
+	}
+	why := s.disagreement()
+	if s.record.MeasuredFromNs == nil && !s.record.GetStopped() && s.record.GetEnough() == "" {
+		why = "the stage ended before its warm-up did: nothing was measured"
+	}
+	if why != "" && s.record.GetFailure() == "" {
+		s.fail(why)
+		r.failure, r.incomplete = cmp.Or(r.failure, why), true
 	}
 }

@@ -42,6 +42,8 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	                    stopped, never=255 (requests never sent), unsent=1100ms (when the first of them was due)
 //	closed complete     the shell has computed the result; "closed missing" if something is missing;
 //	                    p99=812ms (of the TTFT), throughput=42.5, completed=100, cut=3
+//	measures a b        agents keep the instant from which they were last asked to measure; "late": they cannot,
+//	                    at=13s: they keep that one, asked=13s: they were asked for that one
 //	observe             what was merged so far; ended=40 failed=30, tokens=9,10 (the last windows; 9x10 is ten of 9),
 //	                    ttft=480ms:500ms:510ms:1200 (low, value, high, count)
 //	kill b              b's control stream breaks, and no heartbeats come
@@ -130,6 +132,8 @@ type scenario struct {
 	info        map[string]*spatev1.AgentInfo
 	sent        map[process]uint64 // snapshots
 	windows     map[process]uint32 // delivered of the current assignment
+	asked       int64              // when the agents were last asked to begin to measure
+	measured    *int64             // what they last answered; they say so in their totals
 	out         strings.Builder    // effects of the current command
 	*world
 }
@@ -145,8 +149,8 @@ func (s *scenario) do(words []string) string {
 		}
 	}
 	commands := map[string]func([]string, map[string]string){
-		"observe": s.observe,
-		"back":    s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject,
+		"observe": s.observe, "measures": s.measures,
+		"back": s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject,
 		"refused": s.refused, "snapshot": s.snapshot,
 		"totals": s.totals, "closed": s.closed, "kill": s.kill, "tick": s.tick, "silence": s.silence,
 		"leave": s.leave, "cordon": s.cordon,
@@ -178,7 +182,7 @@ func (s *scenario) drain() {
 func names(args []string) []string {
 	var out []string
 	for _, a := range args {
-		if !strings.Contains(a, "=") && a != "stopped" && a != "again" && a != "dead" && a != "left" {
+		if !strings.Contains(a, "=") && a != "stopped" && a != "again" && a != "dead" && a != "left" && a != "late" {
 			out = append(out, a)
 		}
 	}
@@ -291,6 +295,25 @@ func (s *scenario) apply(args []string, o map[string]string) {
 	}
 }
 
+// measures lets agents answer when they are asked to measure.
+func (s *scenario) measures(args []string, o map[string]string) {
+	m := &spatev1.Measuring{Ref: s.ref(o), AskedNs: s.asked}
+	if o["asked"] != "" {
+		m.AskedNs = s.duration(o["asked"]).Nanoseconds()
+	}
+	switch {
+	case o["at"] != "":
+		m.FromNs = new(s.duration(o["at"]).Nanoseconds())
+	case !slices.Contains(args, "late"):
+		m.FromNs = new(m.GetAskedNs())
+	}
+	s.measured = m.FromNs
+	for _, name := range names(args) {
+		s.answers[s.process(name)] = m
+		s.run.Measuring(s.at, name, m)
+	}
+}
+
 func (s *scenario) reject(args []string, o map[string]string) {
 	kind, words := spatev1.FailureKind_FAILURE_KIND_AGENT, args[1:]
 	if words[0] == "dead" {
@@ -312,6 +335,7 @@ func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
 	}
 	s.sent[s.process(name)]++
 	snapshot := &spatev1.Snapshot{
+		MeasuredFromNs: s.measured,
 		Key: &spatev1.SnapshotKey{RunId: "r", Agent: name, Incarnation: s.incarnation[name],
 			Sequence: s.sent[s.process(name)]},
 		StageIndex: stage, Revision: s.ready[s.process(name)].GetRef().GetRevision(), Totals: t,
@@ -490,6 +514,7 @@ func (s *scenario) message(m *spatev1.ConnectResponse) string {
 			m.Revise.GetStripe().GetRank(), m.Revise.GetStripe().GetWeights()) +
 			handovers(m.Revise.GetStripe().GetHandovers())
 	case *spatev1.ConnectResponse_Arm:
+		s.asked, s.measured = 0, nil
 		return fmt.Sprintf("arm stage %d in %v", m.Arm.GetRef().GetStageIndex(),
 			clock.Instant(m.Arm.GetStartClockNs()).Sub(s.at))
 	case *spatev1.ConnectResponse_Stop:
@@ -503,6 +528,7 @@ func (s *scenario) message(m *spatev1.ConnectResponse) string {
 		return fmt.Sprintf("stop stage %d%s immediately=%v: %s", m.Stop.GetRef().GetStageIndex(), enough,
 			m.Stop.GetImmediately(), m.Stop.GetReason())
 	case *spatev1.ConnectResponse_Measure:
+		s.asked = m.Measure.GetFromNs()
 		return fmt.Sprintf("measure stage %d from %v", m.Measure.GetRef().GetStageIndex(),
 			time.Duration(m.Measure.GetFromNs()))
 	default:

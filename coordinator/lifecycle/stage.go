@@ -358,6 +358,11 @@ func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 	}
 	p.take(snapshot)
 	p.delivered = at
+	if r.stage.record.MeasuredFromNs != nil {
+		if why := r.stage.disagreement(); why != "" {
+			r.failStage(at, why, false)
+		}
+	}
 	r.passOn(at, p)
 	r.actOnTotals(at, p)
 	r.settle(at)
@@ -432,6 +437,7 @@ func (r *Run) closeStage(at clock.Instant) {
 		r.dropJoining(at, r.joining.agent, "the stage has ended")
 	}
 	r.phase = closing
+	r.checkMeasured()
 	r.stage.record.Ended = true
 	rec := r.stage.snapshot()
 	r.do(PutStage{rec})

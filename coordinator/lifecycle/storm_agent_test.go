@@ -42,6 +42,8 @@ type letter struct {
 type parcel struct {
 	snapshot *spatev1.Snapshot
 	items    []int
+	when     []int64 // when each item was due or, in a closed loop, began
+	measured []bool
 	at       clock.Instant
 }
 
@@ -63,6 +65,12 @@ type job struct {
 	window    uint32
 	snapshots uint64
 	begun     []int          // items begun in the open window
+	when      []int64        // when each of them was due or, in a closed loop, began
+	measured  []bool         // whether each of them is measured
+	newest    int64          // the latest of all these times; -1: none
+	from      *int64         // when measuring begins; nil: not known yet
+	measures  bool           // it has
+	warm      uint64         // items that are not measured
 	started   map[int]bool   // all items that this place began
 	where     []holding      // positions of items by the newest stripe
 	next      map[int]uint64 // closed loop: first item of each list not begun
@@ -110,6 +118,17 @@ func (a *worker) read(m *spatev1.ConnectResponse) {
 	case m.GetArm() != nil && j == nil && a.over <= m.GetArm().GetRef().GetStageIndex():
 		a.cut(true) // its lease ended before it was armed: it comes back without its assignment
 		a.connect()
+	case m.GetMeasure() != nil && j != nil && proto.Equal(j.ref, m.GetMeasure().GetRef()):
+		from, by := m.GetMeasure().GetFromNs(), m.GetMeasure().AnswerByNs
+		late := by != nil && a.w.at.Sub(j.start).Nanoseconds() > *by
+		if j.newest < from && (j.from == nil && !late || j.from != nil && j.newest < *j.from) {
+			j.from = &from
+		}
+		answer := &spatev1.Measuring{Ref: j.ref, FromNs: j.from, AskedNs: from}
+		if late && j.from != nil && *j.from == from {
+			answer.FromNs = nil
+		}
+		a.w.run.Measuring(a.w.at, a.info.GetName(), answer)
 	case m.GetStop() != nil && j != nil && proto.Equal(j.ref, m.GetStop().GetRef()):
 		if j.start == 0 {
 			a.job = nil
@@ -135,8 +154,8 @@ func (a *worker) assign(m *spatev1.Assign) {
 	default:
 		a.job = &job{
 			ref: m.GetRef(), stripe: m.GetStripe(), lease: 30 * time.Second, ready: a.w.at.Add(a.w.prepare),
-			started: map[int]bool{},
-			next:    map[int]uint64{}, observer: m.GetStage().GetLoad().GetDuration().AsDuration() > time.Hour,
+			started: map[int]bool{}, newest: -1,
+			next: map[int]uint64{}, observer: m.GetStage().GetLoad().GetDuration().AsDuration() > time.Hour,
 			reads: len(m.GetServerSources()) > 0,
 		}
 		if m.GetLease() != nil {
@@ -212,7 +231,7 @@ func (a *worker) begin() {
 	left := false
 	began := 0
 	for i, x := range j.where {
-		if x.rank != j.stripe.GetRank() || j.started[i] {
+		if x.rank != j.stripe.GetRank() || j.started[i] || a.w.beyond(i, j.from) {
 			continue
 		}
 		if j.leaves && !a.w.open {
@@ -228,13 +247,23 @@ func (a *worker) begin() {
 		began++
 		j.started[i], j.next[x.list] = true, x.k+1
 		j.begun = append(j.begun, i)
+		when := elapsed.Nanoseconds()
+		if due := a.w.due(); due != nil {
+			when = due(i)
+		}
+		measured := j.from != nil && when >= *j.from
+		j.when, j.measured, j.newest = append(j.when, when), append(j.measured, measured), max(j.newest, when)
+		if j.measures = j.measures || measured; !measured {
+			j.warm++
+		}
 	}
 	newcomer := int(j.stripe.GetRank()) >= len(j.stripe.GetWeights()) && len(j.started) == 0 && elapsed < a.w.length
 	if j.leaves && !a.w.open && elapsed >= j.until {
 		a.end(&spatev1.Totals{})
 		return
 	}
-	if !left && !newcomer && (j.leaves || a.othersEnded()) {
+	warm := a.w.steady && elapsed < 45*time.Second && (j.from == nil || elapsed.Nanoseconds() < *j.from)
+	if !left && !newcomer && !warm && (j.leaves || a.othersEnded()) {
 		a.end(&spatev1.Totals{})
 	}
 }
@@ -265,7 +294,7 @@ func (a *worker) seal(t *spatev1.Totals) {
 	a.sequence++
 	j.snapshots++
 	if t != nil {
-		t.Snapshots = j.snapshots
+		t.Snapshots, t.Counters = j.snapshots, &spatev1.Counters{UnmeasuredStarted: j.warm}
 	}
 	s := &spatev1.Snapshot{
 		Key: &spatev1.SnapshotKey{RunId: "r", Agent: a.info.GetName(), Incarnation: a.incarnation,
@@ -277,8 +306,12 @@ func (a *worker) seal(t *spatev1.Totals) {
 			s.StartedItems = append(s.StartedItems, j.next[len(s.GetStartedItems())])
 		}
 	}
-	a.outbox = append(a.outbox, &parcel{snapshot: s, items: j.begun, at: a.w.at.Add(a.late)})
-	j.begun, j.window = nil, j.window+1
+	if j.measures || t != nil && !t.GetStopped() && t.GetFailure() == "" {
+		s.MeasuredFromNs = j.from
+	}
+	a.outbox = append(a.outbox, &parcel{snapshot: s, items: j.begun, when: j.when, measured: j.measured,
+		at: a.w.at.Add(a.late)})
+	j.begun, j.when, j.measured, j.window = nil, nil, nil, j.window+1
 }
 
 func (a *worker) end(t *spatev1.Totals) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/rules"
 	"github.com/spate-load/spate/coordinator/series"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -24,6 +25,7 @@ type storm struct {
 	at      clock.Instant
 	open    bool
 	policy  string
+	steady  bool // warm-ups last until the load is steady
 	items   int
 	length  time.Duration // of an open loop
 	prepare time.Duration
@@ -44,7 +46,8 @@ type storm struct {
 type tally struct {
 	record  *spatev1.StageRecord
 	counted []int
-	begun   []int // how often any process started an item
+	parcels []*parcel // that count
+	begun   []int     // how often any process started an item
 	whole   map[string]bool
 	// revision at the regular end of an assignment, by process, for processes whose snapshots all came
 	regular map[string]uint32
@@ -61,10 +64,15 @@ func (w *storm) due() func(int) int64 {
 	return func(i int) int64 { return int64(i) * int64(w.length) / int64(w.items) }
 }
 
+// beyond reports whether an item comes after the end of an open loop that was measured from an offset on.
+func (w *storm) beyond(item int, from *int64) bool {
+	return w.steady && w.open && from != nil && w.due()(item) >= *from+int64(w.length)/2
+}
+
 func newStorm(t *rapid.T) *storm {
 	w := &storm{
 		t: t, at: clock.Instant(time.Hour), open: rapid.Bool().Draw(t, "open"), items: 150, length: 30 * time.Second,
-		stages:  map[uint32]*tally{},
+		stages: map[uint32]*tally{}, steady: rapid.Bool().Draw(t, "steady"),
 		policy:  rapid.SampledFrom([]string{"fail", "degrade", "reassign", "reassign"}).Draw(t, "policy"),
 		prepare: time.Duration(rapid.IntRange(0, 15).Draw(t, "prepare")) * step,
 		delay:   time.Duration(rapid.SampledFrom([]int{0, 0, 1, 5, 20, 50}).Draw(t, "delay")) * step,
@@ -72,6 +80,12 @@ func newStorm(t *rapid.T) *storm {
 	load := &spatev1.LoadPoint{Rate: 5, Arrival: "constant", Duration: durationpb.New(w.length)}
 	if !w.open {
 		w.items, load = 400, &spatev1.LoadPoint{Concurrency: 8, Requests: 400}
+	}
+	if w.steady {
+		load.WarmupUntilSteady = durationpb.New(w.length / 2)
+		if w.open {
+			load.Duration = durationpb.New(w.length / 2)
+		}
 	}
 	var plan []*spatev1.Stage
 	for i := range 2 {
@@ -110,6 +124,9 @@ func (w *storm) add(i int) {
 			Weight: uint32(rapid.IntRange(1, 3).Draw(w.t, "weight")),
 		}}
 	w.workers = append(w.workers, a)
+	if w.steady {
+		a.slow = time.Duration(rapid.SampledFrom([]int{0, 0, 0, 5, 10, 14}).Draw(w.t, "slow")) * step
+	}
 	a.connect()
 	w.carryOut()
 }
@@ -125,6 +142,10 @@ func (w *storm) pass() {
 		return
 	}
 	w.run.Tick(w.at)
+	if rec := w.current(); w.steady && rec != nil && rapid.IntRange(0, 99).Draw(w.t, "steady now") == 0 {
+		w.run.Observe(w.at, rules.View{StageIndex: rec.GetStage().GetIndex(),
+			Frames: []uint64{9, 9, 9, 9, 9, 9, 9, 9, 9, 9}})
+	}
 	w.carryOut()
 }
 
@@ -211,6 +232,7 @@ func (w *storm) push(p *parcel) {
 				w.t.Fatalf("item %d is counted twice; handovers %v", i, s.record.GetHandovers())
 			}
 		}
+		s.parcels = append(s.parcels, p)
 		if p.snapshot.GetTotals() != nil && p.snapshot.GetTotals().GetFailure() == "" {
 			s.whole[fmt.Sprint(key.GetAgent(), key.GetIncarnation())] = true
 			if !p.snapshot.GetTotals().GetStopped() {
@@ -358,6 +380,25 @@ func (w *storm) check() {
 			continue
 		}
 		w.checkMissing(rec, s.counted)
+		w.checkMeasured(rec, s.parcels)
+	}
+}
+
+// checkMeasured checks that what is measured is all that came from one instant on, whichever agent sent it. An agent that
+// could not keep that instant is lost.
+func (w *storm) checkMeasured(rec *spatev1.StageRecord, parcels []*parcel) {
+	for _, p := range parcels {
+		lost := slices.ContainsFunc(rec.GetAgents(), func(x *spatev1.AssignedAgent) bool {
+			return x.GetAgent().GetName() == p.snapshot.GetKey().GetAgent() &&
+				x.GetIncarnation() == p.snapshot.GetKey().GetIncarnation() && x.GetLoss() != nil
+		})
+		for i, when := range p.when {
+			measured := rec.MeasuredFromNs != nil && when >= rec.GetMeasuredFromNs()
+			if w.steady && p.measured[i] != measured && (p.measured[i] || !lost) {
+				w.t.Fatalf("item %d of %v is measured: %v, and measuring began at %v", p.items[i],
+					time.Duration(when), p.measured[i], time.Duration(rec.GetMeasuredFromNs()))
+			}
+		}
 	}
 }
 
@@ -388,7 +429,7 @@ func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 	where := settled(weights, rec.GetHandovers(), w.items, w.due())
 	missing := map[uint32]int{}
 	for i, x := range where {
-		if counted[i] == 0 {
+		if counted[i] == 0 && !w.beyond(i, rec.MeasuredFromNs) {
 			missing[x.rank]++
 		}
 	}
@@ -405,7 +446,7 @@ func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 		}
 	}
 	for i, x := range where {
-		if counted[i] > 0 {
+		if counted[i] > 0 || w.beyond(i, rec.MeasuredFromNs) {
 			continue
 		}
 		if w.finish.Complete {

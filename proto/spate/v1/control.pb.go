@@ -36,6 +36,7 @@ type ConnectRequest struct {
 	//	*ConnectRequest_Applied
 	//	*ConnectRequest_Rejected
 	//	*ConnectRequest_Heartbeat
+	//	*ConnectRequest_Measuring
 	Message       isConnectRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -114,6 +115,15 @@ func (x *ConnectRequest) GetHeartbeat() *Heartbeat {
 	return nil
 }
 
+func (x *ConnectRequest) GetMeasuring() *Measuring {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectRequest_Measuring); ok {
+			return x.Measuring
+		}
+	}
+	return nil
+}
+
 type isConnectRequest_Message interface {
 	isConnectRequest_Message()
 }
@@ -138,6 +148,11 @@ type ConnectRequest_Heartbeat struct {
 	Heartbeat *Heartbeat `protobuf:"bytes,4,opt,name=heartbeat,proto3,oneof"`
 }
 
+type ConnectRequest_Measuring struct {
+	// Answer to Measure.
+	Measuring *Measuring `protobuf:"bytes,5,opt,name=measuring,proto3,oneof"`
+}
+
 func (*ConnectRequest_Hello) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Applied) isConnectRequest_Message() {}
@@ -145,6 +160,8 @@ func (*ConnectRequest_Applied) isConnectRequest_Message() {}
 func (*ConnectRequest_Rejected) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Heartbeat) isConnectRequest_Message() {}
+
+func (*ConnectRequest_Measuring) isConnectRequest_Message() {}
 
 // ConnectResponse is one message from the coordinator.
 type ConnectResponse struct {
@@ -290,7 +307,7 @@ type ConnectResponse_Stop struct {
 }
 
 type ConnectResponse_Measure struct {
-	// The warm-up ends at this time.
+	// The warm-up should end at this time.
 	Measure *Measure `protobuf:"bytes,5,opt,name=measure,proto3,oneof"`
 }
 
@@ -1584,13 +1601,19 @@ func (x *Arm) GetStartClockNs() int64 {
 	return 0
 }
 
-// Measure ends a warm-up that lasts until the load is steady. Requests are measured from the given time on.
+// Measure asks an agent to end a warm-up that lasts until the load is steady, and to measure from the given time on. It
+// replaces an earlier Measure if no request that either would change has started. The coordinator asks for later times
+// until all agents keep the same one.
 type Measure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The assignment.
 	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Start of the measurement, in nanoseconds since the stage's start.
-	FromNs        int64 `protobuf:"varint,2,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	FromNs int64 `protobuf:"varint,2,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	// An agent that hears of this later, in nanoseconds since the stage's start, answers that it is too late, even if it
+	// is not: it may not hear in time of the later Measure that follows when another agent is too late. Unset: all agents
+	// have agreed.
+	AnswerByNs    *int64 `protobuf:"varint,3,opt,name=answer_by_ns,json=answerByNs,proto3,oneof" json:"answer_by_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1639,6 +1662,78 @@ func (x *Measure) GetFromNs() int64 {
 	return 0
 }
 
+func (x *Measure) GetAnswerByNs() int64 {
+	if x != nil && x.AnswerByNs != nil {
+		return *x.AnswerByNs
+	}
+	return 0
+}
+
+// Measuring answers Measure.
+type Measuring struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The assignment.
+	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// Measure.from_ns.
+	AskedNs int64 `protobuf:"varint,2,opt,name=asked_ns,json=askedNs,proto3" json:"asked_ns,omitempty"`
+	// The time from which the agent measures, in nanoseconds since the stage's start. Another one than asked_ns: the agent
+	// could not change it any more. Unset: asked_ns came too late, and the warm-up continues.
+	FromNs        *int64 `protobuf:"varint,3,opt,name=from_ns,json=fromNs,proto3,oneof" json:"from_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Measuring) Reset() {
+	*x = Measuring{}
+	mi := &file_spate_v1_control_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Measuring) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Measuring) ProtoMessage() {}
+
+func (x *Measuring) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Measuring.ProtoReflect.Descriptor instead.
+func (*Measuring) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Measuring) GetRef() *AssignmentRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *Measuring) GetAskedNs() int64 {
+	if x != nil {
+		return x.AskedNs
+	}
+	return 0
+}
+
+func (x *Measuring) GetFromNs() int64 {
+	if x != nil && x.FromNs != nil {
+		return *x.FromNs
+	}
+	return 0
+}
+
 // Stop ends an assignment early. The agent still sends what it measured, and its totals.
 type Stop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1660,7 +1755,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_spate_v1_control_proto_msgTypes[18]
+	mi := &file_spate_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1767,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[18]
+	mi := &file_spate_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1780,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Stop) GetRef() *AssignmentRef {
@@ -1732,7 +1827,7 @@ type ProbeClockRequest struct {
 
 func (x *ProbeClockRequest) Reset() {
 	*x = ProbeClockRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[19]
+	mi := &file_spate_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +1839,7 @@ func (x *ProbeClockRequest) String() string {
 func (*ProbeClockRequest) ProtoMessage() {}
 
 func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[19]
+	mi := &file_spate_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +1852,7 @@ func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockRequest.ProtoReflect.Descriptor instead.
 func (*ProbeClockRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 // ProbeClockResponse has the coordinator's monotonic clock at two instants.
@@ -1776,7 +1871,7 @@ type ProbeClockResponse struct {
 
 func (x *ProbeClockResponse) Reset() {
 	*x = ProbeClockResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[20]
+	mi := &file_spate_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1883,7 @@ func (x *ProbeClockResponse) String() string {
 func (*ProbeClockResponse) ProtoMessage() {}
 
 func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[20]
+	mi := &file_spate_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1896,7 @@ func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockResponse.ProtoReflect.Descriptor instead.
 func (*ProbeClockResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ProbeClockResponse) GetReceivedClockNs() int64 {
@@ -1840,7 +1935,7 @@ type FetchDatasetRequest struct {
 
 func (x *FetchDatasetRequest) Reset() {
 	*x = FetchDatasetRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[21]
+	mi := &file_spate_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +1947,7 @@ func (x *FetchDatasetRequest) String() string {
 func (*FetchDatasetRequest) ProtoMessage() {}
 
 func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[21]
+	mi := &file_spate_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +1960,7 @@ func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchDatasetRequest.ProtoReflect.Descriptor instead.
 func (*FetchDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FetchDatasetRequest) GetSha256() string {
@@ -1900,7 +1995,7 @@ type FetchDatasetResponse struct {
 
 func (x *FetchDatasetResponse) Reset() {
 	*x = FetchDatasetResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[22]
+	mi := &file_spate_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2007,7 @@ func (x *FetchDatasetResponse) String() string {
 func (*FetchDatasetResponse) ProtoMessage() {}
 
 func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[22]
+	mi := &file_spate_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2020,7 @@ func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchDatasetResponse.ProtoReflect.Descriptor instead.
 func (*FetchDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FetchDatasetResponse) GetData() []byte {
@@ -1939,12 +2034,13 @@ var File_spate_v1_control_proto protoreflect.FileDescriptor
 
 const file_spate_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16spate/v1/control.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/metrics.proto\x1a\x13spate/v1/plan.proto\"\xda\x01\n" +
+	"\x16spate/v1/control.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/metrics.proto\x1a\x13spate/v1/plan.proto\"\x8f\x02\n" +
 	"\x0eConnectRequest\x12'\n" +
 	"\x05hello\x18\x01 \x01(\v2\x0f.spate.v1.HelloH\x00R\x05hello\x12-\n" +
 	"\aapplied\x18\x02 \x01(\v2\x11.spate.v1.AppliedH\x00R\aapplied\x120\n" +
 	"\brejected\x18\x03 \x01(\v2\x12.spate.v1.RejectedH\x00R\brejected\x123\n" +
-	"\theartbeat\x18\x04 \x01(\v2\x13.spate.v1.HeartbeatH\x00R\theartbeatB\t\n" +
+	"\theartbeat\x18\x04 \x01(\v2\x13.spate.v1.HeartbeatH\x00R\theartbeat\x123\n" +
+	"\tmeasuring\x18\x05 \x01(\v2\x13.spate.v1.MeasuringH\x00R\tmeasuringB\t\n" +
 	"\amessage\"\xca\x02\n" +
 	"\x0fConnectResponse\x12-\n" +
 	"\awelcome\x18\x01 \x01(\v2\x11.spate.v1.WelcomeH\x00R\awelcome\x12*\n" +
@@ -2059,10 +2155,19 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x0euncertainty_ns\x18\x06 \x01(\x03R\runcertaintyNs\"V\n" +
 	"\x03Arm\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12$\n" +
-	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"M\n" +
+	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"\x85\x01\n" +
 	"\aMeasure\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x17\n" +
-	"\afrom_ns\x18\x02 \x01(\x03R\x06fromNs\"\x99\x01\n" +
+	"\afrom_ns\x18\x02 \x01(\x03R\x06fromNs\x12%\n" +
+	"\fanswer_by_ns\x18\x03 \x01(\x03H\x00R\n" +
+	"answerByNs\x88\x01\x01B\x0f\n" +
+	"\r_answer_by_ns\"{\n" +
+	"\tMeasuring\x12)\n" +
+	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x19\n" +
+	"\basked_ns\x18\x02 \x01(\x03R\aaskedNs\x12\x1c\n" +
+	"\afrom_ns\x18\x03 \x01(\x03H\x00R\x06fromNs\x88\x01\x01B\n" +
+	"\n" +
+	"\b_from_ns\"\x99\x01\n" +
 	"\x04Stop\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12 \n" +
 	"\vimmediately\x18\x02 \x01(\bR\vimmediately\x12\x16\n" +
@@ -2098,7 +2203,7 @@ func file_spate_v1_control_proto_rawDescGZIP() []byte {
 	return file_spate_v1_control_proto_rawDescData
 }
 
-var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_spate_v1_control_proto_goTypes = []any{
 	(*ConnectRequest)(nil),        // 0: spate.v1.ConnectRequest
 	(*ConnectResponse)(nil),       // 1: spate.v1.ConnectResponse
@@ -2118,64 +2223,67 @@ var file_spate_v1_control_proto_goTypes = []any{
 	(*Renewed)(nil),               // 15: spate.v1.Renewed
 	(*Arm)(nil),                   // 16: spate.v1.Arm
 	(*Measure)(nil),               // 17: spate.v1.Measure
-	(*Stop)(nil),                  // 18: spate.v1.Stop
-	(*ProbeClockRequest)(nil),     // 19: spate.v1.ProbeClockRequest
-	(*ProbeClockResponse)(nil),    // 20: spate.v1.ProbeClockResponse
-	(*FetchDatasetRequest)(nil),   // 21: spate.v1.FetchDatasetRequest
-	(*FetchDatasetResponse)(nil),  // 22: spate.v1.FetchDatasetResponse
-	nil,                           // 23: spate.v1.AgentInfo.LabelsEntry
-	nil,                           // 24: spate.v1.Assign.SecretsEntry
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
-	(*Stage)(nil),                 // 27: spate.v1.Stage
-	(FailureKind)(0),              // 28: spate.v1.FailureKind
+	(*Measuring)(nil),             // 18: spate.v1.Measuring
+	(*Stop)(nil),                  // 19: spate.v1.Stop
+	(*ProbeClockRequest)(nil),     // 20: spate.v1.ProbeClockRequest
+	(*ProbeClockResponse)(nil),    // 21: spate.v1.ProbeClockResponse
+	(*FetchDatasetRequest)(nil),   // 22: spate.v1.FetchDatasetRequest
+	(*FetchDatasetResponse)(nil),  // 23: spate.v1.FetchDatasetResponse
+	nil,                           // 24: spate.v1.AgentInfo.LabelsEntry
+	nil,                           // 25: spate.v1.Assign.SecretsEntry
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*Stage)(nil),                 // 28: spate.v1.Stage
+	(FailureKind)(0),              // 29: spate.v1.FailureKind
 }
 var file_spate_v1_control_proto_depIdxs = []int32{
 	2,  // 0: spate.v1.ConnectRequest.hello:type_name -> spate.v1.Hello
 	11, // 1: spate.v1.ConnectRequest.applied:type_name -> spate.v1.Applied
 	13, // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
 	14, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
-	6,  // 4: spate.v1.ConnectResponse.welcome:type_name -> spate.v1.Welcome
-	7,  // 5: spate.v1.ConnectResponse.assign:type_name -> spate.v1.Assign
-	16, // 6: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
-	18, // 7: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
-	17, // 8: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
-	15, // 9: spate.v1.ConnectResponse.renewed:type_name -> spate.v1.Renewed
-	10, // 10: spate.v1.ConnectResponse.revise:type_name -> spate.v1.Revise
-	3,  // 11: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
-	5,  // 12: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
-	4,  // 13: spate.v1.AgentInfo.capacity:type_name -> spate.v1.Capacity
-	23, // 14: spate.v1.AgentInfo.labels:type_name -> spate.v1.AgentInfo.LabelsEntry
-	25, // 15: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
-	26, // 16: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	26, // 17: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
-	5,  // 18: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
-	27, // 19: spate.v1.Assign.stage:type_name -> spate.v1.Stage
-	8,  // 20: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
-	24, // 21: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
-	26, // 22: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
-	9,  // 23: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
-	5,  // 24: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
-	8,  // 25: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
-	5,  // 26: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
-	12, // 27: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
-	5,  // 28: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
-	28, // 29: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
-	5,  // 30: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
-	5,  // 31: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 32: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 33: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
-	0,  // 34: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
-	19, // 35: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
-	21, // 36: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
-	1,  // 37: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
-	20, // 38: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
-	22, // 39: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
-	37, // [37:40] is the sub-list for method output_type
-	34, // [34:37] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	18, // 4: spate.v1.ConnectRequest.measuring:type_name -> spate.v1.Measuring
+	6,  // 5: spate.v1.ConnectResponse.welcome:type_name -> spate.v1.Welcome
+	7,  // 6: spate.v1.ConnectResponse.assign:type_name -> spate.v1.Assign
+	16, // 7: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
+	19, // 8: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
+	17, // 9: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
+	15, // 10: spate.v1.ConnectResponse.renewed:type_name -> spate.v1.Renewed
+	10, // 11: spate.v1.ConnectResponse.revise:type_name -> spate.v1.Revise
+	3,  // 12: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
+	5,  // 13: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
+	4,  // 14: spate.v1.AgentInfo.capacity:type_name -> spate.v1.Capacity
+	24, // 15: spate.v1.AgentInfo.labels:type_name -> spate.v1.AgentInfo.LabelsEntry
+	26, // 16: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
+	27, // 17: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	27, // 18: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
+	5,  // 19: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
+	28, // 20: spate.v1.Assign.stage:type_name -> spate.v1.Stage
+	8,  // 21: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
+	25, // 22: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
+	27, // 23: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
+	9,  // 24: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
+	5,  // 25: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
+	8,  // 26: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
+	5,  // 27: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
+	12, // 28: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
+	5,  // 29: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
+	29, // 30: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
+	5,  // 31: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
+	5,  // 32: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 33: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 34: spate.v1.Measuring.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 35: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
+	0,  // 36: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
+	20, // 37: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
+	22, // 38: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
+	1,  // 39: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
+	21, // 40: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
+	23, // 41: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
+	39, // [39:42] is the sub-list for method output_type
+	36, // [36:39] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_control_proto_init() }
@@ -2190,6 +2298,7 @@ func file_spate_v1_control_proto_init() {
 		(*ConnectRequest_Applied)(nil),
 		(*ConnectRequest_Rejected)(nil),
 		(*ConnectRequest_Heartbeat)(nil),
+		(*ConnectRequest_Measuring)(nil),
 	}
 	file_spate_v1_control_proto_msgTypes[1].OneofWrappers = []any{
 		(*ConnectResponse_Welcome)(nil),
@@ -2201,13 +2310,15 @@ func file_spate_v1_control_proto_init() {
 		(*ConnectResponse_Revise)(nil),
 	}
 	file_spate_v1_control_proto_msgTypes[12].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[17].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_control_proto_rawDesc), len(file_spate_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -397,9 +397,11 @@ type Checkpoint struct {
 	// Agents of which followers were told that they are leaving and cannot be replaced, by index in StageRecord.agents.
 	StayingAgents []uint32 `protobuf:"varint,23,rep,packed,name=staying_agents,json=stayingAgents,proto3" json:"staying_agents,omitempty"`
 	// Names of the agents in `roster` that are leaving.
-	Leaving       []string `protobuf:"bytes,24,rep,name=leaving,proto3" json:"leaving,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Leaving []string `protobuf:"bytes,24,rep,name=leaving,proto3" json:"leaving,omitempty"`
+	// Start of measuring that the agents were asked to keep last, in nanoseconds since the stage's start. 0: none.
+	MeasureProposedNs int64 `protobuf:"varint,25,opt,name=measure_proposed_ns,json=measureProposedNs,proto3" json:"measure_proposed_ns,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Checkpoint) Reset() {
@@ -598,6 +600,13 @@ func (x *Checkpoint) GetLeaving() []string {
 		return x.Leaving
 	}
 	return nil
+}
+
+func (x *Checkpoint) GetMeasureProposedNs() int64 {
+	if x != nil {
+		return x.MeasureProposedNs
+	}
+	return 0
 }
 
 // ProbeOutcome is what the sweep, search or frontier needs to know about the result of one of its probes.
@@ -1503,7 +1512,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"references\x18\x04 \x03(\tR\n" +
 	"references\x12\x12\n" +
 	"\x04name\x18\x05 \x01(\tR\x04name\x12\x14\n" +
-	"\x05local\x18\x06 \x01(\bR\x05local\"\xb2\b\n" +
+	"\x05local\x18\x06 \x01(\bR\x05local\"\xe2\b\n" +
 	"\n" +
 	"Checkpoint\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x12+\n" +
@@ -1532,7 +1541,8 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\fabort_reason\x18\x15 \x01(\tR\vabortReason\x12N\n" +
 	"\x0estopped_agents\x18\x16 \x03(\v2'.spate.v1.Checkpoint.StoppedAgentsEntryR\rstoppedAgents\x12%\n" +
 	"\x0estaying_agents\x18\x17 \x03(\rR\rstayingAgents\x12\x18\n" +
-	"\aleaving\x18\x18 \x03(\tR\aleaving\x1a7\n" +
+	"\aleaving\x18\x18 \x03(\tR\aleaving\x12.\n" +
+	"\x13measure_proposed_ns\x18\x19 \x01(\x03R\x11measureProposedNs\x1a7\n" +
 	"\tDeadEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +

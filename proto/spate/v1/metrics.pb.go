@@ -567,6 +567,9 @@ type Snapshot struct {
 	// The agent has left a closed loop (Stop.leave), and there was more to start: started_items does not grow any more, so
 	// others can take over the rest.
 	Left bool `protobuf:"varint,15,opt,name=left,proto3" json:"left,omitempty"`
+	// The time from which the agent measures after a warm-up until the load was steady, in nanoseconds since the stage's
+	// start. Unset: it has neither started a measured request nor ended, or there is no such warm-up.
+	MeasuredFromNs *int64 `protobuf:"varint,16,opt,name=measured_from_ns,json=measuredFromNs,proto3,oneof" json:"measured_from_ns,omitempty"`
 	// Measurements of completed requests by their turn in a session, if the workload plays sessions. The endpoint of each
 	// is the number of a class of turns (measure.TurnClass). Turns without measurements are left out.
 	Turns []*Series `protobuf:"bytes,18,rep,name=turns,proto3" json:"turns,omitempty"`
@@ -713,6 +716,13 @@ func (x *Snapshot) GetLeft() bool {
 		return x.Left
 	}
 	return false
+}
+
+func (x *Snapshot) GetMeasuredFromNs() int64 {
+	if x != nil && x.MeasuredFromNs != nil {
+		return *x.MeasuredFromNs
+	}
+	return 0
 }
 
 func (x *Snapshot) GetTurns() []*Series {
@@ -2833,7 +2843,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xef\x05\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xb3\x06\n" +
 	"\bSnapshot\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -2851,11 +2861,13 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0eserver_samples\x18\f \x03(\v2\x16.spate.v1.ServerSampleR\rserverSamples\x12-\n" +
 	"\x06shares\x18\r \x03(\v2\x15.spate.v1.WindowShareR\x06shares\x12@\n" +
 	"\x0fserver_accounts\x18\x0e \x03(\v2\x17.spate.v1.ServerAccountR\x0eserverAccounts\x12\x12\n" +
-	"\x04left\x18\x0f \x01(\bR\x04left\x12&\n" +
+	"\x04left\x18\x0f \x01(\bR\x04left\x12-\n" +
+	"\x10measured_from_ns\x18\x10 \x01(\x03H\x01R\x0emeasuredFromNs\x88\x01\x01\x12&\n" +
 	"\x05turns\x18\x12 \x03(\v2\x10.spate.v1.SeriesR\x05turns\x12\x1b\n" +
 	"\ttaken_out\x18\x13 \x03(\x04R\btakenOut\x12(\n" +
 	"\x06merged\x18\x14 \x01(\v2\x10.spate.v1.MergedR\x06mergedB\x0f\n" +
-	"\r_first_window\"<\n" +
+	"\r_first_windowB\x13\n" +
+	"\x11_measured_from_ns\"<\n" +
 	"\x06Merged\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x1a\n" +
 	"\bobserver\x18\x02 \x01(\bR\bobserver\"\x89\x01\n" +
