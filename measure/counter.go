@@ -67,6 +67,9 @@ const (
 	EndedToolCalls
 	EndedFiltered
 	EndedOther
+	SharedFrames
+	LateFirstFrames
+	LateLastFrames
 
 	// CounterCount is one more than the highest counter, so that a counter is an index of Counts.
 	CounterCount
@@ -199,6 +202,12 @@ var counterTable = [CounterCount - 1]counter{
 		doc: "Completed requests that a content filter or a refusal ended, by the finish reason"},
 	{id: EndedOther, name: "ended_other", unit: "requests", ofCompleted: true,
 		doc: "Completed requests with another finish reason"},
+	{id: SharedFrames, name: "shared_frames", unit: "frames",
+		doc: "Token frames that share the time of a later one, because they were read together and have no times of packets"},
+	{id: LateFirstFrames, name: "late_first_frames", unit: "requests", ofCompleted: true,
+		doc: "Completed streams whose first token frame has no time of its own: it is a shared frame, or lacks the kernel's timestamp"},
+	{id: LateLastFrames, name: "late_last_frames", unit: "requests", ofCompleted: true,
+		doc: "Completed streams whose last token frame lacks the kernel's timestamp"},
 }
 
 func allHaveUsage(c *Counts) bool { return c[WithoutUsage] == 0 }

@@ -21,14 +21,15 @@ func (s *Shard) bounded(o *stream.Observation) *stream.Observation {
 	failed.Usage, failed.HasCachedTokens, failed.HasReasoningTokens = false, false, false
 	failed.OutputTokens, failed.TextBytes, failed.HTTPStatus = 0, 0, 0
 	failed.TokenFrames = min(o.TokenFrames, measure.MaxFrames)
-	failed.CoalescedReads, failed.UnstampedFrames, failed.PacketFrames = 0, 0, 0
+	failed.CoalescedReads, failed.UnstampedFrames, failed.PacketFrames, failed.SharedFrames = 0, 0, 0, 0
 	return &failed
 }
 
 // impossible says which number of a request is impossible, or returns "".
 func (s *Shard) impossible(o *stream.Observation) string {
 	tokens := max(o.InputTokens, o.OutputTokens, o.CachedTokens, o.ReasoningTokens)
-	frames := max(uint64(len(o.Frames)), o.TokenFrames, o.CoalescedReads, o.UnstampedFrames, o.PacketFrames)
+	frames := max(uint64(len(o.Frames)), o.TokenFrames, o.CoalescedReads, o.UnstampedFrames, o.PacketFrames,
+		o.SharedFrames)
 	switch {
 	case tokens > measure.MaxTokens:
 		return fmt.Sprintf("%d tokens in one request: more than %d cannot be", tokens, measure.MaxTokens)

@@ -48,6 +48,7 @@ func (s *Shard) client(c *cell, q *Request, o *stream.Observation) {
 	s.count(c, measure.CoalescedReads, o.CoalescedReads)
 	s.count(c, measure.UnstampedFrames, o.UnstampedFrames)
 	s.count(c, measure.PacketFrames, o.PacketFrames)
+	s.count(c, measure.SharedFrames, o.SharedFrames)
 }
 
 // lags records receive lags that were not handed to RecordToken.
@@ -111,6 +112,8 @@ func (s *Shard) streamed(c *cell, q *Request, o *stream.Observation) {
 	if o.FirstText != o.FirstToken {
 		s.since(c, spatev1.Metric_METRIC_TTFT_TEXT, o.FirstText, o.Start)
 	}
+	s.count(c, measure.LateFirstFrames, oneIf(o.LateFirst))
+	s.count(c, measure.LateLastFrames, oneIf(o.LateLast))
 	chunks := s.gaps(c, o)
 	s.since(c, spatev1.Metric_METRIC_VLLM_TTFT, chunks.first, o.Start)
 	s.since(c, spatev1.Metric_METRIC_VLLM_E2E, chunks.last, o.Start)

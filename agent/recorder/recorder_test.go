@@ -70,7 +70,7 @@ func fullRequest() (*Request, *stream.Observation) {
 		Server: stream.ServerTiming{TTFT: new(2900 * time.Nanosecond), Queue: new(700 * time.Nanosecond),
 			Prefill: new(2200 * time.Nanosecond), Total: new(8900 * time.Nanosecond)},
 		InputTokens: 10, OutputTokens: 5, Usage: true, CachedTokens: 6, HasCachedTokens: true, TokenFrames: 3,
-		CoalescedReads: 1, UnstampedFrames: 2, HTTPStatus: 200, FinishReason: "stop",
+		CoalescedReads: 1, UnstampedFrames: 2, SharedFrames: 1, LateFirst: true, LateLast: true, HTTPStatus: 200, FinishReason: "stop",
 	}
 	return q, o
 }
@@ -92,7 +92,7 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 	want := &spatev1.Counters{
 		Started: 1, Completed: 1, InputTokens: 10, OutputTokens: 5, Frames: 1, TokensArrived: 2,
 		TokenFrames: 3, Chunks: 5, TextBytes: 21, ReasoningTokens: 3,
-		IslMissed: 1, OslMissed: 1, Connections: 1, CoalescedReads: 1, UnstampedFrames: 2,
+		IslMissed: 1, OslMissed: 1, Connections: 1, CoalescedReads: 1, UnstampedFrames: 2, SharedFrames: 1, LateFirstFrames: 1, LateLastFrames: 1,
 		CachedTokens: 6, WithCachedTokens: 1, SharedTokens: 8, IslCompared: 1, IslFar: 1, WithHeadTokens: 1,
 		HeadTokens: 2, Texts: 3,
 	}

@@ -129,12 +129,18 @@ type Observation struct {
 	FirstAnswer clock.Instant
 	// Frames that carry a token.
 	TokenFrames uint64
-	// Reads that held more than one token frame. The kernel keeps only the time of the last of them.
+	// Reads that held more than one token frame. Without the times of packets, only the last of them has its own time.
 	CoalescedReads uint64
 	// Token frames without a kernel timestamp, timed by the program's clock.
 	UnstampedFrames uint64
 	// Token frames with the time of the packet that carried their last byte. See wire.Settings.PacketTimes.
 	PacketFrames uint64
+	// Token frames that share the time of a later one: they were read together, and have no times of packets.
+	SharedFrames uint64
+	// The first token frame has no time of its own: it is a shared frame, or lacks the kernel's timestamp.
+	LateFirst bool
+	// The last token frame lacks the kernel's timestamp.
+	LateLast bool
 	// Bytes of text received, as encoded in JSON.
 	TextBytes uint64
 	// Token frames of reasoning, before FirstAnswer.

@@ -235,6 +235,8 @@ func (x *exchange) countRead(read socket.Reading) {
 	if !read.Stamped {
 		o.UnstampedFrames++
 	}
+	o.LateLast = !read.Stamped
+	o.LateFirst = o.LateFirst || x.reads == 0 && !read.Stamped
 	if read.Packet {
 		o.PacketFrames++
 	}
@@ -245,6 +247,10 @@ func (x *exchange) countRead(read socket.Reading) {
 			o.Lags = append(o.Lags, read.Lag())
 		}
 		return
+	}
+	if !read.Packet {
+		o.SharedFrames++
+		o.LateFirst = o.LateFirst || x.reads == 1
 	}
 	if !x.coalesced {
 		x.coalesced = true

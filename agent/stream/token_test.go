@@ -442,12 +442,42 @@ func TestFramesOfOneReadAreCounted(t *testing.T) {
 		x.token(&api.Frame{Token: true}, r, TokensUnknown)
 	}
 	o := x.o
+	if o.SharedFrames != 3 || o.LateFirst || o.LateLast {
+		t.Errorf("%d frames share a time; late first %v, last %v", o.SharedFrames, o.LateFirst, o.LateLast)
+	}
 	if o.CoalescedReads != 2 || o.UnstampedFrames != 1 || o.TokenFrames != 7 || len(o.Lags) != 3 ||
 		len(o.Gaps(nil)) != 6 {
 		t.Errorf("%+v", o)
 	}
 	if o.FirstToken != 100 || o.LastToken != 350 || o.Gaps(nil)[0] != 100 || o.Gaps(nil)[1] != 0 || o.Lags[1] != 30 {
 		t.Errorf("%+v", o)
+	}
+}
+
+// The first frame has no time of its own if it shares a read or has no timestamp, unless it has its packet's.
+func TestFirstAndLastFramesWithoutATime(t *testing.T) {
+	stamped := socket.Reading{At: 100, Seen: 110, Number: 1, Stamped: true}
+	packet, bare := stamped, stamped
+	packet.Packet, bare.Stamped = true, false
+	second := socket.Reading{At: 200, Seen: 210, Number: 2, Stamped: true}
+	late := socket.Reading{At: 200, Seen: 210, Number: 2}
+	for name, c := range map[string]struct {
+		reads       []socket.Reading
+		first, last bool
+	}{
+		"own":         {[]socket.Reading{stamped, second, second}, false, false},
+		"shared":      {[]socket.Reading{stamped, stamped, second}, true, false},
+		"of packets":  {[]socket.Reading{packet, packet, second}, false, false},
+		"unstamped":   {[]socket.Reading{bare, second}, true, false},
+		"last is not": {[]socket.Reading{stamped, late}, false, true},
+	} {
+		x := &exchange{o: &Observation{}}
+		for _, r := range c.reads {
+			x.token(&api.Frame{Token: true}, r, TokensUnknown)
+		}
+		if x.o.LateFirst != c.first || x.o.LateLast != c.last {
+			t.Errorf("%s: late first %v, last %v", name, x.o.LateFirst, x.o.LateLast)
+		}
 	}
 }
 

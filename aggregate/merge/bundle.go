@@ -175,9 +175,6 @@ func (s *Stage) mergeValues(m *spatev1.Merged, snapshot *spatev1.Snapshot, decod
 		at := place{first: snapshot.GetWindow(), window: snapshot.GetWindow(), endpoint: series.GetEndpoint()}
 		s.share(cell{region, m.GetRegion(), at.window, at.endpoint, series.GetPart(), m.GetObserver()},
 			pendingSeries{series, decoded[i], at})
-		if !m.GetObserver() {
-			s.window(at.window).lag(decoded[i])
-		}
 	}
 	if !m.GetObserver() {
 		s.sums.addTurns(snapshot, decoded[len(snapshot.GetSeries()):])

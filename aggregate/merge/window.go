@@ -29,9 +29,6 @@ type Window struct {
 	Failed uint64
 	// TokensArrived are the tokens that arrived, by running usage.
 	TokensArrived uint64
-	// Frames are frames that may carry a token. Lags is the number of receive lags: one for each read of such frames
-	// that has the kernel's timestamp.
-	Frames, Lags uint64
 
 	tokensPerSecond    float64 // tokens of each snapshot, divided by its number of windows
 	framesPerSecond    float64 // the same for frames
@@ -81,8 +78,6 @@ func (w *Window) add(series *spatev1.Series, parts []part, at place, region stri
 	w.framesPerSecond += float64(c.GetFrames()) / float64(at.windows())
 	w.completedPerSecond += float64(c.GetCompleted()) / float64(at.windows())
 	w.uncountedFrames += c.GetUncountedFrames()
-	w.Frames += c.GetFrames()
-	w.lag(parts)
 	w.unmeasuredFrames += c.GetUnmeasuredFrames()
 	w.unmeasuredStarted += c.GetUnmeasuredStarted()
 	w.unmeasuredEnded += c.GetUnmeasuredEnded()
@@ -93,15 +88,6 @@ func (w *Window) add(series *spatev1.Series, parts []part, at place, region stri
 		w.live.agents[at.agent] = &agentWindow{region: region}
 	}
 	w.live.agents[at.agent].add(series, parts, at)
-}
-
-// lag counts the receive lags.
-func (w *Window) lag(parts []part) {
-	for _, p := range parts {
-		if p.metric == spatev1.Metric_METRIC_RECEIVE_LAG {
-			w.Lags += p.values.Count()
-		}
-	}
 }
 
 // addTo returns the tally of a name, and creates it if necessary.

@@ -22,12 +22,13 @@ func JudgeToDate(m merge.Measured, rec *spatev1.StageRecord) trust.Trust {
 func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	e := evidenceOf(s.Total.Measured(), rec)
 	e.Ended, e.Missing = rec.GetEnded(), r.Missing
-	e.AgentLost = s.lostAgent(rec)
+	e.AgentLost, e.Reassigned = s.lostAgent(rec), rec.GetStage().GetOnAgentLoss() == "reassign"
+	e.Values = s.Total.Values
 	e.NeverSent, e.AfterFailure = r.Requests.NeverSent, r.Requests.AfterFailure
 	if c := steadyConcurrency(rec.GetStage()); c != nil {
 		e.Closed = &trust.Closed{Concurrency: *c}
 	}
-	e.Open, e.Hiccup, e.PeakTokens = openOf(rec.GetStage(), r.Arrivals), s.hiccup(), r.PeakOutputTokenThroughput
+	e.Open, e.PeakTokens = openOf(rec.GetStage(), r.Arrivals), r.PeakOutputTokenThroughput
 	if e.CachedShare == nil && r.ServerAccount != nil {
 		e.CachedShare = r.ServerAccount.CachedShare
 	}
@@ -87,23 +88,6 @@ func openOf(stage *spatev1.Stage, arrivals *ArrivalTime) *trust.Open {
 	return &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate, Shape: gaps.Shape(load)}
 }
 
-// hiccup returns the window in which most frames were read together with the frame before, or nil if that cannot be
-// known because frames lack the kernel's timestamps.
-func (s sums) hiccup() *trust.Hiccup {
-	if s.Total.Counters.GetUnstampedFrames() > 0 {
-		return nil
-	}
-	h := &trust.Hiccup{}
-	for number, w := range s.Windows {
-		together := w.Frames - min(w.Frames, w.Lags)
-		h.All += together
-		if together > h.Here || together == h.Here && number < h.Second {
-			h.Here, h.Second = together, number
-		}
-	}
-	return h
-}
-
 // steadyConcurrency returns the number of requests that a closed loop must have in flight all the time. It returns nil
 // for other loads, and for closed loops that have fewer in flight by plan: those with phases or think time, and those
 // with fewer requests, or sessions, than slots.
@@ -135,7 +119,12 @@ func evidenceOf(m merge.Measured, rec *spatev1.StageRecord) trust.Evidence {
 		Counts: measure.CountsOf(c), ExactOutput: exactOutput(rec),
 		Whole:       !defaults.Streams(rec.GetStage().GetTarget()),
 		MaxInFlight: rec.GetStage().GetLoad().GetMaxInFlight(),
-		SharedShare: cache.SharedShare, CachedShare: cache.CachedShare,
+		SharedShare: cache.SharedShare, CachedShare: cache.CachedShare, Errors: m.Errors,
+		CacheBusting:   rec.GetStage().GetWorkload().GetCacheBusting() == "request",
+		NewConnections: rec.GetStage().GetTarget().GetConnection().GetReuse() == "new",
+	}
+	for _, a := range rec.GetAgents() {
+		e.TemplateTokens = max(e.TemplateTokens, a.GetPreparation().GetTemplateTokens())
 	}
 	for i := range m.Summaries {
 		e.Summaries[m.Summaries[i].Metric] = &m.Summaries[i].Summary

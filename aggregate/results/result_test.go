@@ -179,8 +179,7 @@ func TestResultDoesNotDependOnOrderOrWindows(t *testing.T) {
 		for _, r := range []*StageResult{&other, &first} {
 			r.VLLM.PeakOutputTokenThroughput, r.VLLM.PeakConcurrentRequests = nil, nil
 			r.Trust.Checks = slices.DeleteFunc(r.Trust.Checks, func(c trust.Check) bool {
-				return c.Name == "peak" ||
-					c.Name == "coalescing"
+				return c.Name == "peak"
 			})
 		}
 		if diff := cmp.Diff(first, other); diff != "" {

@@ -78,8 +78,7 @@ func TestSnapshotsOfSeveralWindows(t *testing.T) {
 			r.PeakOutputTokenThroughput, r.Steady, r.PeakConcurrency = nil, nil, nil
 			r.VLLM.PeakOutputTokenThroughput, r.VLLM.PeakConcurrentRequests = nil, nil
 			r.Trust.Checks = slices.DeleteFunc(r.Trust.Checks, func(c trust.Check) bool {
-				return c.Name == "peak" ||
-					c.Name == "coalescing"
+				return c.Name == "peak"
 			})
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -11,54 +12,86 @@ import (
 
 // check is a check and its remedy.
 type check struct {
-	name   string
-	judge  func(Evidence) (Check, bool)
-	remedy string // what to do if it fails, in a line
+	name    string
+	judge   func(Evidence) (Check, bool)
+	touches []string // numbers that are doubtful if it fails, by their names in results.json
+	remedy  string   // what to do if it fails, in a line
 }
+
+// Numbers that checks touch, by their names in results.json.
+const (
+	ttft, tpot, itl, e2e = "ttft_ms", "tpot_ms", "itl_ms", "e2e_ms"
+	requestRate          = "request_throughput"
+	tokenRate            = "output_token_throughput"
+)
+
+var (
+	everything  = []string{requestRate, tokenRate, e2e, ttft, tpot, itl}
+	throughputs = []string{requestRate, tokenRate}
+	latencies   = []string{e2e, ttft, tpot, itl}
+)
 
 // checks are all checks, in the order in which they are shown.
 var checks = []check{
-	{"measured", measured, "See the errors: the target, the model or the API key may be wrong."},
-	{"completeness", completeness, "Run the stage again to its end; if it failed, fix the cause first."},
-	{"errors", errors, "Lower the load, or fix what the errors report: the other requests had a lighter load."},
-	{"never_sent", neverSent, "Give the run more agents or cores, or a lower rate."},
-	{"broken_sessions", brokenSessions,
+	{"measured", measured, everything, "See the errors: the target, the model or the API key may be wrong."},
+	{"completeness", completeness, everything, "Run the stage again to its end; if it failed, fix the cause first."},
+	{"errors", errors, everything, "Fix what the errors report: the requests that completed had a lighter load."},
+	{"never_sent", neverSent, everything, "Give the run more agents or cores, or a lower rate."},
+	{"broken_sessions", brokenSessions, everything,
 		"Fix what the errors report, or lower the load: a request that fails ends what waits for it in its session."},
-	{"send_delay", sendDelay,
+	{"send_delay", sendDelay, latencies,
 		"Give the run more agents or cores, keep other work off them (or run as root, for real-time scheduling), or lower the load."},
-	{"receive_lag", receiveLag, "Give the run more agents or cores: they are near what they can read."},
-	{"stamps", stamps, "Run the agents on Linux, where the kernel timestamps received data, or keep them far from busy."},
-	{"coalescing", coalescing,
-		"Check whether a proxy or the server bundles frames; otherwise give the run more agents or cores."},
-	{"identity", identity, "Please report this: the sums must agree whatever the server does."},
-	{"streaming", streaming, "Have the server answer as requested: a proxy, its API or a parser of reasoning or tools may hold streams back."},
-	{"tokens_per_frame", tokensPerFrame,
+	{"frame_times", frameTimes, nil,
+		"Give the agents more cores, or keep other work off them; on other systems than Linux no frame has the kernel's time."},
+	{"identity", identity, latencies, "Please report this: the sums must agree whatever the server does."},
+	{"streaming", streaming, []string{ttft, tpot, itl},
+		"Have the server answer as requested: a proxy, its API or a parser of reasoning or tools may hold streams back."},
+	{"tokens_per_frame", tokensPerFrame, []string{tpot},
 		"Have the server send a frame for every token or two; otherwise use only E2E and throughput."},
-	{"frames_per_token", framesPerToken,
+	{"frames_per_token", framesPerToken, []string{tokenRate, tpot, itl},
 		"Check how the server, or a proxy in front of it, counts tokens in its usage, and what splits frames."},
-	{"hidden_tokens", hiddenTokens,
+	{"hidden_tokens", hiddenTokens, []string{ttft, tpot},
 		"Have the server stream its reasoning, or switch reasoning off: TTFT and TPOT do not see hidden tokens."},
-	{"text", text, "Check whether the server counts tokens in its usage that it does not stream."},
-	{"undecided", undecided, "Request running usage (running_usage: always) if the server supports it."},
-	{"bunching", bunching, "Check what bundles frames on the way from the engine: a proxy's buffer, compression, Nagle."},
-	{"peak", peak, "Do not use the peak: check whether tokens came in bursts that no stream can produce."},
-	{"concurrency", concurrency, "Check whether agents or the server limit connections."},
-	{"rate", rate, "Give the stage more requests, or the run more agents if they are late."},
-	{"endpoints", endpoints, "Check the plan's balance, and whether the endpoint is running."},
-	{"starts", starts, "Check the agents' clocks and their network to the coordinator."},
-	{"isl", isl, "Set tokenizer to server, usage or file:PATH, so that prompts get their exact length."},
-	{"osl", osl, "Check whether the server honours ignore_eos and min_tokens, or set exact_output: never."},
-	{"usage", usage, "Find out why some answers had no usage: several servers behind one name?"},
-	{"models", models, "Have a router or gateway send all requests to one model, or compare the models one by one."},
-	{"prefix_cache", prefixCache, "Use another seed for each run, or cache_busting: request."},
+	{"text", text, []string{tokenRate, tpot}, "Check whether the server counts tokens in its usage that it does not stream."},
+	{"undecided", undecided, []string{tpot, itl}, "Request running usage (running_usage: always) if the server supports it."},
+	{"bunching", bunching, []string{ttft, itl}, "Check what bundles frames on the way from the engine: a proxy's buffer, compression, Nagle."},
+	{"peak", peak, []string{"peak_output_token_throughput"},
+		"Do not use the peak: check whether tokens came in bursts that no stream can produce."},
+	{"concurrency", concurrency, everything, "Check whether agents or the server limit connections."},
+	{"rate", rate, everything, "Give the stage more requests, or the run more agents if they are late."},
+	{"endpoints", endpoints, everything, "Check the plan's balance, and whether the endpoint is running."},
+	{"starts", starts, []string{"peak_output_token_throughput", "peak_concurrency", "steady"},
+		"Check the agents' clocks and their network to the coordinator."},
+	{"isl", isl, []string{requestRate, tokenRate, e2e, ttft},
+		"Set tokenizer to server, usage or file:PATH, so that prompts get their exact length."},
+	{"osl", osl, []string{requestRate, tokenRate, e2e},
+		"Check whether the server honours ignore_eos and min_tokens, or set exact_output: never."},
+	{"usage", usage, []string{tokenRate, tpot}, "Find out why some answers had no usage: several servers behind one name?"},
+	{"models", models, everything, "Have a router or gateway send all requests to one model, or compare the models one by one."},
+	{"prefix_cache", prefixCache, []string{requestRate, tokenRate, e2e, ttft}, "Use another seed for each run, or cache_busting: request."},
 }
 
-// remedyAgentLost is the remedy of completeness if an agent was lost.
-const remedyAgentLost = "Run the stage again; on_agent_loss: reassign keeps the load whole when an agent is lost."
+// Remedies of causes that the evidence names.
+const (
+	remedyAgentLost = "Run the stage again; with on_agent_loss: reassign, other agents take over what a lost agent had to send."
+	remedyTakenOver = "Run the stage again: what the lost agent had in flight, and the load until others took over, is missing."
+	remedyCached    = "Look for what the server puts before each prompt, such as a system prompt: the prompts are unique already."
+)
+
+// remediesOfErrors are the remedies of the errors check, by the class of most failures or the start of its name.
+var remediesOfErrors = []struct{ class, remedy string }{
+	{"http_429", "Lower the load, or raise the limit of the server or gateway: it refuses requests beyond it."},
+	{"http_4", "Fix what the server refuses in the requests: its answers are among the errors."},
+	{"http_5", "See the server's log for why it fails; if it fails only under load, lower the load."},
+	{"connect", "Check that the server is running and accepts that many connections."},
+	{"timeout", "Lower the load, or raise the timeouts in the plan."},
+	{"cut_stream", "Set connection.reuse: new if the server closes connections between requests; otherwise see its log."},
+}
 
 // Limits of shares, from 0 to 1.
 var (
 	errorLimits     = limits{suspect: 0.01, invalid: 0.1}
+	rateLimits      = limits{suspect: 0.02, invalid: 0.1}
 	neverSentLimits = limits{suspect: 0.001, invalid: 0.05}
 	streamingLimits = limits{suspect: 0.01, invalid: 0.1}
 	hiddenLimits    = limits{suspect: 0.01, invalid: 0.1}
@@ -67,14 +100,6 @@ var (
 )
 
 const (
-	// stampLimit is the share of frames that may lack the kernel's timestamp, and the share that may be read together
-	// with the frame before.
-	stampLimit = 0.001
-	// hiccupLimit is the share of all frames of the stage that may be read together with the frame before in a single
-	// second.
-	hiccupLimit = 0.01
-	// fewRequests is the number of requests below which fewer than three are above p99.
-	fewRequests = 200
 	// lengthLimit is the share of requests that may have another length than the one asked for.
 	lengthLimit = 0.01
 	// modelLimit is the share of answers that may name another model than most do.
@@ -86,40 +111,70 @@ const (
 
 // measured fails if no request completed: then there is nothing to believe.
 func measured(e Evidence) (Check, bool) {
-	if !e.Ended {
+	switch {
+	case !e.Ended:
 		return unknown()
+	case e.Counts[measure.Completed] > 0:
+		return limits{}.held(0, "%d requests completed", e.Counts[measure.Completed])
+	case e.Counts[measure.Failed] > 0:
+		return failures(limits{}, e)
 	}
-	none := 0.0
-	if e.Counts[measure.Completed] == 0 {
-		none = 1
-	}
-	return limits{}.held(none, "%d requests completed", e.Counts[measure.Completed])
+	return limits{}.held(1, "no request completed")
 }
 
 // completeness fails if the result lacks something, and says what.
 func completeness(e Evidence) (Check, bool) {
-	if !e.Ended {
+	switch {
+	case len(e.Missing) > 0:
+	case e.Ended:
+		return suspect(0, 0, "nothing is missing")
+	default:
 		return unknown()
 	}
-	if len(e.Missing) == 0 {
-		return suspect(0, 0, "nothing is missing")
-	}
 	c, known := suspect(0, float64(len(e.Missing)), "%s", strings.Join(e.Missing, "; "))
-	if e.AgentLost {
+	switch {
+	case e.AgentLost && e.Reassigned:
+		c.Remedy = new(remedyTakenOver)
+	case e.AgentLost:
 		c.Remedy = new(remedyAgentLost)
 	}
 	return c, known
 }
 
 // errors fails if many requests failed: a server that fails requests has less to do, so the latencies of the others are
-// those of a lighter load.
+// those of a lighter load. If none completed, measured says so.
 func errors(e Evidence) (Check, bool) {
-	ended := e.Counts[measure.Completed] + e.Counts[measure.Failed]
-	if ended == 0 {
+	if e.Counts[measure.Completed] == 0 {
 		return unknown()
 	}
-	failed := e.Counts[measure.Failed]
-	return errorLimits.held(share(failed, ended), "%d of %d requests failed", failed, ended)
+	return failures(errorLimits, e)
+}
+
+// failures compares the share of failed requests with limits, says how they failed, and what to do about it.
+func failures(l limits, e Evidence) (Check, bool) {
+	failed, ended := e.Counts[measure.Failed], e.Counts[measure.Completed]+e.Counts[measure.Failed]
+	most := ""
+	for _, class := range slices.Sorted(maps.Keys(e.Errors)) {
+		if e.Errors[class] > e.Errors[most] {
+			most = class
+		}
+	}
+	how := fmt.Sprintf("%d of %d requests", failed, ended)
+	if failed == ended {
+		how = fmt.Sprintf("all %d requests", ended)
+	}
+	words := how + " failed"
+	if status, answered := strings.CutPrefix(most, "http_"); answered && e.Errors[most] == failed {
+		words = fmt.Sprintf("the server answered %s to %s", status, how)
+	}
+	c, known := l.held(share(failed, ended), "%s", words)
+	for _, r := range remediesOfErrors {
+		if strings.HasPrefix(most, r.class) && (most != "cut_stream" || !e.NewConnections) {
+			c.Remedy = &r.remedy
+			break
+		}
+	}
+	return c, known
 }
 
 // neverSent fails if many due arrivals were not sent: then the load was not the one in the plan. The notes say what
@@ -142,96 +197,6 @@ func brokenSessions(e Evidence) (Check, bool) {
 	}
 	return errorLimits.held(share(broken, *e.NeverSent+e.Counts[measure.Started]),
 		"%d requests were not sent because a request of their session failed that they waited for", broken)
-}
-
-// sendDelay fails if agents send late, which changes the load. The budget is 5 % of the median TTFT, and at least 5 ms.
-// More than five times the budget is invalid. With few requests, p99 is only one or two of them. So that a single
-// hiccup of the machine does not decide, p95 is compared instead.
-func sendDelay(e Evidence) (Check, bool) {
-	if e.Summaries[metricSendDelay] == nil {
-		return unknown()
-	}
-	budget := 5.0
-	if e.Summaries[metricTTFT] != nil {
-		budget = max(budget, 0.05*e.Summaries[metricTTFT].P50)
-	}
-	name, late := "p99", e.Summaries[metricSendDelay].P99
-	if e.Summaries[metricSendDelay].Count < fewRequests {
-		name, late = "p95", e.Summaries[metricSendDelay].P95
-	}
-	return limits{budget, 5 * budget}.held(late, "send delay %s %.2f ms (budget %.2f ms)", name, late, budget)
-}
-
-// receiveLag fails if agents read late. With the kernel's timestamps the times are still right, but the agent is near
-// its limit. The budget is half the median gap between tokens, and at least 20 ms: above it, reads start to contain
-// several frames. With the times of packets such frames keep their own times; what remains is that a slot learns later
-// that its request has ended, which may take a hundredth of the median request.
-func receiveLag(e Evidence) (Check, bool) {
-	if e.Summaries[metricReceiveLag] == nil {
-		return unknown()
-	}
-	budget := 20.0
-	if e.Summaries[metricITL] != nil {
-		budget = max(budget, e.Summaries[metricITL].P50/2)
-	}
-	if e.Summaries[metricE2E] != nil && e.timedByPacket() >= 1-stampLimit {
-		budget = max(budget, e.Summaries[metricE2E].P50/100)
-	}
-	lag := e.Summaries[metricReceiveLag].P99
-	return suspect(budget, lag, "receive lag p99 %.2f ms (budget %.2f ms)", lag, budget)
-}
-
-// stamps fails if many frames lack the kernel's timestamp: they have the program's time, which is as late as the
-// program is.
-func stamps(e Evidence) (Check, bool) {
-	if e.Counts[measure.Frames] == 0 {
-		return unknown()
-	}
-	part := share(e.Counts[measure.UnstampedFrames], e.Counts[measure.Frames])
-	if by := e.timedByPacket(); by > 0 {
-		return suspect(stampLimit, part, "%.2f %% of the frames have no kernel timestamp, %.2f %% have the times of "+
-			"their packets", 100*part, 100*by)
-	}
-	return suspect(stampLimit, part, "%.2f %% of the frames have no kernel timestamp", 100*part)
-}
-
-// timedByPacket returns the share of frames with the time of the packet that carried their last byte.
-func (e *Evidence) timedByPacket() float64 {
-	return share(e.Counts[measure.PacketFrames], e.Counts[measure.Frames])
-}
-
-// coalescing fails if many frames are read together: of several frames in one read, only the last has its own time. The
-// worst second counts as a single hiccup if it has only a small part of all frames: then the check reports it, and the
-// rest of the stage decides. Of answers in one piece the times of single frames are not used.
-func coalescing(e Evidence) (Check, bool) {
-	if e.Counts[measure.Frames] == 0 || e.Whole {
-		return unknown()
-	}
-	together := max(e.Counts[measure.CoalescedReads], e.withoutOwnRead())
-	part := share(together, e.Counts[measure.Frames])
-	h := e.Hiccup
-	if part <= stampLimit || h == nil || h.All == 0 {
-		return suspect(stampLimit, part, "%.2f %% of the frames were read together with the previous frame", 100*part)
-	}
-	here := uint64(share(h.Here, h.All)*float64(together) + 0.5)
-	if share(here, e.Counts[measure.Frames]) > hiccupLimit {
-		return suspect(stampLimit, part, "%.2f %% of the frames were read together with the previous frame", 100*part)
-	}
-	rest := share(together-here, e.Counts[measure.Frames])
-	return suspect(stampLimit, rest,
-		"%.2f %% of the frames were read together with the previous frame, not counting %d in second %d (a hiccup)",
-		100*rest, here, h.Second)
-}
-
-// withoutOwnRead returns the number of frames that were read together with the frame before. Each stamped read that
-// ends a frame has one receive lag, so these are the frames in excess of the receive lags. withoutOwnRead returns 0 if
-// that is not known because no read is stamped.
-func (e *Evidence) withoutOwnRead() uint64 {
-	if e.Summaries[metricReceiveLag] == nil {
-		return 0
-	}
-	known := e.Counts[measure.UnstampedFrames] + e.Summaries[metricReceiveLag].Count
-	return e.Counts[measure.Frames] - min(e.Counts[measure.Frames], known)
 }
 
 // identity fails if the sum of all gaps is not the time from the first to the last token of all requests: then
@@ -332,7 +297,12 @@ func hiddenTokens(e Evidence) (Check, bool) {
 	if c[measure.OutputTokens] == 0 || c[measure.WithoutUsage] > 0 {
 		return unknown()
 	}
-	reasoning, head := share(c[measure.HiddenReasoningTokens], c[measure.OutputTokens]), headShare(c)
+	hidden := c[measure.HiddenReasoningTokens] // some servers count them beside the output tokens, not among them
+	all := c[measure.OutputTokens]
+	if hidden > 0 {
+		all = max(all, c[measure.TokenFrames]+hidden)
+	}
+	reasoning, head := share(hidden, all), headShare(c)
 	if reasoning >= head {
 		return hiddenLimits.held(reasoning, "%.1f %% of the output tokens were reasoning that was not streamed",
 			100*reasoning)
@@ -496,14 +466,19 @@ func usage(e Evidence) (Check, bool) {
 }
 
 // prefixCache fails if the server's cache has prompts that the plan meant to be new: they are then cheaper than they
-// should be.
+// should be. What the server's chat template adds to each prompt is the same in all, and cached rightly.
 func prefixCache(e Evidence) (Check, bool) {
 	if e.CachedShare == nil || e.SharedShare == nil {
 		return unknown()
 	}
-	return suspect(cacheLimit, *e.CachedShare-*e.SharedShare,
-		"the server took %.1f %% of the prompts' tokens from its cache, the prompts share %.1f %%",
-		100**e.CachedShare, 100**e.SharedShare)
+	template := share(uint64(e.TemplateTokens)*e.Counts[measure.Completed], e.Counts[measure.InputTokens])
+	c, known := suspect(cacheLimit, *e.CachedShare-*e.SharedShare-template,
+		"the server took %.1f %% of the prompts' tokens from its cache; the prompts share %.1f %%, and at most %.1f %% are the chat template's",
+		100**e.CachedShare, 100**e.SharedShare, 100*template)
+	if e.CacheBusting {
+		c.Remedy = new(remedyCached)
+	}
+	return c, known
 }
 
 // models fails if the answers to requests for one model name several: the numbers are then those of a mix.

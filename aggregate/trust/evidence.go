@@ -12,6 +12,10 @@ type Evidence struct {
 	Counts measure.Counts
 	// Summaries summarize the metrics of the stage. Nil: no values.
 	Summaries [measure.Count]*histogram.Summary
+	// Values are the values of the metrics. Nil: not known, for example while a stage is in progress.
+	Values [measure.Count]*histogram.Histogram
+	// Errors are the numbers of failures by class.
+	Errors map[string]uint64
 	// NeverSent is the number of requests that were due and never sent. Nil: not known.
 	NeverSent *uint64
 	// AfterFailure is how many of them waited for a request of their session that failed. Nil: as NeverSent.
@@ -20,16 +24,19 @@ type Evidence struct {
 	Whole bool
 	// ExactOutput is true if the server was asked for outputs of exact length. Nil: not known.
 	ExactOutput *bool
-	// Hiccup is the second in which most frames were read together with the frame before. Nil: not known, for example
-	// while a stage is in progress.
-	Hiccup *Hiccup
 	// SharedShare is the share of the prompts' tokens that the workload repeats. CachedShare is the share that the
 	// server took from its cache.
 	SharedShare, CachedShare *float64
+	// TemplateTokens is the number of tokens that the server's chat template adds to each prompt. 0: none, or unknown.
+	TemplateTokens uint32
+	// CacheBusting: each prompt of the workload is unique from its first token on.
+	CacheBusting bool
+	// NewConnections: each request has a connection of its own.
+	NewConnections bool
 	// Missing is what a stage that has ended lacks, in words. Nil: the stage is in progress.
 	Missing []string
-	// AgentLost is true if an agent was lost.
-	AgentLost bool
+	// AgentLost is true if an agent was lost. Reassigned: others took its load over, by the plan's on_agent_loss.
+	AgentLost, Reassigned bool
 	// Ended is true if the stage has ended. The fields below are known only then.
 	Ended bool
 	// Closed is the load of a closed loop that must have all its requests in flight all the time. Nil: another load.
@@ -81,22 +88,16 @@ type Open struct {
 	Shape float64
 }
 
-// Hiccup is the second in which most frames were read together with the frame before.
-type Hiccup struct {
-	// Second of the stage, from 0.
-	Second uint32
-	// Here and All count frames that were read together with the frame before: in this second, and in the whole stage.
-	Here, All uint64
-}
-
 // Metrics that checks use.
 const (
 	metricSendDelay      = spatev1.Metric_METRIC_SEND_DELAY
 	metricReceiveLag     = spatev1.Metric_METRIC_RECEIVE_LAG
 	metricTTFT           = spatev1.Metric_METRIC_TTFT
+	metricTTFTScheduled  = spatev1.Metric_METRIC_TTFT_SCHEDULED
 	metricTPOT           = spatev1.Metric_METRIC_TPOT
 	metricITL            = spatev1.Metric_METRIC_ITL
 	metricE2E            = spatev1.Metric_METRIC_E2E
+	metricE2EScheduled   = spatev1.Metric_METRIC_E2E_SCHEDULED
 	metricHeld           = spatev1.Metric_METRIC_HELD
 	metricStartGap       = spatev1.Metric_METRIC_START_GAP
 	metricTokensPerFrame = spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME

@@ -5,11 +5,16 @@
 // what it saw and what to do about it. The worst check decides the verdict. What is not known is not checked, and does
 // not count as good.
 //
+// A check fails where a number that is printed may be off by more than its precision, and names the numbers. Where only
+// seldom printed numbers may be, or it is not sure, it gives a note.
+//
 // A new check needs a row in checks, a function, and a section in docs/verdicts.md.
 package trust
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -73,6 +78,9 @@ type Check struct {
 	InvalidAbove *float64 `json:"invalid_above"`
 	// What the check saw, in words.
 	Words string `json:"words"`
+	// Numbers that are doubtful for it, by their names in results.json: "ttft_ms" for all of a distribution,
+	// "itl_ms.p99" for one of its numbers.
+	Touches []string `json:"touches"`
 	// What to do about it, in one line. Null: the check passed.
 	Remedy *string `json:"remedy"`
 }
@@ -94,13 +102,30 @@ func Judge(e Evidence) Trust {
 			continue
 		}
 		c.Name = check.name
-		if c.Verdict != Valid && c.Remedy == nil {
-			c.Remedy = &check.remedy
+		switch {
+		case c.Verdict != Valid:
+			c.Remedy = cmp.Or(c.Remedy, &check.remedy)
+			if c.Touches == nil {
+				c.Touches = check.touches
+			}
+		case len(c.Touches) > 0: // numbers that are printed seldom, or not surely
+			c.Remedy = nil
+			t.Notes = append(t.Notes, c.Words)
+		default:
+			c.Remedy, c.Touches = nil, []string{}
 		}
 		t.Checks = append(t.Checks, c)
 		t.Verdict = t.Verdict.Worse(c.Verdict)
 	}
 	return t
+}
+
+// Doubts reports whether a check touches a number, by its name in results.json: "ttft_ms.p99", "request_throughput".
+func (t Trust) Doubts(number string) bool {
+	whole, _, _ := strings.Cut(number, ".")
+	return slices.ContainsFunc(t.Checks, func(c Check) bool {
+		return slices.Contains(c.Touches, number) || slices.Contains(c.Touches, whole)
+	})
 }
 
 // Failed returns the checks that did not pass, the worst first.

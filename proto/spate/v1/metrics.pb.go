@@ -1511,9 +1511,16 @@ type Counters struct {
 	// Completed requests that a content filter or a refusal ended, by the finish reason.
 	EndedFiltered uint64 `protobuf:"varint,53,opt,name=ended_filtered,json=endedFiltered,proto3" json:"ended_filtered,omitempty"`
 	// Completed requests with another finish reason.
-	EndedOther    uint64 `protobuf:"varint,54,opt,name=ended_other,json=endedOther,proto3" json:"ended_other,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	EndedOther uint64 `protobuf:"varint,54,opt,name=ended_other,json=endedOther,proto3" json:"ended_other,omitempty"`
+	// Token frames that share the time of a later one, because they were read together and have no times of packets.
+	SharedFrames uint64 `protobuf:"varint,55,opt,name=shared_frames,json=sharedFrames,proto3" json:"shared_frames,omitempty"`
+	// Completed streams whose first token frame has no time of its own: it is a shared frame, or lacks the kernel's
+	// timestamp.
+	LateFirstFrames uint64 `protobuf:"varint,56,opt,name=late_first_frames,json=lateFirstFrames,proto3" json:"late_first_frames,omitempty"`
+	// Completed streams whose last token frame lacks the kernel's timestamp.
+	LateLastFrames uint64 `protobuf:"varint,57,opt,name=late_last_frames,json=lateLastFrames,proto3" json:"late_last_frames,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Counters) Reset() {
@@ -1920,6 +1927,27 @@ func (x *Counters) GetEndedFiltered() uint64 {
 func (x *Counters) GetEndedOther() uint64 {
 	if x != nil {
 		return x.EndedOther
+	}
+	return 0
+}
+
+func (x *Counters) GetSharedFrames() uint64 {
+	if x != nil {
+		return x.SharedFrames
+	}
+	return 0
+}
+
+func (x *Counters) GetLateFirstFrames() uint64 {
+	if x != nil {
+		return x.LateFirstFrames
+	}
+	return 0
+}
+
+func (x *Counters) GetLateLastFrames() uint64 {
+	if x != nil {
+		return x.LateLastFrames
 	}
 	return 0
 }
@@ -2917,7 +2945,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\brequests\x18\x02 \x01(\x04R\brequests\x12\x15\n" +
 	"\x06e2e_us\x18\x03 \x01(\x04R\x05e2eUs\x12\x1a\n" +
 	"\bstreamed\x18\x04 \x01(\x04R\bstreamed\x12\x17\n" +
-	"\attft_us\x18\x05 \x01(\x04R\x06ttftUs\"\x97\x0f\n" +
+	"\attft_us\x18\x05 \x01(\x04R\x06ttftUs\"\x92\x10\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2982,7 +3010,10 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x10ended_tool_calls\x184 \x01(\x04R\x0eendedToolCalls\x12%\n" +
 	"\x0eended_filtered\x185 \x01(\x04R\rendedFiltered\x12\x1f\n" +
 	"\vended_other\x186 \x01(\x04R\n" +
-	"endedOther\"\xd8\x01\n" +
+	"endedOther\x12#\n" +
+	"\rshared_frames\x187 \x01(\x04R\fsharedFrames\x12*\n" +
+	"\x11late_first_frames\x188 \x01(\x04R\x0flateFirstFrames\x12(\n" +
+	"\x10late_last_frames\x189 \x01(\x04R\x0elateLastFrames\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +
