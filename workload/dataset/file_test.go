@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -216,7 +217,7 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestDamagedParquet: a file that is cut or changed gives an error or faulty rows, never a panic.
+// TestDamagedParquet: a file that is cut or changed gives an error or faulty rows, never a panic, and takes little memory.
 func TestDamagedParquet(t *testing.T) {
 	whole, err := os.ReadFile(filepath.Join("testdata", "huggingface", "main", "train-00000-of-00002.parquet"))
 	if err != nil {
@@ -232,10 +233,16 @@ func TestDamagedParquet(t *testing.T) {
 			t.Errorf("%d of %d bytes are accepted", n, len(whole))
 		}
 	}
+	var before, after runtime.MemStats
 	for i := range whole {
 		changed := bytes.Clone(whole)
 		changed[i] ^= 0xff
+		runtime.ReadMemStats(&before)
 		_ = build(changed) // a change may leave the file valid
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 100<<20 {
+			t.Errorf("byte %d changed: %d MiB are allocated", i, took>>20)
+		}
 	}
 	for _, src := range []io.Reader{strings.NewReader("PAR1"), io.MultiReader(bytes.NewReader(whole))} {
 		if _, _, err := Build(t.Context(), io.Discard, src, w, Options{Name: "in"}); err == nil {

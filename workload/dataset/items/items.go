@@ -16,7 +16,7 @@ const MaxUsed = 32 << 20
 
 // maxReadItem is the length of a line or element above which a source is refused: it is a device, or not a file of
 // rows.
-const maxReadItem = 1 << 30
+const maxReadItem = 256 << 20
 
 // errItemTooLong is the error for a line or element that does not end within maxReadItem bytes.
 var errItemTooLong = fmt.Errorf("is longer than %d MiB: the file is not a file of rows", maxReadItem>>20)

@@ -2,6 +2,7 @@ package items
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,11 +35,28 @@ func NewParquetRows(src io.Reader, maxBytes uint64) (all Reader, err error) {
 		return nil, errors.New("a Parquet file is read from its end: name a file that is not a pipe and not compressed")
 	}
 	defer explainParquet(&err)
+	if err := checkFooter(file); err != nil {
+		return nil, fmt.Errorf("not a valid Parquet file: %w", err)
+	}
 	opened, err := parquet.OpenFile(file, file.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
 		return nil, fmt.Errorf("not a valid Parquet file: %w", err)
 	}
 	return &parquetRows{reader: parquet.NewGenericReader[any](opened), maxBytes: maxBytes}, nil
+}
+
+// checkFooter returns an error unless the length of the footer, which stands before the last four bytes, is less than
+// the file's. The library allocates whatever length it reads, up to 4 GiB.
+func checkFooter(file sizedReader) error {
+	const ends = 8
+	var end [ends]byte
+	if _, err := file.ReadAt(end[:], file.Size()-ends); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if n := binary.LittleEndian.Uint32(end[:]); int64(n) > file.Size()-ends {
+		return fmt.Errorf("its footer has %d bytes, the file %d", n, file.Size())
+	}
+	return nil
 }
 
 // explainParquet makes an error of a panic: the library panics at some damaged files.
