@@ -29,10 +29,9 @@ type probe struct {
 func (p *probe) run(rate float64, seed uint64) series.Outcome {
 	v, random := newVirtual(p.config), rand.New(rand.NewPCG(seed, 1))
 	end := clock.Instant(p.warm + p.length)
-	began, first, last := map[*engine.Sequence]clock.Instant{}, map[*engine.Sequence]clock.Instant{},
-		map[*engine.Sequence]clock.Instant{}
+	first, last := map[*engine.Sequence]clock.Instant{}, map[*engine.Sequence]clock.Instant{}
 	note := func(which int, to clock.Instant) {
-		for _, em := range v.engines[which].Advance(to, nil) {
+		for _, em := range v.advance(which, to) {
 			if em.Produced == 1 {
 				first[em.Seq] = em.At
 			}
@@ -55,11 +54,9 @@ func (p *probe) run(rate float64, seed uint64) series.Outcome {
 		}
 		if more {
 			v.send(arrives, fixed(p.isl, p.osl))
-			maps.Copy(began, v.began)
-			clear(v.began)
 		}
 	}
-	return p.outcome(began, first, last, end, rate)
+	return p.outcome(v.began, first, last, end, rate)
 }
 
 // outcome returns what the coordinator would compute from a stage's requests.
@@ -82,28 +79,26 @@ func (p *probe) outcome(
 		slices.Sort(v)
 		o.Latencies = append(o.Latencies, &v[int(math.Ceil(l.GetPercentile()/100*float64(len(v))))-1])
 	}
-	within := func(times map[*engine.Sequence]clock.Instant, from, to clock.Instant) (n uint64) {
-		for _, at := range times {
-			if at >= from && at < to {
-				n++
-			}
-		}
-		return n
+	starts, ends := slices.Sorted(maps.Values(began)), slices.Sorted(maps.Values(last))
+	within := func(times []clock.Instant, from, to clock.Instant) uint64 {
+		before, _ := slices.BinarySearch(times, from)
+		all, _ := slices.BinarySearch(times, to)
+		return uint64(all - before)
 	}
 	from := clock.Instant(p.warm)
 	half := from + (end-from)/2
-	inFlight := func(at clock.Instant) uint64 { return within(began, 0, at) - within(last, 0, at) }
+	inFlight := func(at clock.Instant) uint64 { return within(starts, 0, at) - within(ends, 0, at) }
 	seconds := end.Sub(half).Seconds()
 	level, times := 0.0, 0
 	for at := from; at < half; at = at.Add(time.Second) {
 		level, times = level+float64(inFlight(at)), times+1
 	}
 	o.Backlog = &series.Backlog{
-		Level: level / float64(times), InFlight: inFlight(half), Started: within(began, half, end),
-		Ended: within(last, half, end),
+		Level: level / float64(times), InFlight: inFlight(half), Started: within(starts, half, end),
+		Ended: within(ends, half, end),
 		Due:   rate * seconds, Seconds: seconds,
 	}
-	throughput := float64(within(last, from, end)) / end.Sub(from).Seconds()
+	throughput := float64(within(ends, from, end)) / end.Sub(from).Seconds()
 	o.Throughput = &throughput
 	return o
 }
@@ -153,7 +148,7 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 	} {
 		p, capacity := c.probe, engine.Capacity(c.probe.config, c.probe.isl, c.probe.osl)
 		p.warm = 3 * time.Second
-		for seed := range uint64(5) {
+		for seed := range uint64(3) {
 			rec := p.search(2, 500, seed+1)
 			off := rec.GetKept()/capacity - 1
 			t.Logf("%s: kept %.4g of %.4g: %+.1f %%, %d probes, %s", name, rec.GetKept(), capacity, 100*off,
@@ -191,7 +186,7 @@ func TestSearchAgreesWithSweep(t *testing.T) {
 		}
 	}
 	t.Logf("by hand: all keep below %.4g, none above %.4g", firstBroken, lastKept)
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		rec := p.search(2, 500, seed+1)
 		t.Logf("kept %.4g in %d probes: %s", rec.GetKept(), rec.GetProbes(), rec.GetReason())
 		if rec.GetBroke() < firstBroken*0.95 || rec.GetKept() > lastKept*1.05 || !rec.GetConverged() {

@@ -21,6 +21,7 @@ type virtual struct {
 	place       map[*engine.Sequence]int // its engine
 	began       map[*engine.Sequence]clock.Instant
 	first       map[*engine.Sequence]clock.Instant
+	emitted     []engine.Emission // reused
 	seen        seen
 }
 
@@ -85,10 +86,16 @@ func (v *virtual) send(at clock.Instant, next lengths) {
 	v.engines[least].Add(s)
 }
 
+// advance returns what an engine emits up to an instant, valid until the next call.
+func (v *virtual) advance(which int, to clock.Instant) []engine.Emission {
+	v.emitted = v.engines[which].Advance(to, v.emitted[:0])
+	return v.emitted
+}
+
 // take records what an engine emits up to an instant, and returns how many requests have ended.
 func (v *virtual) take(which int, to clock.Instant) int {
 	ended := 0
-	for _, em := range v.engines[which].Advance(to, nil) {
+	for _, em := range v.advance(which, to) {
 		if em.Produced == 1 {
 			v.first[em.Seq] = em.At
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -20,14 +21,14 @@ import (
 	"github.com/spate-load/spate/workload/rows"
 )
 
-// million is the number of rows of the trace whose memory is measured.
-const million = 1_000_000
+// manyRows is the number of rows of the trace whose memory is measured. docs/benchmarks.md has figures of a million.
+var manyRows = flag.Uint64("dataset.rows", 100_000, "rows of the trace whose memory is measured")
 
-// writeMillion writes a trace of a million rows. Half of their blocks are new.
-func writeMillion(out io.Writer) error {
+// writeMany writes a trace of many rows. Half of their blocks are new.
+func writeMany(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	next := uint64(100)
-	for i := range uint64(million) {
+	for i := range *manyRows {
 		shared := next - 50
 		fmt.Fprintf(w, `{"timestamp": %d, "input_length": 3000, "output_length": %d, "hash_ids": [0, %d, %d, %d, %d, %d]}`+"\n",
 			i*7, 1+i%500, shared, shared+1, next, next+1, next+2)
@@ -39,26 +40,23 @@ func writeMillion(out io.Writer) error {
 // inChild is set in the process whose memory is measured.
 const inChild = "SPATE_MEASURE_MEMORY"
 
-// TestMillionRows builds and walks a trace of a million rows in a separate process, and reads its peak memory from the
-// kernel. It must take less than 200 MiB to build, with 3 million different blocks, and far less to read, as an agent
-// does.
-func TestMillionRows(t *testing.T) {
+// TestMemoryOfManyRows builds and walks a trace in a separate process, and reads its peak memory from the kernel. A
+// million rows, with 3 million different blocks, must take less than 200 MiB to build; to read, as an agent does, it is
+// far less, and does not depend on the number of rows.
+func TestMemoryOfManyRows(t *testing.T) {
 	if path := os.Getenv(inChild); path != "" {
 		measured(t, path)
 		return
 	}
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		t.Skip("this system does not tell the memory of a process")
 	}
-	program, path := measurable(t), filepath.Join(t.TempDir(), "million.jsonl")
+	program, path := measurable(t), filepath.Join(t.TempDir(), "trace.jsonl")
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writeMillion(f); err != nil {
+	if err := writeMany(f); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -67,8 +65,8 @@ func TestMillionRows(t *testing.T) {
 	built := peakOf(t, program, path, "build")
 	walked := peakOf(t, program, path, "walk")
 	t.Logf("building took %d MiB at most, walking %d MiB", built>>10, walked>>10)
-	if built > 200<<10 || walked > 64<<10 {
-		t.Errorf("building took %d KiB, the limit is 200 MiB; walking %d KiB, the limit is 64 MiB", built, walked)
+	if limit := 60<<10 + int(*manyRows*140>>10); built > limit || walked > 64<<10 {
+		t.Errorf("building took %d KiB, the limit is %d KiB; walking %d KiB, the limit is 64 MiB", built, limit, walked)
 	}
 }
 
@@ -96,7 +94,8 @@ func measurable(t *testing.T) (program string) {
 // peakOf runs this test in a separate process and returns its peak memory in KiB.
 func peakOf(t *testing.T, program, path, what string) (kib int) {
 	t.Helper()
-	child := exec.CommandContext(t.Context(), program, "-test.run=^TestMillionRows$", "-test.v")
+	child := exec.CommandContext(t.Context(), program, "-test.run=^TestMemoryOfManyRows$", "-test.v",
+		fmt.Sprint("-dataset.rows=", *manyRows))
 	child.Env = append(os.Environ(), inChild+"="+what+":"+path)
 	out, err := child.CombinedOutput()
 	if err != nil {
@@ -158,7 +157,7 @@ func walkFile(t testing.TB, path string) {
 			t.Fatalf("row %d: %v", i, err)
 		}
 	}
-	if r.Len() != million {
+	if r.Len() != *manyRows {
 		t.Fatalf("%d rows", r.Len())
 	}
 }
@@ -278,9 +277,9 @@ func TestSourcesBeyondBounds(t *testing.T) {
 		rows int // maximum bytes of rows
 	}{
 		"endless rows": {&repeating{text: row}, 1 << 20, "more than 1.0 MiB of text", 2 << 20},
-		"endless line": {&repeating{text: zeros}, 1 << 40, "line 1 is longer than 1024 MiB", 1 << 20},
+		"endless line": {&repeating{text: zeros}, 1 << 40, "line 1 is longer than 256 MiB", 1 << 20},
 		"endless element": {&repeating{text: strings.Repeat("[", 1<<16)}, 1 << 40,
-			"element 1 is longer than 1024 MiB", 1 << 20},
+			"element 1 is longer than 256 MiB", 1 << 20},
 		"endless spaces": {&repeating{text: strings.Repeat(" ", 1<<16)}, 1 << 21,
 			"more than 2.0 MiB of text", 1 << 20},
 		"gzip bomb": {bytes.NewReader(packed(t, &repeating{text: zeros}, 300<<20, byGzip)), 0,
@@ -292,7 +291,7 @@ func TestSourcesBeyondBounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "endless element" && raceDetector() {
-				t.Skip("each of its 1024 MiB is looked at: minutes with the race detector")
+				t.Skip("each of its 256 MiB is looked at: minutes with the race detector")
 			}
 			written := new(counter)
 			_, _, err := Build(t.Context(), written, c.src, jsonl, Options{MaxBytes: c.most})
