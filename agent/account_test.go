@@ -37,6 +37,7 @@ func (c *coordinator) account(stage uint32) []*spatev1.ServerAccount {
 // An agent takes its last reading only when the load of all agents has ended. It does not read each second unless the
 // plan asks for that.
 func TestLastReadingFollowsTheLastRequestOfAllAgents(t *testing.T) {
+	t.Parallel()
 	c, e := newCoordinator(t), enginetest.New(t, time.Millisecond, 0)
 	e.CountsEnded = true
 	c.start(Config{})
@@ -74,6 +75,7 @@ func TestLastReadingFollowsTheLastRequestOfAllAgents(t *testing.T) {
 
 // An agent that reads servers does not keep waiting if its coordinator is gone.
 func TestWaitForOtherAgentsEndsWithTheLease(t *testing.T) {
+	t.Parallel()
 	c, e := newCoordinator(t), enginetest.New(t, time.Millisecond, 0)
 	c.lease, e.CountsEnded = 300*time.Millisecond, true
 	c.start(Config{})

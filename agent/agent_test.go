@@ -29,6 +29,7 @@ func endless(e *enginetest.Engine) *spatev1.Assign {
 }
 
 func TestAgentRunsOneStageAfterTheOther(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	shutdown := c.start(Config{Region: "eu", Version: "v", Weight: 3, MaxStreams: 50})
 	hello := c.next().GetHello()
@@ -67,6 +68,7 @@ func TestAgentRunsOneStageAfterTheOther(t *testing.T) {
 }
 
 func TestAppliedCarriesTheOffsetOfTheClock(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
@@ -84,6 +86,7 @@ func TestAppliedCarriesTheOffsetOfTheClock(t *testing.T) {
 }
 
 func TestUnackedSnapshotsAreSentAgain(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.answer = func(*spatev1.Snapshot) (string, bool) { return "", false }
 	shutdown := c.start(Config{})
@@ -109,6 +112,7 @@ func TestUnackedSnapshotsAreSentAgain(t *testing.T) {
 }
 
 func TestLoadContinuesWithoutTheCoordinator(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	shutdown := c.start(Config{})
 	c.next()
@@ -138,6 +142,7 @@ func TestLoadContinuesWithoutTheCoordinator(t *testing.T) {
 }
 
 func TestLeaseEndsTheLoad(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.lease = time.Second // longer than a busy machine may delay heartbeats
 	c.start(Config{})
@@ -156,6 +161,7 @@ func TestLeaseEndsTheLoad(t *testing.T) {
 }
 
 func TestShutdownDeliversTotals(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	shutdown := c.start(Config{})
 	c.next()
@@ -191,6 +197,7 @@ func TestRefusedSnapshotEndsTheStage(t *testing.T) {
 }
 
 func TestRejectedAssignments(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{AllowedTargets: []string{"127.0.0.1"}})
 	c.next()
@@ -225,6 +232,7 @@ func TestRejectedAssignments(t *testing.T) {
 }
 
 func TestUnarmedAssignmentIsReplaced(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()

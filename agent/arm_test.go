@@ -17,6 +17,7 @@ import (
 // A coordinator that arms an assignment which the agent does not have is wrong, and would wait for it forever. A new
 // Hello tells it what the agent has, so that it can correct that.
 func TestArmedWithoutAnAssignment(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
@@ -34,6 +35,7 @@ func TestArmedWithoutAnAssignment(t *testing.T) {
 
 // The agent neither waits for an impossible start nor catches up on it second by second.
 func TestArmedForAnImpossibleTime(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]int64{"before all": math.MinInt64, "after all": math.MaxInt64,
 		"long ago": -1 << 60} {
 		t.Run(name, func(t *testing.T) {
@@ -80,6 +82,7 @@ func TestClockThatStoodStillEndsTheLoad(t *testing.T) {
 // An agent that is armed long after a stage's start, by a coordinator that was gone, sends little about the time
 // before.
 func TestArmedLate(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()

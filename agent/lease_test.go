@@ -15,6 +15,7 @@ import (
 // A coordinator that hears nothing, or says nothing, ends the load just as one that is gone, although the connection
 // looks healthy.
 func TestLeaseRunsWhileConnected(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.lease = 700 * time.Millisecond
 	c.start(Config{})

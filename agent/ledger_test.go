@@ -13,6 +13,7 @@ import (
 
 // Agents' snapshots pass the coordinator's checks, and add up to the totals.
 func TestSnapshotsMakeACompleteStage(t *testing.T) {
+	t.Parallel()
 	for name, e := range map[string]*enginetest.Engine{"sound": enginetest.New(t, 0, 0), "refusing": enginetest.New(t, 0, 503)} {
 		t.Run(name, func(t *testing.T) {
 			c := newCoordinator(t)

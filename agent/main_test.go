@@ -9,12 +9,15 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/spate-load/spate/internal/process"
 )
 
 func TestMain(m *testing.M) {
 	if address := os.Getenv(stoppableAgent); address != "" {
 		os.Exit(runStoppable(address))
 	}
+	process.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

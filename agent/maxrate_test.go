@@ -9,6 +9,7 @@ import (
 )
 
 func TestAgentKeepsItsRateLimit(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{MaxRate: 20})
 	if got := c.next().GetHello().GetAgent().GetMaxRate(); got != 20 {

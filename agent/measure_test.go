@@ -12,6 +12,7 @@ import (
 )
 
 func TestAppliedSaysWhatWasFoundAndMeasureMayComeAtAnyTime(t *testing.T) {
+	t.Parallel()
 	e := enginetest.New(t, time.Millisecond, 0)
 	e.MaxModelTokens = 100
 	c := newCoordinator(t)

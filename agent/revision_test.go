@@ -23,6 +23,7 @@ func (c *coordinator) applied(ref *spatev1.AssignmentRef) {
 
 // A stripe is changed before its stage starts, and a late, older revision changes nothing.
 func TestRevisionBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
@@ -51,6 +52,7 @@ func TestRevisionBeforeTheStart(t *testing.T) {
 
 // Each repeated message is answered again and done once.
 func TestRepeatedMessages(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
@@ -95,6 +97,7 @@ func TestRepeatedMessages(t *testing.T) {
 
 // An agent that reconnects after its load has ended names it in Hello until the coordinator has all of its snapshots.
 func TestResumeNamesWhatIsNotDelivered(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.answer = func(*spatev1.Snapshot) (string, bool) { return "", false }
 	c.start(Config{})
@@ -117,6 +120,7 @@ func TestResumeNamesWhatIsNotDelivered(t *testing.T) {
 
 // A start that comes right after a reconnect waits until the coordinator's clock is known.
 func TestArmedBeforeTheClockIsKnown(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
@@ -167,6 +171,7 @@ func TestNextAssignmentWaitsForTheEnd(t *testing.T) {
 }
 
 func TestSecretsAreRememberedForTheirRun(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
@@ -195,6 +200,7 @@ func TestSecretsAreRememberedForTheirRun(t *testing.T) {
 
 // A revision after a thousand agents came and went, one after another, exceeds gRPC's default message size.
 func TestLongRevisionsAreHeard(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()

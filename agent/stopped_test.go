@@ -49,6 +49,7 @@ func (c *coordinator) startStoppable() *os.Process {
 // A process that was suspended for longer than its lease sends none of its backlog when it continues: another agent may
 // own that by then.
 func TestProcessStoppedBeyondItsLeaseSendsNothing(t *testing.T) {
+	t.Parallel()
 	const rate, slots = 2000, 32
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"open":   {Rate: rate, Arrival: "constant", Duration: durationpb.New(time.Minute)},

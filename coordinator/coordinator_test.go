@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -44,6 +45,7 @@ func TestListenRules(t *testing.T) {
 }
 
 func TestRunServesAndGossipsUntilItsContextEnds(t *testing.T) {
+	t.Parallel()
 	log := new(lockedBuffer).logger()
 	a, err := membership.Join(membership.Config{
 		Name: "a", Bind: "127.0.0.1:0", Label: "run", Logger: log,
@@ -106,7 +108,10 @@ func checkFound(t *testing.T, ctx context.Context, c *Coordinator) {
 	t.Error("the agent was not found")
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	process.Parallel(8)
+	goleak.VerifyTestMain(m)
+}
 
 const keyless = clustertest.Keyless
 
@@ -154,6 +159,7 @@ func serve(t testing.TB, c *Coordinator, dataDir string) *harness {
 }
 
 func TestSecretsAreNotKept(t *testing.T) {
+	t.Parallel()
 	var logged lockedBuffer
 	h := start(t, func(c *Config) { c.Logger = logged.logger() })
 	a := h.Agent("a")

@@ -302,6 +302,7 @@ func TestAgentsComeBackWhileTheDiskIsStopped(t *testing.T) {
 // The disk stops at any step of the agents, and the coordinator is killed before the disk continues. Until then
 // heartbeats are answered, nothing is told that is not durable, and in the end all requests count once.
 func TestACoordinatorIsKilledWhileTheDiskIsStopped(t *testing.T) {
+	t.Parallel()
 	for name, late := range map[string]bool{"before it is written": false, "before Sync returns": true} {
 		t.Run(name, func(t *testing.T) {
 			stopped := 0

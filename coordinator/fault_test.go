@@ -62,6 +62,7 @@ func TestAFaultEndsItsRunOnly(t *testing.T) {
 
 // The next run begins even if the end of the faulty one cannot be determined, because its machine is gone.
 func TestAFaultyMachineIsReleased(t *testing.T) {
+	t.Parallel()
 	h, _, r, next := faultRig(t)
 	h.c.mu.Lock()
 	r.machine = nil // so that the next tick panics

@@ -453,6 +453,7 @@ func (r *rig) leave() {
 // A coordinator may be killed, or leave, at any step of its agents: the run continues, its result is complete, totals
 // match, nothing counts twice, and followers see each event once.
 func TestAKilledCoordinatorGoesOn(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		plan   string
 		stride int
@@ -470,6 +471,7 @@ func TestAKilledCoordinatorGoesOn(t *testing.T) {
 
 // A coordinator that is killed with two runs in progress and one that waits resumes all of them, each with its agents.
 func TestSeveralRunsGoOn(t *testing.T) {
+	t.Parallel()
 	for at, killed := 1, true; killed; at += 2 {
 		killed = false
 		t.Run(fmt.Sprint("step ", at), func(t *testing.T) { killed = severalKilled(t, at) })

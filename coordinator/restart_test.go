@@ -279,6 +279,7 @@ func finishStage(a *clustertest.Agent) {
 // A local run whose command is killed at any point is resumed with new agents. Ended stages are kept, and the stage in
 // progress is measured again, without anything from its first try.
 func TestResume(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		until func(h *harness, a *clustertest.Agent)
 		kept  uint32

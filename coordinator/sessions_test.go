@@ -167,6 +167,7 @@ func TestAnAgentThatDoesNotReadIsCutOff(t *testing.T) {
 }
 
 func TestAgentsAreListedWithTheirHealth(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *Config) { c.HeartbeatInterval = time.Hour })
 	h.Agent("b")
 	a := h.Agent("a")
@@ -373,6 +374,7 @@ func TestAnAgentOfARunThatDoesNotGoOnHereIsToldToStop(t *testing.T) {
 
 // A snapshot that a coordinator cannot take ends the stream of its agent, and no other.
 func TestARelayEndsOneStreamOfSnapshots(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	r := h.Through("eu-relay")
 	a, b := r.Agent("a"), r.Agent("b")

@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -78,4 +79,7 @@ func benchmarkLoad(b *testing.B, a *spatev1.Assign) {
 	b.ReportMetric(float64(delay.Percentile(99))/1e3, "send-delay-p99-us")
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	process.Parallel(8)
+	goleak.VerifyTestMain(m)
+}

@@ -204,6 +204,7 @@ func TestClosedLoopNeverExceedsItsSlots(t *testing.T) {
 }
 
 func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
+	t.Parallel()
 	e := enginetest.New(t, time.Millisecond, 0)
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 400, Arrival: "poisson", Requests: 60, WarmupRequests: 5}, e)
 	weights := []uint32{2, 1}
@@ -254,6 +255,7 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 // A server that serves one request at a time gets requests faster than that: the wait of its users shows only in times
 // from the schedule. All times are a tenth of those of the published case.
 func TestWaitShowsInTimesFromTheSchedule(t *testing.T) {
+	t.Parallel()
 	e := enginetest.New(t, 50*time.Millisecond, 0)
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 8}, e)
 	o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 1}).Wait(t)
@@ -278,6 +280,7 @@ func TestWaitShowsInTimesFromTheSchedule(t *testing.T) {
 }
 
 func TestArrivalsWithoutAPlaceAreCountedAsNeverSent(t *testing.T) {
+	t.Parallel()
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"by requests": {Rate: 100, Arrival: "constant", Requests: 5},
 		"by duration": {Rate: 100, Arrival: "constant", Duration: durationpb.New(50 * time.Millisecond)},
@@ -354,6 +357,7 @@ func TestStop(t *testing.T) {
 // TestStoppedHalvesOwnEachArrivalOnce: if a load is split at random, no agent knows its number of requests in advance.
 // Stopped halfway, two agents together account for all requested ones.
 func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
+	t.Parallel()
 	const requests = 100_000
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: requests},
 		enginetest.New(t, 0, 0))
@@ -381,6 +385,7 @@ func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
 // stage continues without it, and what it drains afterwards must not hide that. This is so for loads by time, too, and
 // two agents together account for each arrival.
 func TestWhatAFailedAgentLeavesIsNeverSent(t *testing.T) {
+	t.Parallel()
 	const rate, arrivals = 200, 200
 	for _, split := range []string{"", "random"} {
 		t.Run("split "+split, func(t *testing.T) {
@@ -416,6 +421,7 @@ func TestWhatAFailedAgentLeavesIsNeverSent(t *testing.T) {
 // A closed loop that fails reports when its first slot was free and started nothing more. One that fails while it
 // drains has started everything, and reports nothing.
 func TestAFailedClosedLoopReportsItsFirstIdleSlot(t *testing.T) {
+	t.Parallel()
 	const stream = 400 * time.Millisecond
 	for name, c := range map[string]struct {
 		load *spatev1.LoadPoint
@@ -448,6 +454,7 @@ func TestAFailedClosedLoopReportsItsFirstIdleSlot(t *testing.T) {
 // TestStaggeredSlots: the slots of two agents spread their first requests evenly over the stagger, in turn. The stagger
 // is not a send delay, and it is warm-up.
 func TestStaggeredSlots(t *testing.T) {
+	t.Parallel()
 	const slots, stagger = 10, 500 * ms
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: 20, Stagger: span(stagger)},
 		enginetest.New(t, 700*ms, 0))
@@ -512,6 +519,7 @@ func TestStopBeforeTheStart(t *testing.T) {
 }
 
 func TestTargetThatDiesEndsTheStage(t *testing.T) {
+	t.Parallel()
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"closed loop": {Concurrency: 4, Duration: durationpb.New(time.Hour)},
 		"open loop":   {Rate: 100, Arrival: "constant", Duration: durationpb.New(time.Hour)},
@@ -552,6 +560,7 @@ func TestRefusedRequestsDoNotStopTheLoad(t *testing.T) {
 }
 
 func TestAgentsAreSentTheSameBodies(t *testing.T) {
+	t.Parallel()
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, enginetest.New(t, 0, 0))
 	hashes := func(weights ...uint32) map[uint64]uint64 {
 		all := map[uint64]uint64{}
@@ -571,6 +580,7 @@ func TestAgentsAreSentTheSameBodies(t *testing.T) {
 // Which part of a mixture a request belongs to does not depend on the agents, and its measurements are those of its
 // part.
 func TestAgentsAreSentTheSameParts(t *testing.T) {
+	t.Parallel()
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 400, Arrival: "poisson", Split: "random", Requests: 60},
 		enginetest.New(t, 0, 0), enginetest.New(t, 0, 0))
 	mixTwo(stage)

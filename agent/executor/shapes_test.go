@@ -20,6 +20,7 @@ const ms = time.Millisecond
 func span(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
 
 func TestThinkTimeIsRestAndNoDelay(t *testing.T) {
+	t.Parallel()
 	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 6, ThinkTime: &spatev1.ThinkTime{Mean: span(20 * ms)}}
 	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
 	for i, row := range o.rows[1:] {
@@ -77,6 +78,7 @@ func TestFailuresPauseASlotThatThinksLess(t *testing.T) {
 }
 
 func TestCooldownIsSentAndNotMeasured(t *testing.T) {
+	t.Parallel()
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"closed loop": {Concurrency: 2, Requests: 10, WarmupRequests: 3, Cooldown: span(60 * ms)},
 		"open loop":   {Rate: 200, Arrival: "constant", Requests: 10, WarmupRequests: 3, Cooldown: span(60 * ms)},
@@ -109,6 +111,7 @@ func TestCooldownIsSentAndNotMeasured(t *testing.T) {
 }
 
 func TestMeasureEndsTheWarmup(t *testing.T) {
+	t.Parallel()
 	const from = 150 * ms
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"closed loop by requests":   {Concurrency: 2, Requests: 12},
@@ -154,6 +157,7 @@ func TestMeasureEndsTheWarmup(t *testing.T) {
 }
 
 func TestEnoughIsARegularEnd(t *testing.T) {
+	t.Parallel()
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"closed loop": {Concurrency: 2, Requests: 100_000},
 		"open loop":   {Rate: 100, Arrival: "constant", Requests: 100_000},
@@ -188,6 +192,7 @@ func phase(from, to float64, d time.Duration) *spatev1.Phase {
 }
 
 func TestConcurrencyFollowsItsPhases(t *testing.T) {
+	t.Parallel()
 	load := &spatev1.LoadPoint{Concurrency: 4, Phases: []*spatev1.Phase{phase(0, 4, 400*ms), phase(4, 0, 400*ms)}}
 	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
 	for _, row := range o.rows {
@@ -216,6 +221,7 @@ func TestConcurrencyFollowsItsPhases(t *testing.T) {
 // A server that never answers gets no more than the drain timeout, although no slot becomes free to notice that the
 // time is over.
 func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
+	t.Parallel()
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"phases":   {Concurrency: 2, Phases: []*spatev1.Phase{phase(2, 2, 50*ms)}},
 		"duration": {Concurrency: 2, Duration: span(50 * ms)},
@@ -239,6 +245,7 @@ func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 }
 
 func TestRateOfPhasesIsNeverSteady(t *testing.T) {
+	t.Parallel()
 	load := &spatev1.LoadPoint{Rate: 400, Arrival: "constant", Phases: []*spatev1.Phase{phase(0, 400, 200*ms)}}
 	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{}).Wait(t)
 	if n := o.Totals.GetCounters().GetCompleted(); n < 35 || n > 45 ||

@@ -85,6 +85,7 @@ func TestAccountsWithoutAReading(t *testing.T) {
 
 // A server that keeps counting, because it serves others, does not delay the stage.
 func TestAccountsOfABusyServer(t *testing.T) {
+	t.Parallel()
 	c, s, _ := newCounting(t)
 	s.ReadBaseline(t.Context())
 	c.others.Store(true)

@@ -47,6 +47,7 @@ func values(samples []*spatev1.ServerSample, source uint32) map[string]float64 {
 // Each source is asked once per window. If one fails, only its own numbers are missing, and the failure is reported
 // once.
 func TestScrape(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Int64
 	asks := make(chan struct{}, 100)
 	good := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -104,6 +105,7 @@ func TestScrape(t *testing.T) {
 
 // A server that does not answer times out before the window's snapshot is made.
 func TestSlowServer(t *testing.T) {
+	t.Parallel()
 	hold := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
 	defer server.Close()
@@ -207,6 +209,7 @@ func TestSourcesOfOneHostDoNotWaitForEachOther(t *testing.T) {
 
 // A server that accepts connections but lets TLS hang is asked again in each window, and read again once it works.
 func TestHangingHandshakesDelayNothing(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
 		fmt.Fprintln(w, "a 1")

@@ -27,6 +27,7 @@ func deliverAll(t *testing.T, snapshots map[*clustertest.Agent]*spatev1.Snapshot
 // What the agents of a relay measured comes in bundles: exact as a whole and by region, with all that is known of
 // single agents but their latencies.
 func TestARelayBundlesWhatItsAgentsMeasured(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	r := h.Through("eu-relay")
 	a, b, direct := r.Agent("a"), r.Agent("b"), h.Agent("c")
@@ -88,6 +89,7 @@ func TestARelayBundlesWhatItsAgentsMeasured(t *testing.T) {
 // Whatever is cut when, each snapshot counts once: agents send again what was not acked, whether the ledger has it in a
 // bundle or not.
 func TestBundlesCountOnce(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -101,7 +103,7 @@ func TestBundlesCountOnce(t *testing.T) {
 	for _, a := range agents {
 		a.Armed()
 	}
-	const windows = 12
+	const windows = 6
 	links, duplicates := uint64(1), uint64(0)
 	for w := range uint32(windows) {
 		snapshots := map[*clustertest.Agent]*spatev1.Snapshot{}

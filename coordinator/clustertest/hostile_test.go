@@ -178,6 +178,7 @@ func TestAFloodOfSnapshotsIsCutOffAndNotGarbage(t *testing.T) {
 
 // Normal agents stay far below the limits, also one that reconnects and sends all that it kept.
 func TestDefaultLimitsLetLegalAgentsPass(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	a := h.Agent("a")
 	h.Submit(1)

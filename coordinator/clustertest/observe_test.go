@@ -61,6 +61,7 @@ func TestSearchThroughTheService(t *testing.T) {
 }
 
 func TestPrecisionEndsAStage(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	a := h.Agent("a")
 	id := h.SubmitPlan(1, clustertest.PlanOf(`{concurrency: [1], requests: 100000, until: {metric: ttft, percentile: 50}}`))
@@ -87,6 +88,7 @@ func TestPrecisionEndsAStage(t *testing.T) {
 }
 
 func TestErrorsEndAStage(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	a := h.Agent("a")
 	id := h.SubmitPlan(1, clustertest.PlanOf(`{concurrency: [1], requests: 100000, abort: {error_share: 0.5, after_requests: 3}}`))
@@ -113,6 +115,7 @@ func TestErrorsEndAStage(t *testing.T) {
 }
 
 func TestWarmupEndsWhenTheLoadIsSteady(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	a := h.Agent("a")
 	id := h.SubmitPlan(1, clustertest.PlanOf(`{concurrency: [1], duration: 60s, warmup: {until_steady: 600s}}`))
@@ -205,6 +208,7 @@ func TestFollowersThatAskGetWindows(t *testing.T) {
 
 // Each heartbeat is written once, with its time of arrival. Without heartbeats the silence is written.
 func TestHealthIsHandedOn(t *testing.T) {
+	t.Parallel()
 	watch := &clustertest.Recorder{}
 	h := start(t, func(c *coordinator.Config) {
 		c.OpenSink = func(string) (sink.Sink, error) { return watch, nil }

@@ -15,6 +15,7 @@ import (
 )
 
 func TestRunsWaitInOrder(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	var ids []string
 	for i := range 3 {
@@ -113,6 +114,7 @@ func TestARunThatWaitsCanBeStopped(t *testing.T) {
 }
 
 func TestTheQueueIsBounded(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	for range 1 + 64 {
 		h.SubmitPlan(1, clustertest.Keyless)

@@ -23,6 +23,7 @@ import (
 // An agent behind a relay takes a run from its assignment to its end: what it and the coordinator say arrives in order,
 // each snapshot is acked once it is in the ledger, and the list of agents shows the relay.
 func TestARunThroughARelay(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	r := h.Through("eu-relay")
 	a, b := r.Agent("a"), h.Agent("b") // one through the relay, one without
@@ -56,6 +57,7 @@ func TestARunThroughARelay(t *testing.T) {
 
 // Snapshots that an agent sends without waiting are added and answered in its order, beside those of other agents.
 func TestARelayKeepsTheOrderOfSnapshots(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	r := h.Through("eu-relay")
 	agents := []*clustertest.Agent{r.Agent("a"), r.Agent("b"), r.Agent("c")}
@@ -92,6 +94,7 @@ func TestARelayKeepsTheOrderOfSnapshots(t *testing.T) {
 
 // A relay tells each agent why the coordinator ends its session, and only that agent.
 func TestARelayEndsOneSession(t *testing.T) {
+	t.Parallel()
 	r := start(t).Through("eu-relay")
 	a := r.Agent("a")
 	if _, err := r.Dial("a", 2); status.Code(err) != codes.AlreadyExists || !strings.Contains(err.Error(), "is taken") {
@@ -110,6 +113,7 @@ func TestARelayEndsOneSession(t *testing.T) {
 
 // When the relay's connection breaks, the streams of its agents end. They come back through it, and the run continues.
 func TestARelayLosesItsCoordinatorAndFindsItAgain(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	r := h.Through("eu-relay")
 	a := r.Agent("a")
@@ -142,6 +146,7 @@ func TestARelayLosesItsCoordinatorAndFindsItAgain(t *testing.T) {
 
 // A relay that closes ends the sessions of its agents at once.
 func TestARelayClosesItsAgentsSessions(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	r := h.Through("eu-relay")
 	a := r.Agent("a")
@@ -162,6 +167,7 @@ func TestARelayClosesItsAgentsSessions(t *testing.T) {
 
 // What only a coordinator can do is refused with a reason.
 func TestARelayServesNoClients(t *testing.T) {
+	t.Parallel()
 	r := start(t).Through("eu-relay")
 	_, err := spatev1.NewRunServiceClient(r.Conn).ListRuns(t.Context(), &spatev1.ListRunsRequest{})
 	want := "eu-relay is a relay and serves agents only: give --coordinator the address of the coordinator behind it, " +
@@ -173,6 +179,7 @@ func TestARelayServesNoClients(t *testing.T) {
 
 // A relay answers clock probes, and heartbeats, with the coordinator's clock, and how wrong that may be.
 func TestARelayKnowsTheClock(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	r := h.Through("eu-relay")
 	m, err := spatev1.NewControlServiceClient(r.Conn).ProbeClock(t.Context(), &spatev1.ProbeClockRequest{})
@@ -201,6 +208,7 @@ func TestARelayKnowsTheClock(t *testing.T) {
 
 // A dataset is fetched once, for all agents, and served from the relay's own directory afterwards.
 func TestARelayFetchesADatasetOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	data := []byte(strings.Repeat("row\n", 1000))
 	sum := h.put(data)
@@ -258,6 +266,7 @@ func (h *harness) put(data []byte) string {
 
 // A snapshot that is too large is refused to its agent, which can act on that, and breaks nothing for others.
 func TestARelayPassesOnWhatIsTooLarge(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	r := h.Through("eu-relay")
 	a, b := r.Agent("a"), r.Agent("b")
@@ -279,6 +288,7 @@ func TestARelayPassesOnWhatIsTooLarge(t *testing.T) {
 
 // A message without a snapshot is refused to its agent, and ends neither the relay nor its link.
 func TestARelayPassesOnNothing(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	r := h.Through("eu-relay")
 	a := r.Agent("a")

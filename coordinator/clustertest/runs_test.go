@@ -157,6 +157,7 @@ func TestBadSnapshotsAreRefusedAndTheRestIsRight(t *testing.T) {
 // The content of a refused snapshot, perhaps the totals, is missing for good. So the stage ends with the reason and
 // does not wait forever.
 func TestARefusalEndsTheShare(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(*spatev1.Snapshot){
 		"no sequence": func(s *spatev1.Snapshot) { s.Key.Sequence = 0 },
 		"garbage":     func(s *spatev1.Snapshot) { s.Series[0].Distributions[0].Histogram = []byte("garbage") },
@@ -185,6 +186,7 @@ func TestARefusalEndsTheShare(t *testing.T) {
 }
 
 func TestAnOversizeSnapshotIsRefusedAndTheAgentComesBack(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	a := h.Agent("a")
 	h.Submit(1)
@@ -243,6 +245,7 @@ func TestAKilledAgentFailsTheRunAndTheRestIsKept(t *testing.T) {
 }
 
 func TestASilentAgentIsLost(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *coordinator.Config) { c.Run.Silence = 300 * time.Millisecond })
 	a := h.Agent("a")
 	id := h.Submit(1)
@@ -304,6 +307,7 @@ func TestCloseInTheMiddleOfARun(t *testing.T) {
 }
 
 func TestAFollowerSeesProgress(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	a := h.Agent("a")
 	id := h.Submit(1)

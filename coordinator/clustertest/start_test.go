@@ -10,9 +10,13 @@ import (
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/internal/process"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	process.Parallel(8)
+	goleak.VerifyTestMain(m)
+}
 
 // harness is a coordinator with a client, in one process.
 type harness struct {

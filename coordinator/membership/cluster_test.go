@@ -19,6 +19,7 @@ import (
 // TestMain also checks that no goroutine is left. memberlist does not wait for a ping in flight, which takes at most
 // eight seconds.
 func TestMain(m *testing.M) {
+	process.Parallel(8)
 	code := m.Run()
 	deadline := time.Now().Add(30 * time.Second)
 	for err := goleak.Find(); err != nil && code == 0; err = goleak.Find() {
@@ -72,6 +73,7 @@ func await(t *testing.T, c *Cluster, n int) []Member {
 }
 
 func TestThreeNodesFindEachOtherAndSeeALeave(t *testing.T) {
+	t.Parallel()
 	coordinator := join(t, config("c", RoleCoordinator, 7070))
 	a := join(t, config("a", RoleAgent, 0, coordinator.Address()))
 	b := join(t, config("b", RoleAgent, 0, a.Address())) // any member is a seed
@@ -93,6 +95,7 @@ func TestThreeNodesFindEachOtherAndSeeALeave(t *testing.T) {
 }
 
 func TestASeedThatComesUpLaterIsJoined(t *testing.T) {
+	t.Parallel()
 	seed := process.FreeAddress(t)
 	a := join(t, config("a", RoleAgent, 0, seed))
 	late := config("c", RoleCoordinator, 7070)
@@ -115,6 +118,7 @@ func TestAnotherLabelIsRefused(t *testing.T) {
 }
 
 func TestGarbageMetaIsIgnored(t *testing.T) {
+	t.Parallel()
 	a := join(t, config("a", RoleAgent, 0))
 	mc := memberlist.DefaultLocalConfig()
 	mc.Name, mc.Label = "stranger", "test"
@@ -153,6 +157,7 @@ func TestNoCoordinatorIsSaidWhenTheWaitEnds(t *testing.T) {
 
 // TestASeedThatMovesIsFoundAgain: the seed's name is looked up again at each attempt.
 func TestASeedThatMovesIsFoundAgain(t *testing.T) {
+	t.Parallel()
 	old, moved := join(t, config("c", RoleCoordinator, 7070)), config("d", RoleCoordinator, 7071)
 	where := make(chan string, 1)
 	where <- "127.0.0.1"
@@ -185,6 +190,7 @@ func TestASeedThatMovesIsFoundAgain(t *testing.T) {
 
 // TestOneAddressOfASeedIsEnough: other addresses of the name may be unreachable.
 func TestOneAddressOfASeedIsEnough(t *testing.T) {
+	t.Parallel()
 	c := join(t, config("c", RoleCoordinator, 7070))
 	_, port, err := net.SplitHostPort(c.Address())
 	if err != nil {
@@ -211,6 +217,7 @@ func TestOneAddressOfASeedIsEnough(t *testing.T) {
 
 // TestWANPaceJoins: with the WAN preset members find each other and leave as usual.
 func TestWANPaceJoins(t *testing.T) {
+	t.Parallel()
 	cfg := config("c", RoleCoordinator, 7070)
 	cfg.WAN = true
 	c := join(t, cfg)

@@ -21,7 +21,7 @@ const (
 	crowdDead = 60 * time.Second
 )
 
-// TestACrowdFindsEachOther: 200 members find each other from one seed, stay stable, see a newcomer and a death in time,
+// TestACrowdFindsEachOther: 100 members find each other from one seed, stay stable, see a newcomer and a death in time,
 // cost little, and are gone after Close. It runs in virtual time over an in-memory network, because on real sockets the
 // pauses of a busy machine look like deaths. TestALoopbackCrowd uses real sockets.
 func TestACrowdFindsEachOther(t *testing.T) {
@@ -193,6 +193,7 @@ func usage() cost {
 // TestALoopbackCrowd: fewer members join one seed at once over real sockets. The time is not checked, since it depends
 // on the machine.
 func TestALoopbackCrowd(t *testing.T) {
+	t.Parallel()
 	const size = 16
 	begin := time.Now()
 	crowd := []*Cluster{join(t, config("m0", RoleCoordinator, 7070))}

@@ -2,4 +2,4 @@
 
 package membership
 
-const usualCrowd = 200
+const usualCrowd = 100

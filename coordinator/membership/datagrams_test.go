@@ -12,6 +12,7 @@ import (
 
 // TestBlockedUDPIsSaidOncePerPeer: datagrams from a to b are lost, TCP works, and memberlist's own log shows it.
 func TestBlockedUDPIsSaidOncePerPeer(t *testing.T) {
+	t.Parallel()
 	b := join(t, config("b", RoleAgent, 0))
 	var said lines
 	cfg := config("a", RoleAgent, 0, b.Address())

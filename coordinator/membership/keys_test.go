@@ -65,6 +65,7 @@ func awaitKeys(t *testing.T, c *Cluster, keys ...string) {
 // TestKeysChangeWithoutARestart: two members go through the three steps one after the other. At each moment a third
 // member that has just started with the keys of either can join both.
 func TestKeysChangeWithoutARestart(t *testing.T) {
+	t.Parallel()
 	var files [2]keyFile
 	var nodes [2]*Cluster
 	for i := range nodes {
