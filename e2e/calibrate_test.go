@@ -45,11 +45,7 @@ func alive(t *testing.T, program string) int {
 // awaitNone waits until no process of the program is left.
 func awaitNone(t *testing.T, left func() int) {
 	t.Helper()
-	for late := time.Now().Add(process.Timeout); left() > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatalf("%d processes are left", left())
-		}
-	}
+	process.Eventually(t, "no process is left", func() bool { return left() == 0 })
 }
 
 // calibratedLoad is what a calibration says of one load.
@@ -89,6 +85,7 @@ func (l calibratedLoad) check(t *testing.T, i int) {
 // A calibration measures everything that it is asked for, keeps the limits that were safe, and leaves nothing behind.
 // On a machine that is too busy to be exact even at these loads, it says so and keeps nothing.
 func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
+	t.Parallel()
 	p, left := calibrating(t, "--quick", "--streams", "4,8", "--starts", "40", "--budget", "1s", "--late", "1s",
 		"--json", "all.json", "--out", "kept/capacity.json")
 	code := p.Exit()
@@ -142,16 +139,13 @@ func readInto(t *testing.T, path string, v any) {
 
 // Ctrl-C in a terminal reaches all processes at once; kill reaches only one.
 func TestCalibrateLeavesNoProcessBehind(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]struct {
 		signal syscall.Signal
 		code   int
 	}{"Ctrl-C": {syscall.SIGINT, 4}, "SIGTERM": {syscall.SIGTERM, 4}, "kill -9": {syscall.SIGKILL, -1}} {
 		p, left := calibrating(t, "--streams", "4,8", "--duration", "1m", "--out", "capacity.json")
-		for late := time.Now().Add(process.Timeout); left() < 3; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(late) {
-				t.Fatalf("%s: %d processes, want 3", name, left())
-			}
-		}
+		process.Eventually(t, name+": there are three processes", func() bool { return left() == 3 })
 		p.Signal(end.signal)
 		if code := p.Exit(); code != end.code {
 			t.Errorf("%s: exit code %d, want %d", name, code, end.code)
@@ -165,6 +159,7 @@ func TestCalibrateLeavesNoProcessBehind(t *testing.T) {
 
 // A kept capacity reaches the list of agents if it is from this machine.
 func TestAgentTellsItsCapacity(t *testing.T) {
+	t.Parallel()
 	p, _ := calibrating(t, "--streams", "2,4", "--duration", "500ms", "--budget", "2s", "--out", "capacity.json")
 	if code := p.Exit(); code != 0 {
 		t.Skipf("this machine is too busy to be exact at 2 streams: exit code %d", code)
@@ -181,17 +176,15 @@ func TestAgentTellsItsCapacity(t *testing.T) {
 			StartsPerSecond *float64 `json:"starts_per_second"`
 		}
 	}
-	for late := time.Now().Add(process.Timeout); len(listed) == 0; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatal("the agent is not listed")
-		}
+	process.Eventually(t, "the agent is listed", func() bool {
 		list := process.Start(t, programs.Built.Spate, "agents", "--coordinator", address, "--output", "json")
 		if list.Exit() == 0 {
 			if err := json.Unmarshal([]byte(list.Stdout.String()), &listed); err != nil {
 				t.Fatal(err)
 			}
 		}
-	}
+		return len(listed) > 0
+	})
 	c := listed[0].Capacity
 	if c == nil || c.Streams == nil || *c.Streams < 2 || c.StartsPerSecond != nil || listed[0].WeightGiven {
 		t.Errorf("%+v: %+v", listed[0], c)

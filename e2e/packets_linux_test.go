@@ -14,36 +14,40 @@ import (
 func TestPacketTimesOfAStoppedRun(t *testing.T) {
 	streamtest.NeedPackets(t)
 	const slots, osl = 4, 60
+	t.Parallel()
 	for _, packets := range []bool{true, false} {
-		server := programs.Simulate(t, 1, "--decode-step", "10ms", "--truth-tokens")
-		args := []string{"--target", server.URLs[0], "--model", "m", "--isl", "20", "--osl",
-			fmt.Sprint(osl), "--concurrency", fmt.Sprint(slots), "--requests", fmt.Sprint(6 * slots), "--agents", "1"}
-		if !packets {
-			args = append(args, "--packet-times", "off")
-		}
-		r := programs.Run(t, args...)
-		server.AwaitAnswers(slots)
-		r.Signal(syscall.SIGSTOP)
-		server.AwaitAnswers(server.Answers() + slots - 1) // one slot may be between two requests
-		r.Signal(syscall.SIGCONT)
-		r.MustExit(0)
-		s := r.Results().Stages[0].Streams
-		together, sentSo := 0, 0
-		rows := r.Rows()[0]
-		for _, row := range rows {
-			together += tight(row.ITLNs)
-		}
-		for _, sent := range server.Records() {
-			sentSo += tight(gaps(sent.TokensNs))
-		}
-		t.Logf("packets %v: %d of %d gaps below 0.1 ms, %d as sent, %+v", packets, together, len(rows)*(osl-1), sentSo, s)
-		if packets && (s.CoalescedReads > 0 || s.PacketFrames != s.Frames || together-sentSo > slots) {
-			t.Errorf("%d reads of several frames, %d of %d frames by packets, %d frames without a gap before them, %d sent so",
-				s.CoalescedReads, s.PacketFrames, s.Frames, together, sentSo)
-		}
-		if !packets && (s.CoalescedReads == 0 || s.PacketFrames != 0 || together < osl/2) {
-			t.Errorf("the test does not make the run late: %d reads of several frames", s.CoalescedReads)
-		}
+		t.Run(fmt.Sprint(packets), func(t *testing.T) {
+			t.Parallel()
+			server := programs.Simulate(t, 1, "--decode-step", "10ms", "--truth-tokens")
+			args := []string{"--target", server.URLs[0], "--model", "m", "--isl", "20", "--osl",
+				fmt.Sprint(osl), "--concurrency", fmt.Sprint(slots), "--requests", fmt.Sprint(3 * slots), "--agents", "1"}
+			if !packets {
+				args = append(args, "--packet-times", "off")
+			}
+			r := programs.Run(t, args...)
+			server.AwaitAnswers(slots)
+			r.Signal(syscall.SIGSTOP)
+			server.AwaitAnswers(server.Answers() + slots - 1) // one slot may be between two requests
+			r.Signal(syscall.SIGCONT)
+			r.MustExit(0)
+			s := r.Results().Stages[0].Streams
+			together, sentSo := 0, 0
+			rows := r.Rows()[0]
+			for _, row := range rows {
+				together += tight(row.ITLNs)
+			}
+			for _, sent := range server.Records() {
+				sentSo += tight(gaps(sent.TokensNs))
+			}
+			t.Logf("packets %v: %d of %d gaps below 0.1 ms, %d as sent, %+v", packets, together, len(rows)*(osl-1), sentSo, s)
+			if packets && (s.CoalescedReads > 0 || s.PacketFrames != s.Frames || together-sentSo > slots) {
+				t.Errorf("%d reads of several frames, %d of %d frames by packets, %d frames without a gap before them, %d sent so",
+					s.CoalescedReads, s.PacketFrames, s.Frames, together, sentSo)
+			}
+			if !packets && (s.CoalescedReads == 0 || s.PacketFrames != 0 || together < osl/2) {
+				t.Errorf("the test does not make the run late: %d reads of several frames", s.CoalescedReads)
+			}
+		})
 	}
 }
 

@@ -29,12 +29,6 @@ loads:
       - {from: 50, duration: 600ms}
       - {from: 50, to: 150, duration: 900ms, shape: exponential}
       - {from: 20, to: 60, duration: 600ms, shape: steps, steps: 2}
-  - arrival: poisson
-    rate_phases:
-      - {to: 100, duration: 1s}
-      - {from: 50, duration: 600ms}
-      - {from: 50, to: 150, duration: 900ms, shape: exponential}
-      - {from: 20, to: 60, duration: 600ms, shape: steps, steps: 2}
 `
 
 // phase is a phase as a person reads it: its value at a time, in seconds from its start, and the integral of the value.
@@ -96,7 +90,6 @@ func TestPhasesAreKept(t *testing.T) {
 	rates := []phase{{1000, 0, 100, "", 0}, {600, 50, 50, "", 0}, {900, 50, 150, "exponential", 0},
 		{600, 20, 60, "steps", 2}}
 	t.Run("constant rate", func(t *testing.T) { checkConstantRate(t, rows[1], rates) })
-	t.Run("poisson rate", func(t *testing.T) { checkPoissonRate(t, rows[2], rates) })
 }
 
 // checkConcurrency checks the requests in flight at each start. A slot that is no longer active finishes its request,
@@ -149,20 +142,6 @@ func checkConstantRate(t *testing.T, rows []rundir.Row, phases []phase) {
 		if off := integral - first - float64(i); r.Index != uint64(i) || math.Abs(off) > 1e-5 {
 			t.Fatalf("arrival %d (index %d) comes at %d ns, when the rates make %v", i, r.Index,
 				r.ScheduledNs, integral)
-		}
-	}
-}
-
-// checkPoissonRate checks the number of arrivals of each phase: Poisson, within five standard deviations.
-func checkPoissonRate(t *testing.T, rows []rundir.Row, phases []phase) {
-	counts := make([]float64, len(phases))
-	for _, r := range rows {
-		number, _, _ := at(phases, r.ScheduledNs)
-		counts[number]++
-	}
-	for i, p := range phases {
-		if want := p.integral(p.seconds()); math.Abs(counts[i]-want) > 5*math.Sqrt(want) {
-			t.Errorf("phase %d: %v arrivals, the rates make %v", i, counts[i], want)
 		}
 	}
 }

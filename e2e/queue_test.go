@@ -36,7 +36,7 @@ func queueOfRuns(t *testing.T, c *programs.Cluster, certified bool) {
 		return programs.RatePlan(name, "fail", server.URLs[0], seconds)
 	}
 	c.StartAgents("a")
-	first := programs.RunPlan(t, plan("first", 20), c.Client()...)
+	first := programs.RunPlan(t, plan("first", 600), c.Client()...)
 	first.Await(`1 stage on 1 agent: a;`)
 
 	said := c.Detach(plan("second", 1))
@@ -64,13 +64,14 @@ func queueOfRuns(t *testing.T, c *programs.Cluster, certified bool) {
 
 	follower := c.Follow("second")
 	follower.Await(`this run is next`)
-	first.MustExit(0)
+	c.Says(0, "stop", "first")
+	first.MustExit(4)
 	if code := follower.Exit(); code != 0 {
 		t.Errorf("spate follow exits with %d", code)
 	}
 	third.MustExit(0)
 	table = c.Says(0, "runs")
-	for _, want := range []string{`third-\S+ +done `, `second-\S+ +done `, `first-\S+ +done `, `fourth-\S+ +stopped `} {
+	for _, want := range []string{`third-\S+ +done `, `second-\S+ +done `, `first-\S+ +stopped `, `fourth-\S+ +stopped `} {
 		if !regexp.MustCompile(`(?m)^` + want).MatchString(table) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
@@ -79,6 +80,11 @@ func queueOfRuns(t *testing.T, c *programs.Cluster, certified bool) {
 		t.Errorf("%d runs of anna's in\n%s", by, table)
 	}
 	mustFollowOneAnother(t, first, follower, third)
+	for _, r := range []programs.Running{follower, third} {
+		if run := r.Results().Run; !run.Complete {
+			t.Errorf("run %+v", run)
+		}
+	}
 
 	mustFetch(t, c, first)
 }
@@ -88,7 +94,7 @@ func queueOfRuns(t *testing.T, c *programs.Cluster, certified bool) {
 func mustFetch(t *testing.T, c *programs.Cluster, first programs.Running) {
 	t.Helper()
 	again := filepath.Join(t.TempDir(), "again")
-	c.Says(0, "fetch", "first", "--out", again)
+	c.Says(4, "fetch", "first", "--out", again)
 	for _, file := range []string{"results.json", "report.md", "vllm.txt", "histograms.hlog"} {
 		if got, err := os.ReadFile(filepath.Join(again, file)); err != nil || string(got) != first.Text(file) {
 			t.Errorf("%s that is fetched again is another: %v", file, err)
@@ -156,13 +162,13 @@ func inOrder(text string, parts ...string) bool {
 	return true
 }
 
-// mustFollowOneAnother fails the test unless each run is complete and started after the previous run had ended.
+// mustFollowOneAnother fails the test unless each run started after the previous run had ended.
 func mustFollowOneAnother(t *testing.T, runs ...programs.Running) {
 	t.Helper()
 	last := ""
 	for _, r := range runs {
 		run := r.Results().Run
-		if !run.Complete || run.BeginTime == nil || run.EndTime == nil || *run.BeginTime < last {
+		if run.BeginTime == nil || run.EndTime == nil || *run.BeginTime < last {
 			t.Fatalf("run %+v; the one before ended at %s", run, last)
 		}
 		last = *run.EndTime

@@ -45,6 +45,7 @@ workloads:
     sharegpt: {path: DIR/sharegpt.json, order: file, osl: 3, sessions: {history: planned}}
 loads:
   - {workloads: [lengths], rate: [150], arrival: gamma, burstiness: 0.5, requests: 60}
+  - {workloads: [lengths], rate: [300], requests: 100, warmup: {requests: 10}}
   - workloads: [lengths]
     rate_phases: [{from: 0, to: 150, duration: 700ms}, {from: 150, to: 20, duration: 300ms, shape: exponential}]
     arrival: constant
@@ -117,7 +118,8 @@ func writeFiles(t *testing.T, plan string) string {
 }
 
 // Every shape sends the same requests at the same times on one agent, on seven, and on five processes without the
-// plan's files: they get the rows from the coordinator.
+// plan's files: they get the rows from the coordinator. The processes are of unequal weight; four find the coordinator
+// by gossip and one has its address.
 func TestEveryShapeIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -125,7 +127,7 @@ func TestEveryShapeIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 		stages int
 		open   map[uint32]bool // stages whose number of requests depends on the server: a closed loop that ends by time
 	}{
-		"chat":        {chatPlan, 20, map[uint32]bool{8: true}},
+		"chat":        {chatPlan, 21, map[uint32]bool{9: true}},
 		"completions": {completionsPlan, 6, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,18 +143,28 @@ func TestEveryShapeIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 				mustBeAsAsked(t, name, r, c.stages)
 				mustBeSame(t, name, sentBy(t, one), sentBy(t, r), c.open)
 			}
+			mustShareByWeight(t, processes, fiveWeights)
 		})
 	}
 }
+
+// fiveWeights are the weights of five agents, by name.
+var fiveWeights = map[string]int{"a": 1, "b": 2, "c": 3, "d": 7, "e": 2}
 
 // runOnFive starts a run on five agents that are separate processes without the plan's files.
 func runOnFive(t *testing.T, plan string) programs.Running {
 	t.Helper()
 	c := programs.StartCluster(t)
-	for name, weight := range map[string]int{"a": 1, "b": 2, "c": 3, "d": 7, "e": 2} {
-		c.Join(name, weight)
+	for name, weight := range fiveWeights {
+		if name == "e" {
+			c.Connect(name, weight)
+		} else {
+			c.Join(name, weight)
+		}
 	}
-	c.AwaitReady()
+	if table := c.AwaitReady(); strings.Count(table, "here") != 5 {
+		t.Errorf("spate agents lists\n%s", table)
+	}
 	return programs.RunPlan(t, plan, "--coordinator", c.Address, "--min-agents", "5")
 }
 

@@ -26,10 +26,6 @@ loads: [{concurrency: [2], duration: 2s}, {concurrency: [3], duration: 600s}]
 // live starts spate with a plan in full screen, in a terminal of 80 columns.
 func live(t *testing.T, plan string, args ...string) (*process.Process, *terminaltest.Terminal) {
 	t.Helper()
-	t.Setenv("CI", "") // whose value does not matter: t.Setenv restores it
-	if err := os.Unsetenv("CI"); err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(plan), 0o600); err != nil {
 		t.Fatal(err)
@@ -60,6 +56,7 @@ func kept(t *testing.T, p *process.Process) (r results.Result) {
 // A person watches a run, looks at an earlier stage and stops the run. The results then stand in the terminal, which is
 // as it was before.
 func TestWatchARunAndStopIt(t *testing.T) {
+	t.Parallel()
 	p, terminal := live(t, twoStages)
 	terminal.Await("stage 1 of 2 · sim · 50:10 · concurrency 2")
 	terminal.Await("stage 2 of 2 · sim · 50:10 · concurrency 3")
@@ -85,6 +82,7 @@ func TestWatchARunAndStopIt(t *testing.T) {
 
 // Ctrl-C does on the screen what it does without one: the first drains.
 func TestInterruptOnTheScreen(t *testing.T) {
+	t.Parallel()
 	p, terminal := live(t, twoStages)
 	terminal.Await("stage 2 of 2")
 	terminal.Press("\x03")
@@ -97,13 +95,15 @@ func TestInterruptOnTheScreen(t *testing.T) {
 
 // A run does not depend on its terminal: when that is closed, the run goes on to its end and its results are kept.
 func TestAClosedTerminalChangesNoRun(t *testing.T) {
+	t.Parallel()
 	for _, with := range []string{"--live=true", "--live=false"} {
 		t.Run(with, func(t *testing.T) {
+			t.Parallel()
 			p, terminal := live(t, `
 name: watched
 targets: [{name: sim, simulator: {}}]
 workloads: [{random: {isl: 50, osl: 10}}]
-loads: [{concurrency: [2], duration: 4s}]
+loads: [{concurrency: [2], duration: 2s}]
 `, with)
 			terminal.Await("concurrency 2")
 			terminal.Close()

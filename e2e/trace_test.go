@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"fmt"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -105,55 +102,4 @@ func knownPrefix(seen map[uint64]bool, r traceRow, block uint64) (tokens uint64)
 		}
 	}
 	return tokens
-}
-
-// When an agent is killed in the middle of a replay, its rows are missing, and no others. No other agent sends them,
-// and the run says whose rows are missing.
-func TestReplayThatLosesAnAgent(t *testing.T) {
-	t.Parallel()
-	server := programs.Simulate(t, 1, "--decode-step", "2ms")
-	c := programs.StartCluster(t)
-	weights := map[string]int{"north": 1, "south": 1, "west": 2}
-	for name, weight := range weights {
-		c.Join(name, weight)
-	}
-	c.AwaitReady()
-	r := programs.RunPlan(t, fmt.Sprintf(`
-name: replay
-targets:
-  - {name: server, endpoints: [%q], model: m}
-workloads:
-  - mooncake: {path: "shipped:mooncake-1000.jsonl"}
-loads:
-  - replay: {speed: 2}
-`, server.URLs[0]), "--coordinator", c.Address, "--min-agents", "3")
-	server.AwaitAnswers(40)
-	c.Agents["south"].Signal(syscall.SIGKILL)
-	r.MustExit(3)
-	result, rows, trace := r.Results(), r.Rows()[0], shippedTrace(t)
-	if result.Run.Complete || *result.Run.Outcome != "failed" || !strings.Contains(*result.Run.Reason, "south") {
-		t.Errorf("run %+v", result.Run)
-	}
-	last := map[string]uint64{}
-	owner := map[uint64]string{}
-	for _, q := range rows {
-		if want := trace[q.Index]; q.ScheduledNs != (want.Timestamp-trace[0].Timestamp)*1e6/2 || !q.Cancelled &&
-			*q.InputTokens != want.InputLength {
-			t.Errorf("request %d at %d ns is not that of the trace", q.Index, q.ScheduledNs)
-		}
-		if cycle := q.Index % 4; owner[cycle] != "" && owner[cycle] != q.Agent {
-			t.Errorf("request %d is of agent %s, and others of its place of %s", q.Index, q.Agent, owner[cycle])
-		} else {
-			owner[cycle] = q.Agent
-		}
-		last[q.Agent] = max(last[q.Agent], q.Index)
-	}
-	if last["south"] == 0 || last["north"] <= last["south"] || last["west"] <= last["south"] ||
-		max(last["north"], last["west"]) > 900 {
-		t.Errorf("last requests %v", last)
-	}
-	if missing := strings.Join(result.Stages[0].Missing, "\n"); !strings.Contains(missing, "south") ||
-		strings.Contains(missing, "west") {
-		t.Errorf("missing: %q", missing)
-	}
 }

@@ -16,7 +16,7 @@ import (
 func TestMeasuredTimesAreTheServers(t *testing.T) {
 	server := programs.Simulate(t, 2, "--decode-step", "5ms")
 	r := programs.Run(t, "--target", server.URLs[0], "--target", server.URLs[1], "--model", "m", "--isl", "80",
-		"--osl", "20", "--concurrency", "6,12", "--requests", "120", "--warmup-requests", "8")
+		"--osl", "20", "--concurrency", "6,12", "--requests", "60", "--warmup-requests", "8")
 	r.MustExit(0)
 
 	result := r.Results()
@@ -26,7 +26,7 @@ func TestMeasuredTimesAreTheServers(t *testing.T) {
 			rows[requestid.Of(result.Run.ID, stage).String(one.Index, 0)] = one
 		}
 	}
-	if len(rows) != 2*128 || !result.Run.Complete {
+	if len(rows) != 2*68 || !result.Run.Complete {
 		t.Fatalf("%d requests, complete: %v", len(rows), result.Run.Complete)
 	}
 	truth := server.Records()

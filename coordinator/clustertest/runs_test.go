@@ -214,36 +214,6 @@ func TestAnOversizeSnapshotIsRefusedAndTheAgentComesBack(t *testing.T) {
 	a.Acked(a.Snapshot(0))
 }
 
-func TestAKilledAgentFailsTheRunAndTheRestIsKept(t *testing.T) {
-	h := start(t)
-	a, b := h.Agent("a"), h.Agent("b")
-	id := h.Submit(2)
-	for _, x := range []*clustertest.Agent{a, b} {
-		x.Apply()
-	}
-	for _, x := range []*clustertest.Agent{a, b} {
-		x.Armed()
-		x.Acked(x.Snapshot(0))
-	}
-	b.HangUp()
-	for _, err := h.Dial("b", 2); status.Code(err) == codes.AlreadyExists; _,
-		err = h.Dial("b", 2) { // retry until the broken stream is noticed
-	}
-	if s := a.Stopped(); s.GetImmediately() || !strings.Contains(s.GetReason(), "agent b lost") {
-		t.Errorf("a is told %v", s)
-	}
-	a.Acked(a.Last(1))
-	end := h.End(id)
-	if end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED || end.GetComplete() ||
-		!strings.Contains(end.GetReason(), "agent b lost") {
-		t.Errorf("end: %v", end)
-	}
-	r := h.Result(id)
-	if r.Run.Complete || len(r.Stages) != 1 || r.Stages[0].Requests.Completed != 3 {
-		t.Errorf("result: %+v", r)
-	}
-}
-
 func TestASilentAgentIsLost(t *testing.T) {
 	t.Parallel()
 	h := start(t, func(c *coordinator.Config) { c.Run.Silence = 300 * time.Millisecond })

@@ -75,51 +75,6 @@ func TestSecondInterruptEndsTheRunAtOnce(t *testing.T) {
 	}
 }
 
-// A killed agent loses what it had not delivered. The run fails and says whose part is missing.
-func TestKilledAgentIsNamed(t *testing.T) {
-	t.Parallel()
-	server := programs.Simulate(t, 1, "--decode-step", "5ms")
-	c := programs.StartCluster(t)
-	for _, name := range []string{"north", "south", "west"} {
-		c.Join(name, 1)
-	}
-	c.AwaitReady()
-	r := programs.RunPlan(t, fmt.Sprintf(longPlan, server.URLs[0], 10), "--coordinator", c.Address, "--min-agents", "3")
-	// After two seconds the first window of each agent is there, and an agent's last one will not be.
-	server.AwaitAnswers(250)
-	c.Agents["south"].Signal(syscall.SIGKILL)
-	r.MustExit(3)
-	result := r.Results()
-	if result.Run.Complete || *result.Run.Outcome != "failed" || !strings.Contains(*result.Run.Reason, "south") {
-		t.Errorf("run %+v", result.Run)
-	}
-	stage := result.Stages[0]
-	missing := strings.Join(stage.Missing, "\n")
-	if stage.Complete || !strings.Contains(missing, "south") || strings.Contains(missing, "north") ||
-		strings.Contains(missing, "west") {
-		t.Errorf("missing: %q", stage.Missing)
-	}
-	for _, a := range stage.Agents {
-		if lost := a.Name == "south"; (a.Failure != nil) != lost || (a.NeverSent == nil) != lost {
-			t.Errorf("agent %s: failure %v, never sent %v", a.Name, a.Failure, a.NeverSent)
-		}
-		if a.Name == "south" && a.Requests.Completed == 0 {
-			t.Error("what the lost agent had handed over is not kept")
-		}
-		if a.Name != "south" && (a.Requests.Completed == 0 || a.Requests.Completed != a.Requests.Started) {
-			t.Errorf("agent %s: %+v", a.Name, a.Requests)
-		}
-	}
-	for _, text := range []string{r.Stderr.String(), r.Text("report.md")} {
-		if !strings.Contains(text, "south") {
-			t.Errorf("the lost agent is not named in\n%s", text)
-		}
-	}
-	if q := stage.Requests; uint64(len(r.Rows()[0])) != q.Completed+q.Failed+q.Cancelled || q.NeverSent != nil {
-		t.Errorf("%d rows of %+v", len(r.Rows()[0]), q)
-	}
-}
-
 // mustBeStopped fails the test unless the result is marked as partial because a person stopped the run.
 func mustBeStopped(t *testing.T, r programs.Running, result results.Result) {
 	t.Helper()

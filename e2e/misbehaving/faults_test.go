@@ -129,9 +129,13 @@ func output(n string) func(*usage) { return func(u *usage) { u.output = n } }
 func input(n string) func(*usage)  { return func(u *usage) { u.input = n } }
 func cached(n string) func(*usage) { return func(u *usage) { u.cached = n } }
 
-// faults are all faults that end by themselves.
-var faults = slicesOf(connectionFaults, headFaults, chunkFaults, statusFaults, bodyFaults, eventFaults, errorFaults,
-	usageFaults, floods, leavers)
+// transportFaults are faults of connections and of HTTP, and answers without end, which are the same for all APIs;
+// apiFaults are those of what an API reads. faults are all faults that end by themselves.
+var (
+	transportFaults = slicesOf(connectionFaults, headFaults, chunkFaults, floods, leavers)
+	apiFaults       = slicesOf(statusFaults, bodyFaults, eventFaults, errorFaults, usageFaults)
+	faults          = slicesOf(transportFaults, apiFaults)
+)
 
 // securely returns the faults of servers with TLS: faults in an answer, and faults of TLS.
 func securely(faults []fault) (out []fault) {

@@ -2,12 +2,10 @@ package regions
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/spate-load/spate/internal/netlab"
-	"github.com/spate-load/spate/internal/process"
 )
 
 // rowsPlan makes rows with many gaps between tokens.
@@ -71,63 +69,6 @@ func TestBlockedUDPIsSaid(t *testing.T) {
 	mustNotSay(t, []string{w.agents["b"].Printed()}, "UDP is blocked")
 }
 
-// quietest is how long an agent is silent before it is lost. atMost is when that must have been reported: silence is
-// checked ten times per second.
-const (
-	quietest = 3500 * time.Millisecond
-	atMost   = quietest + 200*time.Millisecond
-)
-
-// A dead agent is noticed within 3.5 s and a tick, whether it was killed or cut off silently.
-func TestDeadAgentIsNoticed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.startCoordinator("--lease", "5s")
-	s := w.serve("server")
-	hosts := map[string]*netlab.Host{}
-	for i := range 8 {
-		name := fmt.Sprintf("%c", 'a'+i)
-		hosts[name] = w.join(site{name: name, region: "x", to: oneWay(20), from: oneWay(20)})
-	}
-	hosts["z"] = w.join(site{name: "z", region: "x"}) // continues to the end
-	w.awaitAgents()
-	r := w.run(fmt.Sprintf(lossPlan, "degrade", s.url, 9))
-	process.Eventually(w.t, "the server has answered", func() bool { return len(s.records()) > 0 })
-	dead := map[string]time.Time{}
-	for i := range 8 {
-		name := fmt.Sprintf("%c", 'a'+i)
-		<-time.After(130 * time.Millisecond) // so that each is at another moment between two heartbeats
-		if dead[name] = time.Now(); i%2 == 0 {
-			w.agents[name].Kill()
-		} else {
-			w.lab.Partition(hosts[name], w.center)
-		}
-	}
-	r.MustExit(3)
-	took := map[string][]time.Duration{}
-	for _, e := range w.events() {
-		c := e.GetAgentChanged()
-		if c == nil {
-			continue
-		}
-		name := c.GetAgent().GetName()
-		d := e.GetTime().AsTime().Sub(dead[name])
-		how := []string{"killed", "cut off"}[(name[0]-'a')%2]
-		took[how] = append(took[how], d)
-		t.Logf("agent %s, %s: noticed after %v: %s", name, how, d.Round(time.Millisecond), c.GetReason())
-		if d > atMost+tardiness || d < quietest-1200*time.Millisecond {
-			t.Errorf("agent %s, %s: noticed after %v, want %v at most", name, how, d, atMost)
-		}
-	}
-	for _, how := range []string{"killed", "cut off"} {
-		if len(took[how]) != 4 {
-			t.Fatalf("%s: %d of 4 noticed", how, len(took[how]))
-		}
-		t.Logf("%s: noticed after %v to %v", how, slices.Min(took[how]).Round(time.Millisecond),
-			slices.Max(took[how]).Round(time.Millisecond))
-	}
-}
-
 // Under fail, a second without any agent costs nothing. Five seconds are a loss, as for a single agent: the run ends
 // and says so. Under degrade the same five seconds lose nothing.
 func TestCoordinatorAlone(t *testing.T) {
@@ -161,26 +102,4 @@ func TestCoordinatorAlone(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A coordinator that is killed midway and restarted a few seconds later resumes the run. The agents in their regions
-// and the person's `spate run` also continue, and nothing is missing.
-func TestKilledCoordinatorGoesOn(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, 30*time.Second)
-	r := s.begin("fail", 10)
-	<-time.After(2 * time.Second)
-	s.coordinator.Kill()
-	<-time.After(3 * time.Second)
-	s.startCoordinator("--lease", "30s")
-	r.MustExit(0)
-	result := r.mustBeComplete()
-	if q := result.Stages[0].Requests; q.Started != 10*lossRate || q.Completed != q.Started ||
-		result.Run.Restarts != 1 {
-		t.Errorf("requests %+v, %d restarts", q, result.Run.Restarts)
-	}
-	if by := once(t, r.rows()); len(by) != 3 {
-		t.Errorf("requests by agent: %v", by)
-	}
-	t.Logf("spate run said: %s", r.Stderr.String())
 }

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 type leakFree struct{ tests *testing.M }
 
 func (l leakFree) Run() int {
+	process.Parallel(6)
 	code := l.tests.Run()
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
