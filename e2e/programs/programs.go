@@ -3,10 +3,8 @@
 package programs
 
 import (
-	"flag"
 	"fmt"
 	"os"
-	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -17,18 +15,16 @@ import (
 // Built are the paths of the programs under test. Main sets them.
 var Built process.Programs
 
-// Main makes sure that the programs are built, runs the tests of a package, and returns the exit code: not 0 if a test failed or left a
-// goroutine behind. atATime tests run in parallel, unless a person has set -parallel: tests wait for programs and
+// Main makes sure that the programs are built, runs the tests of a package, and returns the exit code: not 0 if a test
+// failed or left a goroutine behind. atATime tests run in parallel, unless a person has set -parallel: tests wait for programs and
 // networks more than they need processors. TestMain calls it.
 func Main(m *testing.M, atATime int) int {
 	var err error
-	if Built, err = process.Build(); err == nil {
-		err = parallel(atATime)
-	}
-	if err != nil {
+	if Built, err = process.Build(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	process.Parallel(atATime)
 	// A busy machine spoils measurements. Tests about verdicts set this flag themselves.
 	process.Settings = []string{"SPATE_FAIL_ON=never"}
 	code := m.Run()
@@ -37,15 +33,4 @@ func Main(m *testing.M, atATime int) int {
 		return 1
 	}
 	return code
-}
-
-// parallel sets the number of parallel tests, unless a person has set it.
-func parallel(atATime int) error {
-	flag.Parse()
-	set := false
-	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
-	if set {
-		return nil
-	}
-	return flag.Set("test.parallel", strconv.Itoa(atATime))
 }
