@@ -1,11 +1,14 @@
 package bodies
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
+	"text/template/parse"
 )
 
 // field is what a template sees of a field that each request fills in: it can be written, and nothing else.
@@ -34,6 +37,9 @@ func Template(text, model string) (Body, error) {
 		return nil, err
 	}
 	body := cutAtMarks(filled)
+	if len(body) > maxSlots {
+		return nil, fmt.Errorf("has more than %d fields", maxSlots)
+	}
 	if !body.has(promptSlot) && !body.has(textSlot) {
 		return nil, errors.New("has neither {{.Prompt}} nor {{.Text}}: all requests would be the same")
 	}
@@ -45,17 +51,104 @@ func Template(text, model string) (Body, error) {
 	return body, nil
 }
 
-// fill runs a template. Its errors start with its name and the line.
+// Limits of a template: its text, what it may make, and how many fields each request fills in.
+const (
+	maxSlots    = 64
+	maxTemplate = 256 << 10
+	maxFilled   = 4 << 20
+)
+
+// fill runs a template. Its errors start with its name and the line. Templates come from plans, which anyone may write:
+// one that could run for long or make much is refused before it runs (see computes), and what it makes is limited.
 func fill(name, text string, fields map[string]any) (string, error) {
+	if len(text) > maxTemplate {
+		return "", fmt.Errorf("%s: has %d bytes, more than the %d that a template may have", name, len(text), maxTemplate)
+	}
 	t, err := template.New(name).Option("missingkey=error").Parse(text)
 	if err != nil {
 		return "", errors.New(strings.TrimPrefix(err.Error(), "template: "))
 	}
-	var filled strings.Builder
+	for _, one := range t.Templates() {
+		if err := computes(one.Tree, one.Tree.Root, one != t); err != nil {
+			return "", err
+		}
+	}
+	filled := limited{left: maxFilled}
 	if err := t.Execute(&filled, fields); err != nil {
 		return "", errors.New(strings.TrimPrefix(err.Error(), "template: "))
 	}
 	return filled.String(), nil
+}
+
+// computes returns an error if a template does more than write fields and choose between texts: loops, templates that
+// execute one another, and functions that write text are the ways to make it run without end or fill the memory.
+func computes(tree *parse.Tree, n parse.Node, defined bool) error {
+	refuse := func(what string) error {
+		at, _ := tree.ErrorContext(n)
+		return fmt.Errorf("%s: %s is not allowed in a plan's template, which can only write fields and use if, with, and, "+
+			"or, not, eq and ne: write its result instead", at, what)
+	}
+	switch n := n.(type) {
+	case *parse.ListNode:
+		if defined {
+			return refuse("define")
+		}
+		for _, child := range children(n) {
+			if err := computes(tree, child, false); err != nil {
+				return err
+			}
+		}
+	case *parse.ActionNode:
+		return computes(tree, n.Pipe, false)
+	case *parse.IfNode:
+		return branch(tree, &n.BranchNode)
+	case *parse.WithNode:
+		return branch(tree, &n.BranchNode)
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			for _, arg := range c.Args {
+				if err := computes(tree, arg, false); err != nil {
+					return err
+				}
+			}
+		}
+	case *parse.IdentifierNode:
+		if !slices.Contains([]string{"and", "or", "not", "eq", "ne"}, n.Ident) {
+			return refuse(n.Ident)
+		}
+	case *parse.RangeNode:
+		return refuse("range")
+	case *parse.TemplateNode:
+		return refuse("template")
+	}
+	return nil
+}
+
+// children returns the nodes of a list, which is nil where an {{else}} is missing.
+func children(l *parse.ListNode) []parse.Node {
+	if l == nil {
+		return nil
+	}
+	return l.Nodes
+}
+
+// branch applies computes to the parts of an if or a with.
+func branch(tree *parse.Tree, b *parse.BranchNode) error {
+	return cmp.Or(computes(tree, b.Pipe, false), computes(tree, b.List, false), computes(tree, b.ElseList, false))
+}
+
+// limited is a text of a limited number of bytes.
+type limited struct {
+	strings.Builder
+	left int
+}
+
+// Write fails when the text gets too long, which ends the template.
+func (l *limited) Write(b []byte) (int, error) {
+	if l.left -= len(b); l.left < 0 {
+		return 0, fmt.Errorf("makes more than %d bytes", maxFilled)
+	}
+	return l.Builder.Write(b)
 }
 
 // cutAtMarks cuts a text at the marks of its slots.
