@@ -4,160 +4,52 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/spate-load/spate/compare/chance"
 )
 
-// turns are the stages of two targets in the same runs. A steady change over time is taken out of the difference between
-// the targets: the values are fitted by least squares with a level for each block of stages, a difference, and a drift.
-// The fit is linear, so the difference and the drift are weighted sums of the stages' values.
+// turns are the stages of two targets in the same runs.
 type turns struct {
+	*chance.Turns
 	stages []*stage
-	theirs []bool    // stages of the other side
-	at     []float64 // middles of the stages, in seconds; or their numbers, if the times are not known
-	timed  bool      // the times are known
-	block  []int
-	blocks int
-
-	// Weights of the stages' values: in the difference, in the difference without regard to time, in the drift.
-	difference, raw, drift []float64
-	freedom                int
-	// inTurns reports whether the targets took turns, so that time and target can be told apart.
-	inTurns bool
+	timed  bool // it is known when the stages ran
 }
-
-const (
-	// mostShared is the largest share of the variance in time that the target may explain, of targets in turns. A B B A
-	// has 0, A B A B 0.2, A A B B 0.8.
-	mostShared = 0.5
-	// inseparable is the share from which on a difference cannot be told from a drift at all: A B has 1.
-	inseparable = 0.98
-	// manyRepeats is the number of repeats from which on each round of turns is a block of its own: then nothing but
-	// what changes between neighbours counts, at the price of a degree of freedom for each round.
-	manyRepeats = 4
-)
 
 // newTurns returns the turns of stages of both targets. It returns nil if their difference cannot be told from a drift,
 // or if there are fewer than two stages of each.
 func newTurns(ours, theirs []stage) *turns {
-	if len(ours) < 2 || len(theirs) < 2 {
-		return nil
-	}
 	d := &turns{timed: true}
-	for i := range ours {
-		d.stages, d.theirs = append(d.stages, &ours[i]), append(d.theirs, false)
-	}
-	for i := range theirs {
-		d.stages, d.theirs = append(d.stages, &theirs[i]), append(d.theirs, true)
-	}
-	for _, s := range d.stages {
-		at, known := s.middle()
-		d.at, d.timed = append(d.at, at), d.timed && known
+	var side []bool
+	var at []float64
+	var runs, rounds []int
+	number := map[place]int{}
+	for _, of := range [][]stage{ours, theirs} {
+		for i := range of {
+			s := &of[i]
+			middle, known := s.middle()
+			if _, seen := number[s.place]; !seen {
+				number[s.place] = len(number)
+			}
+			d.stages, d.timed = append(d.stages, s), d.timed && known
+			side, at = append(side, len(d.stages) > len(ours)), append(at, middle)
+			runs, rounds = append(runs, s.place.run), append(rounds, number[s.place])
+		}
 	}
 	if !d.timed {
 		for i, s := range d.stages {
-			d.at[i] = float64(s.result.Index)
+			at[i] = float64(s.result.Index)
 		}
 	}
-	if d.divide(func(s *stage) place { return place{run: s.place.run} }); !d.fit() {
+	if d.Turns = chance.NewTurns(side, at, runs, rounds); d.Turns == nil {
 		return nil
-	}
-	if d.inTurns && min(len(ours), len(theirs)) >= manyRepeats {
-		whole := *d
-		if d.divide(func(s *stage) place { return s.place }); !d.fit() || !d.inTurns {
-			*d = whole
-		}
-	}
-	for i, is := range d.theirs {
-		d.raw = append(d.raw, -1/float64(len(ours)))
-		if is {
-			d.raw[i] = 1 / float64(len(theirs))
-		}
 	}
 	return d
 }
 
 // middle returns the middle of a stage in seconds since 1970, and whether it is known.
-func (s *stage) middle() (float64, bool) {
-	if s.result.StartTime == nil || s.result.DurationS == nil {
-		return 0, false
-	}
-	start, err := time.Parse(time.RFC3339Nano, *s.result.StartTime)
-	return float64(start.UnixNano())/nanosPerSecond + *s.result.DurationS/2, err == nil
-}
-
-// divide puts stages of the same place into a block.
-func (d *turns) divide(of func(*stage) place) {
-	numbers := map[place]int{}
-	d.block = make([]int, len(d.stages))
-	for i, s := range d.stages {
-		p := of(s)
-		if _, known := numbers[p]; !known {
-			numbers[p] = len(numbers)
-		}
-		d.block[i] = numbers[p]
-	}
-	d.blocks = len(numbers)
-}
-
-// fit finds the weights. It returns false if the difference cannot be told from a drift.
-func (d *turns) fit() bool {
-	side := make([]float64, len(d.theirs))
-	for i, is := range d.theirs {
-		side[i] = oneIf(is)
-	}
-	x, t := d.centred(side), d.centred(d.at)
-	xx, tt, xt := dot(x, x), dot(t, t), dot(x, t)
-	det := xx*tt - xt*xt
-	if d.freedom = len(d.stages) - d.blocks - 2; d.freedom < 1 || xx == 0 || tt == 0 || xt*xt > inseparable*xx*tt {
-		return false
-	}
-	d.inTurns = xt*xt <= mostShared*xx*tt
-	d.difference, d.drift = make([]float64, len(x)), make([]float64, len(x))
-	for i := range x {
-		d.difference[i] = (tt*x[i] - xt*t[i]) / det
-		d.drift[i] = (xx*t[i] - xt*x[i]) / det
-	}
-	return true
-}
-
-// centred returns values less the mean of their block.
-func (d *turns) centred(values []float64) []float64 {
-	sum, n := make([]float64, d.blocks), make([]float64, d.blocks)
-	for i, b := range d.block {
-		sum[b] += values[i]
-		n[b]++
-	}
-	out := make([]float64, len(values))
-	for i, b := range d.block {
-		out[i] = values[i] - sum[b]/n[b]
-	}
-	return out
-}
-
-// between returns the spread of a weighted sum of the stages' values by how much the stages differ from the fit.
-func (d *turns) between(values, weights []float64) chance.Spread {
-	y, side := d.centred(values), make([]float64, len(values))
-	for i, is := range d.theirs {
-		side[i] = oneIf(is)
-	}
-	x, t := d.centred(side), d.centred(d.at)
-	difference, drift := dot(d.difference, values), dot(d.drift, values)
-	square := 0.0
-	for i := range y {
-		off := y[i] - difference*x[i] - drift*t[i]
-		square += off * off
-	}
-	return chance.Spread{Error: math.Sqrt(square / float64(d.freedom) * dot(weights, weights)), Freedom: float64(d.freedom)}
-}
-
-func dot(a, b []float64) (sum float64) {
-	for i := range a {
-		sum += a[i] * b[i]
-	}
-	return sum
-}
+func (s *stage) middle() (float64, bool) { return s.result.Middle() }
 
 // measured is a metric of all stages of turns.
 type measured struct {
@@ -172,9 +64,9 @@ type measured struct {
 // spread returns the spread of a weighted sum of the stages' values: by how much the stages vary over their time, and
 // beyond that by how much they differ from one another. ok is false if neither is known.
 func (m *measured) spread(weights []float64) (spread chance.Spread, ok bool) {
-	between := m.between(m.values, weights)
+	between := m.Between(m.values, weights)
 	if m.moved == nil {
-		return between, m.freedom >= leastFreedom
+		return between, m.Freedom >= leastFreedom
 	}
 	sums := make([]float64, bins)
 	for i, moved := range m.moved {
@@ -184,7 +76,7 @@ func (m *measured) spread(weights []float64) (spread chance.Spread, ok bool) {
 	}
 	within, ok := chance.Series(sums, m.least)
 	switch {
-	case m.freedom < leastFreedom:
+	case m.Freedom < leastFreedom:
 		return within, ok
 	case !ok:
 		return between, true
@@ -208,7 +100,7 @@ func (d *turns) compare(k key, ours, theirs []stage, o Options) (Stage, error) {
 			return s, err
 		}
 	}
-	if !d.inTurns {
+	if !d.InTurns {
 		s.Marks = append(s.Marks, blockwise)
 	}
 	for i := range Metrics {
@@ -265,17 +157,17 @@ func (d *turns) measure(m *Metric, values []float64, all []*series) (*measured, 
 // test tests the difference between the targets, without the drift. If the targets did not run in turns, it tests that
 // with the drift as well: a drift that is not steady is in both.
 func (m *measured) test(d Difference, o Options) Difference {
-	corrected, raw := dot(m.difference, m.values), dot(m.raw, m.values)
-	spread, ok := m.spread(m.difference)
+	corrected, raw := floats.Dot(m.Difference, m.values), floats.Dot(m.Raw, m.values)
+	spread, ok := m.spread(m.Difference)
 	if !ok {
 		return d.untested("two repeats without request rows do not show how far chance moves this number")
 	}
-	if m.inTurns {
+	if m.InTurns {
 		d.Change = new(m.metric.change(corrected))
 		d.Drift = new(m.metric.change(raw - corrected))
 		return d.testedAs(m.metric, corrected, spread, 0, o)
 	}
-	plain, _ := m.spread(m.raw)
+	plain, _ := m.spread(m.Raw)
 	return d.testedAs(m.metric, raw, plain, 0, o).and(d.testedAs(m.metric, corrected, spread, 0, o), blockwise)
 }
 
@@ -310,16 +202,18 @@ type Drift struct {
 var driftMetrics = []string{"tpot_ms.mean", "itl_ms.mean", "e2e_ms.mean"}
 
 // tellsDriftOf reports whether the drift of a metric is the one to tell. Metrics come in the order of driftMetrics.
-func (s *Stage) tellsDriftOf(m *Metric) bool { return s.Drift == nil && slices.Contains(driftMetrics, m.Name) }
+func (s *Stage) tellsDriftOf(m *Metric) bool {
+	return s.Drift == nil && slices.Contains(driftMetrics, m.Name)
+}
 
 // tellDrift adds the drift of a number over all stages.
 func (s *Stage) tellDrift(m *measured) {
-	if spread, ok := m.spread(m.drift); ok && m.timed {
+	if spread, ok := m.spread(m.Drift); ok && m.timed {
 		effect := "the difference between them is not affected"
-		if !m.inTurns {
+		if !m.InTurns {
 			effect = "how much of the difference between them comes from that is not known"
 		}
-		s.addDrift(m.metric, dot(m.drift, m.values), spread, effect)
+		s.addDrift(m.metric, floats.Dot(m.Drift, m.values), spread, effect)
 	}
 }
 

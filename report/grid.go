@@ -20,6 +20,7 @@ type grid struct {
 	stages           []results.StageResult
 	searches         []results.SearchResult
 	frontiers        []results.FrontierResult
+	repeats          []results.Repeats
 }
 
 // gridKey identifies a table.
@@ -47,6 +48,13 @@ func gridsOf(r *results.Result) []*grid {
 	for _, s := range r.Run.Searches {
 		if g := byKey[gridKey{s.Target, s.Workload, s.Unit == "rate"}]; g != nil {
 			g.searches = append(g.searches, s)
+		}
+	}
+	for _, all := range r.Repeats {
+		for _, g := range grids {
+			if slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.Index == all.Stages[0] }) {
+				g.repeats = append(g.repeats, all)
+			}
 		}
 	}
 	for _, f := range r.Run.Frontiers {
@@ -152,6 +160,26 @@ func shortest(v float64) string {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+// row is a row of a table: its load and numbers.
+type row struct {
+	load   string
+	values []*float64
+}
+
+// rows returns a row for each stage, and after the repeats of a load one for all of them.
+func (g *grid) rows() (rows []row) {
+	for _, s := range g.stages {
+		rows = append(rows, row{loadCell(s), g.valuesOf(s)})
+		for _, all := range g.repeats {
+			if all.Stages[len(all.Stages)-1] == s.Index {
+				load, _, _ := strings.Cut(strings.TrimSuffix(loadCell(s), " !"), " #")
+				rows = append(rows, row{fmt.Sprintf("%s all %d", load, len(all.Stages)), g.valuesOf(*all.Stage())})
+			}
+		}
+	}
+	return rows
 }
 
 // valuesOf returns the numbers of a row, after its load.

@@ -119,12 +119,14 @@ func (g *grid) section() section.Section {
 	var rows [][]string
 	var remarks []section.Block
 	notes := &once{}
-	for _, s := range g.stages {
-		row := []string{loadCell(s)}
-		for _, v := range g.valuesOf(s) {
+	for _, of := range g.rows() {
+		row := []string{of.load}
+		for _, v := range of.values {
 			row = append(row, fixed(v))
 		}
 		rows = append(rows, row)
+	}
+	for _, s := range g.stages {
 		if note := noteOf(s, notes); note != "" {
 			remarks = append(remarks, section.Block{Note: fmt.Sprintf("%s: %s", s.Load, note)})
 		}

@@ -132,12 +132,12 @@ func (g *grid) table(headers [][]string, format func(*float64) string, gap strin
 		}
 		t.Row(cells...)
 	}
-	for _, s := range g.stages {
-		cells := []string{loadCell(s)}
+	for _, row := range g.rows() {
+		cells := []string{row.load}
 		if !strings.HasSuffix(cells[0], "!") {
 			cells[0] += "  " // to align the numbers with those that have a mark
 		}
-		for _, v := range g.valuesOf(s) {
+		for _, v := range row.values {
 			cells = append(cells, format(v))
 		}
 		t.Row(cells...)

@@ -64,6 +64,12 @@ func (p place) compare(q place) int {
 // windows returns how many windows the snapshot holds.
 func (p place) windows() uint32 { return p.window - p.first + 1 }
 
+// NewTally returns an empty tally that keeps the values of all metrics.
+func NewTally() *Tally { return newTally(measure.All) }
+
+// Include adds a tally of another stage.
+func (t *Tally) Include(o *Tally) { t.include(o) }
+
 // newTally returns an empty tally that keeps the values of the given metrics.
 func newTally(keep measure.Set) *Tally {
 	return &Tally{keep: keep, Counters: &spatev1.Counters{}, errors: make(map[errorKey]*errorTally)}

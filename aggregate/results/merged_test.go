@@ -1,14 +1,15 @@
 package results
 
 import (
+	"math"
+	"slices"
 	"sync"
 	"testing"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/measure"
+	"google.golang.org/protobuf/proto"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -113,5 +114,58 @@ func TestConcurrentAddsLoseNothing(t *testing.T) {
 	all.Wait()
 	if missing := OfStage(stage, rec).Missing; len(missing) > 0 {
 		t.Errorf("missing %q", missing)
+	}
+}
+
+// Repeats are taken together as if they were one stage: what a reader sees is made from the sums and the merged
+// histograms of those that can be believed. The spread is that of the stages' own values. Probes are no repeats.
+func TestRepeatsAreTakenTogether(t *testing.T) {
+	var records []*spatev1.StageRecord
+	for i := range uint32(6) {
+		rec := fixture.StageRecord(i, 1)
+		rec.Stage.Load.Repeat = i
+		if i == 5 {
+			rec.Stage.Load, rec.Stage.Probe = &spatev1.LoadPoint{Concurrency: 8, Requests: 100}, &spatev1.Probe{}
+		}
+		records = append(records, rec)
+	}
+	records[4].Stage.Load = &spatev1.LoadPoint{Concurrency: 9, Requests: 100}
+	g := newGatherer(records)
+	var all []fixture.Request
+	var stages []StageResult
+	for i, rec := range records {
+		requests := fixture.SteadyRequests(1, 100)
+		for k := range requests {
+			requests[k].Tokens[3] += int64(k) * 1e5 * int64(i+1)
+		}
+		snapshots := fixture.Recorded(rec, requests, fixture.EndWindow)
+		if i == 3 {
+			snapshots = snapshots[:1] // incomplete
+		}
+		stage := merged(t, rec, snapshots)
+		r := OfStage(stage, rec)
+		g.add(stage, rec, r)
+		if i < 3 {
+			all, stages = append(all, requests...), append(stages, r)
+		}
+	}
+	got := g.results()
+	if len(got) != 1 || !slices.Equal(got[0].Stages, []uint32{0, 1, 2}) || !slices.Equal(got[0].LeftOut, []uint32{3}) ||
+		got[0].Load != "concurrency 8" || got[0].Completed != 300 {
+		t.Fatalf("%+v", got)
+	}
+	one := fixture.StageRecord(0, 1)
+	whole := OfStage(merged(t, one, fixture.Recorded(one, all, fixture.EndWindow)), one)
+	if *got[0].E2E != *whole.E2E || *got[0].E2E == *stages[0].E2E {
+		t.Errorf("E2E %+v, of one stage with all requests %+v", got[0].E2E, whole.E2E)
+	}
+	seconds := *stages[0].DurationS + *stages[1].DurationS + *stages[2].DurationS
+	if math.Abs(*got[0].RequestThroughput-300/seconds) > 1e-9 || *got[0].DurationS != seconds {
+		t.Errorf("%v req/s in %v s, want those of %v s", *got[0].RequestThroughput, *got[0].DurationS, seconds)
+	}
+	i := slices.IndexFunc(got[0].Spreads, func(s RepeatSpread) bool { return s.Metric == "e2e_ms.mean" })
+	s, mean := got[0].Spreads[i], (stages[0].E2E.Mean+stages[1].E2E.Mean+stages[2].E2E.Mean)/3
+	if math.Abs(s.Mean-mean) > 1e-9 || math.Abs(s.High-mean-4.3027*s.Std/math.Sqrt(3)) > 1e-3*s.Std || s.Std <= 0 {
+		t.Errorf("spread %+v, want around %v", s, mean)
 	}
 }

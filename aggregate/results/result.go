@@ -20,6 +20,8 @@ type Result struct {
 	// Stages of the run by target, in the plan's order, and those of a target in the order in which they ran; indices
 	// count them in the order in which all ran. Stages that never started are not listed.
 	Stages []StageResult `json:"stages"`
+	// Repeats of loads, taken together, in the same order. Empty: no load was repeated.
+	Repeats []Repeats `json:"repeats"`
 }
 
 // Threshold is a condition on the numbers of stages, and its outcome.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
@@ -57,6 +58,7 @@ func Visit(l *ledger.Ledger, v Visitor) (*Result, error) {
 		return nil, err
 	}
 	result := &Result{Thresholds: []Threshold{}, Stages: []StageResult{}}
+	repeats := newGatherer(records)
 	for _, rec := range records {
 		var watch merge.Watch
 		if v.Start != nil {
@@ -68,6 +70,7 @@ func Visit(l *ledger.Ledger, v Visitor) (*Result, error) {
 		}
 		stageResult := OfStage(stage, rec)
 		result.Stages = append(result.Stages, stageResult)
+		repeats.add(stage, rec, stageResult)
 		if v.End == nil {
 			continue
 		}
@@ -75,6 +78,7 @@ func Visit(l *ledger.Ledger, v Visitor) (*Result, error) {
 			return nil, err
 		}
 	}
+	result.Repeats = repeats.results()
 	result.Run = runResult(run, records, result.Stages)
 	result.group()
 	return result, nil
@@ -92,6 +96,7 @@ func (r *Result) group() {
 		}
 	}
 	slices.SortStableFunc(r.Stages, func(a, b StageResult) int { return cmp.Compare(place[a.Target], place[b.Target]) })
+	slices.SortStableFunc(r.Repeats, func(a, b Repeats) int { return cmp.Compare(place[a.Target], place[b.Target]) })
 }
 
 // Ran returns the stages in the order in which they ran.
@@ -331,4 +336,13 @@ func (s *StageResult) ProbedLoad() float64 {
 		return *s.Load.Rate
 	}
 	return 0
+}
+
+// Middle returns the middle of the stage in seconds since 1970 by the coordinator's clock, and whether it is known.
+func (s *StageResult) Middle() (float64, bool) {
+	if s.StartTime == nil || s.DurationS == nil {
+		return 0, false
+	}
+	start, err := time.Parse(time.RFC3339Nano, *s.StartTime)
+	return float64(start.UnixNano())/nanosPerSecond + *s.DurationS/2, err == nil
 }

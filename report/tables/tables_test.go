@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -309,5 +311,55 @@ func TestProbesAreInTheOrderOfTheirLoad(t *testing.T) {
 	}
 	if want := []string{"plain", "ii", "iiii", "iiiiiiii"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Repeats of a load are one row for each target, and the percentages are without what changed steadily over time. The
+// numbers are those of the repeats together. Of targets that ran one after the other, the reader is told.
+func TestTargetsInTurns(t *testing.T) {
+	at := func(target string, repeat uint32, second int, tpot float64) results.StageResult {
+		s := results.StageResult{Index: uint32(second / 10), Target: target, Workload: "w", Complete: true,
+			Trust: trust.Trust{Verdict: trust.Valid}, DurationS: new(10.0), Load: results.Load{Words: "concurrency 8", Repeat: repeat}}
+		if repeat > 0 {
+			s.Load.Words += fmt.Sprintf(", repeat %d", repeat)
+		}
+		s.StartTime = new(time.Unix(int64(second), 0).UTC().Format(time.RFC3339Nano))
+		s.TPOT = &histogram.Summary{Mean: tpot * math.Exp(0.002*float64(second)), P50: 1}
+		return s
+	}
+	run := func(a, b [3]int) *results.Result {
+		r := &results.Result{}
+		for _, target := range []string{"A", "B"} {
+			repeats := results.Repeats{Target: target, Workload: "w", Load: "concurrency 8", Verdict: trust.Valid}
+			repeats.TPOT = &histogram.Summary{Mean: 99, P50: 99}
+			if target == "B" { // which ran 10/3 s later on average
+				repeats.TPOT.Mean *= 1.03 * math.Exp(0.002*10/3)
+			}
+			for i, second := range map[string][3]int{"A": a, "B": b}[target] {
+				r.Stages = append(r.Stages, at(target, uint32(i), second, map[string]float64{"A": 10, "B": 10.3}[target]))
+				repeats.Stages = append(repeats.Stages, r.Stages[len(r.Stages)-1].Index)
+			}
+			r.Repeats = append(r.Repeats, repeats)
+		}
+		return r
+	}
+	turns, err := Targets(run([3]int{0, 30, 40}, [3]int{10, 20, 50}), "")
+	if err != nil || len(turns.Rows) != 2 {
+		t.Fatalf("%+v, %v", turns, err)
+	}
+	i := slices.IndexFunc(turns.Columns, func(c Column) bool { return c.Key == "mean_tpot_ms" })
+	b := turns.Rows[1]
+	if *turns.Rows[0].Cells[i].Number != 99 || math.Abs(*b.Cells[i].Ratio-1.03) > 1e-9 || b.Cells[0].Number != nil ||
+		b.Cells[2].Text != "concurrency 8, 3 repeats" {
+		t.Errorf("%+v, ratio %v", b, *b.Cells[i].Ratio)
+	}
+	const told = "concurrency 8, 3 repeats: A and B both slowed by 0.2 %/s (mean TPOT); the percentages are without that"
+	if !slices.Contains(turns.Notes, told) {
+		t.Errorf("notes %q", turns.Notes)
+	}
+	after, err := Targets(run([3]int{0, 10, 20}, [3]int{30, 40, 50}), "")
+	if err != nil || math.Abs(*after.Rows[1].Cells[i].Ratio-1.03*math.Exp(0.002*10/3)) > 1e-9 || len(after.Notes) != 1 ||
+		!strings.HasPrefix(after.Notes[0], "The targets ran one after the other") {
+		t.Errorf("%+v, %v", after, err)
 	}
 }

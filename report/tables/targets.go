@@ -17,7 +17,8 @@ import (
 // the baseline target. baseline is the baseline's name; empty: the one that the plan marks, or the first. The error
 // names a baseline that the run does not have.
 //
-// A ratio is known if both stages are complete, their verdicts are not INVALID and neither number is 0.
+// Repeats are one row. If their targets ran in turns, a ratio is without what changed steadily over time. A ratio is known
+// if both stages are complete, their verdicts are not INVALID and neither number is 0.
 func Targets(r *results.Result, baseline string) (*Table, error) {
 	name, err := baselineOf(r, baseline)
 	if err != nil {
@@ -25,23 +26,37 @@ func Targets(r *results.Result, baseline string) (*Table, error) {
 	}
 	t := &Table{Columns: targetColumns(r), Notes: targetNotes(r, name, " under the same load")}
 	for _, group := range sameLoads(r) {
-		var base []*float64
-		for _, s := range group {
-			if s.Target == name && believable(s) {
-				base = targetNumbers(r, s)
+		rows := together(r, group)
+		var base *targetRow
+		for i := range rows {
+			if rows[i].Target == name && believable(rows[i].StageResult) {
+				base = &rows[i]
 			}
 		}
-		for _, s := range group {
+		for i := range rows {
+			s := &rows[i]
+			turns := s.turns(base)
 			var cells []Cell
-			for i, v := range targetNumbers(r, s) {
+			for i, v := range targetNumbers(r, s.StageResult) {
 				c := number(v)
-				if base != nil && s.Target != name && believable(s) {
-					c.Ratio = ratio(v, base[i])
+				if base != nil && s.Target != name && believable(s.StageResult) {
+					c.Ratio = s.ratio(r, base, turns, i)
 				}
 				cells = append(cells, c)
 			}
-			t.Rows = append(t.Rows, newRow(s, s.Workload, cells...))
+			row := newRow(s.StageResult, s.Workload, cells...)
+			if len(s.of) > 1 {
+				row.Cells[0] = Cell{} // repeats are several stages
+			}
+			t.Rows = append(t.Rows, row)
+			if words := s.drift(base, turns); words != "" {
+				t.Notes = append(t.Notes, layout.Printable(words))
+			}
 		}
+	}
+	if oneAfterTheOther(r) {
+		t.Notes = append(t.Notes, "The targets ran one after the other: what changed over time cannot be told apart from a "+
+			"difference between them")
 	}
 	return t, nil
 }
@@ -182,7 +197,7 @@ func sameLoads(r *results.Result) [][]*results.StageResult {
 	var keys []key
 	for i := range r.Stages {
 		s := &r.Stages[i]
-		k := key{s.Workload, s.Load.Words}
+		k := key{s.Workload, s.Load.Shared()}
 		if groups[k] == nil {
 			keys = append(keys, k)
 		}

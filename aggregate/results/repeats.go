@@ -1,0 +1,190 @@
+package results
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/compare/chance"
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/plans/loadpoint"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Repeats are the repeats of a load, taken together: counts, times and tokens are sums, and percentiles are those of the
+// merged histograms. Stages that are INVALID or incomplete are left out.
+type Repeats struct {
+	// Name of the target.
+	Target string `json:"target"`
+	// Name of the workload.
+	Workload string `json:"workload"`
+	// Load in words, without the number of the repeat.
+	Load string `json:"load"`
+	// Indices of the stages that are taken together, in the order in which they ran.
+	Stages []uint32 `json:"stages"`
+	// Indices of the repeats that are left out.
+	LeftOut []uint32 `json:"left_out"`
+	// Worst verdict of the stages that are taken together.
+	Verdict trust.Verdict `json:"verdict"`
+	// Requests of all stages: those that started, and by how they ended.
+	Started uint64 `json:"started"`
+	// Completed ones.
+	Completed uint64 `json:"completed"`
+	// Failed ones.
+	Failed uint64 `json:"failed"`
+	// Cancelled ones.
+	Cancelled uint64 `json:"cancelled"`
+	// Requests that met the SLO. Null: there is none.
+	Goodput *Goodput `json:"goodput"`
+	// Sum of the stages' duration_s.
+	DurationS *float64 `json:"duration_s"`
+	// Completed requests per second of duration_s.
+	RequestThroughput *float64 `json:"request_throughput"`
+	// Their output tokens per second of duration_s.
+	OutputTokenThroughput *float64 `json:"output_token_throughput"`
+	// Their input and output tokens per second of duration_s.
+	TotalTokenThroughput *float64 `json:"total_token_throughput"`
+	Latencies
+	// How far the stages' own values of a number lie apart.
+	Spreads []RepeatSpread `json:"spreads"`
+}
+
+// RepeatSpread is how far the values of a number lie apart from repeat to repeat.
+type RepeatSpread struct {
+	// Path of the number in a stage of results.json.
+	Metric string `json:"metric"`
+	// Mean of the stages' values.
+	Mean float64 `json:"mean"`
+	// Sample standard deviation of the stages' values.
+	Std float64 `json:"std"`
+	// Lower end of the 95 % confidence interval of the mean, by Student's t over the stages.
+	Low float64 `json:"low"`
+	// Upper end of the interval.
+	High float64 `json:"high"`
+}
+
+// Stage returns the numbers as those of one stage, for tables. It has no index.
+func (r *Repeats) Stage() *StageResult {
+	return &StageResult{Target: r.Target, Workload: r.Workload, Load: Load{Words: r.Load + ", " + r.Words()},
+		Complete: true, Trust: trust.Trust{Verdict: r.Verdict}, Stream: true, Goodput: r.Goodput, DurationS: r.DurationS,
+		Requests:          Requests{Started: r.Started, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled},
+		RequestThroughput: r.RequestThroughput, OutputTokenThroughput: r.OutputTokenThroughput,
+		TotalTokenThroughput: r.TotalTokenThroughput, Latencies: r.Latencies}
+}
+
+// spreadOf are the numbers whose spread is told.
+var spreadOf = []struct {
+	name string
+	of   func(*StageResult) *float64
+}{
+	{"request_throughput", func(s *StageResult) *float64 { return s.RequestThroughput }},
+	{"output_token_throughput", func(s *StageResult) *float64 { return s.OutputTokenThroughput }},
+	{"ttft_ms.mean", func(s *StageResult) *float64 { return histogram.MeanOf(s.TTFT) }},
+	{"ttft_ms.p99", func(s *StageResult) *float64 { return histogram.P99Of(s.TTFT) }},
+	{"tpot_ms.mean", func(s *StageResult) *float64 { return histogram.MeanOf(s.TPOT) }},
+	{"tpot_ms.p99", func(s *StageResult) *float64 { return histogram.P99Of(s.TPOT) }},
+	{"e2e_ms.mean", func(s *StageResult) *float64 { return histogram.MeanOf(s.E2E) }},
+	{"e2e_ms.p99", func(s *StageResult) *float64 { return histogram.P99Of(s.E2E) }},
+}
+
+// repeatsKey is what repeats have in common.
+type repeatsKey struct{ target, workload, load string }
+
+// gatherer gathers the repeats of a run while its stages are merged one by one.
+type gatherer struct {
+	stages map[repeatsKey]int // number of stages of the run; one: not repeated
+	all    []*gathered
+}
+
+// gathered are the repeats of a load so far.
+type gathered struct {
+	key     repeatsKey
+	tally   *merge.Tally
+	stage   *spatev1.Stage
+	of      []StageResult
+	leftOut []uint32
+}
+
+func newGatherer(records []*spatev1.StageRecord) *gatherer {
+	g := &gatherer{stages: make(map[repeatsKey]int)}
+	for _, rec := range records {
+		if rec.GetStage().GetProbe() == nil {
+			g.stages[keyOfRepeats(rec.GetStage())]++
+		}
+	}
+	return g
+}
+
+func keyOfRepeats(s *spatev1.Stage) repeatsKey {
+	words := loadpoint.Words(s.GetLoad())
+	return repeatsKey{s.GetTarget().GetName(), s.GetWorkload().GetName(),
+		words[:len(words)-len(loadpoint.RepeatWords(s.GetLoad().GetRepeat()))]}
+}
+
+// add adds a stage if it is a repeat.
+func (g *gatherer) add(merged *merge.Stage, rec *spatev1.StageRecord, r StageResult) {
+	key := keyOfRepeats(rec.GetStage())
+	if g.stages[key] < 2 || r.Probe != nil {
+		return
+	}
+	i := slices.IndexFunc(g.all, func(of *gathered) bool { return of.key == key })
+	if i < 0 {
+		i = len(g.all)
+		g.all = append(g.all, &gathered{key: key, tally: merge.NewTally(), stage: rec.GetStage()})
+	}
+	of := g.all[i]
+	if !r.Complete || r.Trust.Verdict == trust.Invalid || r.DurationS == nil {
+		of.leftOut = append(of.leftOut, r.Index)
+		return
+	}
+	merged.Read(rec, func(s *merge.Sums) { of.tally.Include(s.Total) })
+	of.of = append(of.of, r)
+}
+
+// results returns the repeats of all loads that have two or more that can be taken together.
+func (g *gatherer) results() []Repeats {
+	all := []Repeats{}
+	for _, of := range g.all {
+		if len(of.of) > 1 {
+			all = append(all, of.result())
+		}
+	}
+	return all
+}
+
+func (g *gathered) result() Repeats {
+	c, seconds := g.tally.Counters, 0.0
+	r := Repeats{Target: g.key.target, Workload: g.key.workload, Load: g.key.load, Stages: []uint32{},
+		LeftOut: append([]uint32{}, g.leftOut...), Started: c.GetStarted(), Completed: c.GetCompleted(),
+		Failed: c.GetFailed(), Cancelled: c.GetCancelled(), Latencies: latenciesOf(g.tally), Spreads: []RepeatSpread{}}
+	for _, s := range g.of {
+		r.Stages, r.Verdict = append(r.Stages, s.Index), s.Trust.Verdict.Worse(r.Verdict)
+		seconds += *s.DurationS
+	}
+	r.DurationS = &seconds
+	r.RequestThroughput, r.OutputTokenThroughput, r.TotalTokenThroughput = merge.Throughputs(c, &seconds)
+	r.Goodput = goodputOf(wholeSLO(g.stage), c, &seconds)
+	for _, number := range spreadOf {
+		var values []float64
+		for i := range g.of {
+			if v := number.of(&g.of[i]); v != nil {
+				values = append(values, *v)
+			}
+		}
+		if len(values) < len(g.of) {
+			continue
+		}
+		mean, std := stat.MeanStdDev(values, nil)
+		n := float64(len(values))
+		margin := chance.Spread{Error: std / math.Sqrt(n), Freedom: n - 1}.Margin(0.95)
+		r.Spreads = append(r.Spreads, RepeatSpread{number.name, mean, std, mean - margin, mean + margin})
+	}
+	return r
+}
+
+// Words returns what the repeats are: "3 repeats".
+func (r *Repeats) Words() string { return fmt.Sprintf("%d repeats", len(r.Stages)) }
