@@ -6,10 +6,11 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/measure"
-	"google.golang.org/protobuf/proto"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
