@@ -77,6 +77,8 @@ func Unreachable(kind, serverURL string, err error) error {
 	case errors.As(err, &invalid):
 		return fmt.Errorf("%s: the certificate of %s is not valid: renew it, or set this machine's clock (%w)",
 			kind, serverURL, err)
+	case errors.Is(err, errRedirect):
+		return fmt.Errorf("%s: %s does not take points: %w", kind, serverURL, err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s: %s does not speak TLS: is its URL http://? (%w)", kind, serverURL, err)
 	}

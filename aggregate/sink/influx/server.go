@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -22,6 +21,7 @@ import (
 // server is a connection to the server, with what its answers mean.
 type server struct {
 	config Config
+	http   *http.Client
 	client influxdb2.Client
 	writer api.WriteAPIBlocking
 }
@@ -32,13 +32,17 @@ var silence = sync.OnceFunc(func() { influxlog.Log = nil })
 // newServer returns a client of the server. Time-outs are set by the contexts of requests. The caller must call close.
 func newServer(config Config) *server {
 	silence()
-	options := influxdb2.DefaultOptions().SetApplicationName("spate").SetUseGZip(true).SetHTTPRequestTimeout(0).SetTLSConfig(config.TLS)
+	by := delivery.NewClient(config.TLS, 0)
+	options := influxdb2.DefaultOptions().SetApplicationName("spate").SetUseGZip(true).SetHTTPClient(by)
 	client := influxdb2.NewClientWithOptions(config.URL, "", options)
 	client.HTTPService().SetAuthorization(delivery.Authorization(config.Token, "Token"))
-	return &server{config: config, client: client, writer: client.WriteAPIBlocking(config.Org, config.Bucket)}
+	return &server{config: config, http: by, client: client, writer: client.WriteAPIBlocking(config.Org, config.Bucket)}
 }
 
-func (s *server) close() { s.client.Close() }
+func (s *server) close() {
+	s.client.Close()
+	s.http.CloseIdleConnections()
+}
 
 // write sends lines once.
 func (s *server) write(ctx context.Context, lines string) error {
@@ -66,8 +70,7 @@ func (s *server) ping(ctx context.Context) (status int, err error) {
 	case err != nil:
 		return 0, err
 	}
-	_, err = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16))
-	return answer.StatusCode, errors.Join(err, answer.Body.Close())
+	return answer.StatusCode, answer.Body.Close()
 }
 
 // explain returns an error that says what a person can do about a failed write. It never contains the token.
@@ -76,7 +79,7 @@ func (s *server) explain(err error) error {
 	if answer == nil {
 		return delivery.Unreachable(Kind, s.config.URL, err)
 	}
-	said := strings.TrimSpace(answer.Message)
+	said := delivery.Excerpt([]byte(answer.Message))
 	if said == "" {
 		said = http.StatusText(answer.StatusCode)
 	}
