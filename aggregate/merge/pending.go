@@ -32,6 +32,7 @@ func (p *pending) measured(by *Tally) Measured {
 func (t *Tally) reset() {
 	t.windows = 0
 	t.Counters = &spatev1.Counters{}
+	t.Models = nil
 	clear(t.errors)
 	for _, values := range t.Values {
 		if values != nil {

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,6 +9,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/spate-load/spate/aggregate/internal/fixture"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Hidden windows have no views. Hiding them affects neither the sums nor Arrivals.
@@ -47,5 +49,18 @@ func TestHiddenWindows(t *testing.T) {
 		if _, ok := hidden.Window(number); ok {
 			t.Errorf("window %d is shown", number)
 		}
+	}
+}
+
+// TestReset: a tally that was reset has nothing of what was added before.
+func TestReset(t *testing.T) {
+	used := newTally(0)
+	used.add(&spatev1.Series{
+		Counters: &spatev1.Counters{Completed: 3}, Errors: []*spatev1.ErrorCount{{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, Count: 1}},
+		Models: []*spatev1.ModelCount{{Model: "m", Requests: 3}},
+	}, nil, place{})
+	used.reset()
+	if fresh := newTally(0); !reflect.DeepEqual(used, fresh) {
+		t.Errorf("%+v, want %+v", used, fresh)
 	}
 }
