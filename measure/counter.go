@@ -70,6 +70,8 @@ const (
 	SharedFrames
 	LateFirstFrames
 	LateLastFrames
+	Reconnected
+	LateEnds
 
 	// CounterCount is one more than the highest counter, so that a counter is an index of Counts.
 	CounterCount
@@ -208,6 +210,10 @@ var counterTable = [CounterCount - 1]counter{
 		doc: "Completed streams whose first token frame has no time of its own: it is a shared frame, or lacks the kernel's timestamp"},
 	{id: LateLastFrames, name: "late_last_frames", unit: "requests", ofCompleted: true,
 		doc: "Completed streams whose last token frame lacks the kernel's timestamp"},
+	{id: Reconnected, name: "reconnected", unit: "requests",
+		doc: "Measured requests sent once more because the server closed a kept connection before it answered"},
+	{id: LateEnds, name: "late_ends", unit: "requests",
+		doc: "Measured requests whose response had not ended a millisecond after its last event"},
 }
 
 func allHaveUsage(c *Counts) bool { return c[WithoutUsage] == 0 }

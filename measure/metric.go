@@ -66,7 +66,7 @@ const (
 )
 
 // Count is one more than the highest metric, so that a metric is an index of an array.
-const Count = int(spatev1.Metric_METRIC_TASK_DELAYS) + 1
+const Count = int(spatev1.Metric_METRIC_LATE_END) + 1
 
 // metrics is the catalogue of metrics, in the order of the protocol.
 var metrics = [...]Metric{
@@ -140,6 +140,8 @@ var metrics = [...]Metric{
 		Doc: "Time in requests on the critical path of such a session, from start to end"},
 	{ID: spatev1.Metric_METRIC_TASK_DELAYS, Name: "task_delays_ms",
 		Doc: "Rest of the time of such a session: delays of tools and users on the critical path"},
+	{ID: spatev1.Metric_METRIC_LATE_END, Name: "late_end_ms",
+		Doc: "End of a response - its last event, if that is more than a millisecond"},
 }
 
 // Metrics returns the catalogue, in the order of the protocol. Do not change it.

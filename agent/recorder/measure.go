@@ -45,6 +45,11 @@ func (s *Shard) client(c *cell, q *Request, o *stream.Observation) {
 	if o.Connected {
 		s.count(c, measure.Connections, 1)
 	}
+	s.count(c, measure.Reconnected, oneIf(o.Reconnected))
+	s.count(c, measure.LateEnds, oneIf(o.LateEnd))
+	if o.PreviousLate > 0 {
+		s.value(c, spatev1.Metric_METRIC_LATE_END, o.PreviousLate.Nanoseconds())
+	}
 	s.count(c, measure.CoalescedReads, o.CoalescedReads)
 	s.count(c, measure.UnstampedFrames, o.UnstampedFrames)
 	s.count(c, measure.PacketFrames, o.PacketFrames)

@@ -1025,3 +1025,23 @@ func TestModelsAreCounted(t *testing.T) {
 		t.Errorf("row %v", rows[0])
 	}
 }
+
+// What connections did is counted however requests ended.
+func TestConnectionsAreCounted(t *testing.T) {
+	tape := newTape(2, 1, false)
+	for i := range 3 {
+		q, o := fullRequest()
+		o.Reconnected, o.LateEnd, o.Cancelled = i == 0, i > 0, i == 1
+		if i == 2 {
+			o.PreviousLate = time.Second
+		}
+		tape.Shard(0).RecordStart(q, o.Start)
+		tape.Shard(0).RecordEnd(q, o)
+	}
+	tape.Finish(&spatev1.Totals{})
+	c := tape.snapshots[0].GetSeries()[0].GetCounters()
+	late := sumsOf(tape.snapshots[0].GetSeries()[0])[spatev1.Metric_METRIC_LATE_END]
+	if c.GetReconnected() != 1 || c.GetLateEnds() != 2 || late != uint64(time.Second) {
+		t.Errorf("%v, late end %d", c, late)
+	}
+}

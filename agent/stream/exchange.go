@@ -132,6 +132,7 @@ func (x *exchange) finish() {
 		w := x.conn.StateOf(x.io)
 		x.conn.EndRequest(x.io)
 		o.Connected, o.RTT, o.FirstByte = w.Connected, w.RTT, w.FirstByte
+		o.LateEnd, o.PreviousLate = w.LateEnd, w.PreviousLate
 		o.Connect, o.DNS, o.TCP, o.TLS = w.OpenTimes.Total, w.OpenTimes.DNS, w.OpenTimes.TCP, w.OpenTimes.TLS
 		if all {
 			o.Sent = w.End()
@@ -272,12 +273,6 @@ func (x *exchange) Consume(data []byte, by socket.Reading) (more bool) {
 	return more && x.reserve(0)
 }
 
-// Drain implements wire.Follower.
-func (x *exchange) Drain() int {
-	x.timer.Reset(drainWait)
-	return drainLimit
-}
-
 // frames handles all complete frames. It returns false if the stream has ended or failed.
 func (x *exchange) frames(by socket.Reading) (more bool) {
 	for {
@@ -351,4 +346,7 @@ func (x *exchange) complete(at clock.Instant) {
 }
 
 // discard reads the rest of a response, within limits, so that the connection can be kept.
-func (x *exchange) discard(body io.Reader) { _, _ = io.CopyN(io.Discard, body, int64(x.Drain())) }
+func (x *exchange) discard(body io.Reader) {
+	x.timer.Reset(drainWait)
+	_, _ = io.CopyN(io.Discard, body, drainLimit)
+}

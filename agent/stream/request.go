@@ -53,16 +53,23 @@ func (p *payload) drop() bool {
 
 // roundTrip sends the request and blocks until it has the head of the response.
 //
-// A request is sent once. But the server may have closed a kept connection while it was idle, which may be found out
-// only when a request takes the connection. Then no byte of the request was written, no server has seen it, and it is
-// sent on another connection. The connection's own count of written bytes decides that, not the kind of error. Once a
-// byte has been written on a connection that then ends, the request has failed, on a kept connection too: the server
-// may have worked on it.
+// A server may have closed a kept connection while it was idle, which may be found out only when a request takes the
+// connection. If no byte of the request was written, no server has seen it, and it is sent on another connection. If
+// some were written, the server may or may not have read them; as long as no byte of an answer has come, the request is
+// sent once more, on a new connection, and that is told (Observation.Reconnected). The connection's own record decides,
+// not the kind of error. On a new connection a request is sent once.
 func (x *exchange) roundTrip(r Request) (*http.Response, error) {
 	for {
 		response, err := x.attempt(r)
-		if err == nil || !x.untouched() {
+		if err == nil || !x.reused || x.ctx.Err() != nil {
 			return response, err
+		}
+		switch w := x.conn.StateOf(x.io); {
+		case w.Written == 0:
+		case w.FirstByte == 0 && w.Broken:
+			x.o.Reconnected = true
+		default:
+			return nil, err
 		}
 		x.conn.EndRequest(x.io)
 		x.payload.drop()
@@ -72,12 +79,12 @@ func (x *exchange) roundTrip(r Request) (*http.Response, error) {
 // attempt sends the request on one connection.
 func (x *exchange) attempt(r Request) (*http.Response, error) {
 	c := x.client
-	x.conn, x.io = nil, nil
+	x.conn, x.io, x.reused = nil, nil, false
 	x.payload = &payload{left: r.Body}
 	q := &wire.Outgoing{
 		Method: http.MethodPost, URL: c.endpoints[r.Endpoint], Host: c.host, ID: r.ID, Headers: c.headers,
 		Lines: c.lines,
-		Body:  x.payload, Length: len(r.Body),
+		Body:  x.payload, Length: len(r.Body), NewConn: x.o.Reconnected,
 	}
 	if err := c.signed(q, r.Body); err != nil {
 		return nil, err
@@ -108,11 +115,6 @@ func (x *exchange) GotConn(c *wire.Conn, reused bool) *wire.RequestIO {
 		x.watch.conn.Store(c)
 	}
 	return x.io
-}
-
-// untouched reports whether the request failed on a kept connection before any byte of it was written.
-func (x *exchange) untouched() bool {
-	return x.conn != nil && x.reused && x.ctx.Err() == nil && x.conn.StateOf(x.io).Written == 0
 }
 
 // endpointOf parses a base URL and adds the API's path for a model, unless the URL ends in it. A version (/v1, /v2) at

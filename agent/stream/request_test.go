@@ -214,9 +214,50 @@ func TestKeptConnectionThatEndedWhileIdle(t *testing.T) {
 	}
 }
 
-// A server closes connections between responses, before, during or after the next request. No request reaches it twice,
-// and each failure is a cut stream of a request that was sent.
-func TestNoRequestIsSentTwice(t *testing.T) {
+// A kept connection that ends before a byte of the answer costs one more try, on a new connection. An answer that has
+// begun, and a new connection, have no second try.
+func TestASecondTryNeedsAKeptConnectionAndNoAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		second string // what the server answers to the second request of a connection before it closes it
+		failed bool
+	}{
+		"no answer":        {"", false},
+		"part of the head": {"HTTP/1.1 2", true},
+		"part of a stream": {chunkedHead + chunk(tokenFrame("a")), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+				if testserver.TakeRequest(r) {
+					io.WriteString(c, chunkedHead+chunk(tokenFrame("a"))+chunk(doneFrame)+lastChunk)
+				}
+				if testserver.TakeRequest(r) {
+					io.WriteString(c, tt.second)
+				}
+			})
+			c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+			var o Observation
+			for i := range 4 {
+				c.Do(t.Context(), Request{Body: body(c)}, &o)
+				kept := i%2 == 1 || i > 0 && !tt.failed
+				if (o.Err != nil) != (kept && tt.failed) || o.Reconnected != (kept && !tt.failed) ||
+					o.Connected == (kept && tt.failed) {
+					t.Errorf("request %d: %v, reconnected %t, connected %t", i, o.Err, o.Reconnected, o.Connected)
+				}
+			}
+		})
+	}
+	s := testserver.NewRaw(t, func(_ net.Conn, r *bufio.Reader) { testserver.TakeRequest(r) })
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+	var o Observation
+	c.Do(t.Context(), Request{Body: body(c)}, &o)
+	if o.Err == nil || o.Err.Class != spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM || o.Reconnected {
+		t.Errorf("on a new connection: %v, reconnected %t", o.Err, o.Reconnected)
+	}
+}
+
+// A server closes connections between responses, before, during or after the next request. No request fails, and none
+// reaches it twice.
+func TestConnectionsThatEndBetweenRequests(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}
 	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
@@ -241,8 +282,8 @@ func TestNoRequestIsSentTwice(t *testing.T) {
 			var o Observation
 			for i := range 250 {
 				c.Do(t.Context(), Request{ID: strconv.Itoa(1000*g + i), Body: body(c)}, &o)
-				if o.Err != nil && (o.Err.Class != spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM || o.Sent == 0) {
-					t.Errorf("%v, sent %d", o.Err, o.Sent)
+				if o.Err != nil || o.Reconnected && !o.Connected {
+					t.Errorf("%v, reconnected %t, connected %t", o.Err, o.Reconnected, o.Connected)
 				}
 			}
 		})

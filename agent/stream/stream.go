@@ -12,7 +12,7 @@
 // time on each. That library reads ahead, so its bytes are matched with the reads that brought them: a frame's time is
 // exact there too.
 //
-// The client sends each request at most once, follows no redirect, asks for no compression and uses no proxy except the
+// The client sends each request once, and once more only if a kept connection ends before any byte of an answer. It follows no redirect, asks for no compression and uses no proxy except the
 // configured one: load goes only where the plan sends it. The client decides neither when to send nor what the numbers
 // mean. The agent's executor calls it, and the agent's recorder takes its observations.
 package stream
@@ -203,6 +203,12 @@ type Observation struct {
 	HTTPStatus int
 	// Finish reason that the server gave, if any.
 	FinishReason string
+	// The server closed a kept connection before it answered, and the request was sent once more on a new one.
+	Reconnected bool
+	// LateEnd: the body of the response had not ended a millisecond after its last event. PreviousLate is how long that
+	// took for the previous response on the connection; 0: it did not.
+	LateEnd      bool
+	PreviousLate time.Duration
 	// Model that the answer named first, at most measure.MaxText bytes, or measure.OtherModels. Empty: none.
 	Model string
 	// What the finish reason means.

@@ -419,6 +419,9 @@ type Latencies struct {
 	SendDelay *histogram.Summary `json:"send_delay_ms"`
 	// From the scheduled start until a place was free, of requests that max_in_flight held back. Null: none was.
 	Held *histogram.Summary `json:"held_ms"`
+	// From the last event of a response to its end, of those that ended more than a millisecond later. Null: there were
+	// none, or no later request on their connections.
+	LateEnd *histogram.Summary `json:"late_end_ms"`
 	// Time for DNS, TCP and TLS, of completed requests that opened a connection.
 	Connect *histogram.Summary `json:"connect_ms"`
 	// Time for the DNS lookup, of completed requests that opened a connection and had a name to look up.
@@ -734,6 +737,11 @@ type SequenceLength struct {
 type Streams struct {
 	// Connections opened.
 	Connections uint64 `json:"connections"`
+	// Requests sent once more because the server closed a kept connection before it answered. Their times count from the
+	// first try.
+	Reconnected uint64 `json:"reconnected"`
+	// Requests whose response had not ended a millisecond after its last event. late_end_ms has the times.
+	LateEnds uint64 `json:"late_ends"`
 	// Frames that arrived and may carry a token, no matter how their requests ended.
 	Frames uint64 `json:"frames"`
 	// Tokens of these frames by the server's running usage. Null: the running usage does not cover all of them.

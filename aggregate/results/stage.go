@@ -162,6 +162,8 @@ func (s sums) unsent(of func(*spatev1.Totals) uint64) *uint64 {
 func streamsOf(c *spatev1.Counters) Streams {
 	s := Streams{
 		Connections:     c.GetConnections(),
+		Reconnected:     c.GetReconnected(),
+		LateEnds:        c.GetLateEnds(),
 		Frames:          c.GetFrames(),
 		TokenFrames:     c.GetTokenFrames(),
 		TextBytes:       c.GetTextBytes(),

@@ -99,6 +99,7 @@ const (
 	metricE2E            = spatev1.Metric_METRIC_E2E
 	metricE2EScheduled   = spatev1.Metric_METRIC_E2E_SCHEDULED
 	metricHeld           = spatev1.Metric_METRIC_HELD
+	metricLateEnd        = spatev1.Metric_METRIC_LATE_END
 	metricStartGap       = spatev1.Metric_METRIC_START_GAP
 	metricTokensPerFrame = spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME
 )

@@ -16,6 +16,16 @@ func notes(e Evidence) []string {
 	if held := heldBack(e); held != "" {
 		all = append(all, held)
 	}
+	if n := e.Counts[measure.Reconnected]; n > 0 {
+		all = append(all, fmt.Sprintf("%d of %d requests were sent once more, on a new connection, because the server closed "+
+			"a kept one before it answered; their times count from the first try: to avoid that, raise the server's "+
+			"keep-alive timeout, or set connection: {reuse: new}", n, e.Counts[measure.Started]))
+	}
+	if late := e.Summaries[metricLateEnd]; late != nil {
+		all = append(all, fmt.Sprintf("%d of %d responses ended late, %.4g ms after their last event in the median and %.4g ms at "+
+			"most: no number includes that time, and it delayed no request", e.Counts[measure.LateEnds],
+			e.Counts[measure.Started], late.P50, late.Max))
+	}
 	return all
 }
 

@@ -419,6 +419,18 @@ func TestHeldBackIsTold(t *testing.T) {
 	}
 }
 
+// Connections that ended before an answer, and responses that ended late, are told and doubt nothing.
+func TestConnectionsAreTold(t *testing.T) {
+	e := sound()
+	e.Counts[measure.Reconnected], e.Counts[measure.LateEnds] = 12, 900
+	e.Summaries[metricLateEnd] = &histogram.Summary{Count: 890, P50: 101, Max: 150}
+	got := Judge(e)
+	if got.Verdict != Valid || len(got.Notes) != 2 || !strings.Contains(got.Notes[0], "12 of 1000 requests were sent once more") ||
+		!strings.Contains(got.Notes[1], "900 of 1000 responses ended late, 101 ms after") {
+		t.Errorf("%s, %q, notes %q", got.Verdict, got.Reasons(), got.Notes)
+	}
+}
+
 // Failures of the server do not make the measurement invalid.
 func TestUnmeasured(t *testing.T) {
 	e := sound()

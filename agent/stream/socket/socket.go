@@ -24,7 +24,7 @@ func (r Reading) Lag() int64 { return int64(r.Seen.Sub(r.At)) }
 
 // Consumer receives the bytes that a connection's reads return.
 type Consumer interface {
-	// Consume receives the bytes of one read, which it must not keep. It returns false if it wants no more. It must not
-	// block and must not use the connection.
+	// Consume receives the bytes of one read, which it must not keep. It returns false if it wants no more; what
+	// was read together with those bytes still follows. It must not block and must not use the connection.
 	Consume(p []byte, by Reading) (more bool)
 }

@@ -34,7 +34,6 @@ type Socket struct {
 	failed   error    // why pushing ended
 	flow     *flow    // nil: its segments are not noted
 	cookie   uint64   // of the flow
-	unasked  bool     // the consumer wanted less than what was read
 
 	sweeper  *sweeper
 	slot     int32
@@ -319,7 +318,7 @@ func (s *Socket) pushAvailable(r *receiver, ended bool) {
 }
 
 // push passes the n bytes that were read to the consumer. Each part that arrived by itself counts as a read. It returns
-// false if the consumer wants no more. The socket is locked.
+// false if the consumer wants no more, but passes all of them. The socket is locked.
 func (s *Socket) push(r *receiver, n int) (more bool) {
 	by, p := readingOf(r), r.buffer[:n]
 	if s.flow == nil {
@@ -329,13 +328,10 @@ func (s *Socket) push(r *receiver, n int) (more bool) {
 	r.pieces = s.sweeper.arrivals.take(s.flow, n, by, n < len(r.buffer), r.pieces[:0])
 	for _, of := range r.pieces {
 		s.mark(of.by)
-		if !s.consumer.Consume(p[:of.bytes], s.Last) {
-			s.unasked = s.unasked || of.bytes < len(p)
-			return false
-		}
+		more = s.consumer.Consume(p[:of.bytes], s.Last)
 		p = p[of.bytes:]
 	}
-	return true
+	return more
 }
 
 // endPush ends pushing. The socket is locked.
@@ -382,7 +378,7 @@ func (s *Socket) Unread() bool {
 func (s *Socket) Quiet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.unasked && kernel.Peek(s.fd) == unix.EAGAIN
+	return kernel.Peek(s.fd) == unix.EAGAIN
 }
 
 // Close implements net.Conn. It may be called again.

@@ -16,8 +16,6 @@ func (n *counter) Consume(data []byte, _ socket.Reading) bool {
 	return true
 }
 
-func (n *counter) Drain() int { return 0 }
-
 // BenchmarkFrame measures finding a frame of a stream in its chunk. Package stream's BenchmarkFrame measures the rest.
 func BenchmarkFrame(b *testing.B) {
 	frame := strings.Repeat("a", 180)

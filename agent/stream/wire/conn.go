@@ -26,8 +26,9 @@ type Conn struct {
 	httpAgreed    bool          // the TLS handshake agreed on a version of HTTP, or there is no TLS
 	readEnded     chan struct{} // closed when reading has failed; nil: HTTP/1.1, where nothing waits for it
 	readEndedOnce sync.Once
-	alert         error      // the peer's TLS alert; nil: none
-	current       *RequestIO // nil between requests
+	alert         error         // the peer's TLS alert; nil: none
+	current       *RequestIO    // nil between requests
+	late          time.Duration // see RequestIO.PreviousLate; not yet told
 }
 
 // RequestIO records what one request does on its connection. The connection's lock guards it: goroutines that write a
@@ -42,6 +43,10 @@ type RequestIO struct {
 	Written   int64          // bytes of the request that the kernel took
 	unwritten bool           // a write is in progress, or has failed
 	Broken    bool           // a read or write failed, or the peer has closed
+	// LateEnd: the body of the response had not ended a millisecond after its last event. How long that took is known
+	// only later: PreviousLate is the time of the previous response on the connection, 0 if it did not end late.
+	LateEnd      bool
+	PreviousLate time.Duration
 }
 
 // End returns when the kernel had all of a request whose body was read to its end. A response can arrive before the
@@ -63,6 +68,7 @@ func (c *Conn) StartRequest(w *RequestIO) {
 	if !c.used {
 		w.Connected, w.OpenTimes, w.RTT = true, c.openTimes, c.rtt
 	}
+	w.PreviousLate, c.late = c.late, 0
 	if c.frames != nil {
 		c.frames.reset()
 		w.unwritten = true
@@ -78,6 +84,23 @@ func (c *Conn) EndRequest(w *RequestIO) {
 	if c.current == w {
 		c.current = nil
 	}
+}
+
+// endsLate records that the body of the current response has not ended in time.
+func (c *Conn) endsLate() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current != nil {
+		c.current.LateEnd = true
+	}
+}
+
+// endedLate records that the body of a response has ended, and returns how long after its last event.
+func (c *Conn) endedLate(event clock.Instant) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.late = c.Socket.Last.At.Sub(event)
+	return c.late
 }
 
 // Read reads and records when the bytes came.

@@ -15,9 +15,11 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/socket"
+	"github.com/spate-load/spate/clock"
 )
 
 // http1Pool sends requests by HTTP/1.1. net/http parses the heads of responses, but its Transport is not used: it has
@@ -28,6 +30,7 @@ type http1Pool struct {
 	dialer    *dialer
 	alwaysNew bool // each request opens a connection
 	idle      idle[*http1Conn]
+	late      atomic.Bool // bodies end later than lingerWait, so that it is not worth to linger
 }
 
 // http1Conn is a connection of the pool. Between requests nothing reads it.
@@ -51,6 +54,12 @@ const (
 	maxInterim = 5
 	// maxStale is how many idle connections that have ended a request may close before it opens a new one.
 	maxStale = 4
+	// lingerWait is how long the caller waits for the end of a body after its last event: most servers write that end
+	// apart. drainWait is how long the connection then waits for it in the background. drainLimit is how many more bytes
+	// the body may have.
+	lingerWait = time.Millisecond
+	drainWait  = time.Second
+	drainLimit = 256 << 10
 	// idHeader carries a request's ID.
 	idHeader = "X-Request-Id"
 )
@@ -66,7 +75,7 @@ func newHTTP1Pool(d *dialer, alwaysNew bool) *http1Pool {
 
 // roundTrip implements version.
 func (p *http1Pool) roundTrip(ctx context.Context, q *Outgoing, user User) (*http.Response, error) {
-	c, reused, err := p.get(ctx, q.URL)
+	c, reused, err := p.get(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +99,9 @@ func (p *http1Pool) roundTrip(ctx context.Context, q *Outgoing, user User) (*htt
 func (c *http1Conn) interrupt() { _ = c.SetDeadline(time.Unix(1, 0)) }
 
 // get returns an idle connection that is still open, or opens one.
-func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, reused bool, err error) {
-	at := originOf(u)
-	for range maxStale {
+func (p *http1Pool) get(ctx context.Context, q *Outgoing) (c *http1Conn, reused bool, err error) {
+	at := originOf(q.URL)
+	for i := 0; i < maxStale && !q.NewConn; i++ {
 		c, ok := p.idle.take(at)
 		if !ok {
 			break
@@ -102,7 +111,7 @@ func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, reused b
 		}
 		c.Close()
 	}
-	c, err = p.open(ctx, u)
+	c, err = p.open(ctx, q.URL)
 	return c, false, err
 }
 
@@ -260,9 +269,10 @@ func (c *http1Conn) Read(p []byte) (int, error) {
 type HTTP1Body struct {
 	follower     Follower
 	framing      framing
-	followerDone bool  // the follower needs no more
-	drainLeft    int   // bytes that may still come after that
-	failed       error // the body's framing is invalid
+	followerDone bool          // the follower needs no more
+	doneAt       clock.Instant // when the bytes came after which it needed no more
+	drainLeft    int           // bytes that may still come after that
+	failed       error         // the body's framing is invalid
 
 	body    io.Reader
 	conn    *http1Conn // nil: closed
@@ -280,9 +290,6 @@ type Follower interface {
 	// Consume receives a piece of the body, which it must not keep. It returns false if it needs no more. It must not
 	// block and must not use the connection.
 	Consume(data []byte, by socket.Reading) (more bool)
-	// Drain is called once Consume has returned false. The rest of the body is then read only so that the connection
-	// can be kept. It returns how many bytes that rest may have.
-	Drain() int
 }
 
 // Read implements io.Reader.
@@ -295,8 +302,8 @@ func (b *HTTP1Body) Read(p []byte) (int, error) {
 	return n, b.cause(err)
 }
 
-// Follow passes the body to a follower, each piece with the read that brought it, and blocks until the body has ended.
-// The error is io.EOF if it ended in order. A follower that needs no more gets no more pieces.
+// Follow passes the body to a follower, each piece with the read that brought it, and blocks until the body has ended
+// or the follower needs no more. The error is then io.EOF.
 func (b *HTTP1Body) Follow(w *RequestIO, f Follower) error {
 	b.follower = f
 	err := b.feed(w)
@@ -337,15 +344,16 @@ func (b *HTTP1Body) consumeBuffered(w *RequestIO) (more bool) {
 
 // Consume implements socket.Consumer.
 func (b *HTTP1Body) Consume(p []byte, by socket.Reading) (more bool) {
-	for !b.framing.whole {
+	for !b.framing.whole && b.failed == nil {
 		data, rest, err := b.framing.next(p)
 		switch {
 		case err != nil:
 			b.failed = err
 			return false
 		case len(data) == 0 && len(rest) == 0 && !b.framing.whole:
-			return true
+			return !b.followerDone
 		case len(data) > 0 && !b.deliver(data, by):
+			b.noReuse = true
 			return false
 		}
 		p = rest
@@ -354,14 +362,14 @@ func (b *HTTP1Body) Consume(p []byte, by socket.Reading) (more bool) {
 	return false
 }
 
-// deliver passes a piece of the body to the follower until that needs no more. It returns false once more bytes have
-// come after that than Drain allows.
+// deliver passes a piece of the body to the follower until that needs no more. It returns false once more than
+// drainLimit bytes have come after that.
 func (b *HTTP1Body) deliver(data []byte, by socket.Reading) bool {
 	switch {
 	case b.followerDone:
 		b.drainLeft -= len(data)
 	case !b.follower.Consume(data, by):
-		b.followerDone, b.drainLeft = true, b.follower.Drain()
+		b.followerDone, b.doneAt, b.drainLeft = true, by.At, drainLimit
 	}
 	return !b.followerDone || b.drainLeft > 0
 }
@@ -374,14 +382,50 @@ func (b *HTTP1Body) cause(err error) error {
 	return err
 }
 
-// Close returns the connection to the pool if both request and response are complete, else closes it.
+// Close returns the connection to the pool if both request and response are complete, else closes it. If the follower
+// needs no more but the body has not ended, its end is waited for: for lingerWait, and then in the background, so that
+// a server that ends its bodies late neither delays the next request nor costs a connection each time.
 func (b *HTTP1Body) Close() error {
 	c := b.conn
 	if c == nil {
 		return nil
 	}
 	b.conn = nil
-	if b.stop() && b.whole && !b.noReuse && b.written() && c.reader.Buffered() == 0 {
+	if !b.stop() || b.noReuse || !b.written() || !b.whole && !b.followerDone {
+		return c.Close()
+	}
+	ended := b.whole || !b.pool.late.Load() && !errors.Is(b.drain(c, lingerWait), os.ErrDeadlineExceeded)
+	if ended || !b.pool.dialer.enter() {
+		return b.keep(c)
+	}
+	c.endsLate()
+	go func() {
+		defer b.pool.dialer.dials.Done()
+		b.pool.late.Store(b.drain(c, drainWait) != nil || c.endedLate(b.doneAt) > lingerWait)
+		b.keep(c)
+	}()
+	return nil
+}
+
+// drain reads the rest of the body, for at most a time. It returns nil if the body has ended, or cannot end.
+func (b *HTTP1Body) drain(c *http1Conn, within time.Duration) error {
+	_ = c.SetReadDeadline(time.Now().Add(within)) // cannot fail
+	defer c.SetReadDeadline(time.Time{})
+	for !b.framing.whole && b.failed == nil && b.drainLeft > 0 {
+		if _, err := c.reader.Peek(1); err != nil {
+			return err
+		}
+		p, _ := c.reader.Peek(c.reader.Buffered()) // cannot fail
+		b.Consume(p, c.Socket.Last)
+		_, _ = c.reader.Discard(len(p))
+	}
+	b.whole = b.framing.whole
+	return nil
+}
+
+// keep returns the connection to the pool if nothing is left on it, else closes it.
+func (b *HTTP1Body) keep(c *http1Conn) error {
+	if b.whole && !b.noReuse && c.reader.Buffered() == 0 {
 		b.pool.idle.put(c.origin, c)
 		return nil
 	}

@@ -41,7 +41,7 @@ func newHTTP2Pool(d *dialer, alwaysNew bool) *http2Pool {
 
 // roundTrip implements version.
 func (p *http2Pool) roundTrip(ctx context.Context, q *Outgoing, user User) (*http.Response, error) {
-	c, reused, err := p.get(ctx, q.URL)
+	c, reused, err := p.get(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -73,15 +73,19 @@ func (q *Outgoing) request(ctx context.Context) *http.Request {
 }
 
 // get returns an idle connection that is still open, or opens one.
-func (p *http2Pool) get(ctx context.Context, u *url.URL) (c *http2Conn, reused bool, err error) {
-	at := originOf(u)
-	for c, ok := p.idle.take(at); ok; c, ok = p.idle.take(at) {
+func (p *http2Pool) get(ctx context.Context, q *Outgoing) (c *http2Conn, reused bool, err error) {
+	at := originOf(q.URL)
+	for !q.NewConn {
+		c, ok := p.idle.take(at)
+		if !ok {
+			break
+		}
 		if c.CanTakeNewRequest() {
 			return c, true, nil
 		}
 		c.Close()
 	}
-	c, err = p.open(ctx, u)
+	c, err = p.open(ctx, q.URL)
 	return c, false, err
 }
 

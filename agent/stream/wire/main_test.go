@@ -53,8 +53,6 @@ func (a *text) Consume(data []byte, _ socket.Reading) bool {
 	return true
 }
 
-func (a *text) Drain() int { return 0 }
-
 // get sends a request, and returns its answer and what its connection recorded.
 func get(t testing.TB, p *Pool, u *url.URL) (string, *RequestIO, error) {
 	t.Helper()

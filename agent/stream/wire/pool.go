@@ -22,6 +22,7 @@ type Outgoing struct {
 	Lines   []byte        // the headers as LinesOf returns them
 	Body    io.ReadCloser // nil: none. It may still be read after the response has ended.
 	Length  int           // of the body, in bytes
+	NewConn bool          // it opens a connection even if one is idle
 }
 
 // LinesOf returns headers in HTTP/1.1's wire form.

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/agent/stream/testserver"
+	"github.com/spate-load/spate/agent/stream/wire"
 )
 
 // The next request gets its own response, however the previous one was framed and whatever came before and after it. It
@@ -66,7 +68,9 @@ func TestNextRequestAfterAnyResponse(t *testing.T) {
 						}
 					}
 				})
-				c := streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL}})
+				c := streamtest.NewClient(t, stream.Config{
+					Endpoints: []string{s.URL}, Connection: wire.Settings{PacketTimes: step == 61},
+				})
 				for i := range 4 {
 					o := streamtest.Ask(t, c)
 					if o.TokenFrames != tt.frames || (o.Err == nil) != (tt.frames > 0) || o.HTTPStatus == 0 {
@@ -78,5 +82,48 @@ func TestNextRequestAfterAnyResponse(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A response that ends long after its last event delays no request: the next one uses another connection, and the first
+// one is used again once its response has ended, and tells how late that was.
+func TestResponsesThatEndLate(t *testing.T) {
+	for _, scheme := range []string{"http", "https"} {
+		t.Run(scheme, func(t *testing.T) {
+			first, end := make(chan struct{}, 1), make(chan struct{})
+			first <- struct{}{}
+			config := testserver.NewAuthority(t).Serves("127.0.0.1", testserver.Later())
+			s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+				if scheme == "https" {
+					c = tls.Server(c, config)
+					r = bufio.NewReader(c)
+				}
+				for testserver.TakeRequest(r) {
+					io.WriteString(c, testserver.ChunkedHead+testserver.Chunk(testserver.TokenFrame("a"))+
+						testserver.Chunk(testserver.DoneFrame))
+					select {
+					case <-first:
+						<-end
+					default:
+					}
+					io.WriteString(c, testserver.LastChunk)
+				}
+			})
+			c := streamtest.NewClient(t, stream.Config{
+				Endpoints: []string{scheme + s.URL[len("http"):]}, Connection: wire.Settings{InsecureSkipVerify: true},
+			})
+			if o := streamtest.Ask(t, c); o.Err != nil || !o.LateEnd || o.PreviousLate != 0 {
+				t.Fatalf("%v, late %t, previous %v", o.Err, o.LateEnd, o.PreviousLate)
+			}
+			if o := streamtest.Ask(t, c); o.Err != nil || !o.Connected {
+				t.Fatalf("%v, connected %t", o.Err, o.Connected)
+			}
+			close(end)
+			for o := new(stream.Observation); o.PreviousLate == 0; {
+				if o = streamtest.Ask(t, c); o.Err != nil {
+					t.Fatal(o.Err)
+				}
+			}
+		})
 	}
 }

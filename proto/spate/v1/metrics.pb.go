@@ -101,6 +101,8 @@ const (
 	Metric_METRIC_TASK_REQUESTS Metric = 34
 	// Rest of the time of such a session: delays of tools and users on the critical path.
 	Metric_METRIC_TASK_DELAYS Metric = 35
+	// End of a response - its last event, if that is more than a millisecond. The next request on the connection has it.
+	Metric_METRIC_LATE_END Metric = 36
 )
 
 // Enum value maps for Metric.
@@ -142,6 +144,7 @@ var (
 		33: "METRIC_TASK",
 		34: "METRIC_TASK_REQUESTS",
 		35: "METRIC_TASK_DELAYS",
+		36: "METRIC_LATE_END",
 	}
 	Metric_value = map[string]int32{
 		"METRIC_UNSPECIFIED":           0,
@@ -180,6 +183,7 @@ var (
 		"METRIC_TASK":                  33,
 		"METRIC_TASK_REQUESTS":         34,
 		"METRIC_TASK_DELAYS":           35,
+		"METRIC_LATE_END":              36,
 	}
 )
 
@@ -1519,8 +1523,12 @@ type Counters struct {
 	LateFirstFrames uint64 `protobuf:"varint,56,opt,name=late_first_frames,json=lateFirstFrames,proto3" json:"late_first_frames,omitempty"`
 	// Completed streams whose last token frame lacks the kernel's timestamp.
 	LateLastFrames uint64 `protobuf:"varint,57,opt,name=late_last_frames,json=lateLastFrames,proto3" json:"late_last_frames,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Measured requests sent once more because the server closed a kept connection before it answered.
+	Reconnected uint64 `protobuf:"varint,58,opt,name=reconnected,proto3" json:"reconnected,omitempty"`
+	// Measured requests whose response had not ended a millisecond after its last event.
+	LateEnds      uint64 `protobuf:"varint,59,opt,name=late_ends,json=lateEnds,proto3" json:"late_ends,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Counters) Reset() {
@@ -1948,6 +1956,20 @@ func (x *Counters) GetLateFirstFrames() uint64 {
 func (x *Counters) GetLateLastFrames() uint64 {
 	if x != nil {
 		return x.LateLastFrames
+	}
+	return 0
+}
+
+func (x *Counters) GetReconnected() uint64 {
+	if x != nil {
+		return x.Reconnected
+	}
+	return 0
+}
+
+func (x *Counters) GetLateEnds() uint64 {
+	if x != nil {
+		return x.LateEnds
 	}
 	return 0
 }
@@ -2945,7 +2967,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\brequests\x18\x02 \x01(\x04R\brequests\x12\x15\n" +
 	"\x06e2e_us\x18\x03 \x01(\x04R\x05e2eUs\x12\x1a\n" +
 	"\bstreamed\x18\x04 \x01(\x04R\bstreamed\x12\x17\n" +
-	"\attft_us\x18\x05 \x01(\x04R\x06ttftUs\"\x92\x10\n" +
+	"\attft_us\x18\x05 \x01(\x04R\x06ttftUs\"\xd1\x10\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -3013,7 +3035,9 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"endedOther\x12#\n" +
 	"\rshared_frames\x187 \x01(\x04R\fsharedFrames\x12*\n" +
 	"\x11late_first_frames\x188 \x01(\x04R\x0flateFirstFrames\x12(\n" +
-	"\x10late_last_frames\x189 \x01(\x04R\x0elateLastFrames\"\xd8\x01\n" +
+	"\x10late_last_frames\x189 \x01(\x04R\x0elateLastFrames\x12 \n" +
+	"\vreconnected\x18: \x01(\x04R\vreconnected\x12\x1b\n" +
+	"\tlate_ends\x18; \x01(\x04R\blateEnds\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +
@@ -3137,7 +3161,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\v_tool_callsB\x13\n" +
 	"\x11_valid_tool_callsB\x0f\n" +
 	"\r_valid_answerB\b\n" +
-	"\x06_texts*\x9f\x06\n" +
+	"\x06_texts*\xb4\x06\n" +
 	"\x06Metric\x12\x16\n" +
 	"\x12METRIC_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vMETRIC_TTFT\x10\x01\x12\x19\n" +
@@ -3183,7 +3207,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\vMETRIC_HELD\x10 \x12\x0f\n" +
 	"\vMETRIC_TASK\x10!\x12\x18\n" +
 	"\x14METRIC_TASK_REQUESTS\x10\"\x12\x16\n" +
-	"\x12METRIC_TASK_DELAYS\x10#*\xd0\x02\n" +
+	"\x12METRIC_TASK_DELAYS\x10#\x12\x13\n" +
+	"\x0fMETRIC_LATE_END\x10$*\xd0\x02\n" +
 	"\n" +
 	"ErrorClass\x12\x1b\n" +
 	"\x17ERROR_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
