@@ -129,7 +129,7 @@ func (l *Load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 			s.StartedItems, s.Left = l.Closed.Started()
 		}
 		l.mu.Lock()
-		if l.arrivals.Load() > 0 || s.GetTotals() != nil && !l.cutShort {
+		if l.arrivals.Load() > 0 || s.GetTotals() != nil && !l.stopped && l.failure == "" {
 			s.MeasuredFromNs = l.measuredFrom
 		}
 		l.mu.Unlock()

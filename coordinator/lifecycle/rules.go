@@ -28,7 +28,8 @@ func (r *Run) Observe(at clock.Instant, v rules.View) {
 		r.abortStage(at, reason)
 		return
 	}
-	if reason := rules.PreciseEnough(load.GetUntil(), v.Percentile); reason != "" {
+	warm := load.GetWarmupUntilSteady() != nil && r.stage.record.MeasuredFromNs == nil // on some agents, at least
+	if reason := rules.PreciseEnough(load.GetUntil(), v.Percentile); reason != "" && !warm {
 		r.stage.record.Enough = reason
 		r.endStage(at, false)
 		return

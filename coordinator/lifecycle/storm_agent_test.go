@@ -139,7 +139,7 @@ func (a *worker) read(m *spatev1.ConnectResponse) {
 			j.leaves, j.until = true, a.w.at.Sub(j.start)+time.Duration(rapid.IntRange(0, 40).Draw(a.w.t, "rest"))*step
 			return
 		}
-		a.end(&spatev1.Totals{Stopped: true})
+		a.end(&spatev1.Totals{Stopped: !m.GetStop().GetEnough()})
 	}
 }
 
