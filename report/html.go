@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
@@ -50,13 +51,15 @@ func eventsOf(l *ledger.Ledger, run *spatev1.RunRecord) (events []page.Event, er
 func writePage(
 	w io.Writer, r *results.Result, plan []byte, recordings []*page.Recording, events []page.Event,
 ) error {
+	k := r.Run.TimeCompression
+	r = plantime.Of(r)
 	details, err := detailsOf(r)
 	if err != nil {
 		return err
 	}
 	in := page.Input{Result: r, Plan: plan, Judged: verdicts(r.Stages), Remedies: remedies(r.Stages),
 		Recordings: recordings, Events: events, Thresholds: thresholdsSection(r), Details: details}
-	if k := r.Run.TimeCompression; k != nil {
+	if k != nil {
 		in.Simulation = compressed(*k)
 	}
 	recorded := make(map[uint32]*page.Recording)

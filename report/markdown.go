@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/report/section"
 	"github.com/spate-load/spate/report/tables"
@@ -15,12 +16,13 @@ import (
 
 // writeMarkdown writes report.md.
 func writeMarkdown(w io.Writer, r *results.Result) error {
+	var b strings.Builder
+	writeHead(&b, r.Run)
+	r = plantime.Of(r)
 	details, err := detailsOf(r)
 	if err != nil {
 		return err
 	}
-	var b strings.Builder
-	writeHead(&b, r.Run)
 	for _, s := range slices.Concat([]section.Section{thresholdsSection(r)}, gridSections(r), details) {
 		s.Markdown(&b)
 	}

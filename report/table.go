@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/report/page"
@@ -34,6 +35,7 @@ func Table(w io.Writer, r *results.Result, width int) error {
 		writeWrapped(&b, "", compressed(*k), width)
 		b.WriteByte('\n')
 	}
+	r = plantime.Of(r)
 	for i, g := range gridsOf(r) {
 		if i > 0 {
 			b.WriteByte('\n')
@@ -92,13 +94,13 @@ func writeWrapped(b *strings.Builder, mark, words string, width int) {
 	}
 }
 
-// compressed returns words that say that the run was a simulation, and that its times are not those of its plan.
+// compressed returns words that say that the run was a simulation, and which times are those of its plan.
 func compressed(k float64) string {
 	if k == 1 {
 		return "SIMULATION: simulated engines in place of the plan's endpoints, at the plan's own pace."
 	}
-	return fmt.Sprintf("SIMULATION with time compressed %[1]s times: rates are %[1]s times higher, and times %[1]s "+
-		"times shorter, than the plan's.", shortest(k))
+	return fmt.Sprintf("SIMULATION with time compressed %s times. Rates and times in tables are the plan's; verdicts, "+
+		"thresholds, charts over time and results.json have what was measured.", shortest(k))
 }
 
 // short formats a number in little space: with at most two decimals, and without any from 100 up.
@@ -153,6 +155,7 @@ const mostSummary = 900 << 10
 func Summary(w io.Writer, r *results.Result) error {
 	var b, numbers strings.Builder
 	writeHead(&b, r.Run)
+	r = plantime.Of(r)
 	thresholdsSection(r).Markdown(&b)
 	trustSection(r.Stages).Markdown(&b)
 	for _, s := range gridSections(r) {

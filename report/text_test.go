@@ -216,20 +216,22 @@ func TestTableOfASearch(t *testing.T) {
 	if err := Table(&b, searched(), 80); err != nil {
 		t.Fatal(err)
 	}
-	want := `SIMULATION with time compressed 20 times: rates are 20 times higher, and times
-20 times shorter, than the plan's.
+	want := `SIMULATION with time compressed 20 times. Rates and times in tables are the
+plan's; verdicts, thresholds, charts over time and results.json have what was
+measured.
 
 t, w
-            req tok  E2E E2E TTFT TTFT TPOT TPOT good
-        QPS  /s  /s mean p99 mean  p99 mean  p99    %
-     42.5   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a 97.5
-  42.5 #2   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  100
-  1-10-50   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
-trace x10 ! n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
+               req tok  E2E E2E TTFT TTFT TPOT TPOT good
+           QPS  /s  /s mean p99 mean  p99 mean  p99    %
+       2.125   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a 97.5
+    2.125 #2   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  100
+0.05-0.5-2.5   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
+  trace x0.5 ! n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
 ! trace: 25.0 % of the outputs did not have the requested length, which requests
   did not enforce
-search for the highest load with p99 ttft <= 25ms: 42.5 req/s; 43.71 is too high
-(p99 ttft 31ms > 25ms); throughput there 42.10 ± 0.25 req/s, to 95 %; 3 stages
+search for the highest load with p99 ttft <= 500ms: 2.125 req/s; 2.186 is too
+high (p99 ttft 620ms > 500ms); throughput there 2.10 ± 0.01 req/s, to 95 %; 3
+stages
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("%s\n%s", diff, b.String())
@@ -243,7 +245,7 @@ func TestMarkdownOfASearch(t *testing.T) {
 	}
 	for _, want := range []string{
 		"> **SIMULATION with time compressed 20 times", "| Good (%) |", "| 97.50 |",
-		"Result of the search for the highest load with p99 ttft &lt;= 25ms: 42.5 req/s;",
+		"Result of the search for the highest load with p99 ttft &lt;= 500ms: 2.125 req/s;",
 		"| t | w | n/a | words | n/a | no | no | n/a | 0 |\n\n- t: a note\n",
 	} {
 		if !strings.Contains(b.String(), want) {

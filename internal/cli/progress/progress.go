@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/words"
@@ -28,9 +29,10 @@ type progress struct {
 	width    func() int
 	colours  terminal.Palette
 
-	simulation string // description of the simulation. Empty: there is none
-	single     bool   // there is one target and one workload: a narrow terminal omits their names
-	columns    [3]int // widths of target, workload and load
+	simulation string  // description of the simulation. Empty: there is none
+	speed      float64 // how many times the plan compresses time; 0: not known
+	single     bool    // there is one target and one workload: a narrow terminal omits their names
+	columns    [3]int  // widths of target, workload and load
 	run        *watch.Run
 
 	stage     *watch.Stage  // in progress; nil: none is
@@ -45,9 +47,10 @@ const plainInterval = 10 * time.Second
 func (p *progress) expect(plan *plans.Plan) {
 	stages := plan.Outline()
 	p.simulation, p.run = estimate.SimulationWords(plan), watch.New()
+	p.speed, _ = plan.Compression()
 	p.single = len(plan.Proto().GetTargets()) == 1 && len(plan.Proto().GetWorkloads()) == 1
 	for _, s := range stages {
-		load := loadpoint.Words(s.GetLoad())
+		load := plantime.Words(loadpoint.Words(s.GetLoad()), p.speed)
 		if loadpoint.IsTemplate(s.GetLoad()) {
 			load = "1000.5 req/s poisson" // as for the stages that it becomes
 		}
@@ -75,8 +78,9 @@ func (p *progress) warn(e *spatev1.RunEvent) {
 	}
 }
 
-// show shows one event.
+// show shows one event, with the loads, rates and latencies of the plan if a simulation compresses time.
 func (p *progress) show(e *spatev1.RunEvent) {
+	e = plantime.Event(e, p.speed)
 	p.run.Take(0, e)
 	switch e := e.GetEvent().(type) {
 	case *spatev1.RunEvent_RunStarted:

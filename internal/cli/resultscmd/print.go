@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -85,6 +86,7 @@ func (p *printing) print(out io.Writer, dir string, r *results.Result) error {
 
 // tableOf makes the table that is asked for.
 func (p *printing) tableOf(r *results.Result) (*tables.Table, error) {
+	r = plantime.Of(r)
 	switch p.table {
 	case "targets", "searches":
 		sideBySide := map[string]func(*results.Result, string) (*tables.Table, error){
