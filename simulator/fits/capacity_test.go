@@ -69,7 +69,7 @@ func TestCapacityIsTheKnee(t *testing.T) {
 		slow bool
 	}{{0.97, false}, {1.03, true}} {
 		gap := time.Duration(float64(time.Second) / (capacity * k.load))
-		got := openLoop(&c, func() time.Duration { return gap }, 20_000, fixed(200, 100)).meanTTFT()
+		got := openLoop(&c, func() time.Duration { return gap }, 20_000, 0, fixed(200, 100)).meanTTFT()
 		if slow := got > 200*time.Millisecond; slow != k.slow {
 			t.Errorf("at %.0f %% of the capacity the mean TTFT is %v", 100*k.load, got)
 		}

@@ -81,8 +81,8 @@ func findFit(t *testing.T, name string) *fit {
 }
 
 // distance returns how far a simulated target is from the measured values, infinite if the target is not valid, and the
-// numbers of cells of each column within 30 %. A cell costs little up to some 25 %, and not much more from 30 % on:
-// some cells cannot be met, and must not spoil the others. Tails weigh less, because they come from few requests.
+// shares of the cells of each column within 30 % and 10 %. Each line costs little up to shortly before it, and not much
+// more beyond: some cells cannot be met, and must not spoil the others. Tails weigh less, because they come from few requests.
 func (f *fit) distance(t *testing.T, s *simulation, target *spatev1.SimulatedTarget) (float64, string) {
 	c := config.FromPlan(target)
 	if c.Validate() != nil {
@@ -96,7 +96,10 @@ func (f *fit) distance(t *testing.T, s *simulation, target *spatev1.SimulatedTar
 				weight = 0.6
 			}
 			off := math.Abs(got[k]/row[k+1] - 1)
-			sum += weight * (1/(1+math.Exp((0.27-off)/0.03)) + 0.3*min(1, off))
+			for _, line := range []float64{0.09, 0.27} { // somewhat inside of 10 % and 30 %
+				sum += weight / (1 + math.Exp((line-off)/(0.1*line)))
+			}
+			sum += weight * 0.3 * min(1, off)
 			score[k].add(off * 100)
 		}
 	})

@@ -160,21 +160,23 @@ func closedLoop(c *config.Config, concurrency, requests int, next lengths) *seen
 	}
 }
 
-// openLoop sends requests with gaps that a function returns.
-func openLoop(c *config.Config, gap func() time.Duration, requests int, next lengths) *seen {
+// openLoop sends requests with gaps that a function returns, at most limit at a time. 0: there is no limit.
+func openLoop(c *config.Config, gap func() time.Duration, requests, limit int, next lengths) *seen {
 	v := newVirtual(c)
-	arrives := clock.Instant(0)
-	for sent := 0; ; {
+	arrives, now := clock.Instant(0), clock.Instant(0)
+	for sent, ended := 0, 0; ; {
 		which, at := v.next()
+		due := max(arrives, now)
 		switch {
-		case sent < requests && (which < 0 || arrives <= at):
-			v.send(arrives, next)
+		case sent < requests && (limit == 0 || sent-ended < limit) && (which < 0 || due <= at):
+			v.send(due, next)
 			sent++
 			arrives = arrives.Add(gap())
 		case which < 0:
 			return &v.seen
 		default:
-			v.take(which, at)
+			ended += v.take(which, at)
+			now = at
 		}
 	}
 }
