@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -144,6 +145,7 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 		}
 	}
 	noun := estimate.ArrivalNoun(stages)
+	speed, _ := plan.Compression()
 	t := &layout.Table{Right: []bool{true, false, false, false, true, true}}
 	t.Row("stage", "target", "workload", "load", noun, "time")
 	first := uint64(0)
@@ -154,7 +156,7 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 			number = fmt.Sprintf("%d-%d", first, first+one.Stages-1)
 		}
 		first += one.Stages
-		t.Row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(), loadpoint.Words(s.GetLoad()),
+		t.Row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(), plantime.Words(loadpoint.Words(s.GetLoad()), speed),
 			one.ArrivalWords(estimate.InTable), one.TimeWords(estimate.InTable))
 	}
 	if err := t.Write(w); err != nil {
