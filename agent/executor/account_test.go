@@ -14,7 +14,6 @@ import (
 
 // An agent that reads servers does not keep waiting if its load is stopped or has failed.
 func TestWaitForOtherAgentsEnds(t *testing.T) {
-	t.Parallel()
 	t.Run("with a stop", func(t *testing.T) {
 		e := enginetest.New(t, time.Millisecond, 0)
 		e.CountsEnded = true
@@ -64,7 +63,6 @@ func TestServersWithoutMetricsAreNoted(t *testing.T) {
 
 // Requests of a warm-up are not in the account, except those in flight at its end.
 func TestAccountStartsAfterTheWarmUp(t *testing.T) {
-	t.Parallel()
 	e := enginetest.New(t, 100*time.Millisecond, 0)
 	e.CountsEnded = true
 	u := begin(

@@ -80,6 +80,6 @@ func benchmarkLoad(b *testing.B, a *spatev1.Assign) {
 }
 
 func TestMain(m *testing.M) {
-	process.Parallel(8)
+	process.Parallel(4)
 	goleak.VerifyTestMain(m)
 }

@@ -204,7 +204,6 @@ func TestClosedLoopNeverExceedsItsSlots(t *testing.T) {
 }
 
 func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
-	t.Parallel()
 	e := enginetest.New(t, time.Millisecond, 0)
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 400, Arrival: "poisson", Requests: 60, WarmupRequests: 5}, e)
 	weights := []uint32{2, 1}
@@ -255,7 +254,6 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 // A server that serves one request at a time gets requests faster than that: the wait of its users shows only in times
 // from the schedule. All times are a tenth of those of the published case.
 func TestWaitShowsInTimesFromTheSchedule(t *testing.T) {
-	t.Parallel()
 	e := enginetest.New(t, 50*time.Millisecond, 0)
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 8}, e)
 	o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 1}).Wait(t)
@@ -280,7 +278,6 @@ func TestWaitShowsInTimesFromTheSchedule(t *testing.T) {
 }
 
 func TestArrivalsWithoutAPlaceAreCountedAsNeverSent(t *testing.T) {
-	t.Parallel()
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"by requests": {Rate: 100, Arrival: "constant", Requests: 5},
 		"by duration": {Rate: 100, Arrival: "constant", Duration: durationpb.New(50 * time.Millisecond)},
@@ -357,7 +354,6 @@ func TestStop(t *testing.T) {
 // TestStoppedHalvesOwnEachArrivalOnce: if a load is split at random, no agent knows its number of requests in advance.
 // Stopped halfway, two agents together account for all requested ones.
 func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
-	t.Parallel()
 	const requests = 100_000
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: requests},
 		enginetest.New(t, 0, 0))
@@ -421,7 +417,6 @@ func TestWhatAFailedAgentLeavesIsNeverSent(t *testing.T) {
 // A closed loop that fails reports when its first slot was free and started nothing more. One that fails while it
 // drains has started everything, and reports nothing.
 func TestAFailedClosedLoopReportsItsFirstIdleSlot(t *testing.T) {
-	t.Parallel()
 	const stream = 400 * time.Millisecond
 	for name, c := range map[string]struct {
 		load *spatev1.LoadPoint
@@ -560,7 +555,6 @@ func TestRefusedRequestsDoNotStopTheLoad(t *testing.T) {
 }
 
 func TestAgentsAreSentTheSameBodies(t *testing.T) {
-	t.Parallel()
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, enginetest.New(t, 0, 0))
 	hashes := func(weights ...uint32) map[uint64]uint64 {
 		all := map[uint64]uint64{}

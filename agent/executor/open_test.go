@@ -30,7 +30,6 @@ func (s stuck) AppendPrompt(dst []byte, r workload.Request) ([]byte, error) {
 // A request whose prompt is not ready when it is due delays no other: the loop waits only for workers that have nothing
 // left to do but send.
 func TestUnfinishedPromptDelaysNoOther(t *testing.T) {
-	t.Parallel()
 	e := enginetest.New(t, 0, 0)
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 20}, e)
 	s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0, 1), resourcesOf(ready.Limits{}))
@@ -51,7 +50,6 @@ func TestUnfinishedPromptDelaysNoOther(t *testing.T) {
 }
 
 func TestReplayKeepsTheTimesOfTheTrace(t *testing.T) {
-	t.Parallel()
 	e := enginetest.New(t, 0, 0)
 	stage, dir := enginetest.TraceStage(t, 30, 2, e)
 	seen := map[uint64]int{}

@@ -17,7 +17,6 @@ func crowd() *spatev1.LoadPoint {
 // A request is held back until the one before it has ended, and no longer: the rest of the time up to its start is a
 // send delay. Times from the schedule include both, to the nanosecond.
 func TestMaxInFlightHoldsBack(t *testing.T) {
-	t.Parallel()
 	stage := enginetest.StageOf(crowd(), enginetest.New(t, 10*ms, 0))
 	stage.DrainTimeout = span(100 * ms) // all are sent, although that takes longer than this after the last was due
 	loads := []*underWay{
@@ -62,7 +61,6 @@ func TestMaxInFlightHoldsBack(t *testing.T) {
 
 // Below the limit nothing is held back, and the loop is open.
 func TestMaxInFlightLeavesALightLoadAlone(t *testing.T) {
-	t.Parallel()
 	load := &spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 20, MaxInFlight: 20}
 	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{}).Wait(t)
 	for _, row := range o.rows {
@@ -78,7 +76,6 @@ func TestMaxInFlightLeavesALightLoadAlone(t *testing.T) {
 // A load that ends by its duration sends what it holds back for the drain timeout longer. The rest is never sent. A
 // server that answers nothing frees no place, so that a load by requests ends, too.
 func TestWhatIsHeldBackForTooLongIsNeverSent(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		load *spatev1.LoadPoint
 		slow bool
@@ -105,7 +102,6 @@ func TestWhatIsHeldBackForTooLongIsNeverSent(t *testing.T) {
 
 // With the arrivals of a lost agent, another takes over its places, while it waits for one.
 func TestPlacesAreTakenOver(t *testing.T) {
-	t.Parallel()
 	stage := enginetest.StageOf(crowd(), enginetest.New(t, 10*ms, 0))
 	u := begin(t, enginetest.AssignOf(stage, 0, 1, 1), ready.Limits{MaxStreams: 2})
 	u.at(t, 15*ms)

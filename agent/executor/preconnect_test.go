@@ -92,7 +92,6 @@ func TestConnectionsBeforeTheStart(t *testing.T) {
 // TestNoConnectionsBeforeTheStart: slots that start later, and requests with one connection each, open their own
 // connections.
 func TestNoConnectionsBeforeTheStart(t *testing.T) {
-	t.Parallel()
 	for name, change := range map[string]func(*spatev1.Stage){
 		"staggered":             func(s *spatev1.Stage) { s.Load.Stagger = span(100 * ms) },
 		"no connection is kept": func(s *spatev1.Stage) { s.Target.Connection = &spatev1.Connection{Reuse: "new"} },
@@ -122,7 +121,6 @@ func TestNoConnectionsBeforeTheStart(t *testing.T) {
 // TestOpeningEndsBeforeTheStart: a server with slow handshakes delays no start; requests open their own connections,
 // and report errors.
 func TestOpeningEndsBeforeTheStart(t *testing.T) {
-	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

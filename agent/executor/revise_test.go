@@ -106,7 +106,6 @@ func TestOpenLoopTakesOver(t *testing.T) {
 
 // Arrivals that an agent takes over keep their parts of the mixture.
 func TestTakenOverArrivalsKeepTheirParts(t *testing.T) {
-	t.Parallel()
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 60}, enginetest.New(t, 0, 0))
 	mixTwo(stage)
 	want := map[uint64]uint32{}
@@ -130,7 +129,6 @@ func TestTakenOverArrivalsKeepTheirParts(t *testing.T) {
 
 // An agent with few arrivals waits for the end of the stage's schedule, because it may have to take over others.
 func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
-	t.Parallel()
 	stage := enginetest.StageOf(
 		&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 40},
 		enginetest.New(t, 0, 0),
@@ -151,7 +149,6 @@ func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
 
 // An agent that leaves an open loop sends what is due until the handover, waits for nothing to take over, and ends.
 func TestLeavingAnOpenLoop(t *testing.T) {
-	t.Parallel()
 	const from = 200 * ms
 	stage := enginetest.StageOf(
 		&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Duration: span(time.Hour)},
@@ -178,7 +175,6 @@ func TestLeavingAnOpenLoop(t *testing.T) {
 
 // An agent that leaves a closed loop ends what it has begun, and says what it leaves to others.
 func TestLeavingAClosedLoop(t *testing.T) {
-	t.Parallel()
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 1000000}, enginetest.New(t, 20*ms, 0))
 	u := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{})
 	u.at(t, 200*ms)
@@ -237,7 +233,6 @@ func TestJoiningAnOpenLoop(t *testing.T) {
 
 // An agent that joins late reports all earlier, empty windows at once.
 func TestWindowsBeforeAJoin(t *testing.T) {
-	t.Parallel()
 	stage := enginetest.StageOf(
 		&spatev1.LoadPoint{Rate: 20, Arrival: "constant", Requests: 110},
 		enginetest.New(t, 0, 0),
@@ -260,7 +255,6 @@ func TestWindowsBeforeAJoin(t *testing.T) {
 }
 
 func TestLateHandoverIsRejected(t *testing.T) {
-	t.Parallel()
 	stage := enginetest.StageOf(
 		&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 80},
 		enginetest.New(t, 0, 0),
@@ -290,7 +284,6 @@ func TestLateHandoverIsRejected(t *testing.T) {
 
 // Arrivals that were taken over, but not sent because the load was stopped, count as never sent.
 func TestStopAfterARevision(t *testing.T) {
-	t.Parallel()
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"open loop":   {Rate: 50, Arrival: "constant", Requests: 1000},
 		"closed loop": {Concurrency: 2, Requests: 1000},
@@ -416,7 +409,6 @@ func TestTakingOverAfterTheEnd(t *testing.T) {
 
 // Revisions come while requests start and end.
 func TestRevisionsAmidTheLoad(t *testing.T) {
-	t.Parallel()
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"open loop": {Rate: 1000, Arrival: "poisson", Requests: 400}, "closed loop": {Concurrency: 20, Requests: 2000},
 	} {

@@ -35,7 +35,6 @@ var (
 // TestBranchesWaitForWhatTheyNeed: each request is due when the last of those that it waits for has ended, plus its
 // delay, however many agents play the sessions, and those that wait for the same one are in flight together.
 func TestBranchesWaitForWhatTheyNeed(t *testing.T) {
-	t.Parallel()
 	const sessions = 8
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"closed loop": {Concurrency: 3, Requests: sessions},

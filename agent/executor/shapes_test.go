@@ -20,7 +20,6 @@ const ms = time.Millisecond
 func span(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
 
 func TestThinkTimeIsRestAndNoDelay(t *testing.T) {
-	t.Parallel()
 	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 6, ThinkTime: &spatev1.ThinkTime{Mean: span(20 * ms)}}
 	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
 	for i, row := range o.rows[1:] {
@@ -78,7 +77,6 @@ func TestFailuresPauseASlotThatThinksLess(t *testing.T) {
 }
 
 func TestCooldownIsSentAndNotMeasured(t *testing.T) {
-	t.Parallel()
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"closed loop": {Concurrency: 2, Requests: 10, WarmupRequests: 3, Cooldown: span(60 * ms)},
 		"open loop":   {Rate: 200, Arrival: "constant", Requests: 10, WarmupRequests: 3, Cooldown: span(60 * ms)},
@@ -103,7 +101,11 @@ func TestCooldownIsSentAndNotMeasured(t *testing.T) {
 				t.Errorf("steady from %v to %d; the last measured request started at %d", o.Totals.SteadyFromNs, to,
 					last.GetStartNs())
 			}
-			if cooled := time.Duration(o.rows[len(o.rows)-1].GetScheduledNs() - last.GetScheduledNs()); cooled < 30*ms {
+			end := int64(0)
+			for _, row := range o.rows {
+				end = max(end, row.GetEndNs())
+			}
+			if cooled := time.Duration(end - last.GetScheduledNs()); cooled < 55*ms { // 60 ms, less the last gap of 5 ms
 				t.Errorf("cooled down for %v", cooled)
 			}
 		})
@@ -111,13 +113,12 @@ func TestCooldownIsSentAndNotMeasured(t *testing.T) {
 }
 
 func TestMeasureEndsTheWarmup(t *testing.T) {
-	t.Parallel()
 	const from = 150 * ms
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"closed loop by requests":   {Concurrency: 2, Requests: 12},
-		"closed loop by duration":   {Concurrency: 2, Duration: span(80 * ms)},
+		"closed loop by duration":   {Concurrency: 2, Duration: span(300 * ms)},
 		"open loop by requests":     {Rate: 200, Arrival: "poisson", Requests: 12},
-		"open loop by duration":     {Rate: 200, Arrival: "constant", Duration: span(80 * ms)},
+		"open loop by duration":     {Rate: 200, Arrival: "constant", Duration: span(300 * ms)},
 		"open loop of one sparse":   {Rate: 2, Arrival: "constant", Requests: 1},
 		"closed loop that was told": {Concurrency: 2, Requests: 12},
 	} {
@@ -157,7 +158,6 @@ func TestMeasureEndsTheWarmup(t *testing.T) {
 }
 
 func TestEnoughIsARegularEnd(t *testing.T) {
-	t.Parallel()
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"closed loop": {Concurrency: 2, Requests: 100_000},
 		"open loop":   {Rate: 100, Arrival: "constant", Requests: 100_000},
@@ -192,7 +192,6 @@ func phase(from, to float64, d time.Duration) *spatev1.Phase {
 }
 
 func TestConcurrencyFollowsItsPhases(t *testing.T) {
-	t.Parallel()
 	load := &spatev1.LoadPoint{Concurrency: 4, Phases: []*spatev1.Phase{phase(0, 4, 400*ms), phase(4, 0, 400*ms)}}
 	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
 	for _, row := range o.rows {
@@ -221,7 +220,6 @@ func TestConcurrencyFollowsItsPhases(t *testing.T) {
 // A server that never answers gets no more than the drain timeout, although no slot becomes free to notice that the
 // time is over.
 func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
-	t.Parallel()
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"phases":   {Concurrency: 2, Phases: []*spatev1.Phase{phase(2, 2, 50*ms)}},
 		"duration": {Concurrency: 2, Duration: span(50 * ms)},
@@ -245,7 +243,6 @@ func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 }
 
 func TestRateOfPhasesIsNeverSteady(t *testing.T) {
-	t.Parallel()
 	load := &spatev1.LoadPoint{Rate: 400, Arrival: "constant", Phases: []*spatev1.Phase{phase(0, 400, 200*ms)}}
 	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{}).Wait(t)
 	if n := o.Totals.GetCounters().GetCompleted(); n < 35 || n > 45 ||

@@ -82,7 +82,6 @@ func messagesOf(t *testing.T, engines ...*enginetest.Engine) map[string][]messag
 }
 
 func TestSessionsPlayTheirTurns(t *testing.T) {
-	t.Parallel()
 	const sessions, pause = 12, 5 * time.Millisecond
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"closed loop": {Concurrency: 4, Requests: sessions},
