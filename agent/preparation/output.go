@@ -3,6 +3,7 @@ package preparation
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -135,11 +136,19 @@ const (
 	trialTokens = 16
 )
 
-// attempt sends one trial.
-func (f *finder) attempt(ctx context.Context, a stream.TrialRequest) (stream.TrialResult, error) {
+// mostTries is how often a trial is sent that gets no answer.
+const mostTries = 3
+
+// attempt sends one trial, and again if it gets no answer: only an answer shows what the server accepts.
+func (f *finder) attempt(ctx context.Context, a stream.TrialRequest) (result stream.TrialResult, err error) {
 	a.Text, a.Tokens = trialText, trialTokens
-	f.countRequest()
-	return f.client.Try(ctx, endpoint, a)
+	for range mostTries {
+		f.countRequest()
+		if result, err = f.client.Try(ctx, endpoint, a); !stream.Unanswered(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return result, err
 }
 
 // tryOutput finds out what the server accepts.
@@ -210,13 +219,21 @@ func (f *finder) firstAccepted(
 	return stream.TrialRequest{}, stream.TrialResult{}, refused
 }
 
-// proveExact checks whether the server reads the fields that request exact outputs.
+// proveExact checks whether the server reads the fields that request exact outputs. Only its refusal of a wrong value
+// proves that it does, and only an answer that it does not: a failure proves neither.
 func (f *finder) proveExact(ctx context.Context) {
+	var failed error
 	for _, field := range f.api().LengthFields() {
-		if _, err := f.attempt(ctx, stream.TrialRequest{BadField: field}); stream.Refused(err) {
+		_, err := f.attempt(ctx, stream.TrialRequest{BadField: field})
+		if stream.Refused(err) {
 			f.found.Preparation.ExactOutput, f.found.Preparation.ExactOutputBy = true, byTrial
 			return
 		}
+		failed = cmp.Or(failed, err)
+	}
+	if failed != nil {
+		f.noteInexact(fmt.Sprintf("a request that shows whether the server reads %s failed (%v)", f.lengthFields(), failed))
+		return
 	}
 	f.noteInexact("the server accepts any value for " + f.lengthFields() + ", so it may ignore them")
 }

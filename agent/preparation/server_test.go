@@ -36,6 +36,7 @@ type fakeServer struct {
 
 	reads    []string // fields of exact outputs that it reads, and so checks the types of
 	refuses  []string // unknown fields, which it rejects
+	drops    int64    // trials from the second on whose connections it closes without an answer
 	short    int      // tokens of an output that is not forced; 0: as many as requested
 	running  bool     // sends running usage on request
 	software string   // fingerprint of its answers
@@ -108,6 +109,9 @@ func (s *fakeServer) refusal(q asked) string {
 
 // trial streams the answer to a trial.
 func (s *fakeServer) trial(w http.ResponseWriter, q asked) {
+	if n := s.tried.Load(); n > 1 && n <= 1+s.drops {
+		panic(http.ErrAbortHandler)
+	}
 	if why := s.refusal(q); why != "" {
 		http.Error(w, why, http.StatusBadRequest)
 		return

@@ -87,7 +87,15 @@ func describeJSONError(err error) string {
 func (c *Client) fetch(ctx context.Context, q *wire.Outgoing) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	response, err := c.send(ctx, q, untimedUser{})
+	user := new(untimedUser)
+	response, err := c.send(ctx, q, user)
+	if err != nil && user.reused && user.io.FirstByte == 0 && ctx.Err() == nil { // as for requests: see roundTrip
+		if body, ok := q.Body.(callBody); ok {
+			body.Reset(body.all)
+		}
+		q.NewConn = true
+		response, err = c.send(ctx, q, user)
+	}
 	if err != nil {
 		return nil, nil, c.callEnded(q, spatev1.ErrorClass_ERROR_CLASS_CONNECT, err)
 	}
@@ -120,21 +128,33 @@ func bodyExcerpt(data []byte) string {
 func (c *Client) callRequest(u *url.URL, headers http.Header, body []byte) *wire.Outgoing {
 	q := &wire.Outgoing{Method: http.MethodGet, URL: u, Host: c.host, Headers: headers, Lines: wire.LinesOf(headers)}
 	if body != nil {
-		q.Method, q.Body, q.Length = http.MethodPost, io.NopCloser(bytes.NewReader(body)), len(body)
+		q.Method, q.Body, q.Length = http.MethodPost, callBody{bytes.NewReader(body), body}, len(body)
 	}
 	return q
 }
 
-// untimedUser is the wire.User of calls. It discards what its connection records. The connection counts as used
-// afterwards, so the first timed request on it does not count as having opened it.
-type untimedUser struct{}
+// callBody is the body of a call, which can be sent again.
+type callBody struct {
+	*bytes.Reader
+	all []byte
+}
+
+// Close implements io.Closer.
+func (callBody) Close() error { return nil }
+
+// untimedUser is the wire.User of calls. The connection counts as used afterwards, so the first timed request on it does
+// not count as having opened it.
+type untimedUser struct {
+	reused bool           // the connection had been used before
+	io     wire.RequestIO // what the connection records
+}
 
 // GotConn implements wire.User.
-func (untimedUser) GotConn(c *wire.Conn, _ bool) *wire.RequestIO {
-	w := new(wire.RequestIO)
-	c.StartRequest(w)
-	c.EndRequest(w)
-	return w
+func (u *untimedUser) GotConn(c *wire.Conn, reused bool) *wire.RequestIO {
+	u.reused, u.io = reused, wire.RequestIO{}
+	c.StartRequest(&u.io)
+	c.EndRequest(&u.io)
+	return &u.io
 }
 
 // callEnded returns why a call ended without an answer.

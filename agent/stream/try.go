@@ -248,6 +248,13 @@ func statusOf(err error) int {
 	return 0
 }
 
+// Unanswered reports whether a call failed because its connection could not be opened or ended before the answer did:
+// that says nothing about what the server answers.
+func Unanswered(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.Class == spatev1.ErrorClass_ERROR_CLASS_CONNECT || e.Class == spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM)
+}
+
 // Unreachable reports whether a call failed because the endpoint did not answer at all, or because the context ended.
 func Unreachable(err error) bool {
 	e, ok := errors.AsType[*Error](err)

@@ -116,13 +116,14 @@ func evidenceOf(m merge.Measured, rec *spatev1.StageRecord) trust.Evidence {
 	c := m.Counters
 	cache := prefixCacheOf(c)
 	e := trust.Evidence{
-		Counts: measure.CountsOf(c), ExactOutput: exactOutput(rec),
+		Counts:      measure.CountsOf(c),
 		Whole:       !defaults.Streams(rec.GetStage().GetTarget()),
 		MaxInFlight: rec.GetStage().GetLoad().GetMaxInFlight(),
 		SharedShare: cache.SharedShare, CachedShare: cache.CachedShare, Errors: m.Errors,
 		CacheBusting:   rec.GetStage().GetWorkload().GetCacheBusting() == "request",
 		NewConnections: rec.GetStage().GetTarget().GetConnection().GetReuse() == "new",
 	}
+	e.ExactOutput, e.ExactDiffers = exactOutput(rec)
 	for _, a := range rec.GetAgents() {
 		e.TemplateTokens = max(e.TemplateTokens, a.GetPreparation().GetTemplateTokens())
 	}
@@ -133,13 +134,13 @@ func evidenceOf(m merge.Measured, rec *spatev1.StageRecord) trust.Evidence {
 }
 
 // exactOutput returns whether all prepared agents asked for outputs of exact length, or nil if no agent has a
-// preparation.
-func exactOutput(rec *spatev1.StageRecord) *bool {
-	var exact *bool
+// preparation. differs: some did, and others did not.
+func exactOutput(rec *spatev1.StageRecord) (exact *bool, differs bool) {
 	for _, a := range rec.GetAgents() {
 		if p := a.GetPreparation(); p != nil {
-			exact = new(p.GetExactOutput() && (exact == nil || *exact))
+			differs = differs || exact != nil && p.GetExactOutput() != *exact
+			exact = new(p.GetExactOutput() && !differs)
 		}
 	}
-	return exact
+	return exact, differs
 }

@@ -157,15 +157,19 @@ func preparationsOf(agents []*spatev1.AssignedAgent) []Preparation {
 		if p == nil {
 			continue
 		}
+		requests := p.GetRequests()
+		p = proto.CloneOf(p)
+		p.Requests = 0 // agents that found the same may have needed more or fewer
 		if i := slices.IndexFunc(found, func(q *spatev1.Preparation) bool { return proto.Equal(p, q) }); i >= 0 {
 			out[i].Agents++
+			out[i].Requests += requests
 			continue
 		}
 		found = append(found, p)
 		out = append(out, Preparation{
 			Agents: 1, Lengths: p.GetLengths(), TemplateTokens: p.TemplateTokens, ExactOutput: p.GetExactOutput(),
 			ExactOutputBy: unlessZero(p.GetExactOutputBy()), RunningUsage: p.GetRunningUsage(),
-			Requests:       p.GetRequests(),
+			Requests:       requests,
 			MaxModelTokens: p.MaxModelTokens, Server: p.GetServer(), Notes: append([]string{}, p.GetNotes()...),
 		})
 	}

@@ -46,19 +46,19 @@ func TestPrefixCache(t *testing.T) {
 	}
 }
 
-// Agents that found the same share one entry.
+// Agents that found the same share one entry, whose requests are those of all of them.
 func TestPreparations(t *testing.T) {
-	same := func() *spatev1.AssignedAgent {
+	same := func(requests uint32) *spatev1.AssignedAgent {
 		return &spatev1.AssignedAgent{Preparation: &spatev1.Preparation{Lengths: "words",
-			TemplateTokens: new(uint32(9)), Notes: []string{"n"}}}
+			TemplateTokens: new(uint32(9)), Notes: []string{"n"}, Requests: requests}}
 	}
 	other := &spatev1.AssignedAgent{Preparation: &spatev1.Preparation{
 		Lengths: "words", ExactOutput: true, ExactOutputBy: "tried", RunningUsage: true, Requests: 7, Server: "vllm",
 		MaxModelTokens: new(uint32(4096)),
 	}}
-	got := preparationsOf([]*spatev1.AssignedAgent{same(), other, {}, same()})
+	got := preparationsOf([]*spatev1.AssignedAgent{same(5), other, {}, same(6)})
 	want := []Preparation{
-		{Agents: 2, Lengths: "words", TemplateTokens: new(uint32(9)), Notes: []string{"n"}},
+		{Agents: 2, Lengths: "words", TemplateTokens: new(uint32(9)), Notes: []string{"n"}, Requests: 11},
 		{
 			Agents: 1, Lengths: "words", ExactOutput: true, ExactOutputBy: new("tried"), RunningUsage: true,
 			Requests: 7, Server: "vllm",

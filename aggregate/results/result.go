@@ -689,7 +689,7 @@ type Preparation struct {
 	ExactOutputBy *string `json:"exact_output_by"`
 	// True if frames carried the running usage, as requests asked for.
 	RunningUsage bool `json:"running_usage"`
-	// Number of requests that were sent to find this out.
+	// Number of requests that these agents sent to find this out, all together.
 	Requests uint32 `json:"requests"`
 	// Most tokens that the server accepts for prompt and output together. Null: the server does not report it.
 	MaxModelTokens *uint32 `json:"max_model_tokens"`
