@@ -15,7 +15,8 @@ import (
 // measured is what a simulation measured of a plan at ten times its pace.
 func measured() *results.Result {
 	s := results.StageResult{
-		Load:      results.Load{Words: "80 req/s poisson, stagger 100ms", Rate: new(80.0), Phases: []results.Phase{{From: 10, To: 80, DurationS: 2}}},
+		Load: results.Load{Words: "80 req/s poisson, stagger 100ms", Rate: new(80.0),
+			Phases: []results.Phase{{From: 10, To: 80, DurationS: 2}}},
 		DurationS: new(2.5), RequestThroughput: new(79.0),
 		Requests: results.Requests{Completed: 200},
 	}
@@ -25,8 +26,8 @@ func measured() *results.Result {
 	return &results.Result{
 		Stages: []results.StageResult{s, closed},
 		Run: results.RunResult{TimeCompression: new(10.0), Searches: []results.SearchResult{
-			{Unit: "rate", Kept: new(80.0), Broke: new(85.5), MeanThroughput: new(79.0), Objectives: []string{"p99 TTFT <= 50 ms"},
-				Reason: new("p99 TTFT 81.23 ms > 50 ms")},
+			{Unit: "rate", Kept: new(80.0), Broke: new(85.5), MeanThroughput: new(79.0),
+				Objectives: []string{"p99 TTFT <= 50 ms"}, Reason: new("p99 TTFT 81.23 ms > 50 ms")},
 			{Unit: "concurrency", Kept: new(8.0)},
 		}},
 	}
@@ -40,8 +41,8 @@ func TestOf(t *testing.T) {
 		t.Error("the measured result was changed")
 	}
 	s := got.Stages[0]
-	if s.Load.Words != "8 req/s poisson, stagger 1000ms" || *s.Load.Rate != 8 || *s.DurationS != 25 || *s.RequestThroughput != 7.9 ||
-		s.Requests.Completed != 200 || s.TTFT.Mean != 15 || s.TTFT.P99 != 40 || s.TTFT.Count != 200 {
+	if s.Load.Words != "8 req/s poisson, stagger 1000ms" || *s.Load.Rate != 8 || *s.DurationS != 25 ||
+		*s.RequestThroughput != 7.9 || s.Requests.Completed != 200 || s.TTFT.Mean != 15 || s.TTFT.P99 != 40 || s.TTFT.Count != 200 {
 		t.Errorf("stage %+v, TTFT %+v", s, s.TTFT)
 	}
 	if p := s.Load.Phases[0]; p.From != 1 || p.To != 8 || p.DurationS != 20 {
@@ -62,7 +63,8 @@ func TestOf(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for text, want := range map[string]string{
-		"1 to 50 to 1 req/s constant": "0.1 to 5 to 0.1 req/s constant", "replay x10": "replay x1", "concurrency 1 to 8": "concurrency 1 to 8",
+		"1 to 50 to 1 req/s constant": "0.1 to 5 to 0.1 req/s constant",
+		"replay x10":                  "replay x1", "concurrency 1 to 8": "concurrency 1 to 8",
 		"5 phases up to 80 req/s": "5 phases up to 8 req/s", "p99 ttft 31ms > 25ms": "p99 ttft 310ms > 250ms",
 		"goodput 0.95, at most 512 in flight": "goodput 0.95, at most 512 in flight",
 	} {
@@ -88,11 +90,14 @@ func TestEvent(t *testing.T) {
 		Ttft: &spatev1.Quantiles{P50Ms: 7, P99Ms: 20},
 	}}}
 	got := Event(progress, 10).GetStageProgress()
-	if got.GetElapsed().AsDuration() != time.Second || got.GetCompleted() != 40 || got.GetOutputTokensPerSecond() != 24 ||
-		got.GetFramesPerSecond() != 25 || got.GetTtft().GetP99Ms() != 200 || progress.GetStageProgress().GetFramesPerSecond() != 250 {
+	if got.GetElapsed().AsDuration() != time.Second || got.GetCompleted() != 40 ||
+		got.GetOutputTokensPerSecond() != 24 || got.GetFramesPerSecond() != 25 || got.GetTtft().GetP99Ms() != 200 ||
+		progress.GetStageProgress().GetFramesPerSecond() != 250 {
 		t.Errorf("%v of %v", got, progress)
 	}
-	started := &spatev1.RunEvent{Event: &spatev1.RunEvent_StageStarted{StageStarted: &spatev1.StageStarted{Load: "80 req/s poisson"}}}
+	started := &spatev1.RunEvent{Event: &spatev1.RunEvent_StageStarted{
+		StageStarted: &spatev1.StageStarted{Load: "80 req/s poisson"},
+	}}
 	if got := Event(started, 10).GetStageStarted().GetLoad(); got != "8 req/s poisson" {
 		t.Error(got)
 	}

@@ -74,7 +74,7 @@ func newStorm(t *rapid.T) *storm {
 	w := &storm{
 		t: t, at: clock.Instant(time.Hour), open: rapid.Bool().Draw(t, "open"), items: 150, length: 30 * time.Second,
 		stages: map[uint32]*tally{}, steady: rapid.Bool().Draw(t, "steady"),
-		until: rapid.IntRange(0, 3).Draw(t, "until") == 0,
+		until:   rapid.IntRange(0, 3).Draw(t, "until") == 0,
 		policy:  rapid.SampledFrom([]string{"fail", "degrade", "reassign", "reassign"}).Draw(t, "policy"),
 		prepare: time.Duration(rapid.IntRange(0, 15).Draw(t, "prepare")) * step,
 		delay:   time.Duration(rapid.SampledFrom([]int{0, 0, 1, 5, 20, 50}).Draw(t, "delay")) * step,
@@ -161,7 +161,8 @@ func (w *storm) pass() {
 // knows reports whether a stage has measured something.
 func (w *storm) knows(rec *spatev1.StageRecord) bool {
 	elapsed := w.at.Sub(clock.Instant(time.Hour)) - time.Duration(rec.GetStartTime().AsTime().UnixNano())
-	return rec.GetStartTime() != nil && (!w.steady || rec.MeasuredFromNs != nil && elapsed.Nanoseconds() > rec.GetMeasuredFromNs())
+	return rec.GetStartTime() != nil &&
+		(!w.steady || rec.MeasuredFromNs != nil && elapsed.Nanoseconds() > rec.GetMeasuredFromNs())
 }
 
 // carryOut plays the shell: it carries out the machine's effects.

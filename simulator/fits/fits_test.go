@@ -251,7 +251,8 @@ func (f fitTally) count(t *testing.T, changes ...string) {
 // table returns the tallies as they stand in docs/simulator.md.
 func (f fitTally) table() string {
 	var b strings.Builder
-	b.WriteString("| | tokens/s | mean TTFT | mean TPOT | mean E2E | P99 TTFT | P99 TPOT | P99 E2E | all |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| | tokens/s | mean TTFT | mean TPOT | mean E2E | P99 TTFT | P99 TPOT | P99 E2E | all |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	var whole tally
 	for _, plan := range slices.Sorted(maps.Keys(f)) {
 		fmt.Fprintf(&b, "| %s |", plan)

@@ -82,7 +82,8 @@ func findFit(t *testing.T, name string) *fit {
 
 // distance returns how far a simulated target is from the measured values, infinite if the target is not valid, and the
 // shares of the cells of each column within 30 % and 10 %. Each line costs little up to shortly before it, and not much
-// more beyond: some cells cannot be met, and must not spoil the others. Tails weigh less, because they come from few requests.
+// more beyond: some cells cannot be met, and must not spoil the others. Tails weigh less, because they come from few
+// requests.
 func (f *fit) distance(t *testing.T, s *simulation, target *spatev1.SimulatedTarget) (float64, string) {
 	c := config.FromPlan(target)
 	if c.Validate() != nil {

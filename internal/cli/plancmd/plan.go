@@ -156,8 +156,9 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 			number = fmt.Sprintf("%d-%d", first, first+one.Stages-1)
 		}
 		first += one.Stages
-		t.Row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(), plantime.Words(loadpoint.Words(s.GetLoad()), speed),
-			one.ArrivalWords(estimate.InTable), one.TimeWords(estimate.InTable))
+		t.Row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(),
+			plantime.Words(loadpoint.Words(s.GetLoad()), speed), one.ArrivalWords(estimate.InTable),
+			one.TimeWords(estimate.InTable))
 	}
 	if err := t.Write(w); err != nil {
 		return err
