@@ -23,6 +23,8 @@ type Summary struct {
 	P99_9 float64 `json:"p99_9"`
 	// Number of values.
 	Count uint64 `json:"count"`
+	// Percentiles beyond which fewer than ten values lie, with their confidence intervals. Absent: none.
+	Few []Few `json:"few,omitempty"`
 }
 
 // MeanOf returns the mean, nil of nil.
@@ -94,6 +96,7 @@ func (h *Histogram) Summary(scale float64) *Summary {
 		P99:   percentile(3),
 		P99_9: percentile(4),
 		Count: h.Count(),
+		Few:   h.few(scale),
 	}
 }
 

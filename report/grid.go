@@ -165,7 +165,7 @@ func shortest(v float64) string {
 // row is a row of a table: its load and numbers.
 type row struct {
 	load   string
-	values []*float64
+	values []marked
 }
 
 // rows returns a row for each stage, and after the repeats of a load one for all of them.
@@ -182,16 +182,34 @@ func (g *grid) rows() (rows []row) {
 	return rows
 }
 
+// marked is a number with its mark.
+type marked struct {
+	value *float64
+	mark  string
+}
+
 // valuesOf returns the numbers of a row, after its load.
-func (g *grid) valuesOf(s results.StageResult) []*float64 {
-	values := []*float64{
-		s.RequestThroughput, s.OutputTokenThroughput, mean(s.E2E), p99(s.E2E), mean(s.TTFT), p99(s.TTFT), mean(s.TPOT),
-		p99(s.TPOT),
+func (g *grid) valuesOf(s results.StageResult) []marked {
+	values := []marked{
+		{s.RequestThroughput, s.Mark("request_throughput")}, {s.OutputTokenThroughput, s.Mark("output_token_throughput")},
+		{mean(s.E2E), s.Mark("e2e_ms.mean")}, {p99(s.E2E), s.Mark("e2e_ms.p99")},
+		{mean(s.TTFT), s.Mark("ttft_ms.mean")}, {p99(s.TTFT), s.Mark("ttft_ms.p99")},
+		{mean(s.TPOT), s.Mark("tpot_ms.mean")}, {p99(s.TPOT), s.Mark("tpot_ms.p99")},
 	}
 	if g.hasGoodput() {
-		values = append(values, percent(s.Goodput))
+		values = append(values, marked{percent(s.Goodput), ""})
 	}
 	return shown(g, values)
+}
+
+// fewNotes returns, for each stage that has them, the intervals of percentiles beyond which few values lie.
+func (g *grid) fewNotes() (notes []string) {
+	for _, s := range g.stages {
+		if words := s.FewWords("p99"); words != "" {
+			notes = append(notes, fmt.Sprintf("%s %s: %s", results.OfFew, s.Load, words))
+		}
+	}
+	return notes
 }
 
 // The columns of numbers that not all answers have: output tokens, and those that only streams have, TTFT and TPOT.

@@ -124,7 +124,7 @@ func (g *grid) section() section.Section {
 	for _, of := range g.rows() {
 		row := []string{of.load}
 		for _, v := range of.values {
-			row = append(row, fixed(v))
+			row = append(row, fixed(v.value)+v.mark)
 		}
 		rows = append(rows, row)
 	}
@@ -132,6 +132,9 @@ func (g *grid) section() section.Section {
 		if note := noteOf(s, notes); note != "" {
 			remarks = append(remarks, section.Block{Note: fmt.Sprintf("%s: %s", s.Load, note)})
 		}
+	}
+	for _, note := range g.fewNotes() {
+		remarks = append(remarks, section.Block{Note: note})
 	}
 	for _, line := range g.conclusions() {
 		remarks = append(remarks, section.Text("Result of the %s", line))

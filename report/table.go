@@ -53,7 +53,7 @@ func Table(w io.Writer, r *results.Result, width int) error {
 				writeWrapped(&b, "! ", fmt.Sprintf("%s: %s", s.Load, note), width)
 			}
 		}
-		for _, line := range g.conclusions() {
+		for _, line := range slices.Concat(g.fewNotes(), g.conclusions()) {
 			writeWrapped(&b, "", line, width)
 		}
 	}
@@ -134,13 +134,23 @@ func (g *grid) table(headers [][]string, format func(*float64) string, gap strin
 		}
 		t.Row(cells...)
 	}
+	anyMarked := make([]bool, len(headers))
+	for _, row := range g.rows() {
+		for i, v := range row.values {
+			anyMarked[i] = anyMarked[i] || v.mark != ""
+		}
+	}
 	for _, row := range g.rows() {
 		cells := []string{row.load}
 		if !strings.HasSuffix(cells[0], "!") {
 			cells[0] += "  " // to align the numbers with those that have a mark
 		}
-		for _, v := range row.values {
-			cells = append(cells, format(v))
+		for i, v := range row.values {
+			cell := format(v.value)
+			if anyMarked[i] {
+				cell += fmt.Sprintf("%-1s", v.mark) // to align the numbers with those that have a mark
+			}
+			cells = append(cells, cell)
 		}
 		t.Row(cells...)
 	}

@@ -1,11 +1,14 @@
 package results
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -143,4 +146,72 @@ func exactOutput(rec *spatev1.StageRecord) (exact *bool, differs bool) {
 		}
 	}
 	return exact, differs
+}
+
+// Marks of numbers in tables.
+const (
+	// Doubted: a check of the verdict touches the number.
+	Doubted = "!"
+	// OfFew: fewer than ten values lie beyond the percentile.
+	OfFew = "*"
+)
+
+// Mark returns the mark of a number, by its name in results.json: "ttft_ms.p99", "request_throughput". "": it has none.
+func (r *StageResult) Mark(number string) string {
+	metric, statistic, _ := strings.Cut(number, ".")
+	switch {
+	case r.Trust.Doubts(number):
+		return Doubted
+	case r.latency(metric).FewAt(statistic) != nil:
+		return OfFew
+	}
+	return ""
+}
+
+// latency returns a main latency by its name in results.json, or nil.
+func (r *StageResult) latency(name string) *histogram.Summary {
+	switch name {
+	case measure.Of(spatev1.Metric_METRIC_TTFT).Name:
+		return r.TTFT
+	case measure.Of(spatev1.Metric_METRIC_TPOT).Name:
+		return r.TPOT
+	case measure.Of(spatev1.Metric_METRIC_ITL).Name:
+		return r.ITL
+	case measure.Of(spatev1.Metric_METRIC_E2E).Name:
+		return r.E2E
+	}
+	return nil
+}
+
+// FewWords says of how many values a percentile of some latencies is, and their 95 % confidence intervals, if one of
+// them is of few values: "p99 of 10 requests: E2E from 320.10, TTFT 4.40 to 9.12 ms". "": none is.
+func (r *StageResult) FewWords(percentile string) string {
+	var list []string
+	count := uint64(0)
+	for _, l := range []struct {
+		name string
+		s    *histogram.Summary
+	}{{"E2E", r.E2E}, {"TTFT", r.TTFT}, {"TPOT", r.TPOT}} {
+		f := l.s.FewAt(percentile)
+		if f == nil {
+			continue
+		}
+		var ends []string
+		switch {
+		case f.Low == nil && f.High == nil:
+			ends = []string{"unknown"}
+		case f.High == nil:
+			ends = []string{"from", fmt.Sprintf("%.2f", *f.Low)}
+		case f.Low == nil:
+			ends = []string{"to", fmt.Sprintf("%.2f", *f.High)}
+		default:
+			ends = []string{fmt.Sprintf("%.2f", *f.Low), "to", fmt.Sprintf("%.2f", *f.High)}
+		}
+		count = max(count, l.s.Count)
+		list = append(list, strings.Join(slices.Concat([]string{l.name}, ends), " "))
+	}
+	if list == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s of %d requests, 95 %% confidence: %s ms", percentile, count, strings.Join(list, ", "))
 }

@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -70,5 +72,30 @@ func TestAgentsThatDiffer(t *testing.T) {
 	}
 	if exact, differs := exactOutput(agents()); exact != nil || differs {
 		t.Error("known without a preparation")
+	}
+}
+
+// A percentile of ten values is marked, and so is a number that a check touches, by itself or with its distribution.
+func TestMarks(t *testing.T) {
+	h := histogram.New(histogram.Times)
+	for v := range int64(10) {
+		h.Record((v + 1) * 1e6)
+	}
+	r := StageResult{Latencies: Latencies{TTFT: h.Summary(1e6), E2E: h.Summary(1e6)}}
+	r.Trust.Checks = []trust.Check{{Touches: []string{"ttft_ms.mean", "e2e_ms"}}}
+	for number, want := range map[string]string{
+		"ttft_ms.p99": OfFew, "ttft_ms.mean": Doubted, "e2e_ms.p99": Doubted, "tpot_ms.p99": "", "ttft_ms.max": "",
+		"request_throughput": "",
+	} {
+		if got := r.Mark(number); got != want {
+			t.Errorf("%s has the mark %q, want %q", number, got, want)
+		}
+	}
+	const want = "p99 of 10 requests, 95 % confidence: E2E from 8.99, TTFT from 8.99 ms"
+	if got := r.FewWords("p99"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := (&StageResult{}).FewWords("p99"); got != "" {
+		t.Errorf("of nothing: %q", got)
 	}
 }

@@ -2,6 +2,7 @@ package results
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -157,7 +158,7 @@ func TestRepeatsAreTakenTogether(t *testing.T) {
 	}
 	one := fixture.StageRecord(0, 1)
 	whole := OfStage(merged(t, one, fixture.Recorded(one, all, fixture.EndWindow)), one)
-	if *got[0].E2E != *whole.E2E || *got[0].E2E == *stages[0].E2E {
+	if !reflect.DeepEqual(got[0].E2E, whole.E2E) || reflect.DeepEqual(got[0].E2E, stages[0].E2E) {
 		t.Errorf("E2E %+v, of one stage with all requests %+v", got[0].E2E, whole.E2E)
 	}
 	seconds := *stages[0].DurationS + *stages[1].DurationS + *stages[2].DurationS

@@ -103,10 +103,10 @@ const (
 
 // quantiles are the two of which charts show lines.
 var quantiles = []struct {
-	name   string
-	dashed bool
-	of     func(*histogram.Summary) *float64
-}{{"p99", true, p99}, {"median", false, p50}}
+	name, key string
+	dashed    bool
+	of        func(*histogram.Summary) *float64
+}{{"p99", "p99", true, p99}, {"median", "p50", false, p50}}
 
 // draw draws the charts of a workload, if a target has several loads: one load makes no line.
 func (w *workload) draw(many bool) {
@@ -191,17 +191,19 @@ func (w *workload) figures(l latency, caption string, x abscissa, plain bool) []
 	low, high := math.Inf(1), math.Inf(-1)
 	for i, g := range w.Groups {
 		for _, q := range quantiles {
-			line := pointsOf(g.Rows, l.name+" "+q.name, x.of, func(s results.StageResult) *float64 {
-				return q.of(l.of(s))
-			})
-			for j, p := range line {
-				low, high = min(low, p.Y), max(high, p.Y)
-				if !x.labelled || i > 0 || q.dashed {
-					line[j].Label = ""
+			few := func(r Row) bool { return l.of(r.Stage).FewAt(q.key) != nil }
+			lines := [][]chart.Point{} // percentiles of few values are points without a line
+			for _, rows := range append([][]Row{slices.DeleteFunc(slices.Clone(g.Rows), few)}, alone(g.Rows, few)...) {
+				line := pointsOf(rows, l.name+" "+q.name, x.of, func(s results.StageResult) *float64 { return q.of(l.of(s)) })
+				for j, p := range line {
+					low, high = min(low, p.Y), max(high, p.Y)
+					if !x.labelled || i > 0 || q.dashed {
+						line[j].Label = ""
+					}
 				}
+				lines = append(lines, line)
 			}
-			c.Series = append(c.Series, chart.Series{
-				Style: chart.Style{Number: i, Dashed: q.dashed}, Lines: [][]chart.Point{line}})
+			c.Series = append(c.Series, chart.Series{Style: chart.Style{Number: i, Dashed: q.dashed}, Lines: lines})
 		}
 	}
 	if low > high {
@@ -213,6 +215,16 @@ func (w *workload) figures(l latency, caption string, x abscissa, plain bool) []
 	}
 	f.SVG = c.SVG()
 	return []figure{f}
+}
+
+// alone returns each row that is one of few values, as rows of its own.
+func alone(rows []Row, few func(Row) bool) (list [][]Row) {
+	for _, r := range rows {
+		if few(r) {
+			list = append(list, []Row{r})
+		}
+	}
+	return list
 }
 
 // pointsOf returns the points of those rows that have both values, in the order of their loads.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
+	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
@@ -17,7 +18,7 @@ const unknown = section.Unknown
 // functions are those of the template.
 var functions = template.FuncMap{
 	"num": num, "p50": p50, "p99": p99, "mean": mean, "when": when, "took": took, "text": text, "doubt": doubtOf,
-	"marks": marksOf, "share": share, "latencies": summaries, "open": open,
+	"marks": marksOf, "mark": markOf, "few": fewOf, "share": share, "latencies": summaries, "open": open,
 }
 
 // open reports whether a section of the details is shown without a click.
@@ -27,8 +28,8 @@ func open(title string) bool {
 
 // named is a distribution with the name of its metric.
 type named struct {
-	Name    string
-	Summary *histogram.Summary
+	Name, Key string
+	Summary   *histogram.Summary
 }
 
 // summaries returns the distributions of a stage that have charts, without those that only streams have unless streams
@@ -36,10 +37,21 @@ type named struct {
 func summaries(streams bool, s results.StageResult) (list []named) {
 	for _, l := range latencies {
 		if streams || l.of(s) != nil {
-			list = append(list, named{l.name, l.of(s)})
+			list = append(list, named{l.name, strings.ToLower(l.name) + "_ms", l.of(s)})
 		}
 	}
 	return list
+}
+
+// markOf returns the mark of a stage's number.
+func markOf(s results.StageResult, number string) string { return s.Mark(number) }
+
+// fewOf says of which few values a stage's percentiles are.
+func fewOf(s results.StageResult) string {
+	if words := s.FewWords("p99"); words != "" {
+		return s.Load.Words + ": " + words
+	}
+	return ""
 }
 
 // num formats a number for a reader: a float64, or a *float64 that is nil if the number is not known.

@@ -189,7 +189,7 @@ func (t *Table) cell(r Row, column int) string {
 	case c.Number == nil:
 		return section.Unknown
 	}
-	text := strconv.FormatFloat(*c.Number, 'f', col.Digits, 64)
+	text := strconv.FormatFloat(*c.Number, 'f', col.Digits, 64) + c.Mark
 	if c.Ratio != nil {
 		text += fmt.Sprintf(" (%+.2f %%)", 100*(*c.Ratio-1))
 	}

@@ -61,6 +61,8 @@ type Cell struct {
 	Text string
 	// Number of another column. Nil: it is not known.
 	Number *float64
+	// Mark of the number, for people: see results.StageResult.Mark.
+	Mark string
 	// Ratio of the number to the baseline's. Nil: it is not known, or the row is the baseline's own.
 	Ratio *float64
 }

@@ -25,6 +25,7 @@ func Targets(r *results.Result, baseline string) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{Columns: targetColumns(r), Notes: targetNotes(r, name, " under the same load")}
+	marked := false
 	for _, group := range sameLoads(r) {
 		rows := together(r, group)
 		var base *targetRow
@@ -39,6 +40,8 @@ func Targets(r *results.Result, baseline string) (*Table, error) {
 			var cells []Cell
 			for i, v := range targetNumbers(r, s.StageResult) {
 				c := number(v)
+				c.Mark = s.Mark(numberOf(targetValues[i].column.Key))
+				marked = marked || c.Mark != ""
 				if base != nil && s.Target != name && believable(s.StageResult) {
 					c.Ratio = s.ratio(r, base, turns, i)
 				}
@@ -58,7 +61,23 @@ func Targets(r *results.Result, baseline string) (*Table, error) {
 		t.Notes = append(t.Notes, "The targets ran one after the other: what changed over time cannot be told apart from a "+
 			"difference between them")
 	}
+	if marked {
+		t.Notes = append(t.Notes, results.OfFew+" fewer than ten values lie beyond the percentile; "+
+			results.Doubted+" a check of the verdict doubts the number")
+	}
 	return t, nil
+}
+
+// numberOf returns the name in results.json of the number in a column: "ttft_ms.p99" of "p99_ttft_ms".
+func numberOf(key string) string {
+	statistic, metric, _ := strings.Cut(key, "_")
+	switch statistic {
+	case "median":
+		return metric + ".p50"
+	case "mean", "p99":
+		return metric + "." + statistic
+	}
+	return key
 }
 
 // baselineOf returns the name of the baseline target.
