@@ -92,6 +92,16 @@ func TestWarnings(t *testing.T) {
 		"search of slots": {"observers: {}",
 			"[{search: {concurrency: {from: 4, to: 100}, keep: {error_share: 0}}, duration: 1s}]",
 			"25 % of that of stage 1"},
+		"p99 of few requests": {"", "[{search: {rate: {from: 1, to: 100}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: 1s}]}}, requests: 999}]",
+			"loads[0].search.keep.latencies[0].percentile: p99 is known from 1000 requests on, ten of which lie beyond it, and " +
+				"no stage has more than 999: give requests: 1000, or a lower percentile"},
+		"p99 of enough": {"", "[{search: {rate: {from: 1, to: 100}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: 1s}]}}, requests: 1000}]", ""},
+		"p90 of no stage": {"", "[{search: {rate: {from: 1, to: 9}, keep: {latencies: [{metric: ttft, percentile: 90, at_most: 1s}]}}, duration: 10s}]",
+			"and a stage of 10s has 90 at most: give a duration of 12s or more"},
+		"p90 of some stages": {"", "[{frontier: {rate: {from: 1, to: 100}, keep: {latencies: [{metric: ttft, percentile: 90, at_most: 1s}]}}, duration: 10s}]",
+			"fewer below 10 req/s, where it is known by its slowest requests alone: begin there, give a duration of 1m40s"},
+		"a mean, and slots": {"", "[{search: {rate: {from: 1, to: 9}, keep: {latencies: [{metric: ttft, at_most: 1s}]}}, duration: 10s}, " +
+			"{search: {concurrency: {from: 1, to: 9}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: 1s}]}}, duration: 10s}]", ""},
 		"the same, compressed": {"observers: {rate: 0.5}\nsimulation: {speed: 10}", "[{rate: [4], duration: 1s}]",
 			"12 % of that of stage 1 (40 req/s poisson)"},
 	} {
