@@ -220,7 +220,7 @@ var loadPoints = map[string]struct {
 	},
 	"search for a rate": {
 		`search: {rate: {from: 1, to: 9}, keep: {error_share: 0.01}}, requests: 50`,
-		[]string{`arrival: "poisson" split: "random" requests: 50 search {rate {from: 1 to: 9} keep {error_share: 0.01} precision: 0.03 probes: 15 repeats: 1}`},
+		[]string{`arrival: "poisson" split: "random" requests: 50 search {rate {from: 1 to: 9} keep {error_share: 0.01} precision: 0.03 probes: 50 repeats: 1}`},
 	},
 	"search for a concurrency": {
 		`search: {concurrency: {from: 1, to: 9}, keep: {error_share: 0.01}, precision: 0.1, probes: 3, repeats: 2}, sessions: 50`,

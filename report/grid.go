@@ -253,34 +253,7 @@ func (g *grid) conclusions() []string {
 
 // conclusion returns what a search found, in one line.
 func conclusion(s results.SearchResult) string {
-	line := fmt.Sprintf("search for the highest load with %s: ", strings.Join(s.Objectives, ", "))
-	if s.Kept == nil {
-		line += "no load is within the limits"
-	} else {
-		line += loadWords(s.Unit, *s.Kept)
-	}
-	if s.Broke != nil {
-		line += fmt.Sprintf("; %s is too high", shortest(*s.Broke))
-	}
-	if s.Reason != nil {
-		line += " (" + *s.Reason + ")"
-	}
-	if s.MeanThroughput != nil && s.ThroughputMargin != nil {
-		line += fmt.Sprintf("; throughput there %.2f ± %.2f req/s, to 95 %%", *s.MeanThroughput, *s.ThroughputMargin)
-	} else if s.Kept != nil {
-		line += "; measured once"
-	}
-	if s.Verdict != nil {
-		line += "; " + string(*s.Verdict)
-	}
-	if s.Doubts != nil {
-		line += ": " + *s.Doubts
-	}
-	line += "; " + stages(uint64(s.Probes))
-	if !s.Converged {
-		line += ", not as precise as requested"
-	}
-	return line
+	return fmt.Sprintf("search for the highest load with %s: %s", strings.Join(s.Objectives, ", "), s.Sentence)
 }
 
 // frontierWords returns what a frontier found, in one line.

@@ -192,8 +192,8 @@ func searched() *results.Result {
 	r := &results.Result{Run: results.RunResult{TimeCompression: new(20.0), Searches: []results.SearchResult{{
 		Target: "t", Workload: "w", Unit: "rate", Objectives: []string{"p99 ttft <= 25ms"}, Kept: new(42.5),
 		Broke:  new(43.71234),
-		Reason: new("p99 ttft 31ms > 25ms"), Probes: 3, Converged: true, MeanThroughput: new(42.1),
-		ThroughputMargin: new(0.25),
+		Reason: new("p99 ttft 31ms > 25ms"), Probes: 3, Converged: true, Sentence: "42.5 req/s is within the " +
+			"limits in 2 of 2 probes, 43.71 req/s is too high in 2 of 3 probes (p99 ttft 31ms > 25ms); 9 probes",
 	}}}}
 	stage := func(load results.Load, good *float64) {
 		r.Stages = append(r.Stages, results.StageResult{
@@ -229,9 +229,9 @@ t, w
   trace x0.5 ! n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
 ! trace: 25.0 % of the outputs did not have the requested length, which requests
   did not enforce
-search for the highest load with p99 ttft <= 500ms: 2.125 req/s; 2.186 is too
-high (p99 ttft 620ms > 500ms); throughput there 2.10 ± 0.01 req/s, to 95 %; 3
-stages
+search for the highest load with p99 ttft <= 500ms: 2.125 req/s is within the
+limits in 2 of 2 probes, 2.186 req/s is too high in 2 of 3 probes (p99 ttft
+620ms > 500ms); 9 probes
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("%s\n%s", diff, b.String())
@@ -245,7 +245,7 @@ func TestMarkdownOfASearch(t *testing.T) {
 	}
 	for _, want := range []string{
 		"> **SIMULATION with time compressed 20 times", "| Good (%) |", "| 97.50 |",
-		"Result of the search for the highest load with p99 ttft &lt;= 500ms: 2.125 req/s;",
+		"Result of the search for the highest load with p99 ttft &lt;= 500ms: 2.125 req/s is within",
 		"| t | w | n/a | words | n/a | no | no | n/a | 0 |\n\n- t: a note\n",
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -59,7 +59,7 @@ func (c *converter) convert(v reflect.Value, name string, rate bool) {
 	case reflect.Float64:
 		v.SetFloat(v.Float() * c.factor(name, rate))
 	case reflect.String:
-		if name == "words" || name == "objectives" || name == "reason" {
+		if name == "words" || name == "objectives" || name == "reason" || name == "sentence" {
 			v.SetString(Words(v.String(), c.k))
 		}
 	}

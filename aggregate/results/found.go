@@ -196,6 +196,11 @@ func searchesOf(records []*spatev1.SearchRecord) []SearchResult {
 			Converged:      r.GetConverged(),
 			MeanThroughput: r.MeanThroughput, ThroughputMargin: r.ThroughputMargin,
 			Verdict: unlessZero(trust.Verdict(r.GetVerdict())), Doubts: unlessZero(r.GetDoubts()),
+			DecidedBy: []SearchProbe{}, Overruled: r.GetOverruled(), Caution: unlessZero(r.GetCaution()),
+			Sentence: r.GetSentence(),
+		}
+		for _, p := range r.GetDecidedBy() {
+			s.DecidedBy = append(s.DecidedBy, SearchProbe{p.GetStageIndex(), p.GetLoad(), unlessZero(p.GetBroke())})
 		}
 		if r.Kept != nil {
 			s.Stage = new(r.GetStageIndex())

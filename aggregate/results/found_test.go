@@ -80,17 +80,20 @@ func TestSearches(t *testing.T) {
 	}
 	got := searchesOf([]*spatev1.SearchRecord{
 		{Series: 1, Target: "t", Workload: "w", Search: &spatev1.Search{Keep: keep}, Kept: new(42.5), Broke: new(43.0),
-			Reason: "r", StageIndex: 7, Probes: 9, Converged: true},
+			Reason: "r", StageIndex: 7, Probes: 9, Converged: true, Overruled: 2, Caution: "c", Sentence: "s",
+			DecidedBy: []*spatev1.SearchProbe{{StageIndex: 7, Load: 42.5}, {StageIndex: 8, Load: 43, Broke: "b"}}},
 		{Series: 2, Search: &spatev1.Search{Concurrency: &spatev1.Bounds{}}, Broke: new(1.0), Probes: 1},
 	})
 	want := []SearchResult{
 		{
 			Series: 1, Target: "t", Workload: "w", Unit: "rate", Kept: new(42.5), Broke: new(43.0), Reason: new("r"),
-			Stage: new(uint32(7)), Probes: 9, Converged: true,
+			Stage: new(uint32(7)), Probes: 9, Converged: true, Overruled: 2, Caution: new("c"), Sentence: "s",
+			DecidedBy: []SearchProbe{{Stage: 7, Load: 42.5}, {Stage: 8, Load: 43, Reason: new("b")}},
 			Objectives: []string{"p99.9 ttft <= 500ms", "mean tpot <= 1s", "failed requests <= 1 %",
 				"good requests >= 95 %"},
 		},
-		{Series: 2, Unit: "concurrency", Objectives: []string{}, Broke: new(1.0), Probes: 1},
+		{Series: 2, Unit: "concurrency", Objectives: []string{}, Broke: new(1.0), Probes: 1,
+			DecidedBy: []SearchProbe{}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -165,6 +165,12 @@ func TestWhatARunLacks(t *testing.T) {
 		"stages of a search": {func(r *spatev1.RunRecord) {
 			r.Stages, r.Outcome, r.EndTime, r.PlanYaml = 3, 0, nil, []byte("loads: [{search: {keep: {}}}]")
 		}, "up to 2 of 3 stages did not start"},
+		"a load that is found": {func(r *spatev1.RunRecord) {
+			r.Searches = []*spatev1.SearchRecord{{Target: "t", Workload: "w", Converged: true, Kept: new(9.0)}}
+		}, ""},
+		"a load within the limits": {func(r *spatev1.RunRecord) {
+			r.Searches = []*spatev1.SearchRecord{{Target: "t", Workload: "w", Converged: true, Broke: new(1.0), Reason: "slow"}}
+		}, "the search of t, w found no load within the limits: slow"},
 		"was stopped": {func(r *spatev1.RunRecord) { r.Outcome = spatev1.Outcome_OUTCOME_STOPPED },
 			"the run was stopped"},
 		"a dead agent": {func(r *spatev1.RunRecord) {

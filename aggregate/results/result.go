@@ -110,7 +110,7 @@ type RunResult struct {
 	// What is missing, in words. Empty if the run is complete.
 	Missing []string `json:"missing"`
 	// Verdict on the measurements: the worst verdict of any stage. Of the probes of a search, only the one at the load
-	// that the search found counts, of the stages of a frontier those on its curve. Null: no stage was judged.
+	// that the search found counts, or at its lowest if it found none, of the stages of a frontier those on its curve. Null: no stage was judged.
 	Verdict *trust.Verdict `json:"verdict"`
 }
 
@@ -136,7 +136,8 @@ type SearchResult struct {
 	Stage *uint32 `json:"stage"`
 	// Number of stages that the search ran.
 	Probes uint32 `json:"probes"`
-	// True if kept and broke are as close to each other as the plan asks for.
+	// True if the search came to a definite end: kept and broke are as close to each other as the plan asks for, or there
+	// is only one of them, and each was confirmed by other requests.
 	Converged bool `json:"converged"`
 	// Mean request throughput of the stages at the load in kept. Null: fewer than two stages ran at that load.
 	MeanThroughput *float64 `json:"mean_throughput"`
@@ -144,8 +145,26 @@ type SearchResult struct {
 	ThroughputMargin *float64 `json:"throughput_margin"`
 	// Worst verdict on the measurements at the loads in kept and broke. Null: none of them was judged.
 	Verdict *trust.Verdict `json:"verdict"`
-	// Why the verdict is not VALID, in words. Null: it is VALID.
+	// Why the verdict is not VALID, in words, with the load. Null: it is VALID.
 	Doubts *string `json:"doubts"`
+	// Stages that decided: those at kept that met the objectives, and those at broke that did not.
+	DecidedBy []SearchProbe `json:"decided_by"`
+	// Number of stages that say otherwise: they met the objectives above kept, or did not below broke.
+	Overruled uint32 `json:"overruled"`
+	// Percentiles of the objectives for which a stage has too few values, in words. Null: there are none.
+	Caution *string `json:"caution"`
+	// All of this in one sentence.
+	Sentence string `json:"sentence"`
+}
+
+// SearchProbe is a stage that decided what a search found.
+type SearchProbe struct {
+	// Index of the stage.
+	Stage uint32 `json:"stage"`
+	// Rate in requests per second, or concurrency.
+	Load float64 `json:"load"`
+	// Which objective was not met, with the measured value. Null: all were.
+	Reason *string `json:"reason"`
 }
 
 // FrontierResult is what a frontier found: throughput against latency, from the lowest load to a saturated server.
@@ -537,7 +556,7 @@ type Probe struct {
 	Series uint32 `json:"series"`
 	// Number of the stage in it, from 0.
 	Number uint32 `json:"number"`
-	// What the stage was for: "synchronous", "saturated", "rate", "bracket", "bisect", "repeat" or "again".
+	// What the stage was for: "synchronous", "saturated", "rate", "bracket", "bisect", "confirm", "repeat" or "again".
 	Purpose string `json:"purpose"`
 }
 

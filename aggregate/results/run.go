@@ -210,7 +210,7 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	return missing
 }
 
-// unanswered returns, in words, which searches did not converge, and which frontiers were ended early.
+// unanswered returns, in words, which searches did not converge or found no load, and which frontiers were ended early.
 func unanswered(run *spatev1.RunRecord) (missing []string) {
 	for _, f := range run.GetFrontiers() {
 		if !f.GetComplete() {
@@ -219,6 +219,10 @@ func unanswered(run *spatev1.RunRecord) (missing []string) {
 		}
 	}
 	for _, s := range run.GetSearches() {
+		if s.GetConverged() && s.Kept == nil {
+			missing = append(missing, withReason(fmt.Sprintf("the search of %s, %s found no load within the limits",
+				s.GetTarget(), s.GetWorkload()), s.GetReason()))
+		}
 		if !s.GetConverged() {
 			missing = append(missing, withReason(fmt.Sprintf("the search of %s, %s did not converge", s.GetTarget(),
 				s.GetWorkload()), s.GetReason()))
@@ -281,8 +285,9 @@ func runAgents(records []*spatev1.StageRecord) []RunAgent {
 }
 
 // RunVerdict returns the verdict on a run's measurements: the worst verdict of any stage. Of the probes of a search,
-// only the one at the load that the search found counts: probes that did not meet the objectives are part of the
-// search's answer, and probes that could not be measured were repeated. Of the stages of a frontier, those on its curve
+// only the one at the load that the search found counts, or, if it found none, the one at the lowest load: other probes
+// that did not meet the objectives are part of the search's answer, whose own verdict covers the lowest load that was too
+// high, and probes that could not be measured were repeated. Of the stages of a frontier, those on its curve
 // count. The verdict is empty if no stage was judged.
 func RunVerdict(
 	stages iter.Seq[*spatev1.StageRecord], run *spatev1.RunRecord,
@@ -303,7 +308,7 @@ func counts(rec *spatev1.StageRecord, run *spatev1.RunRecord) bool {
 	probe, index := rec.GetStage().GetProbe(), rec.GetStage().GetIndex()
 	for _, s := range run.GetSearches() {
 		if probe != nil && s.GetSeries() == probe.GetSeries() {
-			return s.Kept != nil && s.GetStageIndex() == index
+			return (s.Kept != nil || s.Broke != nil) && s.GetStageIndex() == index
 		}
 	}
 	for _, f := range run.GetFrontiers() {

@@ -114,6 +114,10 @@ func (s *scenario) outcome(o map[string]string) series.Outcome {
 		d := s.duration(o["p99"])
 		out.Latencies = []*time.Duration{&d}
 	}
+	if o["fastest"] != "" {
+		d := s.duration(o["fastest"])
+		out.Fastest = []*time.Duration{&d}
+	}
 	if o["throughput"] != "" {
 		v := s.float(o["throughput"])
 		out.Throughput = &v

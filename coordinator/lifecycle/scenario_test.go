@@ -41,7 +41,7 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	totals a b          the agents' last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, dead,
 //	                    stopped, never=255 (requests never sent), unsent=1100ms (when the first of them was due)
 //	closed complete     the shell has computed the result; "closed missing" if something is missing;
-//	                    p99=812ms (of the TTFT), throughput=42.5, completed=100, cut=3
+//	                    p99=812ms (of the TTFT), fastest=600ms, throughput=42.5, completed=100, cut=3
 //	measures a b        agents keep the instant from which they were last asked to measure; "late": they cannot,
 //	                    at=13s: they keep that one, asked=13s: they were asked for that one
 //	observe             what was merged so far; ended=40 failed=30, tokens=9,10 (the last windows; 9x10 is ten of 9),

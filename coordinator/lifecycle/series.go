@@ -126,7 +126,7 @@ func (r *Run) concludeSeries(at clock.Instant) {
 	if rec := e.steps.Record(); rec != nil {
 		rec.Series, rec.Target, rec.Workload = e.number, e.template.GetTarget().GetName(),
 			e.template.GetWorkload().GetName()
-		r.incomplete = r.incomplete || !rec.GetConverged()
+		r.incomplete = r.incomplete || !good // also if no load is within the limits
 		r.do(PutSearch{rec})
 	}
 	if rec := e.steps.Curve(); rec != nil {

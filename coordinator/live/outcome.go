@@ -67,11 +67,9 @@ func outcomeOf(
 		o.NeverSent = *n - min(*broken, *n)
 	}
 	for _, limit := range keep.GetLatencies() {
-		var value *time.Duration
-		if v, ok := s.Latency(series.Metric(limit.GetMetric()), limit.GetPercentile()); ok {
-			value = &v
-		}
-		o.Latencies = append(o.Latencies, value)
+		metric := series.Metric(limit.GetMetric())
+		o.Latencies = append(o.Latencies, known(s.Latency(metric, limit.GetPercentile())))
+		o.Fastest = append(o.Fastest, known(s.Latency(metric, series.FastestPercentile)))
 	}
 	if keep.GetEachPart() {
 		s.Read(rec, func(sums *merge.Sums) { o.Parts = partsOf(sums, rec, keep) })
@@ -80,6 +78,14 @@ func outcomeOf(
 		o.Backlog = backlog(f, rec.GetStage())
 	}
 	return o
+}
+
+// known returns a value if it is known, else nil.
+func known(v time.Duration, ok bool) *time.Duration {
+	if !ok {
+		return nil
+	}
+	return &v
 }
 
 // partsOf returns what a search with objectives for each part of a mixture needs of the parts.
@@ -91,11 +97,7 @@ func partsOf(sums *merge.Sums, rec *spatev1.StageRecord, keep *spatev1.Objective
 			Good: t.Counters.GetGood(),
 		}
 		for _, limit := range keep.GetLatencies() {
-			var value *time.Duration
-			if v, ok := t.Latency(series.Metric(limit.GetMetric()), limit.GetPercentile()); ok {
-				value = &v
-			}
-			o.Latencies = append(o.Latencies, value)
+			o.Latencies = append(o.Latencies, known(t.Latency(series.Metric(limit.GetMetric()), limit.GetPercentile())))
 		}
 		parts = append(parts, o)
 	}

@@ -1,10 +1,14 @@
 package series
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -12,41 +16,99 @@ import (
 const notLimited = "the upper bound of the search: raise it to find the limit"
 
 // Record returns what the search has found so far. The search has converged if it came to a definite end: within its
-// precision, at the upper bound, or at the lower bound with nothing kept. Its probes are the stages that Take was
-// given: a stage that was cut short does not count.
+// precision, at the upper bound, or at the lower bound with nothing kept, each confirmed. Its probes are the stages that
+// Take was given: a stage that was cut short does not count.
 func (s *search) Record() *spatev1.SearchRecord {
-	rec := &spatev1.SearchRecord{Search: s.asked, Probes: uint32(len(s.done) + len(s.invalid))}
-	kept, broke := s.bracket()
-	rec.Verdict, rec.Doubts = s.verdict(kept, broke)
-	rec.Converged = s.ended == "" && len(s.done) > 0 && (kept == 0 || s.narrow(kept, broke))
-	if kept > 0 {
-		rec.Kept, rec.StageIndex = new(kept), s.at(kept)[0].stage
-		s.addThroughput(rec, kept)
+	rec, t := &spatev1.SearchRecord{Search: s.asked, Probes: uint32(len(s.done) + len(s.invalid))}, s.tally()
+	for _, p := range s.done {
+		switch keeps := p.reason == ""; {
+		case keeps && p.value > t.kept, !keeps && p.value < t.broke, !keeps && t.broke == 0:
+			rec.Overruled++
+		case keeps && p.value == t.kept, !keeps && p.value == t.broke:
+			rec.DecidedBy = append(rec.DecidedBy, &spatev1.SearchProbe{StageIndex: p.stage, Load: p.value, Broke: p.reason})
+		}
 	}
-	if broke > 0 {
-		rec.Broke, rec.Reason = new(broke), s.reasonAt(broke)
+	if len(s.done) > 0 {
+		_, more := s.step(t)
+		rec.Converged = s.ended == "" && more == ""
 	}
+	if best := s.best(t.broke, false); best != nil {
+		rec.Broke, rec.Reason, rec.StageIndex = new(t.broke), best.reason, best.stage
+	}
+	if best := s.best(t.kept, true); best != nil {
+		rec.Kept, rec.StageIndex = new(t.kept), best.stage
+		s.addThroughput(rec, t.kept)
+		rec.Caution = s.caution(*best)
+	} else if best := s.best(t.broke, false); best != nil {
+		rec.Caution = s.caution(*best)
+	}
+	rec.Verdict, rec.Doubts = s.verdict(t)
 	switch {
 	case s.ended != "":
 		rec.Reason = joined(rec.GetReason(), "the search ended early: "+s.ended)
-	case kept > 0 && broke == 0 && rec.Converged:
+	case t.kept > 0 && t.broke == 0 && rec.GetConverged():
 		rec.Reason = notLimited
-	case kept == 0 && broke > 0:
+	case t.kept == 0 && t.broke > 0:
 		rec.Reason = joined(rec.GetReason(), "the search does not go below "+s.words(s.from))
 	}
+	rec.Sentence = s.sentence(rec, t)
 	return rec
 }
 
-// verdict returns the worst verdict on the measurements at the given loads, and its reasons.
-func (s *search) verdict(values ...float64) (worst, doubts string) {
-	for _, value := range values {
-		for _, p := range s.at(value) {
-			if rank(p.outcome.Verdict) > rank(worst) {
-				worst, doubts = p.outcome.Verdict, p.outcome.Doubts
+// saying returns the probes at a load that kept, or those that broke, the most trustworthy first.
+func (s *search) saying(value float64, kept bool) []probe {
+	said := slices.DeleteFunc(s.at(value), func(p probe) bool { return (p.reason == "") != kept })
+	slices.SortStableFunc(said, func(a, b probe) int {
+		return cmp.Compare(rank(a.outcome.Verdict), rank(b.outcome.Verdict))
+	})
+	return said
+}
+
+// best returns the first of saying. Nil: there is none.
+func (s *search) best(value float64, kept bool) *probe {
+	if said := s.saying(value, kept); len(said) > 0 {
+		return &said[0]
+	}
+	return nil
+}
+
+// verdict returns the worst verdict on what the answer stands on, and its reasons with the load. At each of its two loads
+// the most trustworthy probes count, as many as decide.
+func (s *search) verdict(t *tally) (worst, doubts string) {
+	for _, kept := range []bool{true, false} {
+		value := t.broke
+		if kept {
+			value = t.kept
+		}
+		said := s.saying(value, kept)
+		if len(said) == 0 {
+			continue
+		}
+		last := said[min(lead, len(said))-1].outcome
+		if rank(last.Verdict) > rank(worst) {
+			worst, doubts = last.Verdict, last.Doubts
+			if doubts != "" {
+				doubts = fmt.Sprintf("at %s, %s", s.words(value), doubts)
 			}
 		}
 	}
 	return worst, doubts
+}
+
+// caution returns which percentiles of the objectives a probe has too few values for. Empty: it has enough.
+func (s *search) caution(p probe) string {
+	var few []string
+	most, count := uint64(0), p.outcome.Completed+p.outcome.Cancelled
+	for _, l := range s.asked.GetKeep().GetLatencies() {
+		if need := loadpoint.ValuesFor(l.GetPercentile()); count < need {
+			few, most = append(few, LatencyWords(l.GetMetric(), l.GetPercentile())), max(most, need)
+		}
+	}
+	if len(few) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s is known from %d requests only: give each stage %d or more",
+		strings.Join(few, " and "), count, most)
 }
 
 // rank returns a number that is larger for a worse verdict.
@@ -62,17 +124,7 @@ func joined(a, b string) string {
 	return a + "; " + b
 }
 
-// reasonAt returns the first reason why a load broke.
-func (s *search) reasonAt(value float64) string {
-	for _, p := range s.at(value) {
-		if p.reason != "" {
-			return p.reason
-		}
-	}
-	return ""
-}
-
-// addThroughput adds the mean throughput of the stages at a load and its margin, if at least two are known.
+// addThroughput adds the mean throughput of the stages at a load and its margin, if the search repeats it.
 func (s *search) addThroughput(rec *spatev1.SearchRecord, value float64) {
 	var values []float64
 	for _, p := range s.at(value) {
@@ -80,72 +132,81 @@ func (s *search) addThroughput(rec *spatev1.SearchRecord, value float64) {
 			values = append(values, *p.outcome.Throughput)
 		}
 	}
-	if len(values) < 2 {
+	if s.repeats < 2 || len(values) < 2 {
 		return
 	}
 	mean, margin := meanMargin(values)
 	rec.MeanThroughput, rec.ThroughputMargin = &mean, &margin
 }
 
-// Conclusion returns what was found, and whether the search converged.
+// Conclusion returns what was found, and whether that is an answer.
 func (s *search) Conclusion() (text string, good bool) {
 	rec := s.Record()
-	probes := fmt.Sprintf("%s; %d probes", verdictWords(rec), rec.GetProbes())
-	if rec.GetProbes() == 1 {
-		probes = verdictWords(rec) + "; 1 probe"
+	return rec.GetSentence(), rec.GetConverged() && rec.Kept != nil
+}
+
+// sentence says what was found, by which probes, and what limits it.
+func (s *search) sentence(rec *spatev1.SearchRecord, t *tally) string {
+	parts := []string{s.found(rec, t)}
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if rec.MeanThroughput != nil {
+		add("%s ± %s completed, to 95 %%", rateWords(rec.GetMeanThroughput()),
+			rateWords(rec.GetThroughputMargin()))
+	}
+	if rec.GetCaution() != "" {
+		add("%s", rec.GetCaution())
+	}
+	switch {
+	case rec.GetVerdict() == "":
+	case rec.GetDoubts() == "":
+		add("%s", rec.GetVerdict())
+	default:
+		add("%s: %s", rec.GetVerdict(), rec.GetDoubts())
+	}
+	if rec.Kept != nil || rec.Broke != nil {
+		parts = append(parts, s.probeWords(rec, t))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// found says between which loads the limit is.
+func (s *search) found(rec *spatev1.SearchRecord, t *tally) string {
+	said := func(value float64, kept bool) string {
+		return fmt.Sprintf("in %d of %d probes", len(s.saying(value, kept)), len(s.at(value)))
 	}
 	switch {
 	case rec.Kept == nil && rec.Broke == nil:
-		return "no result: " + rec.GetReason(), false
+		return "no result: " + rec.GetReason()
 	case rec.Kept == nil:
-		return fmt.Sprintf("no load is within the limits: %s is too high (%s)%s", s.words(rec.GetBroke()),
-			rec.GetReason(), probes), false
+		return fmt.Sprintf("no load is within the limits: %s is too high %s (%s)", s.words(t.broke),
+			said(t.broke, false), rec.GetReason())
 	}
-	found := s.words(rec.GetKept()) + " is within the limits"
+	found := fmt.Sprintf("%s is within the limits %s", s.words(t.kept), said(t.kept, true))
 	switch {
-	case rec.Broke == nil && rec.GetConverged():
-		return fmt.Sprintf("%s (%s)%s%s", found, rec.GetReason(), throughputWords(rec), probes), true
-	case rec.Broke == nil:
-		found += ", higher loads were not measured"
-	default:
-		found += fmt.Sprintf(", %s is too high (%s)", number(rec.GetBroke()), rec.GetReason())
-	}
-	return found + throughputWords(rec) + probes + s.openEnd(rec), rec.GetConverged()
-}
-
-// openEnd returns why a search did not reach its precision, unless its reason already says so.
-func (s *search) openEnd(rec *spatev1.SearchRecord) string {
-	switch {
-	case rec.GetConverged():
-		return ""
+	case rec.Broke != nil:
+		return fmt.Sprintf("%s, %s is too high %s (%s)", found, s.words(t.broke), said(t.broke, false), rec.GetReason())
+	case rec.GetReason() == notLimited:
+		return fmt.Sprintf("%s (%s)", found, rec.GetReason())
 	case s.ended != "":
-		if rec.Broke == nil {
-			return " (" + rec.GetReason() + ")"
-		}
-		return ""
+		return fmt.Sprintf("%s, higher loads were not measured (%s)", found, rec.GetReason())
 	}
-	return fmt.Sprintf(" are too few for a precision of %s: raise probes or narrow the bounds",
-		percent(s.precision))
+	return found + ", higher loads were not measured"
 }
 
-// throughputWords says how certain the load found is: the throughput of its repeats, or that it was measured once.
-func throughputWords(rec *spatev1.SearchRecord) string {
-	if rec.MeanThroughput == nil {
-		return "; measured once"
+// probeWords says how many probes there were, and whether they were enough.
+func (s *search) probeWords(rec *spatev1.SearchRecord, t *tally) string {
+	text := words.Count(uint64(rec.GetProbes()), "probe")
+	if n := rec.GetOverruled(); n > 0 {
+		text += fmt.Sprintf(", %d of them overruled by the others", n)
 	}
-	return fmt.Sprintf("; %s ± %s completed, to 95 %%", number(rounded(rec.GetMeanThroughput(), digits)),
-		rateWords(rec.GetThroughputMargin()))
-}
-
-// verdictWords returns the verdict on the measurements at the loads found, with its reasons. Empty: there is none.
-func verdictWords(rec *spatev1.SearchRecord) string {
 	switch {
-	case rec.GetVerdict() == "":
-		return ""
-	case rec.GetDoubts() == "":
-		return "; " + rec.GetVerdict()
+	case rec.GetConverged() || s.ended != "":
+		return text
+	case t.kept > 0 && !s.narrow(t.kept, t.broke):
+		return fmt.Sprintf("%s: too few for a precision of %s, raise probes or narrow the bounds", text,
+			percent(s.precision))
 	}
-	return fmt.Sprintf("; %s: %s", rec.GetVerdict(), rec.GetDoubts())
+	return text + ": too few to confirm the answer, raise probes or make each of them longer"
 }
 
 // meanMargin returns the mean of at least two values and half the width of its 95 % confidence interval: t s / sqrt(n),

@@ -3,6 +3,7 @@ package series
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	"google.golang.org/protobuf/proto"
 
@@ -12,18 +13,20 @@ import (
 // finest is the smallest precision that written rates can have.
 const finest = 1e-9
 
-// search finds the highest load that keeps the objectives. The probes done are its whole state; the next probe is a
-// function of them.
+// search finds the highest load that keeps the objectives more often than not. The probes done are its whole state; the
+// next probe is a function of them.
 //
-//	from kept -> bracket: steps up, until one breaks or `to` is kept
-//	          -> bisect: between the highest that kept and the lowest that broke, to the precision
-//	          -> repeat: at the load found; if most repeats break, the load broke, and the search continues below it
+//	up     -> from `from` in steps of two, until a load breaks, and breaks again when it is probed with other requests
+//	bisect -> between the highest load that kept and the lowest that broke, to the precision
+//	check  -> both again, until chance does not explain them
+//
+// Every probe may be wrong: a bad second, of the server or of this machine, makes a load that is within the limits look
+// too high. So no probe decides alone, and what many probes say decides: see tally. This is noisy bisection: Karp and
+// Kleinberg, "Noisy binary search and its applications", SODA 2007; Waeber, Frazier, Henderson, "Bisection search with
+// noisy responses", SIAM J. Control Optim. 51, 2013.
 //
 // A probe with an invalid measurement says nothing about the server, so it is run again. If it is invalid again, the
 // search ends with what it knows, and says that the agents cannot measure this load.
-//
-// Each probe is judged by what it measured, without allowance for chance. Near the knee outcomes are random, and the
-// search ends somewhere in that range. Repeats show how certain the result is.
 type search struct {
 	template *spatev1.LoadPoint
 	asked    *spatev1.Search
@@ -31,6 +34,7 @@ type search struct {
 	precision float64
 	probes    int // most stages, including repeats
 	repeats   int
+	factor    float64 // of a step up
 	done      []probe
 	invalid   []probe // probes with an invalid measurement; not in done
 	again     bool    // the last invalid probe is to be run again
@@ -42,8 +46,12 @@ type probe struct {
 	value   float64
 	stage   uint32
 	reason  string // why the load broke; empty: it kept
+	votes   int    // how much it says
 	outcome Outcome
 }
+
+// doubtful reports whether the measurement is in doubt.
+func (p probe) doubtful() bool { return rank(p.outcome.Verdict) > rank("VALID") }
 
 func newSearch(template *spatev1.LoadPoint) *search {
 	asked := proto.CloneOf(template.GetSearch())
@@ -53,6 +61,8 @@ func newSearch(template *spatev1.LoadPoint) *search {
 	}
 	s.axis = newAxis(asked.GetRate(), asked.GetConcurrency(), s.precision)
 	s.probes = int(asked.GetProbes()) + s.repeats - 1
+	// At most half of the probes are for the way up.
+	s.factor = max(2, math.Pow(s.to/s.from, 1/float64(max(1, asked.GetProbes()/2))))
 	return s
 }
 
@@ -73,53 +83,37 @@ func (s *search) next() (value float64, purpose string) {
 		return 0, ""
 	case s.again:
 		return s.invalid[len(s.invalid)-1].value, Again
-	case len(s.done) >= s.probes:
-		return 0, ""
 	case len(s.done) == 0:
 		return s.from, Bracket
 	}
-	kept, broke := s.bracket()
-	left := s.probes - len(s.done) - (s.repeats - 1) // the repeats come last
-	switch {
-	case kept == 0:
-		return 0, ""
-	case broke == 0 && kept < s.to && left > 0:
-		return s.stepUp(kept, left), Bracket
-	case !s.narrow(kept, broke) && left > 0:
-		return s.split(kept, broke, left), Bisect
-	case len(s.at(kept)) < s.repeats:
-		return kept, Repeat
+	t := s.tally()
+	if len(s.done) < s.probes-(s.repeats-1) { // the repeats come last
+		if value, purpose := s.step(t); purpose != "" {
+			return value, purpose
+		}
+	}
+	if t.kept > 0 && len(s.at(t.kept)) < s.repeats && len(s.done) < s.probes {
+		return t.kept, Repeat
 	}
 	return 0, ""
 }
 
-// bracket returns the lowest load that broke the objectives and the highest load below it that kept them. 0: there is
-// none.
-func (s *search) bracket() (kept, broke float64) {
-	for _, p := range s.done {
-		if !s.held(p.value) && (broke == 0 || p.value < broke) {
-			broke = p.value
-		}
+// step returns the load and purpose of the next probe that makes the answer better. An empty purpose means that the
+// answer is as good as was asked for.
+func (s *search) step(t *tally) (value float64, purpose string) {
+	if v := t.doubted(); v > 0 {
+		return v, Confirm
 	}
-	for _, p := range s.done {
-		if s.held(p.value) && p.value > kept && (broke == 0 || p.value < broke) {
-			kept = p.value
-		}
+	switch {
+	case t.broke == 0 && t.kept < s.to:
+		return s.up(t.kept), Bracket
+	case t.kept > 0 && !s.narrow(t.kept, t.broke):
+		return s.split(t.kept, t.broke), Bisect
 	}
-	return kept, broke
-}
-
-// held reports whether a load kept the objectives: its first probe did, and at most half of its repeats broke. The
-// first probe is one of the repeats.
-func (s *search) held(value float64) bool {
-	stages := s.at(value)
-	broken := 0
-	for _, p := range stages {
-		if p.reason != "" {
-			broken++
-		}
+	if v := t.unconfirmed(); v > 0 {
+		return v, Confirm
 	}
-	return stages[0].reason == "" && 2*broken <= s.repeats
+	return 0, ""
 }
 
 // at returns the probes at a load, in the order in which they ran.
@@ -159,11 +153,12 @@ func (s *search) Take(stageIndex uint32, o Outcome) string {
 		// Half the precision: a server that falls behind by less sustains a rate within the precision.
 		_, reason = sustained(o, step.Load, s.precision/2)
 	}
-	s.done = append(s.done, probe{value: step.Value, stage: stageIndex, reason: reason, outcome: o})
+	s.done = append(s.done, probe{value: step.Value, stage: stageIndex, reason: reason, outcome: o,
+		votes: votes(s.asked.GetKeep(), o, reason)})
 	if reason != "" {
-		return fmt.Sprintf("%s is too high (%s)", s.words(step.Value), reason)
+		return fmt.Sprintf("%s was too high (%s)", s.words(step.Value), reason)
 	}
-	return s.words(step.Value) + " is within the limits"
+	return s.words(step.Value) + " was within the limits"
 }
 
 // takeInvalid records a probe with an invalid measurement. The first time the probe is run again, the second time the

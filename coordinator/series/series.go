@@ -23,6 +23,7 @@ const (
 	Rate        = "rate"
 	Bracket     = "bracket"
 	Bisect      = "bisect"
+	Confirm     = "confirm"
 	Repeat      = "repeat"
 	Again       = "again"
 )
@@ -54,6 +55,8 @@ type Outcome struct {
 	NeverSent uint64
 	// Latencies are the values that Asks names, in its order. Cancelled requests count as slower than all others.
 	Latencies []*time.Duration
+	// Fastest are the same latencies at FastestPercentile: what all but the fastest requests exceeded.
+	Fastest []*time.Duration
 	// Parts are the same of each part of the mixture, if Asks has objectives for each: what Judge looks at.
 	Parts []Outcome
 	// Name of the part. Empty: the outcome is of the whole stage.

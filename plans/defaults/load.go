@@ -19,7 +19,7 @@ const (
 	sweepPoints   = 8
 	saturation    = 512
 	precision     = 0.03
-	probes        = 15
+	probes        = 50
 	searchRepeats = 1
 	tolerance     = 0.1
 	points        = 12

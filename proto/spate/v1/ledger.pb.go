@@ -681,12 +681,12 @@ type SearchRecord struct {
 	Broke *float64 `protobuf:"fixed64,6,opt,name=broke,proto3,oneof" json:"broke,omitempty"`
 	// The first objective that was missed at `broke`, with its value.
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Index of the stage at `kept`. Meaningful only if `kept` is set.
+	// Index of the stage at `kept`, or, if that is unset, of the one at `broke`.
 	StageIndex uint32 `protobuf:"varint,8,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
 	// Number of stages that the search took.
 	Probes uint32 `protobuf:"varint,9,opt,name=probes,proto3" json:"probes,omitempty"`
 	// The search came to a definite end: within its precision, at the highest load allowed, or because the lowest load
-	// missed the objectives.
+	// missed the objectives, each confirmed.
 	Converged bool `protobuf:"varint,10,opt,name=converged,proto3" json:"converged,omitempty"`
 	// Mean request throughput of the repeats at the load found, in requests per second. Unset: fewer than two repeats.
 	MeanThroughput *float64 `protobuf:"fixed64,11,opt,name=mean_throughput,json=meanThroughput,proto3,oneof" json:"mean_throughput,omitempty"`
@@ -696,8 +696,16 @@ type SearchRecord struct {
 	// Worst verdict on the measurements at `kept` and `broke`: "VALID", "SUSPECT" or "INVALID". Empty: nothing was
 	// judged.
 	Verdict string `protobuf:"bytes,13,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// Why the verdict is not VALID, in words.
-	Doubts        string `protobuf:"bytes,14,opt,name=doubts,proto3" json:"doubts,omitempty"`
+	// Why the verdict is not VALID, in words, with the load.
+	Doubts string `protobuf:"bytes,14,opt,name=doubts,proto3" json:"doubts,omitempty"`
+	// The probes at `kept` that met the objectives, and those at `broke` that missed them.
+	DecidedBy []*SearchProbe `protobuf:"bytes,15,rep,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	// Number of probes that say otherwise.
+	Overruled uint32 `protobuf:"varint,16,opt,name=overruled,proto3" json:"overruled,omitempty"`
+	// Percentiles of the objectives for which the probes have too few values, in words. Empty: there are none.
+	Caution string `protobuf:"bytes,17,opt,name=caution,proto3" json:"caution,omitempty"`
+	// All of this in one sentence.
+	Sentence      string `protobuf:"bytes,18,opt,name=sentence,proto3" json:"sentence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -830,6 +838,98 @@ func (x *SearchRecord) GetDoubts() string {
 	return ""
 }
 
+func (x *SearchRecord) GetDecidedBy() []*SearchProbe {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return nil
+}
+
+func (x *SearchRecord) GetOverruled() uint32 {
+	if x != nil {
+		return x.Overruled
+	}
+	return 0
+}
+
+func (x *SearchRecord) GetCaution() string {
+	if x != nil {
+		return x.Caution
+	}
+	return ""
+}
+
+func (x *SearchRecord) GetSentence() string {
+	if x != nil {
+		return x.Sentence
+	}
+	return ""
+}
+
+// SearchProbe is a stage that decided what a search found.
+type SearchProbe struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Index of the stage.
+	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
+	// Rate in requests per second, or concurrency.
+	Load float64 `protobuf:"fixed64,2,opt,name=load,proto3" json:"load,omitempty"`
+	// The first objective that was missed, with its value. Empty: all were met.
+	Broke         string `protobuf:"bytes,3,opt,name=broke,proto3" json:"broke,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SearchProbe) Reset() {
+	*x = SearchProbe{}
+	mi := &file_spate_v1_ledger_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SearchProbe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SearchProbe) ProtoMessage() {}
+
+func (x *SearchProbe) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_ledger_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SearchProbe.ProtoReflect.Descriptor instead.
+func (*SearchProbe) Descriptor() ([]byte, []int) {
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SearchProbe) GetStageIndex() uint32 {
+	if x != nil {
+		return x.StageIndex
+	}
+	return 0
+}
+
+func (x *SearchProbe) GetLoad() float64 {
+	if x != nil {
+		return x.Load
+	}
+	return 0
+}
+
+func (x *SearchProbe) GetBroke() string {
+	if x != nil {
+		return x.Broke
+	}
+	return ""
+}
+
 // FrontierRecord is what a frontier found.
 type FrontierRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -864,7 +964,7 @@ type FrontierRecord struct {
 
 func (x *FrontierRecord) Reset() {
 	*x = FrontierRecord{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[5]
+	mi := &file_spate_v1_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +976,7 @@ func (x *FrontierRecord) String() string {
 func (*FrontierRecord) ProtoMessage() {}
 
 func (x *FrontierRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[5]
+	mi := &file_spate_v1_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +989,7 @@ func (x *FrontierRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrontierRecord.ProtoReflect.Descriptor instead.
 func (*FrontierRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FrontierRecord) GetSeries() uint32 {
@@ -997,7 +1097,7 @@ type FrontierPoint struct {
 
 func (x *FrontierPoint) Reset() {
 	*x = FrontierPoint{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[6]
+	mi := &file_spate_v1_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1009,7 +1109,7 @@ func (x *FrontierPoint) String() string {
 func (*FrontierPoint) ProtoMessage() {}
 
 func (x *FrontierPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[6]
+	mi := &file_spate_v1_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1022,7 +1122,7 @@ func (x *FrontierPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrontierPoint.ProtoReflect.Descriptor instead.
 func (*FrontierPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FrontierPoint) GetStageIndex() uint32 {
@@ -1086,7 +1186,7 @@ type FrontierLimit struct {
 
 func (x *FrontierLimit) Reset() {
 	*x = FrontierLimit{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[7]
+	mi := &file_spate_v1_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1198,7 @@ func (x *FrontierLimit) String() string {
 func (*FrontierLimit) ProtoMessage() {}
 
 func (x *FrontierLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[7]
+	mi := &file_spate_v1_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1211,7 @@ func (x *FrontierLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrontierLimit.ProtoReflect.Descriptor instead.
 func (*FrontierLimit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FrontierLimit) GetPart() string {
@@ -1181,7 +1281,7 @@ type StageRecord struct {
 
 func (x *StageRecord) Reset() {
 	*x = StageRecord{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[8]
+	mi := &file_spate_v1_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1293,7 @@ func (x *StageRecord) String() string {
 func (*StageRecord) ProtoMessage() {}
 
 func (x *StageRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[8]
+	mi := &file_spate_v1_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1306,7 @@ func (x *StageRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageRecord.ProtoReflect.Descriptor instead.
 func (*StageRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StageRecord) GetStage() *Stage {
@@ -1307,7 +1407,7 @@ type AssignedAgent struct {
 
 func (x *AssignedAgent) Reset() {
 	*x = AssignedAgent{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[9]
+	mi := &file_spate_v1_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1419,7 @@ func (x *AssignedAgent) String() string {
 func (*AssignedAgent) ProtoMessage() {}
 
 func (x *AssignedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[9]
+	mi := &file_spate_v1_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1432,7 @@ func (x *AssignedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignedAgent.ProtoReflect.Descriptor instead.
 func (*AssignedAgent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AssignedAgent) GetAgent() *AgentInfo {
@@ -1416,7 +1516,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[10]
+	mi := &file_spate_v1_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1528,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[10]
+	mi := &file_spate_v1_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1541,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Loss) GetFromWindow() uint32 {
@@ -1555,7 +1655,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\fProbeOutcome\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x12\x1a\n" +
-	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\xf6\x03\n" +
+	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\x80\x05\n" +
 	"\fSearchRecord\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
@@ -1572,11 +1672,21 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x0fmean_throughput\x18\v \x01(\x01H\x02R\x0emeanThroughput\x88\x01\x01\x120\n" +
 	"\x11throughput_margin\x18\f \x01(\x01H\x03R\x10throughputMargin\x88\x01\x01\x12\x18\n" +
 	"\averdict\x18\r \x01(\tR\averdict\x12\x16\n" +
-	"\x06doubts\x18\x0e \x01(\tR\x06doubtsB\a\n" +
+	"\x06doubts\x18\x0e \x01(\tR\x06doubts\x124\n" +
+	"\n" +
+	"decided_by\x18\x0f \x03(\v2\x15.spate.v1.SearchProbeR\tdecidedBy\x12\x1c\n" +
+	"\toverruled\x18\x10 \x01(\rR\toverruled\x12\x18\n" +
+	"\acaution\x18\x11 \x01(\tR\acaution\x12\x1a\n" +
+	"\bsentence\x18\x12 \x01(\tR\bsentenceB\a\n" +
 	"\x05_keptB\b\n" +
 	"\x06_brokeB\x12\n" +
 	"\x10_mean_throughputB\x14\n" +
-	"\x12_throughput_margin\"\x96\x03\n" +
+	"\x12_throughput_margin\"X\n" +
+	"\vSearchProbe\x12\x1f\n" +
+	"\vstage_index\x18\x01 \x01(\rR\n" +
+	"stageIndex\x12\x12\n" +
+	"\x04load\x18\x02 \x01(\x01R\x04load\x12\x14\n" +
+	"\x05broke\x18\x03 \x01(\tR\x05broke\"\x96\x03\n" +
 	"\x0eFrontierRecord\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
@@ -1662,64 +1772,66 @@ func file_spate_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_spate_v1_ledger_proto_rawDescData
 }
 
-var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_spate_v1_ledger_proto_goTypes = []any{
 	(*RunRecord)(nil),             // 0: spate.v1.RunRecord
 	(*Submission)(nil),            // 1: spate.v1.Submission
 	(*Checkpoint)(nil),            // 2: spate.v1.Checkpoint
 	(*ProbeOutcome)(nil),          // 3: spate.v1.ProbeOutcome
 	(*SearchRecord)(nil),          // 4: spate.v1.SearchRecord
-	(*FrontierRecord)(nil),        // 5: spate.v1.FrontierRecord
-	(*FrontierPoint)(nil),         // 6: spate.v1.FrontierPoint
-	(*FrontierLimit)(nil),         // 7: spate.v1.FrontierLimit
-	(*StageRecord)(nil),           // 8: spate.v1.StageRecord
-	(*AssignedAgent)(nil),         // 9: spate.v1.AssignedAgent
-	(*Loss)(nil),                  // 10: spate.v1.Loss
-	nil,                           // 11: spate.v1.Checkpoint.DeadEntry
-	nil,                           // 12: spate.v1.Checkpoint.RejectedEntry
-	nil,                           // 13: spate.v1.Checkpoint.StoppedAgentsEntry
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(Outcome)(0),                  // 15: spate.v1.Outcome
-	(*Stage)(nil),                 // 16: spate.v1.Stage
-	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
-	(*AgentInfo)(nil),             // 18: spate.v1.AgentInfo
-	(*Search)(nil),                // 19: spate.v1.Search
-	(*Frontier)(nil),              // 20: spate.v1.Frontier
-	(*Handover)(nil),              // 21: spate.v1.Handover
-	(*Preparation)(nil),           // 22: spate.v1.Preparation
+	(*SearchProbe)(nil),           // 5: spate.v1.SearchProbe
+	(*FrontierRecord)(nil),        // 6: spate.v1.FrontierRecord
+	(*FrontierPoint)(nil),         // 7: spate.v1.FrontierPoint
+	(*FrontierLimit)(nil),         // 8: spate.v1.FrontierLimit
+	(*StageRecord)(nil),           // 9: spate.v1.StageRecord
+	(*AssignedAgent)(nil),         // 10: spate.v1.AssignedAgent
+	(*Loss)(nil),                  // 11: spate.v1.Loss
+	nil,                           // 12: spate.v1.Checkpoint.DeadEntry
+	nil,                           // 13: spate.v1.Checkpoint.RejectedEntry
+	nil,                           // 14: spate.v1.Checkpoint.StoppedAgentsEntry
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(Outcome)(0),                  // 16: spate.v1.Outcome
+	(*Stage)(nil),                 // 17: spate.v1.Stage
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*AgentInfo)(nil),             // 19: spate.v1.AgentInfo
+	(*Search)(nil),                // 20: spate.v1.Search
+	(*Frontier)(nil),              // 21: spate.v1.Frontier
+	(*Handover)(nil),              // 22: spate.v1.Handover
+	(*Preparation)(nil),           // 23: spate.v1.Preparation
 }
 var file_spate_v1_ledger_proto_depIdxs = []int32{
-	14, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
-	14, // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
-	15, // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
+	15, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
+	15, // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
+	16, // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
 	4,  // 3: spate.v1.RunRecord.searches:type_name -> spate.v1.SearchRecord
-	14, // 4: spate.v1.RunRecord.submit_time:type_name -> google.protobuf.Timestamp
-	5,  // 5: spate.v1.RunRecord.frontiers:type_name -> spate.v1.FrontierRecord
-	16, // 6: spate.v1.Submission.plan:type_name -> spate.v1.Stage
-	17, // 7: spate.v1.Submission.agents_timeout:type_name -> google.protobuf.Duration
-	18, // 8: spate.v1.Checkpoint.roster:type_name -> spate.v1.AgentInfo
+	15, // 4: spate.v1.RunRecord.submit_time:type_name -> google.protobuf.Timestamp
+	6,  // 5: spate.v1.RunRecord.frontiers:type_name -> spate.v1.FrontierRecord
+	17, // 6: spate.v1.Submission.plan:type_name -> spate.v1.Stage
+	18, // 7: spate.v1.Submission.agents_timeout:type_name -> google.protobuf.Duration
+	19, // 8: spate.v1.Checkpoint.roster:type_name -> spate.v1.AgentInfo
 	3,  // 9: spate.v1.Checkpoint.probes:type_name -> spate.v1.ProbeOutcome
-	16, // 10: spate.v1.Checkpoint.template:type_name -> spate.v1.Stage
-	16, // 11: spate.v1.Checkpoint.pending:type_name -> spate.v1.Stage
-	11, // 12: spate.v1.Checkpoint.dead:type_name -> spate.v1.Checkpoint.DeadEntry
-	12, // 13: spate.v1.Checkpoint.rejected:type_name -> spate.v1.Checkpoint.RejectedEntry
-	13, // 14: spate.v1.Checkpoint.stopped_agents:type_name -> spate.v1.Checkpoint.StoppedAgentsEntry
-	19, // 15: spate.v1.SearchRecord.search:type_name -> spate.v1.Search
-	20, // 16: spate.v1.FrontierRecord.frontier:type_name -> spate.v1.Frontier
-	6,  // 17: spate.v1.FrontierRecord.points:type_name -> spate.v1.FrontierPoint
-	7,  // 18: spate.v1.FrontierRecord.limits:type_name -> spate.v1.FrontierLimit
-	16, // 19: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
-	14, // 20: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
-	9,  // 21: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
-	21, // 22: spate.v1.StageRecord.handovers:type_name -> spate.v1.Handover
-	18, // 23: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
-	22, // 24: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
-	10, // 25: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	17, // 10: spate.v1.Checkpoint.template:type_name -> spate.v1.Stage
+	17, // 11: spate.v1.Checkpoint.pending:type_name -> spate.v1.Stage
+	12, // 12: spate.v1.Checkpoint.dead:type_name -> spate.v1.Checkpoint.DeadEntry
+	13, // 13: spate.v1.Checkpoint.rejected:type_name -> spate.v1.Checkpoint.RejectedEntry
+	14, // 14: spate.v1.Checkpoint.stopped_agents:type_name -> spate.v1.Checkpoint.StoppedAgentsEntry
+	20, // 15: spate.v1.SearchRecord.search:type_name -> spate.v1.Search
+	5,  // 16: spate.v1.SearchRecord.decided_by:type_name -> spate.v1.SearchProbe
+	21, // 17: spate.v1.FrontierRecord.frontier:type_name -> spate.v1.Frontier
+	7,  // 18: spate.v1.FrontierRecord.points:type_name -> spate.v1.FrontierPoint
+	8,  // 19: spate.v1.FrontierRecord.limits:type_name -> spate.v1.FrontierLimit
+	17, // 20: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
+	15, // 21: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
+	10, // 22: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
+	22, // 23: spate.v1.StageRecord.handovers:type_name -> spate.v1.Handover
+	19, // 24: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
+	23, // 25: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
+	11, // 26: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_ledger_proto_init() }
@@ -1731,19 +1843,19 @@ func file_spate_v1_ledger_proto_init() {
 	file_spate_v1_plan_proto_init()
 	file_spate_v1_run_proto_init()
 	file_spate_v1_ledger_proto_msgTypes[4].OneofWrappers = []any{}
-	file_spate_v1_ledger_proto_msgTypes[5].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[6].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[7].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[8].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[9].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[10].OneofWrappers = []any{}
+	file_spate_v1_ledger_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_ledger_proto_rawDesc), len(file_spate_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

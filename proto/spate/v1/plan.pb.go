@@ -4417,7 +4417,7 @@ type Search struct {
 	// The search ends when the lowest load that missed the objectives is at most this share above the highest load that
 	// met them. Default 0.03.
 	Precision float64 `protobuf:"fixed64,4,opt,name=precision,proto3" json:"precision,omitempty"`
-	// Maximum number of stages, not counting those of `repeats`. Default 15.
+	// Maximum number of stages, not counting those of `repeats`. Default 50.
 	Probes uint32 `protobuf:"varint,5,opt,name=probes,proto3" json:"probes,omitempty"`
 	// Number of stages at the load found, each with another seed, for the confidence interval of its throughput. The
 	// search's own stage counts as the first. Default 1.
@@ -5277,7 +5277,7 @@ type Probe struct {
 	Series uint32 `protobuf:"varint,1,opt,name=series,proto3" json:"series,omitempty"`
 	// Number of the stage in it, from 0.
 	Number uint32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	// Purpose of the stage: "synchronous", "saturated", "rate", "bracket", "bisect", "repeat", or "again" if the
+	// Purpose of the stage: "synchronous", "saturated", "rate", "bracket", "bisect", "confirm", "repeat", or "again" if the
 	// measurement of the previous stage was invalid.
 	Purpose       string `protobuf:"bytes,3,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	unknownFields protoimpl.UnknownFields
