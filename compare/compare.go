@@ -304,6 +304,9 @@ func (p *pairOf) inBlocks(d Difference, m *Metric, slack float64, o Options) (te
 	for i := range y {
 		difference[i] = y[i] - x[i]
 	}
+	if o.byTarget { // chance does not make a drift
+		level(difference, 0, bins)
+	}
 	spread, ok := chance.Series(difference, least)
 	blockS = float64(spread.Block) * math.Max(a.widthNs, b.widthNs) / nanosPerSecond
 	if !ok {

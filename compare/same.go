@@ -63,6 +63,28 @@ func sameness(a, b *stage) (Sameness, error) {
 	return s, nil
 }
 
+// samenessOf compares what the repeats of two sides sent, repeat by repeat. The first that is not the same is the
+// answer.
+func samenessOf(ours, theirs []stage) (all Sameness, err error) {
+	all.Why, all.Common = "no repeat has a counterpart", new(0)
+	for i := range ours {
+		other := find(theirs, ours[i].place)
+		if other == nil {
+			continue
+		}
+		one, err := sameness(&ours[i], other)
+		if err != nil || one.Same == nil || !*one.Same {
+			return one, err
+		}
+		*all.Common += *one.Common
+		all.Same, all.Why = one.Same, fmt.Sprintf("%d requests are in both, with equal bodies", *all.Common)
+	}
+	if all.Same == nil {
+		all.Common = nil
+	}
+	return all, nil
+}
+
 // count counts the requests of two stages.
 func count(a, b *stage) (n tally, err error) {
 	sent := make(map[requestID]asked)

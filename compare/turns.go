@@ -84,18 +84,20 @@ func (m *measured) spread(weights []float64) (spread chance.Spread, ok bool) {
 	return chance.Both(within, between), true
 }
 
-// leastFreedom is the least number of degrees of freedom with which stages say how much they differ: two repeats of each
-// have one, from which nothing would follow.
+// leastFreedom is the least number of degrees of freedom with which stages say how much they differ: two repeats of
+// each have one, from which nothing would follow.
 const leastFreedom = 2
 
 // compare compares the targets.
 func (d *turns) compare(k key, ours, theirs []stage, o Options) (Stage, error) {
 	s := newStage(k, ours, theirs)
 	s.Method = Turns
-	s.Requests = Sameness{Why: "repeats are compared as a whole"}
+	var err error
+	if s.Requests, err = samenessOf(ours, theirs); err != nil {
+		return s, err
+	}
 	all := make([]*series, len(d.stages))
 	for i, of := range d.stages {
-		var err error
 		if all[i], err = newSeries(of); err != nil {
 			return s, err
 		}
@@ -225,7 +227,7 @@ func (s *Stage) tellDriftWithin(p *pairOf, m *Metric, d Difference) {
 	}
 	drifts := p.drifts(x, y, least)
 	if spread, ok := chance.Series(drifts, least); ok {
-		s.addDrift(m, total(drifts)/bins, spread, "how much of the difference between them comes from that is not known")
+		s.addDrift(m, total(drifts)/bins, spread.Fitted(), "how much of the difference between them comes from that is not known")
 	}
 }
 
@@ -236,32 +238,39 @@ func (s *Stage) addDrift(m *Metric, perSecond float64, spread chance.Spread, eff
 	if math.Abs(perSecond) <= margin {
 		return
 	}
-	how := "slowed"
+	how, size := "slowed", 100*math.Abs(perSecond)
 	if perSecond < 0 {
 		how = "got faster"
 	}
-	s.Marks = append(s.Marks, fmt.Sprintf("both targets %s by %.2g %%/s (%s, %.2g to %.2g); %s", how,
-		100*math.Abs(perSecond), m.Title, 100*max(0, math.Abs(perSecond)-margin), 100*(math.Abs(perSecond)+margin), effect))
+	s.Marks = append(s.Marks, fmt.Sprintf("both targets %s by %.2g %%/s (%s, %.2g to %.2g); %s", how, size, m.Title,
+		size-100*margin, size+100*margin, effect))
 }
 
-// guarded tests a difference of one stage of each target. They ran one after the other, so that the drift within them may
-// explain it: the difference is tested with and without that. x and y are by how much the parts of both move the number.
-func (p *pairOf) guarded(d Difference, m *Metric, x, y []float64, least int, plain chance.Spread, o Options) Difference {
+// guarded tests a difference of one stage of each target. They ran one after the other, so that the drift within them
+// may explain it: the difference is tested with and without that. x and y are by how much the parts of both move the
+// number.
+func (p *pairOf) guarded(
+	d Difference, m *Metric, x, y []float64, least int, plain chance.Spread, o Options,
+) Difference {
 	raw := d.tested(m, plain, 0, o)
 	if raw.test == nil {
 		return raw
 	}
-	drifts, sum := p.drifts(x, y, least), 0.0
-	corrected := make([]float64, bins)
+	drifts, corrected := p.drifts(x, y, least), make([]float64, bins)
 	for k := range corrected {
-		corrected[k] = y[k] - x[k] - p.apartS*drifts[k]
-		sum += drifts[k] / bins
+		corrected[k] = y[k] - x[k]
 	}
+	level(corrected, 0, bins)
+	for k := range corrected {
+		corrected[k] -= p.apartS * drifts[k]
+	}
+	drift := total(drifts) / bins
 	spread, ok := chance.Series(corrected, least)
 	if !ok {
 		return d.untested("the stage is too short: its numbers drift over all of its time")
 	}
-	return raw.and(d.testedAs(m, raw.test.difference-p.apartS*sum, spread, 0, o), onceEach)
+	spread = spread.Fitted()
+	return raw.and(d.testedAs(m, raw.test.difference-p.apartS*drift, spread, 0, o), onceEach)
 }
 
 // onceEach says why a difference between one stage of each target is not called.
@@ -273,18 +282,36 @@ type pairOf struct {
 	apartS float64 // from the middle of the first to that of the second, in seconds; negative: the second ran first
 }
 
-// drifts returns by how much each part of both stages moves the drift within them, the relative change in a second. The
-// first and the last parts, in which requests begin and end together, do not count.
+// drifts returns by how much each part of both stages moves the drift within them, the relative change in a second,
+// around the drift that they have. The first and the last parts, where requests begin and end together, do not count.
 func (p *pairOf) drifts(x, y []float64, least int) []float64 {
+	both := make([]float64, bins)
+	for k := range both {
+		both[k] = (x[k]/p.a.widthNs + y[k]/p.b.widthNs) * nanosPerSecond / 2
+	}
 	from, to := least, bins-least
-	centre, square := float64(from+to-1)/2, 0.0
+	slope, square := level(both, from, to)
+	centre := float64(from+to-1) / 2
+	for k := range both {
+		if k < from || k >= to {
+			both[k] = 0
+		}
+		both[k] = both[k]*bins*(float64(k)-centre)/square + slope
+	}
+	return both
+}
+
+// level takes the slope of the parts from one to another out of all of them. It returns the slope, for each part, and
+// the sum of the squares that it was found with.
+func level(parts []float64, from, to int) (slope, square float64) {
+	centre := float64(from+to-1) / 2
 	for k := from; k < to; k++ {
 		square += (float64(k) - centre) * (float64(k) - centre)
+		slope += (float64(k) - centre) * parts[k]
 	}
-	out := make([]float64, bins)
-	for k := from; k < to; k++ {
-		weight := bins * (float64(k) - centre) / square / 2
-		out[k] = weight * (x[k]/p.a.widthNs + y[k]/p.b.widthNs) * nanosPerSecond
+	slope /= square
+	for k := range parts {
+		parts[k] -= slope * (float64(k) - centre)
 	}
-	return out
+	return slope, square
 }

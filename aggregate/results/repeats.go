@@ -69,9 +69,10 @@ type RepeatSpread struct {
 
 // Stage returns the numbers as those of one stage, for tables. It has no index.
 func (r *Repeats) Stage() *StageResult {
+	requests := Requests{Started: r.Started, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled}
 	return &StageResult{Target: r.Target, Workload: r.Workload, Load: Load{Words: r.Load + ", " + r.Words()},
 		Complete: true, Trust: trust.Trust{Verdict: r.Verdict}, Stream: true, Goodput: r.Goodput, DurationS: r.DurationS,
-		Requests:          Requests{Started: r.Started, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled},
+		Requests:          requests,
 		RequestThroughput: r.RequestThroughput, OutputTokenThroughput: r.OutputTokenThroughput,
 		TotalTokenThroughput: r.TotalTokenThroughput, Latencies: r.Latencies}
 }

@@ -47,7 +47,8 @@ type Visitor struct {
 	End func(*merge.Stage, *spatev1.StageRecord, StageResult) error
 }
 
-// Visit is Of that also calls a visitor for each stage, in the order in which they ran. It stops at the first error of the visitor.
+// Visit is Of that also calls a visitor for each stage, in the order in which they ran. It stops at the first error of
+// the visitor.
 func Visit(l *ledger.Ledger, v Visitor) (*Result, error) {
 	run, err := l.Run()
 	if err != nil {

@@ -338,8 +338,8 @@ func TestResultsConformToTheSchema(t *testing.T) {
 		OfStage(merged(t, full, all), full), OfStage(merged(t, full, all[:1]), full),
 		OfStage(merge.NewStage(empty), empty), OfStage(merge.NewStage(timely), timely),
 	}}
-	r.Run, r.Repeats = runResult(fixture.RunRecord(3), nil, r.Stages), []Repeats{{Verdict: trust.Valid, Stages: []uint32{0}, LeftOut: []uint32{},
-		Spreads: []RepeatSpread{{}}}}
+	r.Run = runResult(fixture.RunRecord(3), nil, r.Stages)
+	r.Repeats = []Repeats{{Verdict: trust.Valid, Stages: []uint32{0}, LeftOut: []uint32{}, Spreads: []RepeatSpread{{}}}}
 	data, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)

@@ -31,8 +31,18 @@ func Series(values []float64, least int) (Spread, bool) {
 	}
 	blocks := float64(n) / float64(block)
 	variance := meanSquare(blockMeans(values, block)) / (blocks - 1)
-	return Spread{Error: math.Sqrt(variance), Freedom: 1.5*blocks - 1, Block: block}, true
+	return Spread{Error: math.Sqrt(variance), Freedom: freedomPerBlock*blocks - 1, Block: block}, true
 }
+
+// Fitted returns the spread of a series out of which a slope was taken: the slope took some of the chance with it, as
+// if there were a block less.
+func (s Spread) Fitted() Spread {
+	blocks := (s.Freedom + 1) / freedomPerBlock
+	return Spread{Error: s.Error * math.Sqrt((blocks-1)/(blocks-2)), Freedom: s.Freedom - freedomPerBlock, Block: s.Block}
+}
+
+// freedomPerBlock is the degrees of freedom of a block of overlapping ones.
+const freedomPerBlock = 1.5
 
 // blockMeans returns the means of the blocks that start at each value, less the mean of all values. The series is a
 // circle: the first value follows the last one.

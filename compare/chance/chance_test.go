@@ -147,3 +147,11 @@ func TestBoth(t *testing.T) {
 		t.Errorf("no spread at all: %+v", s)
 	}
 }
+
+// A slope that was taken out costs one block.
+func TestFitted(t *testing.T) {
+	got := Spread{Error: 2, Freedom: 1.5*10 - 1, Block: 3}.Fitted()
+	if math.Abs(got.Error-2*math.Sqrt(9.0/8)) > 1e-12 || got.Freedom != 12.5 || got.Block != 3 {
+		t.Errorf("%+v", got)
+	}
+}

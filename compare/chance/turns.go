@@ -28,8 +28,8 @@ const (
 	mostShared = 0.5
 	// inseparable is the share from which on a difference cannot be told from a drift at all: A B has 1.
 	inseparable = 0.98
-	// manyRounds is the number of rounds from which on each is a block of its own. Then only neighbours are compared, so
-	// that a change over time need not be steady, at the price of a degree of freedom for each round.
+	// manyRounds is the number of rounds from which on each is a block of its own. Then only neighbours are compared,
+	// so that a change over time need not be steady, at the price of a degree of freedom for each round.
 	manyRounds = 4
 )
 
@@ -108,5 +108,6 @@ func (t *Turns) Between(values, weights []float64) Spread {
 		off := v - difference*t.side[i] - drift*t.time[i]
 		square += off * off
 	}
-	return Spread{Error: math.Sqrt(square / float64(t.Freedom) * floats.Dot(weights, weights)), Freedom: float64(t.Freedom)}
+	freedom := float64(t.Freedom)
+	return Spread{Error: math.Sqrt(square / freedom * floats.Dot(weights, weights)), Freedom: freedom}
 }

@@ -358,8 +358,8 @@ func TestTargetsInTurns(t *testing.T) {
 		t.Errorf("notes %q", turns.Notes)
 	}
 	after, err := Targets(run([3]int{0, 10, 20}, [3]int{30, 40, 50}), "")
-	if err != nil || math.Abs(*after.Rows[1].Cells[i].Ratio-1.03*math.Exp(0.002*10/3)) > 1e-9 || len(after.Notes) != 1 ||
-		!strings.HasPrefix(after.Notes[0], "The targets ran one after the other") {
+	if err != nil || math.Abs(*after.Rows[1].Cells[i].Ratio-1.03*math.Exp(0.002*10/3)) > 1e-9 ||
+		len(after.Notes) != 1 || !strings.HasPrefix(after.Notes[0], "The targets ran one after the other") {
 		t.Errorf("%+v, %v", after, err)
 	}
 }

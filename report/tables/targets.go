@@ -17,8 +17,8 @@ import (
 // the baseline target. baseline is the baseline's name; empty: the one that the plan marks, or the first. The error
 // names a baseline that the run does not have.
 //
-// Repeats are one row. If their targets ran in turns, a ratio is without what changed steadily over time. A ratio is known
-// if both stages are complete, their verdicts are not INVALID and neither number is 0.
+// Repeats are one row. If their targets ran in turns, a ratio is without what changed steadily over time. A ratio is
+// known if both stages are complete, their verdicts are not INVALID and neither number is 0.
 func Targets(r *results.Result, baseline string) (*Table, error) {
 	name, err := baselineOf(r, baseline)
 	if err != nil {

@@ -69,8 +69,8 @@ func (s *targetRow) logarithms(base *targetRow, of func(*results.StageResult) *f
 	return values, true
 }
 
-// ratio returns the ratio of the number at a place in targetValues to the baseline's. In turns it is without what changed
-// steadily over time: by as much as the stages' own numbers differ less without it.
+// ratio returns the ratio of the number at a place in targetValues to the baseline's. In turns it is without what
+// changed steadily over time: by as much as the stages' own numbers differ less without it.
 func (s *targetRow) ratio(r *results.Result, base *targetRow, turns *chance.Turns, i int) *float64 {
 	of := func(stage *results.StageResult) *float64 { return targetNumbers(r, stage)[i] }
 	rows := ratio(of(s.StageResult), of(base.StageResult))
@@ -83,7 +83,8 @@ func (s *targetRow) ratio(r *results.Result, base *targetRow, turns *chance.Turn
 	return rows
 }
 
-// drift says how TPOT, or else E2E, changed over time in the stages of both rows. Empty: not known, or it may be chance.
+// drift says how TPOT, or else E2E, changed over time in the stages of both rows. Empty: not known, or it may be
+// chance.
 func (s *targetRow) drift(base *targetRow, turns *chance.Turns) string {
 	if turns == nil || turns.Freedom < 2 {
 		return ""
