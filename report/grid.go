@@ -199,6 +199,11 @@ func (g *grid) valuesOf(s results.StageResult) []marked {
 	if g.hasGoodput() {
 		values = append(values, marked{percent(s.Goodput), ""})
 	}
+	for i, v := range values {
+		if v.value == nil {
+			values[i].mark = ""
+		}
+	}
 	return shown(g, values)
 }
 
