@@ -6,19 +6,19 @@ import "strings"
 type Ending uint8
 
 const (
-	// EndingUnknown: there is no finish reason.
+	// EndingUnknown means that there is no finish reason.
 	EndingUnknown Ending = iota
-	// EndingStop: the model ended the answer itself, or produced a stop word.
+	// EndingStop means that the model ended the answer itself, or produced a stop word.
 	EndingStop
-	// EndingLength: a limit on tokens.
+	// EndingLength means that a limit on tokens ended it.
 	EndingLength
-	// EndingToolCalls: the answer ends in tool calls.
+	// EndingToolCalls means that the answer ends in tool calls.
 	EndingToolCalls
-	// EndingFiltered: a content filter, or a refusal.
+	// EndingFiltered means a content filter, or a refusal.
 	EndingFiltered
-	// EndingOther: a reason that is not in the catalogue.
+	// EndingOther means a reason that is not in the catalogue.
 	EndingOther
-	// EndingAborted: the server ended the answer early, because it could not or would not finish it.
+	// EndingAborted means that the server ended the answer early: it could not or would not finish it.
 	EndingAborted
 
 	// EndingCount is the number of endings.

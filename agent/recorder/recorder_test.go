@@ -990,7 +990,8 @@ func TestEndings(t *testing.T) {
 		c.GetEndedFiltered() != 1 || c.GetEndedOther() != 1 {
 		t.Errorf("counters %v", c)
 	}
-	if e := s.GetErrors(); len(e) != 1 || e[0].GetClass() != spatev1.ErrorClass_ERROR_CLASS_ABORTED || e[0].GetCount() != 1 {
+	if e := s.GetErrors(); len(e) != 1 || e[0].GetCount() != 1 ||
+		e[0].GetClass() != spatev1.ErrorClass_ERROR_CLASS_ABORTED {
 		t.Errorf("errors %v", e)
 	}
 	if row := tape.snapshots[0].GetRecords()[0]; row.GetFinishReason() != "reason" {

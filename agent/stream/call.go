@@ -142,8 +142,8 @@ type callBody struct {
 // Close implements io.Closer.
 func (callBody) Close() error { return nil }
 
-// untimedUser is the wire.User of calls. The connection counts as used afterwards, so the first timed request on it does
-// not count as having opened it.
+// untimedUser is the wire.User of calls. The connection counts as used afterwards, so the first timed request on it
+// does not count as having opened it.
 type untimedUser struct {
 	reused bool           // the connection had been used before
 	io     wire.RequestIO // what the connection records

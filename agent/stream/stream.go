@@ -12,9 +12,10 @@
 // time on each. That library reads ahead, so its bytes are matched with the reads that brought them: a frame's time is
 // exact there too.
 //
-// The client sends each request once, and once more only if a kept connection ends before any byte of an answer. It follows no redirect, asks for no compression and uses no proxy except the
-// configured one: load goes only where the plan sends it. The client decides neither when to send nor what the numbers
-// mean. The agent's executor calls it, and the agent's recorder takes its observations.
+// The client sends each request once, and once more only if a kept connection ends before any byte of an answer. It
+// follows no redirect, asks for no compression and uses no proxy except the configured one: load goes only where the
+// plan sends it. The client decides neither when to send nor what the numbers mean. The agent's executor calls it, and
+// the agent's recorder takes its observations.
 package stream
 
 import (

@@ -37,9 +37,7 @@ func (x *exchange) frame(data []byte, read socket.Reading) bool {
 	if !x.checkCounts(f) || !x.admit() {
 		return false
 	}
-	if x.o.Model == "" && jsonscan.Filled(f.Model) {
-		x.o.Model = x.client.modelName(f.Model)
-	}
+	x.setServer(f)
 	x.setUsage(f)
 	if !x.setFinishReason(f) {
 		return false
@@ -51,17 +49,24 @@ func (x *exchange) frame(data []byte, read socket.Reading) bool {
 	if len(f.Calls) > 0 && !x.keep(&x.o.Calls, f.Calls) {
 		return false
 	}
-	if len(f.Timing) > 0 {
-		x.o.Server.read(f.Timing)
-	}
 	if f.End && !x.done {
 		x.done, x.o.End = true, read.At
 	}
 	return true
 }
 
-// setFinishReason records a finish reason that is not empty. It returns false, and fails the stream, if the server ended
-// the answer early.
+// setServer records what a frame says about the server: its model, and its own timings.
+func (x *exchange) setServer(f *api.Frame) {
+	if x.o.Model == "" && jsonscan.Filled(f.Model) {
+		x.o.Model = x.client.modelName(f.Model)
+	}
+	if len(f.Timing) > 0 {
+		x.o.Server.read(f.Timing)
+	}
+}
+
+// setFinishReason records a finish reason that is not empty. It returns false, and fails the stream, if the server
+// ended the answer early.
 func (x *exchange) setFinishReason(f *api.Frame) bool {
 	if len(f.Finish) == 0 || x.o.FinishReason == string(f.Finish) {
 		return true
@@ -331,7 +336,8 @@ func (x *exchange) decideClosing(left int64) {
 			return
 		}
 	}
-	if left == 1 || o.TokenFrames > 0 && x.closingEmptyText && (o.Ending == api.EndingStop || o.Ending == api.EndingToolCalls) {
+	byModel := o.Ending == api.EndingStop || o.Ending == api.EndingToolCalls
+	if left == 1 || o.TokenFrames > 0 && x.closingEmptyText && byModel {
 		x.countClosing()
 	}
 }

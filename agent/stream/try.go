@@ -252,7 +252,8 @@ func statusOf(err error) int {
 // that says nothing about what the server answers.
 func Unanswered(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && (e.Class == spatev1.ErrorClass_ERROR_CLASS_CONNECT || e.Class == spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM)
+	return ok && (e.Class == spatev1.ErrorClass_ERROR_CLASS_CONNECT ||
+		e.Class == spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM)
 }
 
 // Unreachable reports whether a call failed because the endpoint did not answer at all, or because the context ended.

@@ -50,7 +50,8 @@ func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	return trust.Judge(e)
 }
 
-// answeredBy returns the models that answers named, for each part of a mixture, whose parts can ask for different models.
+// answeredBy returns the models that answers named, for each part of a mixture, whose parts can ask for different
+// models.
 func answeredBy(r *StageResult) (all [][]trust.AnsweredBy) {
 	lists := [][]AnswerModel{r.AnswerModels}
 	if len(r.Parts) > 0 {

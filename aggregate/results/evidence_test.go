@@ -63,8 +63,8 @@ func TestAgentsThatDiffer(t *testing.T) {
 		rec            *spatev1.StageRecord
 		exact, differs bool
 	}{
-		{agents(true, true), true, false}, {agents(false, false), false, false}, {agents(true, false, true), false, true},
-		{agents(false, true), false, true},
+		{agents(true, true), true, false}, {agents(false, false), false, false},
+		{agents(true, false, true), false, true}, {agents(false, true), false, true},
 	} {
 		if exact, differs := exactOutput(c.rec); *exact != c.exact || differs != c.differs {
 			t.Errorf("%v: exact %t, differs %t", c.rec.GetAgents(), *exact, differs)

@@ -154,7 +154,8 @@ func (s sums) partResults(stage *spatev1.Stage, duration *float64) []PartResult 
 			InputTokens: merge.InputTokens(t.Counters), OutputTokens: merge.OutputTokens(t.Counters),
 			Latencies: latenciesOf(t), ISL: t.Summary(spatev1.Metric_METRIC_ISL),
 			OSL: t.Summary(spatev1.Metric_METRIC_OSL), Errors: t.ErrorCounts(), Dataset: datasetOf(sources[i].Rows),
-			Endings: endingsOf(t), AnswerModels: answerModels(t), Images: imagesOf(t.Counters), Tools: toolsOf(t.Counters), Answers: answersOf(t.Counters),
+			Endings: endingsOf(t), AnswerModels: answerModels(t),
+			Images: imagesOf(t.Counters), Tools: toolsOf(t.Counters), Answers: answersOf(t.Counters),
 		}
 		r.RequestThroughput, r.OutputTokenThroughput, r.TotalTokenThroughput = merge.Throughputs(t.Counters, duration)
 		results = append(results, r)

@@ -756,8 +756,8 @@ type SequenceLength struct {
 type Streams struct {
 	// Connections opened.
 	Connections uint64 `json:"connections"`
-	// Requests sent once more because the server closed a kept connection before it answered. Their times count from the
-	// first try.
+	// Requests sent once more because the server closed a kept connection before it answered. Their times count from
+	// the first try.
 	Reconnected uint64 `json:"reconnected"`
 	// Requests whose response had not ended a millisecond after its last event. late_end_ms has the times.
 	LateEnds uint64 `json:"late_ends"`

@@ -55,8 +55,8 @@ const (
 	// maxStale is how many idle connections that have ended a request may close before it opens a new one.
 	maxStale = 4
 	// lingerWait is how long the caller waits for the end of a body after its last event: most servers write that end
-	// apart. drainWait is how long the connection then waits for it in the background. drainLimit is how many more bytes
-	// the body may have.
+	// apart. drainWait is how long the connection then waits for it in the background. drainLimit is how many more
+	// bytes the body may have.
 	lingerWait = time.Millisecond
 	drainWait  = time.Second
 	drainLimit = 256 << 10
@@ -402,7 +402,7 @@ func (b *HTTP1Body) Close() error {
 	go func() {
 		defer b.pool.dialer.dials.Done()
 		b.pool.late.Store(b.drain(c, drainWait) != nil || c.endedLate(b.doneAt) > lingerWait)
-		b.keep(c)
+		_ = b.keep(c)
 	}()
 	return nil
 }
@@ -410,7 +410,7 @@ func (b *HTTP1Body) Close() error {
 // drain reads the rest of the body, for at most a time. It returns nil if the body has ended, or cannot end.
 func (b *HTTP1Body) drain(c *http1Conn, within time.Duration) error {
 	_ = c.SetReadDeadline(time.Now().Add(within)) // cannot fail
-	defer c.SetReadDeadline(time.Time{})
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
 	for !b.framing.whole && b.failed == nil && b.drainLeft > 0 {
 		if _, err := c.reader.Peek(1); err != nil {
 			return err
