@@ -49,8 +49,8 @@ func TestAppliedSaysWhatWasFoundAndMeasureMayComeAtAnyTime(t *testing.T) {
 	}
 }
 
-// An agent says that it cannot measure from an instant on: a request has started since then, the coordinator's message was
-// on its way for too long, or it has begun to measure from another one.
+// An agent says that it cannot measure from an instant on: a request has started since then, the coordinator's message
+// was on its way for too long, or it has begun to measure from another one.
 func TestMeasureThatComesTooLateIsRefused(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"closed": {Concurrency: 2, Duration: durationpb.New(time.Hour)},

@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/internal/rundir"
 )
 
-// What was asked to be measured is measured, from one instant on by all agents, however late they hear of it. Requests that
-// start before it are sent, and are in no result. Package lifecycle tests in virtual time when that instant is.
+// What was asked to be measured is measured, from one instant on by all agents, however late they hear of it. Requests
+// that start before it are sent, and are in no result. Package lifecycle tests in virtual time when that instant is.
 func TestWarmupUntilSteady(t *testing.T) {
 	t.Parallel()
 	r := programs.RunPlan(t, `

@@ -264,8 +264,7 @@ func (l *Load) Measure(from time.Duration, by *int64) *int64 {
 	old := l.measuredFrom
 	l.mu.Unlock()
 	late := by != nil && clock.Now().Sub(l.start) > time.Duration(*by)
-	if l.ended || l.starting.Err() != nil || late && old == nil || l.Closed == nil &&
-		(from <= l.sent || old != nil && time.Duration(*old) <= l.sent) {
+	if late && old == nil || l.settled(from, old) {
 		return old
 	}
 	measure := l.measureOpen
@@ -288,6 +287,15 @@ func (l *Load) Measure(from time.Duration, by *int64) *int64 {
 		return nil // moved, because the old offset counts no more
 	}
 	return new(at.Nanoseconds())
+}
+
+// settled reports whether it is too late to change the start of measuring from old, which may be nil, to another: the
+// load has ended, or an open loop has started a request that the change would affect. The caller holds l.revising.
+func (l *Load) settled(from time.Duration, old *int64) bool {
+	if l.ended || l.starting.Err() != nil {
+		return true
+	}
+	return l.Closed == nil && (from <= l.sent || old != nil && time.Duration(*old) <= l.sent)
 }
 
 // measureOpen calls Measure of both schedules of an open loop.

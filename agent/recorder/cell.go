@@ -43,7 +43,7 @@ func (c *cell) fail(class spatev1.ErrorClass, status int, n uint64, message stri
 		}
 	}
 	c.errors = append(c.errors, errorCount{class: class, status: status, count: n,
-		example: clip(message, measure.MaxText)})
+		example: clip(message)})
 }
 
 // reset empties the cell but keeps its memory.
@@ -55,10 +55,10 @@ func (c *cell) reset() {
 	c.errors, c.models = c.errors[:0], nil
 }
 
-// clip makes an external text valid UTF-8 of at most limit bytes.
-func clip(s string, limit int) string {
-	if len(s) > limit {
-		s = s[:limit]
+// clip makes an external text valid UTF-8 of at most measure.MaxText bytes.
+func clip(s string) string {
+	if len(s) > measure.MaxText {
+		s = s[:measure.MaxText]
 	}
 	return strings.ToValidUTF8(s, "")
 }

@@ -240,7 +240,7 @@ func (c *cell) model(o *stream.Observation) {
 	if o.Model == "" {
 		return
 	}
-	name := clip(o.Model, measure.MaxText)
+	name := clip(o.Model)
 	i := slices.IndexFunc(c.models, func(m *spatev1.ModelCount) bool { return m.GetModel() == name })
 	if i < 0 {
 		i = len(c.models)

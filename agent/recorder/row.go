@@ -6,7 +6,6 @@ import (
 	"github.com/spate-load/spate/agent/answers"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -34,8 +33,8 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		Cancelled:    o.Cancelled,
 		BodyHash:     q.BodyHash,
 		TextBytes:    o.TextBytes,
-		FinishReason: clip(o.FinishReason, measure.MaxText),
-		AnswerModel:  clip(o.Model, measure.MaxText),
+		FinishReason: clip(o.FinishReason),
+		AnswerModel:  clip(o.Model),
 		HeldNs:       nilIfZero(q.Held),
 	}
 	if q.Texts > 0 {
@@ -73,7 +72,7 @@ func setOptional(row *spatev1.RequestRecord, o *stream.Observation) {
 		row.ReasoningTokens = &n
 	}
 	if o.Err != nil && !o.Cancelled {
-		row.ErrorClass, row.Error = o.Err.Class, clip(o.Err.Message, measure.MaxText)
+		row.ErrorClass, row.Error = o.Err.Class, clip(o.Err.Message)
 	}
 }
 

@@ -69,7 +69,7 @@ func fill(name, text string, fields map[string]any) (string, error) {
 		return "", errors.New(strings.TrimPrefix(err.Error(), "template: "))
 	}
 	for _, one := range t.Templates() {
-		if err := computes(one.Tree, one.Tree.Root, one != t); err != nil {
+		if err := computes(one.Tree, one.Root, one != t); err != nil {
 			return "", err
 		}
 	}
@@ -93,11 +93,7 @@ func computes(tree *parse.Tree, n parse.Node, defined bool) error {
 		if defined {
 			return refuse("define")
 		}
-		for _, child := range children(n) {
-			if err := computes(tree, child, false); err != nil {
-				return err
-			}
-		}
+		return firstOf(tree, children(n))
 	case *parse.ActionNode:
 		return computes(tree, n.Pipe, false)
 	case *parse.IfNode:
@@ -106,10 +102,8 @@ func computes(tree *parse.Tree, n parse.Node, defined bool) error {
 		return branch(tree, &n.BranchNode)
 	case *parse.PipeNode:
 		for _, c := range n.Cmds {
-			for _, arg := range c.Args {
-				if err := computes(tree, arg, false); err != nil {
-					return err
-				}
+			if err := firstOf(tree, c.Args); err != nil {
+				return err
 			}
 		}
 	case *parse.IdentifierNode:
@@ -120,6 +114,16 @@ func computes(tree *parse.Tree, n parse.Node, defined bool) error {
 		return refuse("range")
 	case *parse.TemplateNode:
 		return refuse("template")
+	}
+	return nil
+}
+
+// firstOf applies computes to nodes, and returns the first error.
+func firstOf(tree *parse.Tree, nodes []parse.Node) error {
+	for _, n := range nodes {
+		if err := computes(tree, n, false); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 var Built process.Programs
 
 // Main makes sure that the programs are built, runs the tests of a package, and returns the exit code: not 0 if a test
-// failed or left a goroutine behind. atATime tests run in parallel, unless a person has set -parallel: tests wait for programs and
-// networks more than they need processors. TestMain calls it.
+// failed or left a goroutine behind. atATime tests run in parallel, unless a person has set -parallel: tests wait
+// for programs and networks more than they need processors. TestMain calls it.
 func Main(m *testing.M, atATime int) int {
 	var err error
 	if Built, err = process.Build(); err != nil {

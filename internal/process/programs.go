@@ -37,7 +37,9 @@ func Build() (Programs, error) {
 const Servers = "SPATE_TEST_SERVERS"
 
 // Needs reports whether tests must run against a server.
-func Needs(server string) bool { return slices.Contains(strings.Split(os.Getenv(Servers), ","), server) }
+func Needs(server string) bool {
+	return slices.Contains(strings.Split(os.Getenv(Servers), ","), server)
+}
 
 // Tool returns the path of a server that make builds into .bin/ at the module's root. The test is skipped, with a
 // message that names the product, unless SPATE_TEST_SERVERS names the server. It then fails if the server is not built.

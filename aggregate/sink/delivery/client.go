@@ -61,7 +61,8 @@ func (g guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 // masked replaces the secrets of a request in what its answer says.
 func masked(request *http.Request, said []byte) []byte {
 	for _, secret := range secrets(request.Header) {
-		for _, form := range []string{secret, url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte(secret))} {
+		encoded := base64.StdEncoding.EncodeToString([]byte(secret))
+		for _, form := range []string{secret, url.QueryEscape(secret), encoded} {
 			said = bytes.ReplaceAll(said, []byte(form), []byte("***"))
 		}
 	}

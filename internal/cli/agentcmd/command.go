@@ -144,7 +144,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if err != nil {
 		return command.BadInput(err)
 	}
-	packetTimes, err := f.packetTimes.Use(func(line string) { logger.Info(line) })
+	packetTimes, err := f.packetTimes.Use(func(line string) { logger.Info("times of packets", "note", line) })
 	if err != nil {
 		return command.BadInput(err)
 	}
