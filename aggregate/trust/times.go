@@ -15,6 +15,9 @@ const (
 	// precision is the part of a printed latency by which it may be off, and leastPrecision the milliseconds by which
 	// it may be in any case. spate calibrate asks the same of an agent's times: 100 us, 1 % of 10 ms for a token.
 	precision, leastPrecision = 0.01, 0.1
+	// leastIdle is for how many milliseconds a slot may be idle after each request in any case: twice leastPrecision,
+	// as throughput may be off by twice the part that a latency may. Between short requests any client needs that long.
+	leastIdle = 2 * leastPrecision
 	// fewBeyond is how many values must lie beyond a percentile so that it decides something.
 	fewBeyond = 10
 )
@@ -165,8 +168,9 @@ func atLeast(part, whole uint64) float64 {
 }
 
 // sendDelay fails if agents send late, which changes the load. The slots of a closed loop are idle until their next
-// request starts: throughput is lower by the share of that time. In an open loop, TTFT counts from the start, and is
-// smaller than what a user sees, who counts from the schedule: the percentiles of both are compared.
+// request starts: throughput is lower by the share of that time, which is only a note up to leastIdle for each request.
+// In an open loop, TTFT counts from the start, and is smaller than what a user sees, who counts from the schedule: the
+// percentiles of both are compared.
 func sendDelay(e Evidence) (Check, bool) {
 	delay, e2e := e.Summaries[metricSendDelay], e.Summaries[metricE2E]
 	if delay == nil || e2e == nil {
@@ -177,10 +181,11 @@ func sendDelay(e Evidence) (Check, bool) {
 		if lag := e.Summaries[metricReceiveLag]; lag != nil {
 			idle += lag.Mean
 		}
-		check, known := rateLimits.held(idle/(idle+e2e.Mean),
+		part, allowed := idle/(idle+e2e.Mean), max(1, leastIdle/(idle+e2e.Mean)/rateLimits.suspect)
+		check, known := limits{allowed * rateLimits.suspect, allowed * rateLimits.invalid}.held(part,
 			"requests started %.2f ms after their slot was free, on average: the slots were idle %.1f %% of the time", delay.Mean,
-			100*idle/(idle+e2e.Mean))
-		if check.Verdict != Valid {
+			100*part)
+		if part > rateLimits.suspect {
 			check.Touches = throughputs
 		}
 		return check, known

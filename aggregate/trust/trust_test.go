@@ -222,6 +222,9 @@ func TestALateClientIsAFlaw(t *testing.T) {
 		"idle slots": {func(e *Evidence) { e.Summaries[metricSendDelay].Mean = 25 }, "send_delay", Suspect,
 			"requests started 25.00 ms after their slot was free, on average: the slots were idle 2.4 % of the time"},
 		"slots that hear late": {func(e *Evidence) { e.Summaries[metricReceiveLag].Mean = 150 }, "send_delay", Invalid, "12.6 %"},
+		"slots that are idle as long as short requests take": {func(e *Evidence) {
+			e.Summaries[metricSendDelay].Mean, e.Summaries[metricE2E].Mean = 1.1, 2.3
+		}, "send_delay", Invalid, "the slots were idle 34.3 % of the time"},
 		"late sends": {open(func(e *Evidence) { e.Summaries[metricTTFTScheduled].P99 = 86 }), "send_delay", Suspect,
 			"p99 of TTFT is 80.00 ms from the start, 86.00 ms from when it was due"},
 		"many late of few": {open(func(e *Evidence) {
@@ -364,6 +367,18 @@ func TestNoFalseAlarms(t *testing.T) {
 		if got := Judge(e); got.Verdict != Valid {
 			t.Errorf("%s: %s, %q", name, got.Verdict, got.Reasons())
 		}
+	}
+}
+
+// Requests of 2 ms need a client that is idle for a tenth of a millisecond between them, which costs a few percent.
+func TestATurnaroundBetweenShortRequestsIsANote(t *testing.T) {
+	e := sound()
+	e.Summaries[metricSendDelay].Mean, e.Summaries[metricReceiveLag].Mean = 0.13, 0.03
+	e.Summaries[metricE2E].Mean = 2.3
+	got := Judge(e)
+	c := got.Checks[slices.IndexFunc(got.Checks, func(c Check) bool { return c.Name == "send_delay" })]
+	if c.Verdict != Valid || !slices.Contains(got.Notes, c.Words) || !got.Doubts(requestRate) || !strings.Contains(c.Words, "6.5 %") {
+		t.Errorf("%+v, notes %q", c, got.Notes)
 	}
 }
 
