@@ -65,7 +65,8 @@ func bare(s *spatev1.Snapshot) (*spatev1.Snapshot, error) {
 		Key: s.GetKey(), StageIndex: s.GetStageIndex(), Revision: s.GetRevision(), Window: s.GetWindow(),
 		Records: s.GetRecords(), PeakInFlight: s.GetPeakInFlight(), Totals: s.GetTotals(), FirstWindow: s.FirstWindow,
 		StartedItems: s.GetStartedItems(), DroppedRecords: s.GetDroppedRecords(), ServerSamples: s.GetServerSamples(),
-		ServerAccounts: s.GetServerAccounts(), Left: s.GetLeft(), TakenOut: make([]uint64, 1, measure.Count),
+		ServerAccounts: s.GetServerAccounts(), Left: s.GetLeft(), MeasuredFromNs: s.MeasuredFromNs,
+		TakenOut: make([]uint64, 1, measure.Count),
 	}
 	for _, series := range s.GetSeries() {
 		stripped.Series = append(stripped.Series, &spatev1.Series{

@@ -213,6 +213,8 @@ func TestStripKnowsEachField(t *testing.T) {
 			s.Set(field, protoreflect.ValueOfBool(true))
 		case field.Kind() == protoreflect.Uint32Kind:
 			s.Set(field, protoreflect.ValueOfUint32(1))
+		case field.Kind() == protoreflect.Int64Kind:
+			s.Set(field, protoreflect.ValueOfInt64(1))
 		default:
 			s.Set(field, protoreflect.ValueOfUint64(1))
 		}
