@@ -149,9 +149,8 @@ loads:
     requests: 60
 `
 
-// A search whose objective always fails ends with its first load, and has no answer. A search without a limit ends with its
-// upper bound. Probes that a busy machine
-// spoils, and that are repeated, do not count.
+// A search whose objective always fails ends with its first load, and has no answer. A search without a limit ends with
+// its upper bound. Probes that a busy machine spoils, and that are repeated, do not count.
 func TestSearchesWithoutALimit(t *testing.T) {
 	t.Parallel()
 	r := programs.RunPlan(t, endsPlan)

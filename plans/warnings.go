@@ -22,7 +22,8 @@ const light = 0.1
 // not apply to a target. Numbers in warnings are those of the stages; in a simulation, those of the simulation.
 func (p *Plan) Warnings() Mistakes {
 	stages := p.Outline()
-	return slices.Concat(p.oneAfterTheOther(), p.heavyObservers(stages), p.knownRows(stages), p.idleLimits(), p.fewValues())
+	return slices.Concat(p.oneAfterTheOther(), p.heavyObservers(stages), p.knownRows(stages), p.idleLimits(),
+		p.fewValues())
 }
 
 // oneAfterTheOther returns a warning if several targets do not run in turns.

@@ -37,9 +37,8 @@ func detailsOf(r *results.Result) ([]section.Section, error) {
 	return []section.Section{
 		searches, frontiersSection(r), targets, partsSection(r.Stages), trustSection(r.Stages),
 		requestsSection(r.Stages), ratesSection(r.Stages), reasoningSection(r.Stages), imagesSection(r.Stages),
-		endingsSection(r.Stages), answersSection(r.Stages), sessionsSection(r.Stages), turnsSection(r.Stages), errorsSection(r.Stages),
-		lengthsSection(r.Stages),
-		preparationsSection(r.Stages),
+		endingsSection(r.Stages), answersSection(r.Stages), sessionsSection(r.Stages), turnsSection(r.Stages),
+		errorsSection(r.Stages), lengthsSection(r.Stages), preparationsSection(r.Stages),
 		regionsSection(r.Stages), pathsSection(r.Stages), observersSection(r.Stages), accountsSection(r.Stages),
 		serversSection(r.Stages), enginesSection(r.Stages), gpusSection(r.Stages), startsSection(r.Stages),
 		agentsSection(r),

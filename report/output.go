@@ -82,8 +82,8 @@ func imagesSection(stages []results.StageResult) section.Section {
 		section.Table([]string{"Stage", "Images", "Tokens of an image"}, rows))
 }
 
-// endingsSection returns how answers ended, of each stage and of the parts of its mixture. There is no such section if a
-// limit on tokens ended all of them.
+// endingsSection returns how answers ended, of each stage and of the parts of its mixture. There is no such section if
+// a limit on tokens ended all of them.
 func endingsSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	varied := false

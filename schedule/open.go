@@ -40,9 +40,9 @@ type Open interface {
 	Measure(from time.Duration) (at time.Duration, measures bool)
 	// Revise sets the new share, which must come from Share.Revised. It has no effect before Renew.
 	Revise(s Share)
-	// Renew switches to the share that Revise set, and to an offset that Measure has moved, and reports whether there was
-	// either. If so, the arrival that Next returned last is taken back. Next then continues with all arrivals of the
-	// new share that it had not returned before that one, including earlier arrivals that it had passed over. The
+	// Renew switches to the share that Revise set, and to an offset that Measure has moved, and reports whether there
+	// was either. If so, the arrival that Next returned last is taken back. Next then continues with all arrivals of
+	// the new share that it had not returned before that one, including earlier arrivals that it had passed over. The
 	// caller must pass other arrivals that Next has returned and that were not started to Settle, and must not start
 	// those for which Settle returns false.
 	// If such an arrival becomes the share's again, Next returns it again.

@@ -249,8 +249,8 @@ func TestEndsAsDefined(t *testing.T) {
 	})
 }
 
-// TestMeasureAtAnyTime calls Measure once or twice after some arrivals were taken. What these settle to, and what follows,
-// matches the definition, as if the warm-up had been known from the start.
+// TestMeasureAtAnyTime calls Measure once or twice after some arrivals were taken. What these settle to, and what
+// follows, matches the definition, as if the warm-up had been known from the start.
 func TestMeasureAtAnyTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := openLoads.Draw(t, "load"), rapid.Uint64().Draw(t, "seed")

@@ -122,8 +122,8 @@ func New(s *ready.Stage, c Config) *Load {
 }
 
 // emitter returns the function that takes snapshots from the recorder. It adds the arrivals that a closed loop has
-// started so far, from when on the load measures, the server samples of the window to its first snapshot, and the server
-// accounts to the totals.
+// started so far, from when on the load measures, the server samples of the window to its first snapshot, and the
+// server accounts to the totals.
 func (l *Load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 	return func(s *spatev1.Snapshot) {
 		if l.Closed != nil {

@@ -105,7 +105,8 @@ func TestCooldownIsSentAndNotMeasured(t *testing.T) {
 			for _, row := range o.rows {
 				end = max(end, row.GetEndNs())
 			}
-			if cooled := time.Duration(end - last.GetScheduledNs()); cooled < 55*ms { // 60 ms, less the last gap of 5 ms
+			// 60 ms, less the last gap of 5 ms:
+			if cooled := time.Duration(end - last.GetScheduledNs()); cooled < 55*ms {
 				t.Errorf("cooled down for %v", cooled)
 			}
 		})

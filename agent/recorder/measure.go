@@ -271,7 +271,8 @@ func (s *Shard) outcome(c *cell, o *answers.Outcome) {
 // endings maps an answer's ending to the counter of completed requests that ended so. 0: there is none.
 var endings = [api.EndingCount]measure.Counter{
 	api.EndingStop: measure.EndedStop, api.EndingLength: measure.EndedLength,
-	api.EndingToolCalls: measure.EndedToolCalls, api.EndingFiltered: measure.EndedFiltered, api.EndingOther: measure.EndedOther,
+	api.EndingToolCalls: measure.EndedToolCalls, api.EndingFiltered: measure.EndedFiltered,
+	api.EndingOther: measure.EndedOther,
 }
 
 // suspiciousTokens is how many tokens an answer must have before it is suspicious that they came at once. Fewer tokens

@@ -92,7 +92,8 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 	want := &spatev1.Counters{
 		Started: 1, Completed: 1, InputTokens: 10, OutputTokens: 5, Frames: 1, TokensArrived: 2,
 		TokenFrames: 3, Chunks: 5, TextBytes: 21, ReasoningTokens: 3,
-		IslMissed: 1, OslMissed: 1, Connections: 1, CoalescedReads: 1, UnstampedFrames: 2, SharedFrames: 1, LateFirstFrames: 1, LateLastFrames: 1,
+		IslMissed: 1, OslMissed: 1, Connections: 1, CoalescedReads: 1, UnstampedFrames: 2, SharedFrames: 1,
+		LateFirstFrames: 1, LateLastFrames: 1,
 		CachedTokens: 6, WithCachedTokens: 1, SharedTokens: 8, IslCompared: 1, IslFar: 1, WithHeadTokens: 1,
 		HeadTokens: 2, Texts: 3,
 	}

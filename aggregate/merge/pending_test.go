@@ -56,8 +56,9 @@ func TestHiddenWindows(t *testing.T) {
 func TestReset(t *testing.T) {
 	used := newTally(0)
 	used.add(&spatev1.Series{
-		Counters: &spatev1.Counters{Completed: 3}, Errors: []*spatev1.ErrorCount{{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, Count: 1}},
-		Models: []*spatev1.ModelCount{{Model: "m", Requests: 3}},
+		Counters: &spatev1.Counters{Completed: 3},
+		Errors:   []*spatev1.ErrorCount{{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, Count: 1}},
+		Models:   []*spatev1.ModelCount{{Model: "m", Requests: 3}},
 	}, nil, place{})
 	used.reset()
 	if fresh := newTally(0); !reflect.DeepEqual(used, fresh) {

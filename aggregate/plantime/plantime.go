@@ -16,9 +16,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Of returns a result whose stages, searches and frontiers have the plan's rates and times, and which is no longer marked
-// as compressed. It returns r itself if its times are the plan's. Verdicts keep what was measured, since they are about
-// this machine, as do thresholds.
+// Of returns a result whose stages, searches and frontiers have the plan's rates and times, and which is no longer
+// marked as compressed. It returns r itself if its times are the plan's. Verdicts keep what was measured, since they
+// are about this machine, as do thresholds.
 func Of(r *results.Result) *results.Result {
 	k := r.Run.TimeCompression
 	if k == nil || *k == 1 {
@@ -142,8 +142,8 @@ func Words(text string, k float64) string {
 	})
 }
 
-// Event returns an event of a run that compresses time k times, with the loads, rates and latencies of its plan. How long
-// a stage takes stays as it is, since people wait that long.
+// Event returns an event of a run that compresses time k times, with the loads, rates and latencies of its plan. How
+// long a stage takes stays as it is, since people wait that long.
 func Event(e *spatev1.RunEvent, k float64) *spatev1.RunEvent {
 	if k <= 1 || e.GetStageStarted() == nil && e.GetStageProgress() == nil {
 		return e

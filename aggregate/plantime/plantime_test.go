@@ -42,7 +42,8 @@ func TestOf(t *testing.T) {
 	}
 	s := got.Stages[0]
 	if s.Load.Words != "8 req/s poisson, stagger 1000ms" || *s.Load.Rate != 8 || *s.DurationS != 25 ||
-		*s.RequestThroughput != 7.9 || s.Requests.Completed != 200 || s.TTFT.Mean != 15 || s.TTFT.P99 != 40 || s.TTFT.Count != 200 {
+		*s.RequestThroughput != 7.9 || s.Requests.Completed != 200 || s.TTFT.Mean != 15 || s.TTFT.P99 != 40 ||
+		s.TTFT.Count != 200 {
 		t.Errorf("stage %+v, TTFT %+v", s, s.TTFT)
 	}
 	if p := s.Load.Phases[0]; p.From != 1 || p.To != 8 || p.DurationS != 20 {

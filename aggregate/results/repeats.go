@@ -15,8 +15,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Repeats are the repeats of a load, taken together: counts, times and tokens are sums, and percentiles are those of the
-// merged histograms. Stages that are INVALID or incomplete are left out.
+// Repeats are the repeats of a load, taken together: counts, times and tokens are sums, and percentiles are those of
+// the merged histograms. Stages that are INVALID or incomplete are left out.
 type Repeats struct {
 	// Name of the target.
 	Target string `json:"target"`
@@ -71,8 +71,8 @@ type RepeatSpread struct {
 func (r *Repeats) Stage() *StageResult {
 	requests := Requests{Started: r.Started, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled}
 	return &StageResult{Target: r.Target, Workload: r.Workload, Load: Load{Words: r.Load + ", " + r.Words()},
-		Complete: true, Trust: trust.Trust{Verdict: r.Verdict}, Stream: true, Goodput: r.Goodput, DurationS: r.DurationS,
-		Requests:          requests,
+		Complete: true, Trust: trust.Trust{Verdict: r.Verdict}, Stream: true,
+		Goodput: r.Goodput, DurationS: r.DurationS, Requests: requests,
 		RequestThroughput: r.RequestThroughput, OutputTokenThroughput: r.OutputTokenThroughput,
 		TotalTokenThroughput: r.TotalTokenThroughput, Latencies: r.Latencies}
 }

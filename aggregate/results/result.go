@@ -110,7 +110,8 @@ type RunResult struct {
 	// What is missing, in words. Empty if the run is complete.
 	Missing []string `json:"missing"`
 	// Verdict on the measurements: the worst verdict of any stage. Of the probes of a search, only the one at the load
-	// that the search found counts, or at its lowest if it found none, of the stages of a frontier those on its curve. Null: no stage was judged.
+	// that the search found counts, or at its lowest if it found none, of the stages of a frontier those on its curve.
+	// Null: no stage was judged.
 	Verdict *trust.Verdict `json:"verdict"`
 }
 
@@ -136,8 +137,8 @@ type SearchResult struct {
 	Stage *uint32 `json:"stage"`
 	// Number of stages that the search ran.
 	Probes uint32 `json:"probes"`
-	// True if the search came to a definite end: kept and broke are as close to each other as the plan asks for, or there
-	// is only one of them, and each was confirmed by other requests.
+	// True if the search came to a definite end: kept and broke are as close to each other as the plan asks for, or
+	// there is only one of them, and each was confirmed by other requests.
 	Converged bool `json:"converged"`
 	// Mean request throughput of the stages at the load in kept. Null: fewer than two stages ran at that load.
 	MeanThroughput *float64 `json:"mean_throughput"`

@@ -287,9 +287,9 @@ func runAgents(records []*spatev1.StageRecord) []RunAgent {
 
 // RunVerdict returns the verdict on a run's measurements: the worst verdict of any stage. Of the probes of a search,
 // only the one at the load that the search found counts, or, if it found none, the one at the lowest load: other probes
-// that did not meet the objectives are part of the search's answer, whose own verdict covers the lowest load that was too
-// high, and probes that could not be measured were repeated. Of the stages of a frontier, those on its curve
-// count. The verdict is empty if no stage was judged.
+// that did not meet the objectives are part of the search's answer, whose own verdict covers the lowest load that was
+// too high, and probes that could not be measured were repeated. Of the stages of a frontier, those on its curve count.
+// The verdict is empty if no stage was judged.
 func RunVerdict(
 	stages iter.Seq[*spatev1.StageRecord], run *spatev1.RunRecord,
 	verdictOf func(*spatev1.StageRecord) trust.Verdict,

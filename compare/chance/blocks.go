@@ -38,7 +38,8 @@ func Series(values []float64, least int) (Spread, bool) {
 // if there were a block less.
 func (s Spread) Fitted() Spread {
 	blocks := (s.Freedom + 1) / freedomPerBlock
-	return Spread{Error: s.Error * math.Sqrt((blocks-1)/(blocks-2)), Freedom: s.Freedom - freedomPerBlock, Block: s.Block}
+	wider := math.Sqrt((blocks - 1) / (blocks - 2))
+	return Spread{Error: s.Error * wider, Freedom: s.Freedom - freedomPerBlock, Block: s.Block}
 }
 
 // freedomPerBlock is the degrees of freedom of a block of overlapping ones.

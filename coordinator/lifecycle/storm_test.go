@@ -402,8 +402,8 @@ func (w *storm) check() {
 	}
 }
 
-// checkMeasured checks that what is measured is all that came from one instant on, whichever agent sent it. An agent that
-// could not keep that instant is lost.
+// checkMeasured checks that what is measured is all that came from one instant on, whichever agent sent it. An agent
+// that could not keep that instant is lost.
 func (w *storm) checkMeasured(rec *spatev1.StageRecord, parcels []*parcel) {
 	for _, p := range parcels {
 		lost := slices.ContainsFunc(rec.GetAgents(), func(x *spatev1.AssignedAgent) bool {

@@ -16,32 +16,16 @@ import (
 const notLimited = "the upper bound of the search: raise it to find the limit"
 
 // Record returns what the search has found so far. The search has converged if it came to a definite end: within its
-// precision, at the upper bound, or at the lower bound with nothing kept, each confirmed. Its probes are the stages that
-// Take was given: a stage that was cut short does not count.
+// precision, at the upper bound, or at the lower bound with nothing kept, each confirmed. Its probes are the stages
+// that Take was given: a stage that was cut short does not count.
 func (s *search) Record() *spatev1.SearchRecord {
 	rec, t := &spatev1.SearchRecord{Search: s.asked, Probes: uint32(len(s.done) + len(s.invalid))}, s.tally()
-	for _, p := range s.done {
-		switch keeps := p.reason == ""; {
-		case keeps && p.value > t.kept, !keeps && p.value < t.broke, !keeps && t.broke == 0:
-			rec.Overruled++
-		case keeps && p.value == t.kept, !keeps && p.value == t.broke:
-			rec.DecidedBy = append(rec.DecidedBy, &spatev1.SearchProbe{StageIndex: p.stage, Load: p.value, Broke: p.reason})
-		}
-	}
+	s.addProbes(rec, t)
 	if len(s.done) > 0 {
 		_, more := s.step(t)
 		rec.Converged = s.ended == "" && more == ""
 	}
-	if best := s.best(t.broke, false); best != nil {
-		rec.Broke, rec.Reason, rec.StageIndex = new(t.broke), best.reason, best.stage
-	}
-	if best := s.best(t.kept, true); best != nil {
-		rec.Kept, rec.StageIndex = new(t.kept), best.stage
-		s.addThroughput(rec, t.kept)
-		rec.Caution = s.caution(*best)
-	} else if best := s.best(t.broke, false); best != nil {
-		rec.Caution = s.caution(*best)
-	}
+	s.addLoads(rec, t)
 	rec.Verdict, rec.Doubts = s.verdict(t)
 	switch {
 	case s.ended != "":
@@ -53,6 +37,34 @@ func (s *search) Record() *spatev1.SearchRecord {
 	}
 	rec.Sentence = s.sentence(rec, t)
 	return rec
+}
+
+// addProbes adds which probes decided, and how many others were overruled.
+func (s *search) addProbes(rec *spatev1.SearchRecord, t *tally) {
+	for _, p := range s.done {
+		switch keeps := p.reason == ""; {
+		case keeps && p.value > t.kept, !keeps && p.value < t.broke, !keeps && t.broke == 0:
+			rec.Overruled++
+		case keeps && p.value == t.kept, !keeps && p.value == t.broke:
+			probe := &spatev1.SearchProbe{StageIndex: p.stage, Load: p.value, Broke: p.reason}
+			rec.DecidedBy = append(rec.DecidedBy, probe)
+		}
+	}
+}
+
+// addLoads adds the two loads between which the limit is, and what the best probes at them say.
+func (s *search) addLoads(rec *spatev1.SearchRecord, t *tally) {
+	broke := s.best(t.broke, false)
+	if broke != nil {
+		rec.Broke, rec.Reason, rec.StageIndex = new(t.broke), broke.reason, broke.stage
+	}
+	if best := s.best(t.kept, true); best != nil {
+		rec.Kept, rec.StageIndex = new(t.kept), best.stage
+		s.addThroughput(rec, t.kept)
+		rec.Caution = s.caution(*best)
+	} else if broke != nil {
+		rec.Caution = s.caution(*broke)
+	}
 }
 
 // saying returns the probes at a load that kept, or those that broke, the most trustworthy first.
@@ -72,8 +84,8 @@ func (s *search) best(value float64, kept bool) *probe {
 	return nil
 }
 
-// verdict returns the worst verdict on what the answer stands on, and its reasons with the load. At each of its two loads
-// the most trustworthy probes count, as many as decide.
+// verdict returns the worst verdict on what the answer stands on, and its reasons with the load. At each of its two
+// loads the most trustworthy probes count, as many as decide.
 func (s *search) verdict(t *tally) (worst, doubts string) {
 	for _, kept := range []bool{true, false} {
 		value := t.broke

@@ -261,7 +261,8 @@ func TestConfirmationMovesTheAnswerDown(t *testing.T) {
 			}
 			return server{knee: knee, capacity: 100}.run(p.Value)
 		})
-	if rec := s.Record(); rec.GetKept() != 2.828 || rec.GetBroke() != 4 || !rec.GetConverged() || rec.GetOverruled() != 1 {
+	rec := s.Record()
+	if rec.GetKept() != 2.828 || rec.GetBroke() != 4 || !rec.GetConverged() || rec.GetOverruled() != 1 {
 		t.Errorf("found %v", rec)
 	}
 }

@@ -12,16 +12,17 @@ import (
 const (
 	// lead is by how many votes the loads of the answer must be ahead: each of them was probed at least twice.
 	lead = 2
-	// clear is how much a probe counts that even its fastest requests broke, or in which the server fell far behind: two of
-	// them are enough wherever the search is.
-	clear = 5
+	// obvious is how much a probe counts that even its fastest requests broke, or in which the server fell far behind:
+	// two of them are enough wherever the search is.
+	obvious = 5
 	// behind is the share of the requests due of which fewer end only if a server is far from keeping up.
 	behind = 0.7
 	// risk is the most that chance may explain of what says that a load is too high.
 	risk = 0.001
 	// prior is what is believed of bad moments before any probe: as if one of five probes had met one.
 	prior = 5
-	// hopeless is how many votes say that not even the lowest load is within the limits, below which nothing was probed.
+	// hopeless is how many votes say that not even the lowest load is within the limits, below which nothing was
+	// probed.
 	hopeless = 3
 	// near is the share within which the lead alone decides: there it matters less which load it is.
 	near = 0.06
@@ -36,11 +37,11 @@ func votes(keep *spatev1.Objectives, o Outcome, reason string) int {
 		return 1
 	}
 	if b := o.Backlog; o.Aborted != "" || o.Completed == 0 || b != nil && float64(b.Ended) < behind*b.Due {
-		return clear
+		return obvious
 	}
 	for i, limit := range keep.GetLatencies() {
 		if i < len(o.Fastest) && o.Fastest[i] != nil && *o.Fastest[i] > limit.GetAtMost().AsDuration() {
-			return clear
+			return obvious
 		}
 	}
 	return 1

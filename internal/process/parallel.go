@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// Parallel lets n tests of a package run at once, unless a person has set -parallel. TestMain calls it in packages whose
-// tests wait for networks, programs and clocks more than they need processors: Go runs as many at once as there are
-// processors.
+// Parallel lets n tests of a package run at once, unless a person has set -parallel. TestMain calls it in packages
+// whose tests wait for networks, programs and clocks more than they need processors: Go runs as many at once as there
+// are processors.
 func Parallel(n int) {
 	flag.Parse()
 	set := false

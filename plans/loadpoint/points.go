@@ -190,8 +190,8 @@ func MostStages(l *spatev1.Load) int {
 	return points * int(max(1, l.GetRepeats()))
 }
 
-// ValuesFor returns how many values a percentile needs so that ten of them lie beyond it: the slowest of fewer decide by
-// themselves what it is. It returns 0 for a mean, and for the largest value, beyond which there is none.
+// ValuesFor returns how many values a percentile needs so that ten of them lie beyond it: the slowest of fewer decide
+// by themselves what it is. It returns 0 for a mean, and for the largest value, beyond which there is none.
 func ValuesFor(percentile float64) uint64 {
 	const beyond = 10
 	if percentile <= 0 || percentile >= 100 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/compare/chance"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/plans/rules"
@@ -28,25 +29,12 @@ func Targets(r *results.Result, baseline string) (*Table, error) {
 	marked := false
 	for _, group := range sameLoads(r) {
 		rows := together(r, group)
-		var base *targetRow
-		for i := range rows {
-			if rows[i].Target == name && believable(rows[i].StageResult) {
-				base = &rows[i]
-			}
-		}
+		base := baseRow(rows, name)
 		for i := range rows {
 			s := &rows[i]
 			turns := s.turns(base)
-			var cells []Cell
-			for i, v := range targetNumbers(r, s.StageResult) {
-				c := number(v)
-				c.Mark = s.Mark(numberOf(targetValues[i].column.Key))
-				marked = marked || c.Mark != ""
-				if base != nil && s.Target != name && believable(s.StageResult) {
-					c.Ratio = s.ratio(r, base, turns, i)
-				}
-				cells = append(cells, c)
-			}
+			cells := s.numbers(r, base, turns)
+			marked = marked || slices.ContainsFunc(cells, func(c Cell) bool { return c.Mark != "" })
 			row := newRow(s.StageResult, s.Workload, cells...)
 			if len(s.of) > 1 {
 				row.Cells[0] = Cell{} // repeats are several stages
@@ -66,6 +54,29 @@ func Targets(r *results.Result, baseline string) (*Table, error) {
 			results.Doubted+" a check of the verdict doubts the number")
 	}
 	return t, nil
+}
+
+// baseRow returns the row of the baseline among those of one load. Nil: there is none, or it is not believable.
+func baseRow(rows []targetRow, baseline string) (base *targetRow) {
+	for i := range rows {
+		if rows[i].Target == baseline && believable(rows[i].StageResult) {
+			base = &rows[i]
+		}
+	}
+	return base
+}
+
+// numbers returns the cells of a row's numbers, with ratios to the baseline's row. base may be nil.
+func (s *targetRow) numbers(r *results.Result, base *targetRow, turns *chance.Turns) (cells []Cell) {
+	for i, v := range targetNumbers(r, s.StageResult) {
+		c := number(v)
+		c.Mark = s.Mark(numberOf(targetValues[i].column.Key))
+		if base != nil && s.Target != base.Target && believable(s.StageResult) {
+			c.Ratio = s.ratio(r, base, turns, i)
+		}
+		cells = append(cells, c)
+	}
+	return cells
 }
 
 // numberOf returns the name in results.json of the number in a column: "ttft_ms.p99" of "p99_ttft_ms".

@@ -217,7 +217,8 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestDamagedParquet: a file that is cut or changed gives an error or faulty rows, never a panic, and takes little memory.
+// TestDamagedParquet: a file that is cut or changed gives an error or faulty rows, never a panic, and takes little
+// memory.
 func TestDamagedParquet(t *testing.T) {
 	whole, err := os.ReadFile(filepath.Join("testdata", "huggingface", "main", "train-00000-of-00002.parquet"))
 	if err != nil {
