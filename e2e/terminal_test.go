@@ -80,14 +80,22 @@ func TestWatchARunAndStopIt(t *testing.T) {
 	}
 }
 
-// Ctrl-C does on the screen what it does without one: the first drains.
+// Ctrl-C does on the screen what it does without one: the first drains, the second cancels. The requests last until
+// they are cancelled.
 func TestInterruptOnTheScreen(t *testing.T) {
 	t.Parallel()
-	p, terminal := live(t, twoStages)
-	terminal.Await("stage 2 of 2")
+	p, terminal := live(t, `
+name: watched
+targets: [{name: sim, simulator: {decode_step: 60s}}]
+workloads: [{random: {isl: 50, osl: 10}}]
+loads: [{concurrency: [3], duration: 600s}]
+drain_timeout: 1h
+`)
+	terminal.Await("3 in flight")
+	terminal.Press("\x03")
+	terminal.Await("stopping: waiting for requests in flight; Ctrl-C again cancels them")
 	terminal.Press("\x03")
 	p.MustExit(4)
-	terminal.Await("stopping: waiting for requests in flight; Ctrl-C again cancels them")
 	if !terminal.Unchanged() {
 		t.Error("the terminal is not as it was before")
 	}
