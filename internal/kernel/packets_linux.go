@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -22,6 +23,7 @@ type Packets struct {
 	program *ebpf.Program
 	reader  *ringbuf.Reader
 	record  ringbuf.Record
+	ahead   time.Duration // see clockAhead
 }
 
 // Segment is a TCP segment that reached a watched socket.
@@ -65,7 +67,40 @@ func mayLoad() bool {
 	return all&(1<<unix.CAP_BPF|1<<unix.CAP_SYS_ADMIN) != 0
 }
 
+// clockAhead returns how far this process's monotonic clock is ahead of the machine's, which BPF programs read. The two
+// differ in a time namespace (time_namespaces(7)), whose offset is in seconds and nanoseconds.
+func clockAhead() (time.Duration, error) {
+	own, err1 := os.Readlink("/proc/self/ns/time")
+	children, err2 := os.Readlink("/proc/self/ns/time_for_children")
+	if errors.Is(err1, os.ErrNotExist) {
+		return 0, nil // a kernel without time namespaces
+	}
+	if err := errors.Join(err1, err2); err != nil {
+		return 0, err
+	}
+	if own != children { // the offsets are those of the children
+		return 0, fmt.Errorf("the offset of time namespace %s is not known", own)
+	}
+	text, err := os.ReadFile("/proc/self/timens_offsets")
+	if err != nil {
+		return 0, err
+	}
+	return parseOffset(string(text))
+}
+
+// parseOffset returns the monotonic clock's offset in the text of timens_offsets.
+func parseOffset(text string) (time.Duration, error) {
+	var seconds, nanos int64
+	if _, err := fmt.Sscanf(text, "monotonic %d %d", &seconds, &nanos); err != nil {
+		return 0, fmt.Errorf("read the offset of the time namespace in %q: %w", text, err)
+	}
+	return time.Duration(seconds)*time.Second + time.Duration(nanos), nil
+}
+
 func (p *Packets) open() (err error) {
+	if p.ahead, err = clockAhead(); err != nil {
+		return err
+	}
 	p.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "spate_segments", Type: ebpf.RingBuf, MaxEntries: packetsRing})
 	if err != nil {
 		return fmt.Errorf("make the ring: %w", err)
@@ -153,7 +188,7 @@ func (p *Packets) Next() (s Segment, ok bool) {
 	}
 	b := p.record.RawSample
 	length := binary.NativeEndian.Uint32(b[20:])
-	return Segment{Cookie: binary.NativeEndian.Uint64(b), At: clock.Instant(binary.NativeEndian.Uint64(b[8:])),
+	return Segment{Cookie: binary.NativeEndian.Uint64(b), At: clock.Instant(binary.NativeEndian.Uint64(b[8:])).Add(p.ahead),
 		Seq: binary.NativeEndian.Uint32(b[16:]), Length: length &^ (1 << 31), SYN: length>>31 != 0}, true
 }
 

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -54,6 +56,35 @@ func TestPackets(t *testing.T) {
 		if s, ok := p.Next(); ok {
 			t.Errorf("%s: one more segment: %+v", address, s)
 		}
+	}
+}
+
+// In a time namespace, whose clock is not the machine's, segments have the times of this process's clock.
+func TestPacketsInATimeNamespace(t *testing.T) {
+	unshare := []string{"--time", "--monotonic", "3600", "--boottime", "3600", "--fork"}
+	if err := exec.CommandContext(t.Context(), "unshare", append(unshare, "true")...).Run(); err != nil {
+		t.Skipf("NO TIME NAMESPACE: unshare: %v: run as root, with util-linux", err)
+	}
+	said, err := exec.CommandContext(t.Context(), "unshare",
+		append(unshare, os.Args[0], "-test.run=^TestPackets$", "-test.v")...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
+// What the kernel says of time namespaces.
+func TestParseOffset(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"monotonic           0         0\nboottime            0         0\n":  0,
+		"monotonic  3600  500000000\nboottime  7200  0\n":                     time.Hour + 500*time.Millisecond,
+		"monotonic         -10         250000000\nboottime     0         0\n": -10*time.Second + 250*time.Millisecond,
+	} {
+		if got, err := parseOffset(text); got != want || err != nil {
+			t.Errorf("%q: %v (%v), want %v", text, got, err, want)
+		}
+	}
+	if got, err := parseOffset("boottime 1 2"); err == nil {
+		t.Errorf("an offset that is not there: %v", got)
 	}
 }
 
