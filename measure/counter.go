@@ -151,7 +151,7 @@ var counterTable = [CounterCount - 1]counter{
 	{id: InOneFrame, name: "in_one_frame", unit: "requests", ofCompleted: true,
 		doc: "Completed streams of eight tokens or more, by usage, with one token frame"},
 	{id: InOneRead, name: "in_one_read", unit: "requests", ofCompleted: true,
-		doc: "Completed streams of eight or more token frames that all arrived in one read"},
+		doc: "Completed streams of eight or more token frames that the server wrote at once: they arrived in one read, or less than 20 us apart on average"},
 	{id: TextBytes, name: "text_bytes", unit: "bytes",
 		doc: "Bytes of output text of completed requests, as encoded in JSON"},
 	{id: ReasoningTokens, name: "reasoning_tokens", unit: "tokens",

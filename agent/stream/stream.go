@@ -146,7 +146,7 @@ type Observation struct {
 	TextBytes uint64
 	// Token frames of reasoning, before FirstAnswer.
 	ReasoningFrames uint64
-	// All token frames came in one read.
+	// All token frames came in one read, or so fast that they were written at once.
 	InOneRead bool
 	// Tokens of the first token frame by running usage. TokensUnknown: not known.
 	HeadTokens int

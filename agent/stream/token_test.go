@@ -427,6 +427,15 @@ func TestAnswersInOneRead(t *testing.T) {
 	if o := play(c, []byte("data: "+chatText("a")+"\n\ndata: [DONE]\n\n"), io.EOF); o.InOneRead {
 		t.Error("one frame is not news")
 	}
+	for frames, want := range map[int]bool{40: false, 60: true} { // 25.6 and 16.9 us apart on average
+		events := []timed{{100, chatRole}}
+		for i := range frames {
+			events = append(events, timed{100 + i*2/frames, chatText("a")})
+		}
+		if o, _ := playTimed(t, "chat", append(events, timed{101, delta("", stop, "")})); o.InOneRead != want {
+			t.Errorf("%d frames in 1 ms: one read %v", frames, o.InOneRead)
+		}
+	}
 }
 
 func TestFramesOfOneReadAreCounted(t *testing.T) {

@@ -1461,7 +1461,8 @@ type Counters struct {
 	WholeAnswers uint64 `protobuf:"varint,26,opt,name=whole_answers,json=wholeAnswers,proto3" json:"whole_answers,omitempty"`
 	// Completed streams of eight tokens or more, by usage, with one token frame.
 	InOneFrame uint64 `protobuf:"varint,27,opt,name=in_one_frame,json=inOneFrame,proto3" json:"in_one_frame,omitempty"`
-	// Completed streams of eight or more token frames that all arrived in one read.
+	// Completed streams of eight or more token frames that the server wrote at once: they arrived in one read, or less than
+	// 20 us apart on average.
 	InOneRead uint64 `protobuf:"varint,28,opt,name=in_one_read,json=inOneRead,proto3" json:"in_one_read,omitempty"`
 	// Bytes of output text of completed requests, as encoded in JSON.
 	TextBytes uint64 `protobuf:"varint,29,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"`
