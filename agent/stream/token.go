@@ -287,8 +287,8 @@ func (x *exchange) decide() {
 	x.reasoning()
 }
 
-// heldGap is the mean gap between token frames below which a server held them back and wrote them at once, though packets
-// split what it wrote: no engine makes 50,000 tokens a second for one request.
+// heldGap is the mean gap between token frames below which a server held them back and wrote them at once, though
+// packets split what it wrote: no engine makes 50,000 tokens a second for one request.
 const heldGap = 20 * time.Microsecond
 
 // decideUndecided implements decide for a stream with frames without text or a closing frame.

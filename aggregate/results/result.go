@@ -782,8 +782,8 @@ type Streams struct {
 	StreamedAnswers uint64 `json:"streamed_answers"`
 	// Completed streams of several tokens that arrived in one frame.
 	InOneFrame uint64 `json:"in_one_frame"`
-	// Completed streams of several frames that the server wrote at once: they arrived in one read, or less than 20 us apart
-	// on average.
+	// Completed streams of several frames that the server wrote at once: they arrived in one read, or less than 20 us
+	// apart on average.
 	InOneRead uint64 `json:"in_one_read"`
 	// Completed streams that have frames without text, if nothing shows whether those frames carried a token.
 	Undecided uint64 `json:"undecided"`

@@ -188,7 +188,8 @@ func (p *Packets) Next() (s Segment, ok bool) {
 	}
 	b := p.record.RawSample
 	length := binary.NativeEndian.Uint32(b[20:])
-	return Segment{Cookie: binary.NativeEndian.Uint64(b), At: clock.Instant(binary.NativeEndian.Uint64(b[8:])).Add(p.ahead),
+	at := clock.Instant(binary.NativeEndian.Uint64(b[8:])).Add(p.ahead)
+	return Segment{Cookie: binary.NativeEndian.Uint64(b), At: at,
 		Seq: binary.NativeEndian.Uint32(b[16:]), Length: length &^ (1 << 31), SYN: length>>31 != 0}, true
 }
 
