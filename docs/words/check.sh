@@ -12,5 +12,5 @@ while IFS=$'\t' read -r pattern instead; do
     fi
 done <docs/words/list.tsv
 [ $found -eq 0 ] || { echo 'docs/style.md has the rules, docs/words/list.tsv the words.' >&2; exit 1; }
-full=$(git ls-files '*.go' | xargs dirname | sort | uniq -c | awk '$1 > 25 {print "  " $2 ": " $1}')
-[ -z "$full" ] || { printf 'More than 25 files of Go are in one folder: make a package of what belongs together.\n%s\n' "$full" >&2; exit 1; }
+full=$(git ls-files '*.go' | grep -v '_test\.go$' | xargs dirname | sort | uniq -c | awk '$1 > 35 {print "  " $2 ": " $1}')
+[ -z "$full" ] || { printf 'More than 35 source files of Go are in one folder: make a package of what belongs together.\n%s\n' "$full" >&2; exit 1; }
