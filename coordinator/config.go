@@ -16,7 +16,6 @@ import (
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
-	"github.com/spate-load/spate/coordinator/tracing"
 	"github.com/spate-load/spate/internal/retention"
 )
 
@@ -63,8 +62,6 @@ type Config struct {
 	RequireExpected bool
 	// Access decides what clients may change, and how much load targets get. Nil: clients may do everything.
 	Access *access.File
-	// Tracer makes a trace of each run. Nil: there are no traces. The caller closes it after the coordinator.
-	Tracer *tracing.Tracer
 	// Limits bounds what peers can ask for.
 	Limits admission.Limits
 	// MaxWaiting is how many runs may wait for others to end. Default 64.

@@ -147,7 +147,6 @@ func (c *Coordinator) loadRun(l *leftover.Run, beyond uint64) (*run, error) {
 	}
 	r := c.makeRun(l.Record, l.Submission, l.Ledger)
 	r.events, r.secrets = events.New(earlier, beyond), l.Secrets
-	r.trace.Resume(earlier, time.Now())
 	c.storage.Reserve(r.id).Hold(c.log)
 	return r, nil
 }

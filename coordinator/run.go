@@ -20,7 +20,6 @@ import (
 	"github.com/spate-load/spate/coordinator/events"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/live"
-	"github.com/spate-load/spate/coordinator/tracing"
 	"github.com/spate-load/spate/coordinator/writes"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -44,7 +43,6 @@ type run struct {
 	claims     writes.Claims
 	bundles    map[source]course
 	keeping    *bundles           // the newest that wait to be written
-	trace      *tracing.Run       // nil: there are no traces
 	unsaved    bool               // record has changed
 	freeing    bool               // agents that it does not need are about to be freed
 	client     string             // version of the client that submitted it; empty: not known
@@ -61,13 +59,8 @@ type run struct {
 
 // makeRun makes a run from what its ledger holds.
 func (c *Coordinator) makeRun(record *spatev1.RunRecord, submission *spatev1.Submission, ledger *ledger.Ledger) *run {
-	submitted := record.GetSubmitTime()
-	if submitted == nil {
-		submitted = record.GetBeginTime()
-	}
 	return &run{
-		trace: c.cfg.Tracer.Run(record.GetRunId(), submission.GetName(), record.GetSubmitter(), submitted.AsTime()),
-		id:    record.GetRunId(), record: record, submission: submission, ledger: ledger,
+		id: record.GetRunId(), record: record, submission: submission, ledger: ledger,
 		disk: writes.Watch(c.diskOf(ledger), clock.Now), sink: sink.Discard, events: events.New(nil, 0),
 		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: &live.Stages{},
 	}
@@ -374,7 +367,6 @@ func (c *Coordinator) removeActive(r *run) {
 // deliver passes an event to followers and to the sink.
 func (c *Coordinator) deliver(r *run, n *spatev1.FollowRunResponse) {
 	r.events.Append(n)
-	r.trace.Take(n.GetEvent())
 	if p, ok := points.Event(r.points(), n.GetEvent(), r.stages.Plan); ok {
 		r.sink.Put(p)
 	}

@@ -112,10 +112,8 @@ func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
 
 // closeStage publishes the rest of a stage and tells the machine whether anything is missing.
 func (c *Coordinator) closeStage(r *run, publisher *live.Publisher, e lifecycle.CloseStage) {
-	begin := time.Now()
 	publisher.Windows(true)
 	last, complete, outcome := publisher.EndStage(e)
-	r.trace.Merged(begin, time.Now())
 	if last != nil {
 		c.publish(r, live.ProgressEvent(time.Now(), last))
 	}

@@ -12,7 +12,6 @@ import (
 
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
-	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/spate-load/spate/internal/process"
@@ -23,21 +22,19 @@ type Server struct {
 	// URL is where it takes OTLP over HTTP.
 	URL string
 
-	metrics, traces string // it appends what it took to these files
-	tb              testing.TB
+	metrics string // it appends what it took to this file
+	tb      testing.TB
 }
 
-// config takes metrics and traces over HTTP, and appends them to files at once.
+// config takes metrics over HTTP, and appends them to a file at once.
 const config = `
 receivers: {otlp: {protocols: {http: {endpoint: %q}}}}
 exporters:
   file/metrics: {path: %q, flush_interval: 50ms}
-  file/traces: {path: %q, flush_interval: 50ms}
 service:
   telemetry: {logs: {level: warn}, metrics: {level: none}}
   pipelines:
     metrics: {receivers: [otlp], exporters: [file/metrics]}
-    traces: {receivers: [otlp], exporters: [file/traces]}
 `
 
 // Start runs a collector until the test ends. process.Tool says when the test is skipped.
@@ -45,10 +42,9 @@ func Start(tb testing.TB) *Server {
 	tb.Helper()
 	address := process.FreeAddress(tb)
 	dir := tb.TempDir()
-	s := &Server{URL: "http://" + address, metrics: filepath.Join(dir, "metrics.jsonl"),
-		traces: filepath.Join(dir, "traces.jsonl"), tb: tb}
+	s := &Server{URL: "http://" + address, metrics: filepath.Join(dir, "metrics.jsonl"), tb: tb}
 	settings := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(settings, fmt.Appendf(nil, config, address, s.metrics, s.traces), 0o600); err != nil {
+	if err := os.WriteFile(settings, fmt.Appendf(nil, config, address, s.metrics), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	process.Start(tb, process.Tool(tb, "otelcol", "the OpenTelemetry collector"), "--config=file:"+settings)
@@ -91,22 +87,6 @@ func (s *Server) Points() (all []Point) {
 				for _, m := range scope.GetMetrics() {
 					all = append(all, pointsOf(m)...)
 				}
-			}
-		}
-		return err
-	})
-	return all
-}
-
-// Spans returns all spans that the collector passed on until now, in their order.
-func (s *Server) Spans() (all []*traces.Span) {
-	s.tb.Helper()
-	s.lines(s.traces, func(line []byte) error {
-		var data traces.TracesData
-		err := protojson.Unmarshal(line, &data)
-		for _, r := range data.GetResourceSpans() {
-			for _, scope := range r.GetScopeSpans() {
-				all = append(all, scope.GetSpans()...)
 			}
 		}
 		return err

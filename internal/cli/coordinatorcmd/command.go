@@ -19,7 +19,6 @@ import (
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
-	"github.com/spate-load/spate/coordinator/tracing"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -46,7 +45,6 @@ type flags struct {
 	status              daemon.Status
 	web                 webserver.Flags
 	sinks               settings.Sinks
-	traces              bool
 	relay               []string
 	relayMerge          bool
 	set                 *pflag.FlagSet
@@ -122,7 +120,6 @@ it were the coordinator, and it carries what both say over two connections.`,
 	f.web.AddFlags(fs, "", "`IP:PORT` that shows runs to browsers and serves them to programs (REST); empty: none")
 	f.gossip.AddFlags(fs, "127.0.0.1:7946")
 	f.sinks.AddFlags(fs)
-	fs.BoolVar(&f.traces, "otlp-traces", false, "also send a trace of each run to the collector of --otlp-url")
 	return cmd
 }
 
@@ -151,17 +148,12 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if f.web.Access, err = f.openAccess(logger); err != nil {
 		return command.BadInput(err)
 	}
-	tracer, err := f.tracer(ctx, version, logger)
-	if err != nil {
-		return command.BadInput(err)
-	}
-	defer closeTracer(tracer, logger)
 	c, err := coordinator.New(coordinator.Config{
 		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext,
 		DataDir: f.dataDir, Gossip: gossip, Logger: logger,
 		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease, MaxWaiting: f.maxWaiting, MaxRuns: f.maxRuns,
 		LeaveOn: daemon.ErrTerminated, Expected: f.expected, RequireExpected: f.require,
-		Access: f.web.Access, Tracer: tracer,
+		Access:   f.web.Access,
 		KeepRuns: f.keepRuns.Limits(), KeepDatasets: f.keepDatasets.Limits(), MaxDataset: uint64(f.maxDataset),
 		Run: lifecycle.Config{ReassignLease: min(f.handover, f.lease)},
 	})
@@ -232,9 +224,6 @@ func (f *flags) checkServing() error {
 			),
 		)
 	}
-	if f.traces && !f.sinks.OTLP.Given() {
-		errs = append(errs, errors.New("--otlp-traces needs --otlp-url"))
-	}
 	if f.noGossip && len(f.gossip.Join) > 0 {
 		errs = append(errs, errors.New("--join and --no-gossip exclude one another"))
 	}
@@ -250,31 +239,6 @@ func (f *flags) checkExpected() (err error) {
 		return errors.New("--require-agents needs --expect-agents")
 	}
 	return nil
-}
-
-// tracer returns what sends traces of runs. Nil: nothing does.
-func (f *flags) tracer(ctx context.Context, version string, logger *slog.Logger) (*tracing.Tracer, error) {
-	if !f.traces {
-		return nil, nil
-	}
-	c, err := f.sinks.OTLP.Traces(logger)
-	if err != nil {
-		return nil, err
-	}
-	c.Instance, c.Version, c.Logger = f.name, version, logger
-	return tracing.New(context.WithoutCancel(ctx), c)
-}
-
-// traceTimeout is how long the last spans may take to be sent.
-const traceTimeout = 5 * time.Second
-
-// closeTracer sends what is left of traces.
-func closeTracer(t *tracing.Tracer, logger *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), traceTimeout)
-	defer cancel()
-	if err := t.Close(ctx); err != nil {
-		logger.Warn("not all traces were sent", "error", err)
-	}
 }
 
 // openAccess reads the file that says who may do what. Nil: there is none.

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/otlp"
-	"github.com/spate-load/spate/coordinator/tracing"
 )
 
 // OTLP says to which collector of OpenTelemetry merged results are sent.
@@ -57,31 +55,6 @@ func (o *OTLP) header() (http.Header, error) {
 		header[name] = append(header[name], value)
 	}
 	return header, nil
-}
-
-// Traces resolves settings that Validate has checked for traces, which go to the same collector at /v1/traces.
-func (o *OTLP) Traces(logger *slog.Logger) (tracing.Config, error) {
-	token, check, err := o.resolve(otlp.Kind, logger)
-	if err != nil {
-		return tracing.Config{}, err
-	}
-	header, err := o.header()
-	if err != nil {
-		return tracing.Config{}, err
-	}
-	if a := delivery.Authorization(token, "Bearer"); a != "" {
-		header.Set("Authorization", a)
-	}
-	to, err := url.Parse(o.URL)
-	if err != nil {
-		return tracing.Config{}, fmt.Errorf("--otlp-url: %w", err)
-	}
-	to.Path = strings.TrimSuffix(strings.TrimSuffix(to.Path, "/"), "/v1/metrics") + "/v1/traces"
-	c := tracing.Config{URL: to.String(), TLS: check, Headers: map[string]string{}}
-	for name, values := range header {
-		c.Headers[name] = strings.Join(values, ", ")
-	}
-	return c, nil
 }
 
 // Open resolves settings that Validate has checked. The caller closes the database.
