@@ -320,6 +320,9 @@ func TestFrontierFindsTheKnownCapacity(t *testing.T) {
 	var knee, best uint32
 	for _, p := range f.Points {
 		s := result.Stages[p.Stage]
+		if p.LeftOut != nil && strings.HasPrefix(*p.LeftOut, "another stage of this load counts") {
+			continue
+		}
 		if p.LeftOut != nil || float64(*s.Load.Concurrency) != p.Load || math.Abs(*p.LatencyMs/s.E2E.Mean-1) > 1e-6 {
 			t.Fatalf("stage %d: %+v", p.Stage, p)
 		}

@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -110,7 +111,7 @@ func (f *frontier) best() *point {
 func (f *frontier) knee() *point {
 	var knee *point
 	for i, p := range f.curve {
-		if knee == nil || p.throughput/p.latency > knee.throughput/knee.latency {
+		if knee == nil || p.power() > knee.power() {
 			knee = &f.curve[i]
 		}
 	}
@@ -136,12 +137,14 @@ func (f *frontier) Curve() *spatev1.FrontierRecord {
 		rec.Reason = f.unknown()
 	}
 	rec.Converged = rec.GetReason() == ""
-	points := slices.Clone(f.curve)
-	for _, p := range f.out {
-		points = sorted(points, p)
-	}
-	for _, p := range points {
-		rec.Points = append(rec.Points, f.record(p))
+	for _, at := range f.loads() {
+		counts := counting(at)
+		for _, p := range at {
+			if p.stage != counts.stage {
+				p.out = cmp.Or(p.out, "another stage of this load counts: it is the middle one, or the better of two")
+			}
+			rec.Points = append(rec.Points, f.record(p))
+		}
 	}
 	if p := f.knee(); p != nil {
 		rec.Knee = &p.stage
@@ -154,9 +157,12 @@ func (f *frontier) Curve() *spatev1.FrontierRecord {
 
 // unknown returns what could not be found out with the stages that the frontier may take. Empty: nothing.
 func (f *frontier) unknown() string {
+	last := f.doubted(f.bounds)
 	switch unknown, _ := f.widest(); {
 	case len(f.curve) == 0:
 		return "no stage is on the curve"
+	case len(last) > 0:
+		return f.words(last[0]) + " was measured once only: raise points"
 	case f.rising():
 		return "its points are too few to reach a saturated server: raise points or from"
 	case unknown > f.tolerance:

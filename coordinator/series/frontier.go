@@ -19,6 +19,8 @@ const (
 // them.
 //
 //	from -> bracket: large steps up, until the throughput stops growing, the server does not keep up, or `to`
+//	     -> confirm: a load again whose stage ends the way up, bounds the loads within the objectives, or contradicts
+//	        its neighbours. If the two do not agree within the tolerance, a third is the judge: the middle one counts
 //	     -> bisect: wherever the curve between two points is not known within the tolerance
 //
 // What is not known between two points is a question of the curve's shape, not of their distance: see gap.
@@ -29,8 +31,9 @@ type frontier struct {
 	tolerance float64 // of logarithms
 	points    int     // most stages
 	factor    float64
+	runs      []point // all stages, by load, those of a load in their order
 	curve     []point // by load
-	out       []point // stages that are not on the curve, by load
+	out       []point // loads that are not on the curve, by load
 	again     bool    // the last stage is to be run again
 	last      float64 // load of the last stage
 	peak      string  // why no higher load is needed; empty: the load still rises, or a stage in out says why
@@ -72,27 +75,31 @@ func (f *frontier) Next() (Step, bool) {
 	if purpose == "" {
 		return Step{}, false
 	}
-	return Step{Number: uint32(f.done()), Purpose: purpose, Value: value, Load: f.load(f.template, value)}, true
+	return Step{Number: uint32(len(f.runs)), Purpose: purpose, Value: value, Load: f.load(f.template, value)}, true
 }
-
-func (f *frontier) done() int { return len(f.curve) + len(f.out) }
 
 // next returns the load and purpose of the next stage. An empty purpose means the frontier has ended.
 func (f *frontier) next() (value float64, purpose string) {
 	switch {
-	case f.ended != "" || f.done() >= f.points:
+	case f.ended != "" || len(f.runs) >= f.points:
 		return 0, ""
-	case f.done() == 0:
+	case len(f.runs) == 0:
 		return f.from, Bracket
 	case f.again:
 		return f.last, Again
-	case len(f.curve) == 0:
-		return 0, ""
-	case f.rising():
+	}
+	if at := f.doubted(f.misleads); len(at) > 0 {
+		return at[0], Confirm
+	}
+	if len(f.curve) > 0 && f.rising() {
 		return f.up(), Bracket
 	}
-	if unknown, at := f.widest(); unknown > f.tolerance {
+	last := f.doubted(f.bounds)
+	if unknown, at := f.widest(); unknown > f.tolerance && len(f.runs)+len(last) < f.points {
 		return at, Bisect
+	}
+	if len(last) > 0 {
+		return last[0], Confirm
 	}
 	return 0, ""
 }
@@ -177,44 +184,165 @@ func (f *frontier) Take(stageIndex uint32, o Outcome) string {
 	}
 	p := f.pointOf(step, stageIndex, o)
 	f.again, f.last = p.unmeasured && !o.Short && step.Purpose != Again, step.Value
+	f.runs = sorted(f.runs, p)
+	f.settle()
 	switch {
-	case p.out == "":
-		f.curve = sorted(f.curve, p)
-		f.peak = cmp.Or(f.peak, f.flat())
-		return ""
 	case f.again:
-		f.out = sorted(f.out, p)
 		return fmt.Sprintf("%s could not be measured (%s): it is measured again", f.words(p.load), p.out)
-	}
-	f.out = sorted(f.out, p)
-	if len(f.curve) == 0 {
+	case len(f.curve) == 0 && len(f.doubted(f.bounds)) == 0:
 		f.End(fmt.Sprintf("the lowest load, %s, is not on the curve: %s", f.words(p.load), p.out))
+	case len(f.curve) > 0 && len(f.doubted(f.misleads)) == 0:
+		f.peak = cmp.Or(f.peak, f.saturated(), f.bounded())
 	}
-	return fmt.Sprintf("%s is not on the curve: %s", f.words(p.load), p.out)
+	if p.out != "" {
+		return fmt.Sprintf("%s is not on the curve: %s", f.words(p.load), p.out)
+	}
+	return ""
 }
 
-// sorted inserts a point by its load.
+// settle works out the curve from all stages.
+func (f *frontier) settle() {
+	f.curve, f.out = nil, nil
+	for _, at := range f.loads() {
+		if p := counting(at); p.out == "" {
+			f.curve = append(f.curve, p)
+		} else {
+			f.out = append(f.out, p)
+		}
+	}
+}
+
+// loads returns the stages of each load.
+func (f *frontier) loads() (all [][]point) {
+	for i, p := range f.runs {
+		if i == 0 || p.load != f.runs[i-1].load {
+			all = append(all, nil)
+		}
+		all[len(all)-1] = append(all[len(all)-1], p)
+	}
+	return all
+}
+
+// measured returns the stages of a load that say something about the server.
+func measured(at []point) []point {
+	return slices.DeleteFunc(slices.Clone(at), func(p point) bool { return p.unmeasured })
+}
+
+// counting returns the stage of a load that counts: the one in the middle, the better one of two. If none was measured
+// it is the last one.
+func counting(at []point) point {
+	runs := measured(at)
+	if len(runs) == 0 {
+		return at[len(at)-1]
+	}
+	slices.SortStableFunc(runs, func(a, b point) int {
+		return cmp.Or(cmp.Compare(a.out, b.out), cmp.Compare(b.power(), a.power()))
+	})
+	return runs[(len(runs)-1)/2]
+}
+
+// power is throughput divided by latency.
+func (p point) power() float64 { return p.throughput / p.latency }
+
+// doubted returns the loads to measure again: those with one stage, if it is so important, those with two that do not
+func (f *frontier) doubted(important func(point) bool) (at []float64) {
+	for _, all := range f.loads() {
+		again := false
+		switch runs := measured(all); len(runs) {
+		case 1:
+			again = important(runs[0])
+		case 2:
+			again = !f.agree(runs[0], runs[1]) || f.contradicts(counting(all))
+		case 3, 4:
+			again = f.contradicts(counting(all)) && (!f.agree(runs[0], runs[1]) || !f.agree(runs[1], runs[2]))
+		}
+		if again {
+			at = append(at, all[0].load)
+		}
+	}
+	return at
+}
+
+// agree reports whether two stages of a load say the same within the tolerance.
+func (f *frontier) agree(a, b point) bool {
+	if a.out != "" || b.out != "" {
+		return a.out != "" && b.out != ""
+	}
+	for j := range min(len(a.judged), len(b.judged)) {
+		if (a.judged[j].broke == "") != (b.judged[j].broke == "") {
+			return false
+		}
+	}
+	return math.Abs(math.Log(a.throughput/b.throughput)) <= f.tolerance &&
+		math.Abs(math.Log(a.latency/b.latency)) <= f.tolerance
+}
+
+// misleads reports whether further stages would be spent in the wrong place if a stage is wrong: it ends the way up, or
+// contradicts another.
+func (f *frontier) misleads(p point) bool {
+	return p.out == "" && f.peak == "" && p.stage == f.highest().stage && f.saturated() != "" || f.contradicts(p)
+}
+
+// contradicts reports whether a lower load completes more than a stage on the curve, or a higher load takes less time,
+// by more than the tolerance, or a higher load keeps what the stage did not.
+func (f *frontier) contradicts(p point) bool {
+	more := math.Exp(f.tolerance)
+	return p.out == "" && slices.ContainsFunc(f.curve, func(q point) bool {
+		if q.load <= p.load {
+			return q.load < p.load && q.throughput > p.throughput*more
+		}
+		for j := range min(len(p.judged), len(q.judged)) {
+			if p.judged[j].broke != "" && q.judged[j].broke == "" {
+				return true
+			}
+		}
+		return q.latency*more < p.latency
+	})
+}
+
+// bounds reports whether a stage bounds the answer from above: it is the lowest that is not on the curve, or that did
+// not keep the objectives.
+func (f *frontier) bounds(p point) bool {
+	if p.out != "" {
+		c := f.ceiling()
+		return c == nil || c.stage == p.stage || p.load < c.load
+	}
+	return slices.ContainsFunc(f.limits(), func(l *spatev1.FrontierLimit) bool {
+		return l.Broke != nil && l.GetBroke() == p.load
+	})
+}
+
+// sorted inserts a point by its load, after others of that load.
 func sorted(points []point, p point) []point {
-	i, _ := slices.BinarySearchFunc(points, p, func(a, b point) int { return cmp.Compare(a.load, b.load) })
+	i := slices.IndexFunc(points, func(q point) bool { return q.load > p.load })
+	if i < 0 {
+		i = len(points)
+	}
 	return slices.Insert(points, i, p)
 }
 
-// flat returns why no higher load is needed. Empty: the load still rises.
-func (f *frontier) flat() string {
-	top := f.highest()
-	if n := len(f.curve); n > 1 {
-		before := f.curve[n-2]
-		// A step that is not longer than that cannot show more.
-		short := top.load <= before.load*math.Exp(2*f.tolerance)
-		if !short && top.throughput <= before.throughput*math.Exp(f.tolerance) {
-			return fmt.Sprintf("saturated: %s completed %s, %s %s", f.words(before.load), rateWords(before.throughput),
-				f.words(top.load), rateWords(top.throughput))
-		}
+// saturated returns how the highest load shows that no higher one is needed. Empty: it does not.
+func (f *frontier) saturated() string {
+	n := len(f.curve)
+	if n < 2 {
+		return ""
 	}
-	if top.load >= f.to {
-		return "the upper bound of the frontier: raise it to find where the server is saturated"
+	before, top := f.curve[n-2], f.curve[n-1]
+	// A step that is not longer than that cannot show more.
+	short := top.load <= before.load*math.Exp(2*f.tolerance)
+	if short || top.throughput > before.throughput*math.Exp(f.tolerance) {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("saturated: %s completed %s, %s %s", f.words(before.load), rateWords(before.throughput),
+		f.words(top.load), rateWords(top.throughput))
+}
+
+// bounded returns that the highest load was measured. Empty: it was not.
+func (f *frontier) bounded() string {
+	if f.highest().load < f.to {
+		return ""
+	}
+	return "the upper bound of the frontier: raise it to find where the server is saturated"
 }
 
 // pointOf returns what a stage measured.

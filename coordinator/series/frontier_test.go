@@ -2,12 +2,14 @@ package series_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/coordinator/series"
@@ -269,5 +271,43 @@ func TestFrontierEnds(t *testing.T) {
 				t.Errorf("%s; %v", text, rec)
 			}
 		})
+	}
+}
+
+// TestFrontierSurvivesBadStages: one stage in twenty meets bad seconds: it completes 30 to 90 % of what it would, and
+// its requests take up to five times as long. Frontiers know the highest load within the limits as if it had not, and
+// go up to the server's capacity.
+func TestFrontierSurvivesBadStages(t *testing.T) {
+	keep := &spatev1.Objectives{Latencies: []*spatev1.Limit{
+		{Metric: "e2e", Percentile: 99, AtMost: durationpb.New(100 * time.Millisecond)}}}
+	srv := bending{capacity: 100}
+	const truth = 90.0 // 1 / (capacity - 90) = 100 ms
+	near, far, stages := 0, 0, 0
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		s := series.New(frontierOf(1, 1000, true, 40, keep))
+		stages += len(play(t, s, func(p series.Step) series.Outcome {
+			o := srv.open(p.Load.GetRate())
+			if random.IntN(20) == 0 {
+				o.Throughput = new(*o.Throughput * (0.3 + 0.6*random.Float64()))
+				o.Latencies[0] = new(time.Duration(float64(*o.Latencies[0]) * (1 + 4*random.Float64())))
+			}
+			o.Latencies = append(o.Latencies, o.Latencies[0])
+			return o
+		}))
+		rec := s.Curve()
+		kept := rec.GetLimits()[0].GetKept()
+		off := math.Abs(math.Log(kept / truth))
+		if last := rec.GetPoints()[len(rec.GetPoints())-1].GetLoad(); off > math.Log(1.25) || last < 100 {
+			far++
+			t.Logf("seed %d: %v is within the limits, of %v, up to %v", seed, kept, truth, last)
+		}
+		if off <= math.Log(1.1) {
+			near++
+		}
+	}
+	t.Logf("%d of 200 within 10 %%, %d far off, %.1f stages each", near, far, float64(stages)/200)
+	if near < 196 || far > 2 {
+		t.Errorf("want at least 196 within 10 %%, and at most 2 far off")
 	}
 }

@@ -22,7 +22,7 @@ const (
 	probes        = 50
 	searchRepeats = 1
 	tolerance     = 0.1
-	points        = 12
+	points        = 15
 	metric        = "e2e"
 	shape         = "linear"
 	distribution  = "constant"

@@ -4517,7 +4517,7 @@ type Frontier struct {
 	// The frontier ends when throughput, latency, the highest goodput and the highest loads that meet `keep` are known
 	// within this share. Default 0.1.
 	Tolerance float64 `protobuf:"fixed64,6,opt,name=tolerance,proto3" json:"tolerance,omitempty"`
-	// Maximum number of stages. Default 12.
+	// Maximum number of stages, those that confirm others included. Default 15.
 	Points        uint32 `protobuf:"varint,7,opt,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
