@@ -285,11 +285,9 @@ func runAgents(records []*spatev1.StageRecord) []RunAgent {
 	})...)
 }
 
-// RunVerdict returns the verdict on a run's measurements: the worst verdict of any stage. Of the probes of a search,
-// only the one at the load that the search found counts, or, if it found none, the one at the lowest load: other probes
-// that did not meet the objectives are part of the search's answer, whose own verdict covers the lowest load that was
-// too high, and probes that could not be measured were repeated. Of the stages of a frontier, those on its curve count.
-// The verdict is empty if no stage was judged.
+// RunVerdict returns the verdict on a run's measurements: the worst verdict of any stage. In place of a search's probes
+// the verdict on its answer counts. Of the stages of a frontier, those on its curve count. The verdict is empty if no
+// stage was judged.
 func RunVerdict(
 	stages iter.Seq[*spatev1.StageRecord], run *spatev1.RunRecord,
 	verdictOf func(*spatev1.StageRecord) trust.Verdict,
@@ -301,6 +299,11 @@ func RunVerdict(
 			worst = v
 		}
 	}
+	for _, s := range run.GetSearches() {
+		if v := trust.Verdict(s.GetVerdict()); v != "" && (worst == "" || v.Worse(worst) != worst) {
+			worst = v
+		}
+	}
 	return worst
 }
 
@@ -309,7 +312,7 @@ func counts(rec *spatev1.StageRecord, run *spatev1.RunRecord) bool {
 	probe, index := rec.GetStage().GetProbe(), rec.GetStage().GetIndex()
 	for _, s := range run.GetSearches() {
 		if probe != nil && s.GetSeries() == probe.GetSeries() {
-			return (s.Kept != nil || s.Broke != nil) && s.GetStageIndex() == index
+			return false
 		}
 	}
 	for _, f := range run.GetFrontiers() {
