@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a fleet of real processes as people use one: five people submit RUNS runs to AGENTS agents in three regions for SECONDS.
 # Each twelfth of the time an agent is killed and restarted, all are restarted by SIGTERM once, as in an upgrade, and the
-# coordinator is killed once and restored from a backup in an empty directory. At the end every run must be complete or say
+# coordinator is stopped once and started on a copy of its directory. At the end every run must be complete or say
 # what is missing, no agent may have been in two runs at once, no server loaded by two, and the audit log must have all
 # submissions. The page and REST are asked each second: the script prints how long answers took.
 #   bench/shift.sh [SECONDS [RUNS [AGENTS]]]      (after make build; loopback only; 300 s, 20 runs, 12 agents)
@@ -54,7 +54,7 @@ loads: [{rate: [$((2 + n % 5))], duration: $((seconds / 20 + n * 7 % (seconds / 
 agents: {count: $((1 + n % 4))}
 PLAN
 }
-begun=$SECONDS submitted=0 killed=0 upgraded=0 leaving=0 restored=0
+begun=$SECONDS submitted=0 killed=0 upgraded=0 leaving=0 copied=0
 while ((SECONDS - begun < seconds || upgraded < agents)); do
     sleep 1
     now=$((SECONDS - begun))
@@ -76,15 +76,15 @@ while ((SECONDS - begun < seconds || upgraded < agents)); do
         leaving=$((upgraded + 1))
         kill -TERM "${pids[agent-$leaving]}" 2>/dev/null || true
     fi
-    if ((restored == 0 && now * 3 >= seconds)); then
-        restored=1
-        "$bin/spate" backup "$dir/backup.tar" --coordinator "$control" >>"$dir/backup.log"
-        kill -9 "${pids[coordinator]}"
-        "$bin/spate" restore "$dir/backup.tar" --data-dir "$dir/second" >>"$dir/backup.log"
+    if ((copied == 0 && now * 3 >= seconds)); then
+        copied=1
+        kill -TERM "${pids[coordinator]}"
+        while kill -0 "${pids[coordinator]}" 2>/dev/null; do sleep 0.1; done
+        cp -a "$dir/first" "$dir/second"
         coordinator "$dir/second"
     fi
 done
-echo "after $((SECONDS - begun)) s: $submitted runs submitted, $killed agents killed, $upgraded upgraded, $restored restore"
+echo "after $((SECONDS - begun)) s: $submitted runs submitted, $killed agents killed, $upgraded upgraded, $copied copy"
 while "$bin/spate" runs --coordinator "$control" --output json >"$dir/runs.json" && grep -Eq '"state": ?"(waiting|running)"' "$dir/runs.json"; do
     sleep 1
 done

@@ -40,9 +40,6 @@ func TestWriteIsReproducibleToTheByte(t *testing.T) {
 			if diff := cmp.Diff(want, written(t, shuffled)); diff != "" {
 				t.Errorf("another order of snapshots differs:\n%s", diff)
 			}
-			if diff := cmp.Diff(want, written(t, copied(t, dir))); diff != "" {
-				t.Errorf("a copied ledger differs:\n%s", diff)
-			}
 			names := []string{"histograms.hlog", "plan.yaml", "report.html", "report.md", "results.json", "vllm.txt"}
 			if records != "" {
 				names = append(names, "requests."+records)
@@ -53,24 +50,6 @@ func TestWriteIsReproducibleToTheByte(t *testing.T) {
 			}
 		})
 	}
-}
-
-// copied creates a run directory with a copy of a ledger.
-func copied(t *testing.T, dir string) string {
-	t.Helper()
-	l, err := ledger.OpenReadOnly(filepath.Join(dir, ledger.File))
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := t.TempDir()
-	f, err := os.Create(filepath.Join(to, ledger.File))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(l.Copy(f), f.Close(), l.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return to
 }
 
 func TestPlanIsAsItWasGiven(t *testing.T) {

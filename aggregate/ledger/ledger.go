@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"time"
@@ -257,18 +256,6 @@ func (l *Ledger) Close() error {
 	l.mu.Unlock()
 	<-l.done
 	return l.db.Close()
-}
-
-// Copy writes a consistent copy of the file to w. Other goroutines may append meanwhile.
-func (l *Ledger) Copy(w io.Writer) error {
-	err := l.view(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(w)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("copy ledger: %w", err)
-	}
-	return nil
 }
 
 // update runs fn in one durable write transaction. what names the content in errors.

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -385,35 +384,6 @@ func TestAPanicLeavesNoLedgerLocked(t *testing.T) {
 		t.Error(err)
 	} else if err := l.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestCopyIsALedgerOfItsMoment(t *testing.T) {
-	l, _ := newLedger(t)
-	if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 1)}); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "copy.db")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(l.Copy(f), f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 2)}); err != nil {
-		t.Fatal(err)
-	}
-	copied, err := OpenReadOnly(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = copied.Close() }()
-	if got := fmt.Sprint(held(t, copied, 0)); got != "[a/1/1]" {
-		t.Errorf("the copy holds %s", got)
-	}
-	if err := errors.Join(l.Close(), l.Copy(io.Discard)); !errors.Is(err, ErrClosed) {
-		t.Errorf("copying a closed ledger: %v", err)
 	}
 }
 

@@ -42,11 +42,10 @@ const (
 	Cordon   Action = "cordon"
 	Drain    Action = "drain"
 	Uncordon Action = "uncordon"
-	Backup   Action = "backup"
 )
 
 // Actions are all actions.
-var Actions = []Action{Submit, Stop, Remove, Cordon, Drain, Uncordon, Backup}
+var Actions = []Action{Submit, Stop, Remove, Cordon, Drain, Uncordon}
 
 // ParseAction returns the action of a name.
 func ParseAction(name string) (Action, error) {
@@ -236,7 +235,7 @@ func (f *Filter) selects(e *Entry) bool {
 // Newest returns up to most of the entries that a filter selects, the newest first. Lines that cannot be read are left
 // out.
 func (l *Log) Newest(most int, filter Filter) (entries []Entry, err error) {
-	files, err := l.Files()
+	files, err := l.files()
 	for _, f := range files {
 		if err == nil && len(entries) < most {
 			var text []byte
@@ -260,9 +259,9 @@ func newest(text []byte, most int, filter *Filter) (entries []Entry) {
 	return entries
 }
 
-// Files opens the files, the newest first, as they are at one moment. The caller closes them. Entries are only appended
+// files opens the files, the newest first, as they are at one moment. The caller closes them. Entries are only appended
 // to them.
-func (l *Log) Files() (files []*os.File, err error) {
+func (l *Log) files() (files []*os.File, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dir == "" {

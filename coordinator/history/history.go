@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -141,14 +140,6 @@ func (s *Store) Remove(run string) error {
 		return fmt.Errorf("history of run %s: %w", run, err)
 	}
 	return nil
-}
-
-// Copy writes a consistent copy of the file to w.
-func (s *Store) Copy(w io.Writer) error {
-	return s.db.View(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(w)
-		return err
-	})
 }
 
 // Plans returns the names of the plans that have records, in the order of their names.

@@ -39,15 +39,6 @@ func Complete(runDir, kind string) error {
 	return nil
 }
 
-// Marks returns the paths of the notes of a run about databases that may lack points of it.
-func Marks(runDir string) []string {
-	names, _ := fs.Glob(os.DirFS(runDir), "*"+markSuffix) // fails only on a bad pattern
-	for i, name := range names {
-		names[i] = filepath.Join(runDir, name)
-	}
-	return names
-}
-
 // Incomplete reports whether a database may lack points of a run, so that the run directory is still needed. It also
 // returns true if the directory exists but cannot be read.
 func Incomplete(runDir string) bool {

@@ -34,7 +34,7 @@ func NewAudit() *cobra.Command {
 		Long: `List who changed what on a coordinator, the newest first: its audit log. Where --access says who may
 do what, only operators may.
 
-ACTION is "submit", "stop", "remove", "cordon", "drain", "uncordon" or "backup"; "at once": requests
+ACTION is "submit", "stop", "remove", "cordon", "drain" or "uncordon"; "at once": requests
 in flight were cancelled. BY is the name in a certificate, or the holder of a token; with the proof
 "token", which is the coordinator's own, it is only what the caller said. Flags select the entries
 for which all that is given holds. A time is a duration before now (90m, 24h), a day (2026-03-29),

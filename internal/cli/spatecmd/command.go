@@ -79,7 +79,7 @@ the plans that ship with Spate; "spate plan new" writes one of your own.
 		plancmd.NewPlans(), plancmd.NewPlan(), plancmd.NewValidate(), plancmd.NewSize(),
 		resultscmd.NewReport(), comparecmd.New(), comparecmd.NewHistory(), resultscmd.NewExport(),
 		clustercmd.NewAgents(), clustercmd.NewRuns(), clustercmd.NewDatasets(), clustercmd.NewCerts(),
-		clustercmd.NewAudit(), clustercmd.NewBackup(), clustercmd.NewRestore(),
+		clustercmd.NewAudit(),
 		simulatecmd.New(), calibratecmd.New(version), command.NewExitCodes(), newVersion(version),
 		agentcmd.New("spate agent", version), coordinatorcmd.New("spate coordinator", version),
 	)

@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script.Run(t, "SMALL_MODEL="+server.URL, "CLUSTER="+process.FreeAddress(t), "CLUSTER_BACKUP="+process.FreeAddress(t),
+	script.Run(t, "SMALL_MODEL="+server.URL, "CLUSTER="+process.FreeAddress(t), "CLUSTER_COPY="+process.FreeAddress(t),
 		"CLUSTER_ROLES="+process.FreeAddress(t), "CLUSTER_HISTORY="+process.FreeAddress(t), "PORT="+port, "STRICT="+simulate(t, strict),
 		"SPATE_FAIL_ON=never") // a busy machine spoils measurements
 }

@@ -614,7 +614,7 @@ type AuditEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it was made.
 	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	// The change: "submit", "stop", "remove", "cordon", "drain", "uncordon" or "backup".
+	// The change: "submit", "stop", "remove", "cordon", "drain" or "uncordon".
 	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
 	// Name in the certificate, the holder of a named token, or the user that came with the coordinator's own token. Empty:
 	// not known.
@@ -1065,89 +1065,6 @@ func (x *HistoryPoint) GetRemoved() bool {
 	return false
 }
 
-// BackupRequest asks for a backup.
-type BackupRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BackupRequest) Reset() {
-	*x = BackupRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BackupRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BackupRequest) ProtoMessage() {}
-
-func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
-func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
-}
-
-// BackupResponse is a piece of a backup.
-type BackupResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Next bytes of the archive.
-	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BackupResponse) Reset() {
-	*x = BackupResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BackupResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BackupResponse) ProtoMessage() {}
-
-func (x *BackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
-func (*BackupResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *BackupResponse) GetData() []byte {
-	if x != nil {
-		return x.Data
-	}
-	return nil
-}
-
 // FindDatasetRequest names a dataset.
 type FindDatasetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1159,7 +1076,7 @@ type FindDatasetRequest struct {
 
 func (x *FindDatasetRequest) Reset() {
 	*x = FindDatasetRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1088,7 @@ func (x *FindDatasetRequest) String() string {
 func (*FindDatasetRequest) ProtoMessage() {}
 
 func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1101,7 @@ func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDatasetRequest.ProtoReflect.Descriptor instead.
 func (*FindDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FindDatasetRequest) GetSha256() string {
@@ -1205,7 +1122,7 @@ type FindDatasetResponse struct {
 
 func (x *FindDatasetResponse) Reset() {
 	*x = FindDatasetResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1134,7 @@ func (x *FindDatasetResponse) String() string {
 func (*FindDatasetResponse) ProtoMessage() {}
 
 func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1147,7 @@ func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDatasetResponse.ProtoReflect.Descriptor instead.
 func (*FindDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FindDatasetResponse) GetComplete() bool {
@@ -1255,7 +1172,7 @@ type PutDatasetRequest struct {
 
 func (x *PutDatasetRequest) Reset() {
 	*x = PutDatasetRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1184,7 @@ func (x *PutDatasetRequest) String() string {
 func (*PutDatasetRequest) ProtoMessage() {}
 
 func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1197,7 @@ func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDatasetRequest.ProtoReflect.Descriptor instead.
 func (*PutDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PutDatasetRequest) GetSha256() string {
@@ -1313,7 +1230,7 @@ type PutDatasetResponse struct {
 
 func (x *PutDatasetResponse) Reset() {
 	*x = PutDatasetResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1242,7 @@ func (x *PutDatasetResponse) String() string {
 func (*PutDatasetResponse) ProtoMessage() {}
 
 func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1255,7 @@ func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDatasetResponse.ProtoReflect.Descriptor instead.
 func (*PutDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 // Endpoints is a list of base URLs.
@@ -1352,7 +1269,7 @@ type Endpoints struct {
 
 func (x *Endpoints) Reset() {
 	*x = Endpoints{}
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1281,7 @@ func (x *Endpoints) String() string {
 func (*Endpoints) ProtoMessage() {}
 
 func (x *Endpoints) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1294,7 @@ func (x *Endpoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoints.ProtoReflect.Descriptor instead.
 func (*Endpoints) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Endpoints) GetUrls() []string {
@@ -1400,7 +1317,7 @@ type SubmitRunResponse struct {
 
 func (x *SubmitRunResponse) Reset() {
 	*x = SubmitRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1329,7 @@ func (x *SubmitRunResponse) String() string {
 func (*SubmitRunResponse) ProtoMessage() {}
 
 func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1342,7 @@ func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitRunResponse.ProtoReflect.Descriptor instead.
 func (*SubmitRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SubmitRunResponse) GetRunId() string {
@@ -1457,7 +1374,7 @@ type FollowRunRequest struct {
 
 func (x *FollowRunRequest) Reset() {
 	*x = FollowRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1386,7 @@ func (x *FollowRunRequest) String() string {
 func (*FollowRunRequest) ProtoMessage() {}
 
 func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1399,7 @@ func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunRequest.ProtoReflect.Descriptor instead.
 func (*FollowRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FollowRunRequest) GetRunId() string {
@@ -1519,7 +1436,7 @@ type FollowRunResponse struct {
 
 func (x *FollowRunResponse) Reset() {
 	*x = FollowRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1448,7 @@ func (x *FollowRunResponse) String() string {
 func (*FollowRunResponse) ProtoMessage() {}
 
 func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1461,7 @@ func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunResponse.ProtoReflect.Descriptor instead.
 func (*FollowRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FollowRunResponse) GetEvent() *RunEvent {
@@ -1585,7 +1502,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1514,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1527,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RunEvent) GetTime() *timestamppb.Timestamp {
@@ -1775,7 +1692,7 @@ type RunStarted struct {
 
 func (x *RunStarted) Reset() {
 	*x = RunStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1787,7 +1704,7 @@ func (x *RunStarted) String() string {
 func (*RunStarted) ProtoMessage() {}
 
 func (x *RunStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1800,7 +1717,7 @@ func (x *RunStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStarted.ProtoReflect.Descriptor instead.
 func (*RunStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RunStarted) GetAgents() []*AgentInfo {
@@ -1853,7 +1770,7 @@ type PlannedStage struct {
 
 func (x *PlannedStage) Reset() {
 	*x = PlannedStage{}
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1782,7 @@ func (x *PlannedStage) String() string {
 func (*PlannedStage) ProtoMessage() {}
 
 func (x *PlannedStage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1795,7 @@ func (x *PlannedStage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedStage.ProtoReflect.Descriptor instead.
 func (*PlannedStage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PlannedStage) GetTarget() string {
@@ -1970,7 +1887,7 @@ type AgentChanged struct {
 
 func (x *AgentChanged) Reset() {
 	*x = AgentChanged{}
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +1899,7 @@ func (x *AgentChanged) String() string {
 func (*AgentChanged) ProtoMessage() {}
 
 func (x *AgentChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +1912,7 @@ func (x *AgentChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentChanged.ProtoReflect.Descriptor instead.
 func (*AgentChanged) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AgentChanged) GetStageIndex() uint32 {
@@ -2056,7 +1973,7 @@ type StageStarted struct {
 
 func (x *StageStarted) Reset() {
 	*x = StageStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +1985,7 @@ func (x *StageStarted) String() string {
 func (*StageStarted) ProtoMessage() {}
 
 func (x *StageStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +1998,7 @@ func (x *StageStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageStarted.ProtoReflect.Descriptor instead.
 func (*StageStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StageStarted) GetStageIndex() uint32 {
@@ -2166,7 +2083,7 @@ type StageProgress struct {
 
 func (x *StageProgress) Reset() {
 	*x = StageProgress{}
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2095,7 @@ func (x *StageProgress) String() string {
 func (*StageProgress) ProtoMessage() {}
 
 func (x *StageProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2108,7 @@ func (x *StageProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageProgress.ProtoReflect.Descriptor instead.
 func (*StageProgress) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StageProgress) GetStageIndex() uint32 {
@@ -2300,7 +2217,7 @@ type StageWindow struct {
 
 func (x *StageWindow) Reset() {
 	*x = StageWindow{}
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2312,7 +2229,7 @@ func (x *StageWindow) String() string {
 func (*StageWindow) ProtoMessage() {}
 
 func (x *StageWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2325,7 +2242,7 @@ func (x *StageWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageWindow.ProtoReflect.Descriptor instead.
 func (*StageWindow) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StageWindow) GetStageIndex() uint32 {
@@ -2406,7 +2323,7 @@ type Doubt struct {
 
 func (x *Doubt) Reset() {
 	*x = Doubt{}
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2335,7 @@ func (x *Doubt) String() string {
 func (*Doubt) ProtoMessage() {}
 
 func (x *Doubt) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2348,7 @@ func (x *Doubt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
 func (*Doubt) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Doubt) GetCheck() string {
@@ -2483,7 +2400,7 @@ type WindowPart struct {
 
 func (x *WindowPart) Reset() {
 	*x = WindowPart{}
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2412,7 @@ func (x *WindowPart) String() string {
 func (*WindowPart) ProtoMessage() {}
 
 func (x *WindowPart) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2425,7 @@ func (x *WindowPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowPart.ProtoReflect.Descriptor instead.
 func (*WindowPart) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WindowPart) GetName() string {
@@ -2597,7 +2514,7 @@ type WindowDistribution struct {
 
 func (x *WindowDistribution) Reset() {
 	*x = WindowDistribution{}
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2526,7 @@ func (x *WindowDistribution) String() string {
 func (*WindowDistribution) ProtoMessage() {}
 
 func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2539,7 @@ func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowDistribution.ProtoReflect.Descriptor instead.
 func (*WindowDistribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WindowDistribution) GetMetric() string {
@@ -2687,7 +2604,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2616,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +2629,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Quantiles) GetP50Ms() float64 {
@@ -2746,7 +2663,7 @@ type StageEnded struct {
 
 func (x *StageEnded) Reset() {
 	*x = StageEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2758,7 +2675,7 @@ func (x *StageEnded) String() string {
 func (*StageEnded) ProtoMessage() {}
 
 func (x *StageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2771,7 +2688,7 @@ func (x *StageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageEnded.ProtoReflect.Descriptor instead.
 func (*StageEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StageEnded) GetStageIndex() uint32 {
@@ -2815,7 +2732,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2827,7 +2744,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2840,7 +2757,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Notice) GetSeverity() Severity {
@@ -2874,7 +2791,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +2803,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +2816,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RunEnded) GetOutcome() Outcome {
@@ -2943,7 +2860,7 @@ type StopRunRequest struct {
 
 func (x *StopRunRequest) Reset() {
 	*x = StopRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2955,7 +2872,7 @@ func (x *StopRunRequest) String() string {
 func (*StopRunRequest) ProtoMessage() {}
 
 func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2968,7 +2885,7 @@ func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
 func (*StopRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StopRunRequest) GetRunId() string {
@@ -2994,7 +2911,7 @@ type StopRunResponse struct {
 
 func (x *StopRunResponse) Reset() {
 	*x = StopRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3006,7 +2923,7 @@ func (x *StopRunResponse) String() string {
 func (*StopRunResponse) ProtoMessage() {}
 
 func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3019,7 +2936,7 @@ func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
 func (*StopRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 // FetchLedgerRequest names the run.
@@ -3033,7 +2950,7 @@ type FetchLedgerRequest struct {
 
 func (x *FetchLedgerRequest) Reset() {
 	*x = FetchLedgerRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3045,7 +2962,7 @@ func (x *FetchLedgerRequest) String() string {
 func (*FetchLedgerRequest) ProtoMessage() {}
 
 func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3058,7 +2975,7 @@ func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerRequest.ProtoReflect.Descriptor instead.
 func (*FetchLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FetchLedgerRequest) GetRunId() string {
@@ -3079,7 +2996,7 @@ type FetchLedgerResponse struct {
 
 func (x *FetchLedgerResponse) Reset() {
 	*x = FetchLedgerResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[35]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3008,7 @@ func (x *FetchLedgerResponse) String() string {
 func (*FetchLedgerResponse) ProtoMessage() {}
 
 func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[35]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3021,7 @@ func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerResponse.ProtoReflect.Descriptor instead.
 func (*FetchLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FetchLedgerResponse) GetData() []byte {
@@ -3127,7 +3044,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[36]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3056,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[36]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3069,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -3180,7 +3097,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[37]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3109,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[37]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3122,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListRunsResponse) GetRuns() []*RunSummary {
@@ -3266,7 +3183,7 @@ type RunSummary struct {
 
 func (x *RunSummary) Reset() {
 	*x = RunSummary{}
-	mi := &file_spate_v1_run_proto_msgTypes[38]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3278,7 +3195,7 @@ func (x *RunSummary) String() string {
 func (*RunSummary) ProtoMessage() {}
 
 func (x *RunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[38]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3291,7 +3208,7 @@ func (x *RunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
 func (*RunSummary) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RunSummary) GetRunId() string {
@@ -3443,7 +3360,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[39]
+	mi := &file_spate_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3455,7 +3372,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[39]
+	mi := &file_spate_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3468,7 +3385,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 // ListAgentsResponse lists the agents.
@@ -3482,7 +3399,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[40]
+	mi := &file_spate_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3494,7 +3411,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[40]
+	mi := &file_spate_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3507,7 +3424,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -3540,7 +3457,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_spate_v1_run_proto_msgTypes[41]
+	mi := &file_spate_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3552,7 +3469,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[41]
+	mi := &file_spate_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3565,7 +3482,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AgentStatus) GetAgent() *AgentInfo {
@@ -3631,7 +3548,7 @@ type CordonAgentsRequest struct {
 
 func (x *CordonAgentsRequest) Reset() {
 	*x = CordonAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[42]
+	mi := &file_spate_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3643,7 +3560,7 @@ func (x *CordonAgentsRequest) String() string {
 func (*CordonAgentsRequest) ProtoMessage() {}
 
 func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[42]
+	mi := &file_spate_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3656,7 +3573,7 @@ func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonAgentsRequest.ProtoReflect.Descriptor instead.
 func (*CordonAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CordonAgentsRequest) GetAgents() []string {
@@ -3682,7 +3599,7 @@ type CordonAgentsResponse struct {
 
 func (x *CordonAgentsResponse) Reset() {
 	*x = CordonAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[43]
+	mi := &file_spate_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3694,7 +3611,7 @@ func (x *CordonAgentsResponse) String() string {
 func (*CordonAgentsResponse) ProtoMessage() {}
 
 func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[43]
+	mi := &file_spate_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3707,7 +3624,7 @@ func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonAgentsResponse.ProtoReflect.Descriptor instead.
 func (*CordonAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 // RemoveRunRequest names a run.
@@ -3721,7 +3638,7 @@ type RemoveRunRequest struct {
 
 func (x *RemoveRunRequest) Reset() {
 	*x = RemoveRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[44]
+	mi := &file_spate_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3733,7 +3650,7 @@ func (x *RemoveRunRequest) String() string {
 func (*RemoveRunRequest) ProtoMessage() {}
 
 func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[44]
+	mi := &file_spate_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3746,7 +3663,7 @@ func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RemoveRunRequest) GetRunId() string {
@@ -3765,7 +3682,7 @@ type RemoveRunResponse struct {
 
 func (x *RemoveRunResponse) Reset() {
 	*x = RemoveRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[45]
+	mi := &file_spate_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3777,7 +3694,7 @@ func (x *RemoveRunResponse) String() string {
 func (*RemoveRunResponse) ProtoMessage() {}
 
 func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[45]
+	mi := &file_spate_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3790,7 +3707,7 @@ func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 var File_spate_v1_run_proto protoreflect.FileDescriptor
@@ -3874,10 +3791,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
-	"\a_change\"\x0f\n" +
-	"\rBackupRequest\"$\n" +
-	"\x0eBackupResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\",\n" +
+	"\a_change\",\n" +
 	"\x12FindDatasetRequest\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\"1\n" +
 	"\x13FindDatasetResponse\x12\x1a\n" +
@@ -4102,7 +4016,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x13AGENT_HEALTH_SILENT\x10\x03\x12\x16\n" +
 	"\x12AGENT_HEALTH_FOUND\x10\x04\x12\x18\n" +
 	"\x14AGENT_HEALTH_LEAVING\x10\x05\x12\x18\n" +
-	"\x14AGENT_HEALTH_MISSING\x10\x062\xba\a\n" +
+	"\x14AGENT_HEALTH_MISSING\x10\x062\xfb\x06\n" +
 	"\n" +
 	"RunService\x12D\n" +
 	"\tSubmitRun\x12\x1a.spate.v1.SubmitRunRequest\x1a\x1b.spate.v1.SubmitRunResponse\x12F\n" +
@@ -4118,8 +4032,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"ListAgents\x12\x1b.spate.v1.ListAgentsRequest\x1a\x1c.spate.v1.ListAgentsResponse\x12M\n" +
 	"\fCordonAgents\x12\x1d.spate.v1.CordonAgentsRequest\x1a\x1e.spate.v1.CordonAgentsResponse\x12M\n" +
 	"\fReadAuditLog\x12\x1d.spate.v1.ReadAuditLogRequest\x1a\x1e.spate.v1.ReadAuditLogResponse\x12J\n" +
-	"\vReadHistory\x12\x1c.spate.v1.ReadHistoryRequest\x1a\x1d.spate.v1.ReadHistoryResponse\x12=\n" +
-	"\x06Backup\x12\x17.spate.v1.BackupRequest\x1a\x18.spate.v1.BackupResponse0\x01B4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
+	"\vReadHistory\x12\x1c.spate.v1.ReadHistoryRequest\x1a\x1d.spate.v1.ReadHistoryResponseB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
 	file_spate_v1_run_proto_rawDescOnce sync.Once
@@ -4134,7 +4047,7 @@ func file_spate_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_spate_v1_run_proto_goTypes = []any{
 	(Severity)(0),                 // 0: spate.v1.Severity
 	(Outcome)(0),                  // 1: spate.v1.Outcome
@@ -4149,144 +4062,140 @@ var file_spate_v1_run_proto_goTypes = []any{
 	(*ReadHistoryResponse)(nil),   // 10: spate.v1.ReadHistoryResponse
 	(*HistoryLine)(nil),           // 11: spate.v1.HistoryLine
 	(*HistoryPoint)(nil),          // 12: spate.v1.HistoryPoint
-	(*BackupRequest)(nil),         // 13: spate.v1.BackupRequest
-	(*BackupResponse)(nil),        // 14: spate.v1.BackupResponse
-	(*FindDatasetRequest)(nil),    // 15: spate.v1.FindDatasetRequest
-	(*FindDatasetResponse)(nil),   // 16: spate.v1.FindDatasetResponse
-	(*PutDatasetRequest)(nil),     // 17: spate.v1.PutDatasetRequest
-	(*PutDatasetResponse)(nil),    // 18: spate.v1.PutDatasetResponse
-	(*Endpoints)(nil),             // 19: spate.v1.Endpoints
-	(*SubmitRunResponse)(nil),     // 20: spate.v1.SubmitRunResponse
-	(*FollowRunRequest)(nil),      // 21: spate.v1.FollowRunRequest
-	(*FollowRunResponse)(nil),     // 22: spate.v1.FollowRunResponse
-	(*RunEvent)(nil),              // 23: spate.v1.RunEvent
-	(*RunStarted)(nil),            // 24: spate.v1.RunStarted
-	(*PlannedStage)(nil),          // 25: spate.v1.PlannedStage
-	(*AgentChanged)(nil),          // 26: spate.v1.AgentChanged
-	(*StageStarted)(nil),          // 27: spate.v1.StageStarted
-	(*StageProgress)(nil),         // 28: spate.v1.StageProgress
-	(*StageWindow)(nil),           // 29: spate.v1.StageWindow
-	(*Doubt)(nil),                 // 30: spate.v1.Doubt
-	(*WindowPart)(nil),            // 31: spate.v1.WindowPart
-	(*WindowDistribution)(nil),    // 32: spate.v1.WindowDistribution
-	(*Quantiles)(nil),             // 33: spate.v1.Quantiles
-	(*StageEnded)(nil),            // 34: spate.v1.StageEnded
-	(*Notice)(nil),                // 35: spate.v1.Notice
-	(*RunEnded)(nil),              // 36: spate.v1.RunEnded
-	(*StopRunRequest)(nil),        // 37: spate.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 38: spate.v1.StopRunResponse
-	(*FetchLedgerRequest)(nil),    // 39: spate.v1.FetchLedgerRequest
-	(*FetchLedgerResponse)(nil),   // 40: spate.v1.FetchLedgerResponse
-	(*ListRunsRequest)(nil),       // 41: spate.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 42: spate.v1.ListRunsResponse
-	(*RunSummary)(nil),            // 43: spate.v1.RunSummary
-	(*ListAgentsRequest)(nil),     // 44: spate.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 45: spate.v1.ListAgentsResponse
-	(*AgentStatus)(nil),           // 46: spate.v1.AgentStatus
-	(*CordonAgentsRequest)(nil),   // 47: spate.v1.CordonAgentsRequest
-	(*CordonAgentsResponse)(nil),  // 48: spate.v1.CordonAgentsResponse
-	(*RemoveRunRequest)(nil),      // 49: spate.v1.RemoveRunRequest
-	(*RemoveRunResponse)(nil),     // 50: spate.v1.RemoveRunResponse
-	nil,                           // 51: spate.v1.SubmitRunRequest.SecretsEntry
-	nil,                           // 52: spate.v1.SubmitRunRequest.SimulatedEntry
-	nil,                           // 53: spate.v1.SubmitRunRequest.DatasetsEntry
-	nil,                           // 54: spate.v1.SubmitRunRequest.LexiconsEntry
-	nil,                           // 55: spate.v1.HistoryPoint.LabelsEntry
-	nil,                           // 56: spate.v1.StageWindow.ErrorsEntry
-	(*durationpb.Duration)(nil),   // 57: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 58: google.protobuf.Timestamp
-	(*AgentInfo)(nil),             // 59: spate.v1.AgentInfo
-	(*Heartbeat)(nil),             // 60: spate.v1.Heartbeat
-	(*Dataset)(nil),               // 61: spate.v1.Dataset
-	(*Lexicon)(nil),               // 62: spate.v1.Lexicon
+	(*FindDatasetRequest)(nil),    // 13: spate.v1.FindDatasetRequest
+	(*FindDatasetResponse)(nil),   // 14: spate.v1.FindDatasetResponse
+	(*PutDatasetRequest)(nil),     // 15: spate.v1.PutDatasetRequest
+	(*PutDatasetResponse)(nil),    // 16: spate.v1.PutDatasetResponse
+	(*Endpoints)(nil),             // 17: spate.v1.Endpoints
+	(*SubmitRunResponse)(nil),     // 18: spate.v1.SubmitRunResponse
+	(*FollowRunRequest)(nil),      // 19: spate.v1.FollowRunRequest
+	(*FollowRunResponse)(nil),     // 20: spate.v1.FollowRunResponse
+	(*RunEvent)(nil),              // 21: spate.v1.RunEvent
+	(*RunStarted)(nil),            // 22: spate.v1.RunStarted
+	(*PlannedStage)(nil),          // 23: spate.v1.PlannedStage
+	(*AgentChanged)(nil),          // 24: spate.v1.AgentChanged
+	(*StageStarted)(nil),          // 25: spate.v1.StageStarted
+	(*StageProgress)(nil),         // 26: spate.v1.StageProgress
+	(*StageWindow)(nil),           // 27: spate.v1.StageWindow
+	(*Doubt)(nil),                 // 28: spate.v1.Doubt
+	(*WindowPart)(nil),            // 29: spate.v1.WindowPart
+	(*WindowDistribution)(nil),    // 30: spate.v1.WindowDistribution
+	(*Quantiles)(nil),             // 31: spate.v1.Quantiles
+	(*StageEnded)(nil),            // 32: spate.v1.StageEnded
+	(*Notice)(nil),                // 33: spate.v1.Notice
+	(*RunEnded)(nil),              // 34: spate.v1.RunEnded
+	(*StopRunRequest)(nil),        // 35: spate.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 36: spate.v1.StopRunResponse
+	(*FetchLedgerRequest)(nil),    // 37: spate.v1.FetchLedgerRequest
+	(*FetchLedgerResponse)(nil),   // 38: spate.v1.FetchLedgerResponse
+	(*ListRunsRequest)(nil),       // 39: spate.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 40: spate.v1.ListRunsResponse
+	(*RunSummary)(nil),            // 41: spate.v1.RunSummary
+	(*ListAgentsRequest)(nil),     // 42: spate.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 43: spate.v1.ListAgentsResponse
+	(*AgentStatus)(nil),           // 44: spate.v1.AgentStatus
+	(*CordonAgentsRequest)(nil),   // 45: spate.v1.CordonAgentsRequest
+	(*CordonAgentsResponse)(nil),  // 46: spate.v1.CordonAgentsResponse
+	(*RemoveRunRequest)(nil),      // 47: spate.v1.RemoveRunRequest
+	(*RemoveRunResponse)(nil),     // 48: spate.v1.RemoveRunResponse
+	nil,                           // 49: spate.v1.SubmitRunRequest.SecretsEntry
+	nil,                           // 50: spate.v1.SubmitRunRequest.SimulatedEntry
+	nil,                           // 51: spate.v1.SubmitRunRequest.DatasetsEntry
+	nil,                           // 52: spate.v1.SubmitRunRequest.LexiconsEntry
+	nil,                           // 53: spate.v1.HistoryPoint.LabelsEntry
+	nil,                           // 54: spate.v1.StageWindow.ErrorsEntry
+	(*durationpb.Duration)(nil),   // 55: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
+	(*AgentInfo)(nil),             // 57: spate.v1.AgentInfo
+	(*Heartbeat)(nil),             // 58: spate.v1.Heartbeat
+	(*Dataset)(nil),               // 59: spate.v1.Dataset
+	(*Lexicon)(nil),               // 60: spate.v1.Lexicon
 }
 var file_spate_v1_run_proto_depIdxs = []int32{
-	51, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
-	52, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
-	57, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
-	53, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
-	54, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
-	58, // 5: spate.v1.ReadAuditLogRequest.since:type_name -> google.protobuf.Timestamp
-	58, // 6: spate.v1.ReadAuditLogRequest.until:type_name -> google.protobuf.Timestamp
+	49, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
+	50, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
+	55, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
+	51, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
+	52, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
+	56, // 5: spate.v1.ReadAuditLogRequest.since:type_name -> google.protobuf.Timestamp
+	56, // 6: spate.v1.ReadAuditLogRequest.until:type_name -> google.protobuf.Timestamp
 	8,  // 7: spate.v1.ReadAuditLogResponse.entries:type_name -> spate.v1.AuditEntry
-	58, // 8: spate.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	56, // 8: spate.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
 	11, // 9: spate.v1.ReadHistoryResponse.lines:type_name -> spate.v1.HistoryLine
 	12, // 10: spate.v1.HistoryLine.points:type_name -> spate.v1.HistoryPoint
-	58, // 11: spate.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	55, // 12: spate.v1.HistoryPoint.labels:type_name -> spate.v1.HistoryPoint.LabelsEntry
-	23, // 13: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	58, // 14: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	24, // 15: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
-	27, // 16: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
-	28, // 17: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
-	34, // 18: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
-	35, // 19: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
-	36, // 20: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
-	26, // 21: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
-	29, // 22: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
-	59, // 23: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
-	25, // 24: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
-	57, // 25: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
-	57, // 26: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
-	59, // 27: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
-	57, // 28: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
-	57, // 29: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
-	33, // 30: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
-	33, // 31: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	33, // 32: spate.v1.StageProgress.e2e:type_name -> spate.v1.Quantiles
-	31, // 33: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
-	31, // 34: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
-	31, // 35: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
-	56, // 36: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
-	30, // 37: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
-	32, // 38: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
+	56, // 11: spate.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	53, // 12: spate.v1.HistoryPoint.labels:type_name -> spate.v1.HistoryPoint.LabelsEntry
+	21, // 13: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
+	56, // 14: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	22, // 15: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
+	25, // 16: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
+	26, // 17: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
+	32, // 18: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
+	33, // 19: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
+	34, // 20: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
+	24, // 21: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
+	27, // 22: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
+	57, // 23: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
+	23, // 24: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
+	55, // 25: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
+	55, // 26: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
+	57, // 27: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
+	55, // 28: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
+	55, // 29: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	31, // 30: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
+	31, // 31: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
+	31, // 32: spate.v1.StageProgress.e2e:type_name -> spate.v1.Quantiles
+	29, // 33: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
+	29, // 34: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
+	29, // 35: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
+	54, // 36: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
+	28, // 37: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
+	30, // 38: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
 	0,  // 39: spate.v1.Notice.severity:type_name -> spate.v1.Severity
 	1,  // 40: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	43, // 41: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
+	41, // 41: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
 	2,  // 42: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
-	58, // 43: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
-	58, // 44: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
-	58, // 45: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	56, // 43: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	56, // 44: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	56, // 45: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
 	1,  // 46: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
-	57, // 47: spate.v1.RunSummary.wait:type_name -> google.protobuf.Duration
-	46, // 48: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	59, // 49: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	55, // 47: spate.v1.RunSummary.wait:type_name -> google.protobuf.Duration
+	44, // 48: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	57, // 49: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
 	4,  // 50: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	60, // 51: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	57, // 52: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	58, // 51: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	55, // 52: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
 	3,  // 53: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
 	3,  // 54: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
-	19, // 55: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	61, // 56: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	62, // 57: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	17, // 55: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	59, // 56: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	60, // 57: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
 	5,  // 58: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	21, // 59: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	37, // 60: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	39, // 61: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	15, // 62: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	17, // 63: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	41, // 64: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	49, // 65: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
-	44, // 66: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	47, // 67: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
+	19, // 59: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	35, // 60: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	37, // 61: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	13, // 62: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	15, // 63: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	39, // 64: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	47, // 65: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	42, // 66: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	45, // 67: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
 	6,  // 68: spate.v1.RunService.ReadAuditLog:input_type -> spate.v1.ReadAuditLogRequest
 	9,  // 69: spate.v1.RunService.ReadHistory:input_type -> spate.v1.ReadHistoryRequest
-	13, // 70: spate.v1.RunService.Backup:input_type -> spate.v1.BackupRequest
-	20, // 71: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	22, // 72: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	38, // 73: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	40, // 74: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	16, // 75: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	18, // 76: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	42, // 77: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	50, // 78: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
-	45, // 79: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	48, // 80: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
-	7,  // 81: spate.v1.RunService.ReadAuditLog:output_type -> spate.v1.ReadAuditLogResponse
-	10, // 82: spate.v1.RunService.ReadHistory:output_type -> spate.v1.ReadHistoryResponse
-	14, // 83: spate.v1.RunService.Backup:output_type -> spate.v1.BackupResponse
-	71, // [71:84] is the sub-list for method output_type
-	58, // [58:71] is the sub-list for method input_type
+	18, // 70: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	20, // 71: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	36, // 72: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	38, // 73: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	14, // 74: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	16, // 75: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	40, // 76: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	48, // 77: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	43, // 78: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	46, // 79: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
+	7,  // 80: spate.v1.RunService.ReadAuditLog:output_type -> spate.v1.ReadAuditLogResponse
+	10, // 81: spate.v1.RunService.ReadHistory:output_type -> spate.v1.ReadHistoryResponse
+	70, // [70:82] is the sub-list for method output_type
+	58, // [58:70] is the sub-list for method input_type
 	58, // [58:58] is the sub-list for extension type_name
 	58, // [58:58] is the sub-list for extension extendee
 	0,  // [0:58] is the sub-list for field type_name
@@ -4300,7 +4209,7 @@ func file_spate_v1_run_proto_init() {
 	file_spate_v1_control_proto_init()
 	file_spate_v1_plan_proto_init()
 	file_spate_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
-	file_spate_v1_run_proto_msgTypes[18].OneofWrappers = []any{
+	file_spate_v1_run_proto_msgTypes[16].OneofWrappers = []any{
 		(*RunEvent_RunStarted)(nil),
 		(*RunEvent_StageStarted)(nil),
 		(*RunEvent_StageProgress)(nil),
@@ -4310,15 +4219,15 @@ func file_spate_v1_run_proto_init() {
 		(*RunEvent_AgentChanged)(nil),
 		(*RunEvent_StageWindow)(nil),
 	}
-	file_spate_v1_run_proto_msgTypes[23].OneofWrappers = []any{}
-	file_spate_v1_run_proto_msgTypes[26].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[21].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_run_proto_rawDesc), len(file_spate_v1_run_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   52,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,7 +33,6 @@ const (
 	RunService_CordonAgents_FullMethodName = "/spate.v1.RunService/CordonAgents"
 	RunService_ReadAuditLog_FullMethodName = "/spate.v1.RunService/ReadAuditLog"
 	RunService_ReadHistory_FullMethodName  = "/spate.v1.RunService/ReadHistory"
-	RunService_Backup_FullMethodName       = "/spate.v1.RunService/Backup"
 )
 
 // RunServiceClient is the client API for RunService service.
@@ -73,8 +72,6 @@ type RunServiceClient interface {
 	// ReadHistory returns a number of each stage over the runs of a plan, each compared with the run before, also of runs
 	// that retention has removed.
 	ReadHistory(ctx context.Context, in *ReadHistoryRequest, opts ...grpc.CallOption) (*ReadHistoryResponse, error)
-	// Backup streams a copy of the coordinator's state while it runs: a tar archive, whose last file lists the others.
-	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error)
 }
 
 type runServiceClient struct {
@@ -226,25 +223,6 @@ func (c *runServiceClient) ReadHistory(ctx context.Context, in *ReadHistoryReque
 	return out, nil
 }
 
-func (c *runServiceClient) Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[3], RunService_Backup_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[BackupRequest, BackupResponse]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type RunService_BackupClient = grpc.ServerStreamingClient[BackupResponse]
-
 // RunServiceServer is the server API for RunService service.
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility.
@@ -282,8 +260,6 @@ type RunServiceServer interface {
 	// ReadHistory returns a number of each stage over the runs of a plan, each compared with the run before, also of runs
 	// that retention has removed.
 	ReadHistory(context.Context, *ReadHistoryRequest) (*ReadHistoryResponse, error)
-	// Backup streams a copy of the coordinator's state while it runs: a tar archive, whose last file lists the others.
-	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error
 	mustEmbedUnimplementedRunServiceServer()
 }
 
@@ -329,9 +305,6 @@ func (UnimplementedRunServiceServer) ReadAuditLog(context.Context, *ReadAuditLog
 }
 func (UnimplementedRunServiceServer) ReadHistory(context.Context, *ReadHistoryRequest) (*ReadHistoryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadHistory not implemented")
-}
-func (UnimplementedRunServiceServer) Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error {
-	return status.Error(codes.Unimplemented, "method Backup not implemented")
 }
 func (UnimplementedRunServiceServer) mustEmbedUnimplementedRunServiceServer() {}
 func (UnimplementedRunServiceServer) testEmbeddedByValue()                    {}
@@ -545,17 +518,6 @@ func _RunService_ReadHistory_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
-func _RunService_Backup_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(BackupRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(RunServiceServer).Backup(m, &grpc.GenericServerStream[BackupRequest, BackupResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type RunService_BackupServer = grpc.ServerStreamingServer[BackupResponse]
-
 // RunService_ServiceDesc is the grpc.ServiceDesc for RunService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -615,11 +577,6 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "PutDataset",
 			Handler:       _RunService_PutDataset_Handler,
 			ClientStreams: true,
-		},
-		{
-			StreamName:    "Backup",
-			Handler:       _RunService_Backup_Handler,
-			ServerStreams: true,
 		},
 	},
 	Metadata: "spate/v1/run.proto",
