@@ -4,62 +4,56 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
 )
 
-// textSize is the size of labels, in CSS pixels.
-const textSize = 12
-
-// apply sets up an axis of the library for values from low to high.
-func (a Axis) apply(to *plot.Axis, low, high float64, handler text.Handler) {
-	low, high = a.span(low, high)
-	ticks := a.Ticks
-	if len(ticks) == 0 {
-		low, high, ticks = a.round(low, high)
-	}
-	to.Min, to.Max = low, high
-	to.Padding = 0
-	to.Color, to.Tick.Color = ink("axis"), ink("axis")
-	to.Width, to.Tick.Width, to.Tick.Length = 1, 1, 4
-	for _, style := range []*text.Style{&to.Tick.Label, &to.Label.TextStyle} {
-		style.Handler, style.Color, style.Font = handler, ink("ink"), font.From(plot.DefaultFont, textSize)
-	}
-	to.Label.Text, to.Label.Padding = a.Label, 4
-	to.Scale = plot.LinearScale{}
-	if a.Log {
-		to.Scale = plot.LogScale{}
-	}
-	marks := plot.ConstantTicks{}
-	for _, t := range ticks {
-		marks = append(marks, plot.Tick{Value: t.Value, Label: t.Label})
-	}
-	to.Tick.Marker = marks
+// scale is an axis with its range and its place.
+type scale struct {
+	log       bool
+	low, high float64
+	ticks     []Tick
+	from, to  float64 // where low and high are, in CSS pixels
 }
 
-// besideAxis is about the space that a chart has left and right of its horizontal axis, and labelGap the least space
-// between two labels of it.
-const besideAxis, labelGap = 100, 5
+// scale returns the axis for values from low to high.
+func (a Axis) scale(low, high float64) scale {
+	s := scale{log: a.Log, ticks: a.Ticks}
+	s.low, s.high = a.span(low, high)
+	if len(s.ticks) == 0 {
+		s.low, s.high, s.ticks = a.round(s.low, s.high)
+	}
+	return s
+}
 
-// thin takes the labels from ticks of a horizontal axis, of about the given length, that would run into the label
-// before them.
-func thin(axis *plot.Axis, length vg.Length) {
-	free := vg.Length(math.Inf(-1)) // from where on there is space
-	ticks := axis.Tick.Marker.Ticks(axis.Min, axis.Max)
-	for i, t := range ticks {
-		at, half := vg.Length(axis.Norm(t.Value))*length, axis.Tick.Label.Width(t.Label)/2
+// holds reports whether a value has a place on the axis.
+func (s scale) holds(v float64) bool { return v >= s.low && v <= s.high }
+
+// at returns the place of a value.
+func (s scale) at(v float64) float64 {
+	share := (v - s.low) / (s.high - s.low)
+	if s.log {
+		share = math.Log(v/s.low) / math.Log(s.high/s.low)
+	}
+	return s.from + share*(s.to-s.from)
+}
+
+// labelGap is the least space between two labels of a horizontal axis.
+const labelGap = 5
+
+// thinned returns the ticks of a horizontal axis. Those whose labels would run into the label before them have none.
+func (s scale) thinned() (ticks []Tick) {
+	free := math.Inf(-1) // from where on there is space
+	for _, t := range s.ticks {
+		at, half := s.at(t.Value), textWidth(t.Label)/2
 		switch {
-		case t.IsMinor():
+		case t.Label == "":
 		case at-half < free:
-			ticks[i].Label = ""
+			t.Label = ""
 		default:
 			free = at + half + labelGap
 		}
+		ticks = append(ticks, t)
 	}
-	axis.Tick.Marker = plot.ConstantTicks(ticks)
+	return ticks
 }
 
 // span returns a range that can be drawn, and that holds all values.

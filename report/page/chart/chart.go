@@ -4,12 +4,6 @@ import (
 	"html"
 	"html/template"
 	"math"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 // Chart is one chart, with a horizontal and a vertical axis.
@@ -90,50 +84,89 @@ type Layer interface {
 	draw(f frame)
 }
 
-// frame is the area in which a chart shows its values.
+// frame is the area in which a chart shows its values: from left to right, and from top to bottom.
 type frame struct {
-	to   *canvas
-	area draw.Canvas
-	x, y func(float64) vg.Length
-	plot *plot.Plot
+	to                       *canvas
+	x, y                     scale
+	left, right, top, bottom float64
+	width                    float64 // of the chart
 }
 
 // at returns the place of a point.
-func (f frame) at(x, y float64) vg.Point { return vg.Point{X: f.x(x), Y: f.y(y)} }
+func (f frame) at(x, y float64) place { return place{f.x.at(x), f.y.at(y)} }
 
-// margin is the space at the edges for labels that are wider in the reader's font than the library measures.
+// holds reports whether a point has a place in the frame.
+func (f frame) holds(p Point) bool { return f.x.holds(p.X) && f.y.holds(p.Y) }
+
+// margin is the space at the edges, for labels that are wider in the reader's font than was estimated.
 const margin = 16
+
+// tick is the length of a mark with a label; one without is half as long.
+const tick = 4
 
 // SVG returns the chart as an svg element.
 func (c Chart) SVG() template.HTML {
-	to := newCanvas(vg.Length(c.Width), vg.Length(c.Height))
-	p := c.plot(to)
-	p.Draw(draw.Crop(draw.NewCanvas(to, to.width, to.height), margin, -2*margin, 2, -margin))
-	open := `<svg viewBox="0 0 ` + number(c.Width) + " " + number(c.Height) + `" role="img" aria-label="` +
-		html.EscapeString(c.Label) + `"><desc>` + html.EscapeString(c.Description) + `</desc>`
-	return template.HTML(open + to.String() + "</svg>") //nolint:gosec // every text in it was escaped
-}
-
-// plot returns the chart as the library's plot.
-func (c Chart) plot(to *canvas) *plot.Plot {
-	p := plot.New()
-	handler := labels{text.Plain{Fonts: font.DefaultCache}, to}
-	p.TextHandler, p.BackgroundColor = handler, nil
-	p.Title.TextStyle.Handler = handler
-	x0, x1, y0, y1 := c.bounds()
-	c.X.apply(&p.X, x0, x1, handler)
-	thin(&p.X, vg.Length(c.Width-besideAxis))
-	c.Y.apply(&p.Y, y0, y1, handler)
-	p.Y.Label.Text = ""
-	p.Add(grid{})
+	f := c.frame()
+	c.axes(f)
 	for _, l := range c.Layers {
-		p.Add(plotter{to, l.draw})
+		l.draw(f)
 	}
 	for _, s := range c.Series {
-		p.Add(plotter{to, func(f frame) { c.series(f, s) }})
+		c.series(f, s)
 	}
-	p.Add(plotter{to, c.notes})
-	return p
+	c.notes(f)
+	open := `<svg viewBox="0 0 ` + number(c.Width) + " " + number(c.Height) + `" role="img" aria-label="` +
+		html.EscapeString(c.Label) + `"><desc>` + html.EscapeString(c.Description) + `</desc>`
+	return template.HTML(open + f.to.String() + "</svg>") //nolint:gosec // every text in it was escaped
+}
+
+// frame lays the chart out: labels left of the vertical axis and below the horizontal one.
+func (c Chart) frame() frame {
+	x0, x1, y0, y1 := c.bounds()
+	f := frame{to: &canvas{}, x: c.X.scale(x0, x1), y: c.Y.scale(y0, y1), width: c.Width}
+	widest := 0.0
+	for _, t := range f.y.ticks {
+		widest = max(widest, textWidth(t.Label))
+	}
+	f.left, f.right = margin+widest+2+tick, c.Width-2*margin
+	f.top, f.bottom = margin, c.Height-textSize-2*tick
+	if c.X.Label != "" {
+		f.bottom -= textSize + tick
+	}
+	f.x.from, f.x.to = f.left, f.right
+	f.y.from, f.y.to = f.bottom, f.top
+	return f
+}
+
+// axes draws both axes, and a line across the chart at each labelled tick of the vertical one.
+func (c Chart) axes(f frame) {
+	axis := line{ink: "axis", width: 1}
+	for _, t := range f.y.ticks {
+		y, length := f.y.at(t.Value), float64(tick)
+		if !f.y.holds(t.Value) {
+			continue
+		}
+		if t.Label == "" {
+			length /= 2
+		} else {
+			f.to.stroke(line{ink: "grid", width: 1}, place{f.left, y}, place{f.right, y})
+		}
+		f.to.stroke(axis, place{f.left - length, y}, place{f.left, y})
+		f.to.text("ink", place{f.left - tick - 2, y + textSize/3.0}, "end", t.Label)
+	}
+	for _, t := range f.x.thinned() {
+		x, length := f.x.at(t.Value), float64(tick)
+		if !f.x.holds(t.Value) {
+			continue
+		}
+		if t.Label == "" {
+			length /= 2
+		}
+		f.to.stroke(axis, place{x, f.bottom}, place{x, f.bottom + length})
+		f.to.text("ink", place{x, f.bottom + tick + textSize}, "middle", t.Label)
+	}
+	f.to.stroke(axis, place{f.left, f.top}, place{f.left, f.bottom}, place{f.right, f.bottom})
+	f.to.text("ink", place{(f.left + f.right) / 2, c.Height - tick}, "middle", c.X.Label)
 }
 
 // bounds returns the range of all values that can be shown.
@@ -155,31 +188,4 @@ func (c Chart) bounds() (x0, x1, y0, y1 float64) {
 		}
 	}
 	return x0, x1, y0, y1
-}
-
-// plotter is a part of a chart as a plot.Plotter.
-type plotter struct {
-	to   *canvas
-	draw func(frame)
-}
-
-// Plot implements plot.Plotter.
-func (d plotter) Plot(area draw.Canvas, p *plot.Plot) {
-	f := frame{area: area, plot: p, to: d.to}
-	f.x, f.y = p.Transforms(&area)
-	d.draw(f)
-}
-
-// grid draws horizontal lines at the labelled ticks of the vertical axis.
-type grid struct{}
-
-// Plot implements plot.Plotter.
-func (grid) Plot(area draw.Canvas, p *plot.Plot) {
-	_, y := p.Transforms(&area)
-	for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
-		if !t.IsMinor() && t.Value >= p.Y.Min && t.Value <= p.Y.Max {
-			area.StrokeLine2(draw.LineStyle{Color: ink("grid"), Width: 1}, area.Min.X, y(t.Value), area.Max.X,
-				y(t.Value))
-		}
-	}
 }

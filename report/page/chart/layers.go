@@ -4,9 +4,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 // Bands divides the horizontal axis into parts, such as the stages of a run.
@@ -27,18 +24,16 @@ func (b Bands) bounds() (x0, x1, y0, y1 float64, extends bool) { return 0, 0, 0,
 // draw implements Layer.
 func (b Bands) draw(f frame) {
 	for i, band := range b {
-		x0, x1 := f.x(band.From), f.x(band.To)
+		x0, x1 := f.x.at(band.From), f.x.at(band.To)
 		if x1-x0 < narrowest {
 			continue
 		}
 		f.to.open("p", band.Title)
-		f.area.FillPolygon(ink("band"+strconv.Itoa(i%2)), []vg.Point{
-			{X: x0, Y: f.area.Min.Y}, {X: x0, Y: f.area.Max.Y}, {X: x1, Y: f.area.Max.Y}, {X: x1, Y: f.area.Min.Y},
-		})
+		f.to.fill(ink("band"+strconv.Itoa(i%2)), place{x0, f.bottom}, place{x0, f.top}, place{x1, f.top},
+			place{x1, f.bottom})
 		f.to.close()
-		if x1-x0 > vg.Length(7*len(band.Label)) {
-			f.to.SetColor(ink("ink"))
-			f.to.text(vg.Point{X: (x0 + x1) / 2, Y: f.area.Max.Y + 3}, "middle", band.Label)
+		if x1-x0 > float64(7*len(band.Label)) {
+			f.to.text("ink", place{(x0 + x1) / 2, f.top - 3}, "middle", band.Label)
 		}
 	}
 }
@@ -58,10 +53,9 @@ func (m Marks) bounds() (x0, x1, y0, y1 float64, extends bool) { return 0, 0, 0,
 // draw implements Layer.
 func (m Marks) draw(f frame) {
 	for _, mark := range m {
-		x := f.x(mark.X)
+		x := f.x.at(mark.X)
 		f.to.open("p", mark.Title)
-		f.area.StrokeLine2(draw.LineStyle{Color: ink("event"), Width: 2, Dashes: dashes}, x, f.area.Min.Y, x,
-			f.area.Max.Y)
+		f.to.stroke(line{ink: "event", width: 2, dashed: true}, place{x, f.bottom}, place{x, f.top})
 		f.to.close()
 	}
 }
@@ -88,7 +82,7 @@ func (h Heat) bounds() (x0, x1, y0, y1 float64, extends bool) {
 
 // draw implements Layer. All cells of a colour are one path, and neighbours in a row one rectangle.
 func (h Heat) draw(f frame) {
-	paths := make([]vg.Path, len(h.Limits)+1)
+	rectangles := make([][]Cell, len(h.Limits)+1)
 	cells := slices.Clone(h.Cells)
 	slices.SortStableFunc(cells, func(a, b Cell) int {
 		if a.Y0 != b.Y0 {
@@ -103,17 +97,12 @@ func (h Heat) draw(f frame) {
 			i++
 			c.X1 = cells[i].X1
 		}
-		p := &paths[level]
-		p.Move(f.at(c.X0, c.Y0))
-		p.Line(f.at(c.X1, c.Y0))
-		p.Line(f.at(c.X1, c.Y1))
-		p.Line(f.at(c.X0, c.Y1))
-		p.Close()
+		rectangles[level] = append(rectangles[level], c)
 	}
-	for level, p := range paths {
-		if len(p) > 0 {
-			f.to.SetColor(Style{Number: level, Of: len(paths)}.ink())
-			f.to.Fill(p)
+	for level, all := range rectangles {
+		colour := Style{Number: level, Of: len(rectangles)}.ink()
+		for _, c := range all {
+			f.to.fill(colour, f.at(c.X0, c.Y0), f.at(c.X1, c.Y0), f.at(c.X1, c.Y1), f.at(c.X0, c.Y1))
 		}
 	}
 }

@@ -6,9 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 // Style is how a series looks. Series differ in colour and in marker, so that no reader needs to tell colours apart.
@@ -25,14 +22,43 @@ type Style struct {
 // colours is how many colours the style sheet has for names (s0, s1, ...) and for an ordered scale (q0, q1, ...).
 const colours = 8
 
-// glyphs are the markers, by number of the colour.
-var glyphs = []draw.GlyphDrawer{
-	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.PyramidGlyph{}, diamond{}, draw.BoxGlyph{}, draw.RingGlyph{},
-	draw.TriangleGlyph{}, draw.PlusGlyph{},
+// glyph is a marker: a filled or empty polygon of corners, in radii from its centre, or without corners a circle.
+type glyph struct {
+	corners []place
+	empty   bool
 }
 
-// dashes are the patterns of dashed lines.
-var dashes = []vg.Length{5, 4}
+// glyphs are the markers, by number of the colour.
+var glyphs = []glyph{
+	{},
+	{corners: square},
+	{corners: []place{{-1, 0.8}, {0, -1}, {1, 0.8}}},
+	{corners: []place{{-1.2, 0}, {0, -1.2}, {1.2, 0}, {0, 1.2}}},
+	{corners: square, empty: true},
+	{empty: true},
+	{corners: []place{{-1, 0.8}, {0, -1}, {1, 0.8}}, empty: true},
+	{corners: []place{{-0.3, -1}, {0.3, -1}, {0.3, -0.3}, {1, -0.3}, {1, 0.3}, {0.3, 0.3}, {0.3, 1}, {-0.3, 1},
+		{-0.3, 0.3}, {-1, 0.3}, {-1, -0.3}, {-0.3, -0.3}}},
+}
+
+var square = []place{{-0.9, -0.9}, {0.9, -0.9}, {0.9, 0.9}, {-0.9, 0.9}}
+
+// draw draws a marker.
+func (g glyph) draw(to *canvas, i ink, at place, r float64) {
+	element := filled(i)
+	if g.empty {
+		element = line{ink: i, width: 1}.element()
+	}
+	if g.corners == nil {
+		to.circle(element, at, r)
+		return
+	}
+	var corners []place
+	for _, c := range g.corners {
+		corners = append(corners, place{at.x + c.x*r, at.y + c.y*r})
+	}
+	to.path(element, corners, "z")
+}
 
 // ink returns the series' colour.
 func (s Style) ink() ink {
@@ -43,34 +69,29 @@ func (s Style) ink() ink {
 }
 
 // line returns the series' line.
-func (s Style) line() draw.LineStyle {
-	l := draw.LineStyle{Color: s.ink(), Width: 2}
-	if s.Dashed {
-		l.Dashes = dashes
-	}
-	return l
-}
+func (s Style) line() line { return line{ink: s.ink(), width: 2, dashed: s.Dashed} }
 
 // marker draws the series' marker.
-func (s Style) marker(c *draw.Canvas, at vg.Point, doubt Doubt) {
-	style := draw.GlyphStyle{Color: s.ink(), Radius: 4, Shape: glyphs[(s.Number+s.Number/colours)%len(glyphs)]}
+func (s Style) marker(to *canvas, at place, doubt Doubt) {
 	switch doubt {
 	case Sound:
+		glyphs[(s.Number+s.Number/colours)%len(glyphs)].draw(to, s.ink(), at, 4)
 	case Suspect:
-		style.Shape, style.Radius = draw.RingGlyph{}, 5
+		glyph{empty: true}.draw(to, s.ink(), at, 5)
 	case Invalid:
-		style.Shape, style.Radius = draw.CrossGlyph{}, 6
+		l := line{ink: s.ink(), width: 1}
+		const r = 4.2
+		to.stroke(l, place{at.x - r, at.y - r}, place{at.x + r, at.y + r})
+		to.stroke(l, place{at.x - r, at.y + r}, place{at.x + r, at.y - r})
 	}
-	c.DrawGlyph(style, at)
 }
 
 // Swatch returns the style as a small svg element for a legend. It has no accessible name: the legend has the words.
 func (s Style) Swatch() template.HTML {
-	to := newCanvas(28, 12)
-	c := draw.NewCanvas(to, 28, 12)
-	c.StrokeLine2(s.line(), 1, 6, 27, 6)
+	to := &canvas{}
+	to.stroke(s.line(), place{1, 6}, place{27, 6})
 	if s.Of == 0 {
-		s.marker(&c, vg.Point{X: 14, Y: 6}, Sound)
+		s.marker(to, place{14, 6}, Sound)
 	}
 	return template.HTML( //nolint:gosec // it has no text
 		`<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true" focusable="false">` + to.String() + "</svg>")
@@ -82,36 +103,30 @@ func (s Style) Square() template.HTML {
 		`<path class="f ` + string(s.ink()) + `" d="M8 0h12v12h-12z"/></svg>`)
 }
 
-// outside reports whether a point has no place on a logarithmic axis.
-func (c Chart) outside(p Point) bool { return c.X.Log && p.X <= 0 || c.Y.Log && p.Y <= 0 }
-
 // series draws a series.
 func (c Chart) series(f frame, s Series) {
 	f.to.open("k"+strconv.Itoa(s.Number), "")
 	defer f.to.close()
 	for _, line := range s.Lines {
-		var places []vg.Point
+		var places []place
 		for _, p := range line {
-			if c.outside(p) {
-				continue
+			if f.holds(p) {
+				places = append(places, f.at(p.X, p.Y))
 			}
-			places = append(places, f.at(p.X, p.Y))
 		}
 		if s.Area && len(places) > 0 {
 			s.fill(f, places)
 		}
-		f.area.StrokeLines(s.line(), f.area.ClipLinesXY(places)...)
+		f.to.stroke(s.line(), places...)
 		c.markers(f, s, line)
 	}
 }
 
 // fill fills what is between a line and the lower end of the axis.
-func (s Series) fill(f frame, places []vg.Point) {
-	ground := f.y(max(f.plot.Y.Min, 0))
-	outline := append([]vg.Point{{X: places[0].X, Y: ground}}, places...)
-	outline = append(outline, vg.Point{X: places[len(places)-1].X, Y: ground})
+func (s Series) fill(f frame, places []place) {
 	f.to.open("area", "")
-	f.area.FillPolygon(s.ink(), outline)
+	outline := append([]place{{places[0].x, f.bottom}}, places...)
+	f.to.fill(s.ink(), append(outline, place{places[len(places)-1].x, f.bottom})...)
 	f.to.close()
 }
 
@@ -119,13 +134,13 @@ func (s Series) fill(f frame, places []vg.Point) {
 func (c Chart) markers(f frame, s Series, line []Point) {
 	line = slices.SortedStableFunc(slices.Values(line), func(a, b Point) int { return cmp.Compare(a.Doubt, b.Doubt) })
 	for _, p := range line {
-		if p.Title == "" || c.outside(p) {
+		if p.Title == "" || !f.holds(p) {
 			continue
 		}
 		if !c.Plain {
 			f.to.open("p", p.Title)
 		}
-		s.marker(&f.area, f.at(p.X, p.Y), p.Doubt)
+		s.marker(f.to, f.at(p.X, p.Y), p.Doubt)
 		if !c.Plain {
 			f.to.close()
 		}
@@ -135,36 +150,22 @@ func (c Chart) markers(f frame, s Series, line []Point) {
 // notes writes the labels of all series' points above the series. A label that would cover an earlier one is left
 // out.
 func (c Chart) notes(f frame) {
-	var written []vg.Point
-	f.to.SetColor(ink("note"))
+	var written []place
 	for _, s := range c.Series {
 		for _, line := range s.Lines {
 			for _, p := range line {
-				if p.Label == "" || c.outside(p) {
+				if p.Label == "" || !f.holds(p) {
 					continue
 				}
-				at, width := f.at(p.X, p.Y).Add(vg.Point{Y: 8}), vg.Length(7*len(p.Label))
-				at.X = max(min(at.X, f.to.width-width/2), width/2) // within the chart
-				if slices.ContainsFunc(written, func(q vg.Point) bool {
-					return math.Abs(float64(q.X-at.X)) < float64(width) &&
-						math.Abs(float64(q.Y-at.Y)) < textSize
+				at, width := f.at(p.X, p.Y), float64(7*len(p.Label))
+				at.x, at.y = max(min(at.x, f.width-width/2), width/2), at.y-8 // within the chart
+				if !slices.ContainsFunc(written, func(q place) bool {
+					return math.Abs(q.x-at.x) < width && math.Abs(q.y-at.y) < textSize
 				}) {
-					continue
+					written = append(written, at)
+					f.to.text("note", at, "middle", p.Label)
 				}
-				written = append(written, at)
-				f.to.text(at, "middle", p.Label)
 			}
 		}
 	}
-}
-
-// diamond is a filled square that stands on a corner.
-type diamond struct{}
-
-// DrawGlyph implements draw.GlyphDrawer.
-func (diamond) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
-	r := style.Radius * 1.2
-	c.FillPolygon(style.Color, []vg.Point{
-		{X: at.X - r, Y: at.Y}, {X: at.X, Y: at.Y + r}, {X: at.X + r, Y: at.Y}, {X: at.X, Y: at.Y - r},
-	})
 }
