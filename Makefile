@@ -274,10 +274,6 @@ dashboard-pictures: build $(BIN)/influxd $(PICTURES)/node_modules check-dashboar
 	node $(PICTURES)/fill.mjs . $(TMP)/pictures
 	node $(PICTURES)/draw.mjs . $(TMP)/pictures docs/images
 
-.PHONY: examples
-examples: bin/spate ## Run the shipped plans against the simulator and write docs/examples: 45 minutes of a quiet machine. PLANS='PLAN PLAN/TARGET' for some.
-	go run ./bench/examples $(PLANS)
-
 .PHONY: check-dashboards
 check-dashboards: $(PICTURES)/node_modules ## Check the Grafana dashboards against Grafana's own types, by node.
 	for folder in $(DASHBOARDS); do node $(PICTURES)/check.mjs $(GRAFANA)/$$folder || exit 1; done
