@@ -101,7 +101,7 @@ func TestOpenUnknown(t *testing.T) {
 	}
 }
 
-// around holds what the examples of docs/plan.md leave out.
+// around holds what the examples of the pages about plans leave out.
 var around = []struct{ key, text string }{
 	{"name:", "name: example\n"},
 	{"targets:", "targets: [{name: t, endpoints: [\"http://h\"], model: m}]\n"},
@@ -109,17 +109,22 @@ var around = []struct{ key, text string }{
 	{"loads:", "loads: [{rate: [1], duration: 10s}]\n"},
 }
 
-func page(t *testing.T) string {
-	text, err := os.ReadFile("../docs/plan.md")
-	if err != nil {
-		t.Fatal(err)
+// pages returns the pages about plans, joined.
+func pages(t *testing.T) string {
+	var all strings.Builder
+	for _, name := range []string{"plan", "targets", "workloads", "loads", "simulator"} {
+		text, err := os.ReadFile("../docs/" + name + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
 	}
-	return string(text)
+	return all.String()
 }
 
-// TestDocumentedPlansAreRight loads every example of docs/plan.md.
+// TestDocumentedPlansAreRight loads every example of the pages about plans.
 func TestDocumentedPlansAreRight(t *testing.T) {
-	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page(t), -1)
+	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(pages(t), -1)
 	if len(examples) < 15 {
 		t.Fatalf("only %d examples", len(examples))
 	}
@@ -161,9 +166,9 @@ func TestDocumentedPlansAreRight(t *testing.T) {
 	}
 }
 
-// TestDocumentationIsComplete checks that docs/plan.md has every field that a person may write.
+// TestDocumentationIsComplete checks that the pages about plans have every field that a person may write.
 func TestDocumentationIsComplete(t *testing.T) {
-	text, seen := page(t), make(map[protoreflect.FullName]bool)
+	text, seen := pages(t), make(map[protoreflect.FullName]bool)
 	var check func(m protoreflect.MessageDescriptor)
 	check = func(m protoreflect.MessageDescriptor) {
 		if seen[m.FullName()] || m.FullName().Parent() != "spate.v1" {
@@ -173,7 +178,7 @@ func TestDocumentationIsComplete(t *testing.T) {
 		for i := range m.Fields().Len() {
 			f := m.Fields().Get(i)
 			if !regexp.MustCompile("[`.{, ]" + f.TextName() + "[`,.}:]").MatchString(text) {
-				t.Errorf("docs/plan.md does not say %s", f.FullName())
+				t.Errorf("no page about plans says %s", f.FullName())
 			}
 			if f.Message() != nil {
 				check(f.Message())

@@ -40,15 +40,15 @@ func TestEachAPIIsComplete(t *testing.T) {
 
 const root = "../.."
 
-// docs/plan.md has a row for each API, with its path.
+// docs/targets.md has a row for each API, with its path.
 func TestAPIsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "plan.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "targets.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range All {
 		if row := "| `" + a.Name + "` | `" + a.Version + a.Path; !strings.Contains(string(page), row) {
-			t.Errorf("docs/plan.md has no row that starts with %s", row)
+			t.Errorf("docs/targets.md has no row that starts with %s", row)
 		}
 	}
 }

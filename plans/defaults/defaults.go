@@ -1,4 +1,4 @@
-// Package defaults fills in what a plan leaves out. docs/plan.md lists the defaults. Its functions return copies.
+// Package defaults fills in what a plan leaves out. docs/plan.md and the pages it names list the defaults. Its functions return copies.
 package defaults
 
 import (

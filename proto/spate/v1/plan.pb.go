@@ -545,7 +545,7 @@ type Target struct {
 	// Serve this target with the built-in simulator. `spate run` starts it on loopback for the duration of the run. If
 	// the target has endpoints too, this is the model of them that a simulation of the plan uses.
 	Simulator *SimulatedTarget `protobuf:"bytes,3,opt,name=simulator,proto3" json:"simulator,omitempty"`
-	// API of the endpoints, such as "chat" (default): docs/plan.md lists all.
+	// API of the endpoints, such as "chat" (default): docs/targets.md lists all.
 	Api string `protobuf:"bytes,4,opt,name=api,proto3" json:"api,omitempty"`
 	// Model name to send in each request.
 	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
