@@ -199,6 +199,8 @@ func TestBaseline(t *testing.T) {
 		"missed":      {run(stage(ttft(99))), "103, want <= 101.97"},
 		"own repeat":  {run(stage(ttft(100), repeat(0)), stage(ttft(1), repeat(1))), "103"},
 		"other loads": {run(stage(ttft(100), load("concurrency 9"))), "the baseline has no stage of t, w, concurrency 8"},
+		"other workloads": {run(stage(ttft(100), func(s *results.StageResult) { s.Workload = "x" })),
+			"the baseline has no stage of t, w, concurrency 8"},
 		"unknown":     {run(stage()), "in the baseline, ttft_ms.p99 is not known"},
 		"invalid":     {run(stage(ttft(100), invalid)), "in the baseline, the stage is INVALID"},
 		"definitions": {other, "the numbers of the baseline are defined otherwise (definitions 7, and 0 here): measure it again"},

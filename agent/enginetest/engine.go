@@ -64,11 +64,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := r.Header.Get("X-Request-Id")
-	e.mu.Lock()
-	e.ids = append(e.ids, id)
-	e.bodies = append(e.bodies, string(body))
-	e.mu.Unlock()
-	if status := cmp.Or(e.Fails[id], e.status); status != 0 {
+	if status := e.arrived(id, body); status != 0 {
 		http.Error(w, `{"error":{"message":"no"}}`, status)
 		return
 	}
@@ -105,6 +101,15 @@ var (
 		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%s>\"},\"finish_reason\":\"length\"}]}\n\n",
 	}
 )
+
+// arrived records a request and returns the status with which it fails. 0: it does not.
+func (e *Engine) arrived(id string, body []byte) (status int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ids = append(e.ids, id)
+	e.bodies = append(e.bodies, string(body))
+	return cmp.Or(e.Fails[id], e.status)
+}
 
 // tell answers a request about the server.
 func (e *Engine) tell(w http.ResponseWriter, r *http.Request) {

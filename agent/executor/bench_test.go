@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -77,9 +74,4 @@ func benchmarkLoad(b *testing.B, a *spatev1.Assign) {
 	}}).Run()
 	b.ReportMetric(float64(delay.Percentile(50))/1e3, "send-delay-p50-us")
 	b.ReportMetric(float64(delay.Percentile(99))/1e3, "send-delay-p99-us")
-}
-
-func TestMain(m *testing.M) {
-	process.Parallel(4)
-	goleak.VerifyTestMain(m)
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spate-load/spate/agent/timer"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/schedule"
 )
@@ -42,7 +41,7 @@ type slot struct {
 // runClosed keeps each slot of the closed loop busy until there is nothing more to start. It blocks until the last
 // response has ended.
 func (l *Load) runClosed() {
-	t := timer.New(l.starting)
+	t := l.newTimer(l.starting)
 	defer t.Close()
 	c := &closedLoop{Load: l, opening: l.preconnecting()}
 	defer c.opening.end()
@@ -348,7 +347,7 @@ func (p *preconnecting) open(s *slot) {
 		return
 	}
 	if p.ctx.Err() == nil {
-		_ = s.load.Client.Preconnect(p.ctx, s.firstEndpoint())
+		_ = s.load.client.Preconnect(p.ctx, s.firstEndpoint())
 	}
 }
 

@@ -133,13 +133,12 @@ func TestHopelessCheck(t *testing.T) {
 // TestHopelessTarget: a load ends soon if the server refuses everything. It runs to its end if the server refuses only
 // some requests, or if it was told to.
 func TestHopelessTarget(t *testing.T) {
-	t.Parallel()
 	load := &spatev1.LoadPoint{Concurrency: 8, Requests: 200}
 	refuses := func(all bool) *enginetest.Engine {
 		if all {
-			return enginetest.New(t, time.Millisecond, http.StatusUnauthorized)
+			return newEngine(t, time.Millisecond, http.StatusUnauthorized)
 		}
-		e := enginetest.New(t, time.Millisecond, 0)
+		e := newEngine(t, time.Millisecond, 0)
 		e.Fails = map[string]int{}
 		for i := range 200 {
 			if i%10 > 0 {
@@ -155,8 +154,7 @@ func TestHopelessTarget(t *testing.T) {
 		"refuses all, and yet": {true, false, false},
 		"refuses some":         {false, true, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, virtual(func(t *testing.T) {
 			assign := enginetest.AssignOf(enginetest.StageOf(load, refuses(c.all)), 0)
 			assign.Stage.FailFast = c.failFast
 			o := begin(t, assign, ready.Limits{}).Wait(t)
@@ -173,7 +171,7 @@ func TestHopelessTarget(t *testing.T) {
 				o.Totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
 				t.Errorf("%d failed, %q", failed, why)
 			}
-		})
+		}))
 	}
 }
 

@@ -54,6 +54,9 @@ type Load struct {
 	ended    bool          // nothing more can be taken over
 	sent     time.Duration // latest offset of the arrivals that an open loop has sent; -1: none
 
+	client   client                             // the stage's; tests in virtual time replace it and the timers
+	newTimer func(context.Context) *timer.Timer // timer.New
+
 	alarm atomic.Pointer[timer.Timer] // on which the open loop waits for what is due; nil: there is none
 
 	startError    time.Duration
@@ -82,6 +85,12 @@ type Load struct {
 	rest                 uint64 // measured arrivals left in an open loop's schedule, if restUnknown
 }
 
+// client is what a load needs of the stage's *stream.Client.
+type client interface {
+	Do(ctx context.Context, r stream.Request, o *stream.Observation)
+	Preconnect(ctx context.Context, endpoint int) error
+}
+
 // Config is what a load needs besides its stage.
 type Config struct {
 	// Start is when the stage starts, on this machine's clock. Uncertainty is the largest error of Start.
@@ -103,7 +112,8 @@ type Config struct {
 // New returns an armed load of a ready stage.
 func New(s *ready.Stage, c Config) *Load {
 	l := &Load{Stage: s, start: c.Start, uncertainty: c.Uncertainty, balance: balance.New(s.Assigned, s.Content),
-		account: newAccount(c.RequestHeartbeat), newWatch: c.NewWatch, expire: c.Expire, sent: -1}
+		account: newAccount(c.RequestHeartbeat), newWatch: c.NewWatch, expire: c.Expire, sent: -1,
+		client: s.Client, newTimer: timer.New}
 	l.rateCheck.max = c.MaxRate
 	l.deadCheck.minTime = s.Target().GetConnectTimeout().AsDuration()
 	if _, joined := s.Part.Joined(); joined || !s.Assigned.GetFailFast() {

@@ -52,11 +52,7 @@ func begin(t *testing.T, a *spatev1.Assign, l ready.Limits) *underWay {
 
 func beginWith(t *testing.T, a *spatev1.Assign, k *ready.Resources) *underWay {
 	t.Helper()
-	s, err := ready.Prepare(t.Context(), a, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return start(t, s)
+	return start(t, prepare(t, a, k))
 }
 
 // start starts a stage 20 ms from now.
@@ -69,15 +65,21 @@ func startAt(t *testing.T, s *ready.Stage, at clock.Instant) *underWay {
 	return startWith(t, s, Config{Start: at})
 }
 
-// startWith starts a stage. It sets where snapshots go.
-func startWith(t *testing.T, s *ready.Stage, c Config) *underWay {
+// startWith starts a stage. It sets where snapshots go. Changes come before the start.
+func startWith(t *testing.T, s *ready.Stage, c Config, changes ...func(*Load)) *underWay {
 	u := &underWay{done: make(chan struct{})}
 	c.Uncertainty = time.Microsecond
 	c.Emit = func(s *spatev1.Snapshot) { u.outcome.snapshots = append(u.outcome.snapshots, s) }
 	u.Load = New(s, c)
+	if inVirtualTime() {
+		u.goVirtual()
+	}
+	for _, change := range changes {
+		change(u.Load)
+	}
 	go func() {
 		defer close(u.done)
-		defer s.Close()
+		defer outside(s.Close)
 		u.Run()
 	}()
 	t.Cleanup(func() { u.Stop(true, false); <-u.done })
@@ -178,29 +180,31 @@ func TestClosedLoopSendsEachRequestOnce(t *testing.T) {
 }
 
 func TestClosedLoopNeverExceedsItsSlots(t *testing.T) {
-	e := enginetest.New(t, 2*time.Millisecond, 0)
-	o := begin(
-		t,
-		enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30}, e), 0),
-		ready.Limits{},
-	).Wait(t)
-	for _, s := range o.snapshots {
-		if s.GetPeakInFlight() > 3 {
-			t.Errorf("window %d: %d in flight", s.GetWindow(), s.GetPeakInFlight())
+	virtual(func(t *testing.T) {
+		e := newEngine(t, 2*time.Millisecond, 0)
+		o := begin(
+			t,
+			enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30}, e), 0),
+			ready.Limits{},
+		).Wait(t)
+		for _, s := range o.snapshots {
+			if s.GetPeakInFlight() > 3 {
+				t.Errorf("window %d: %d in flight", s.GetWindow(), s.GetPeakInFlight())
+			}
 		}
-	}
-	for _, row := range o.rows {
-		if row.GetStartNs() < row.GetScheduledNs() || row.GetScheduledNs() < 0 {
-			t.Errorf("request %d was scheduled at %d and started at %d", row.GetIndex(), row.GetScheduledNs(),
-				row.GetStartNs())
+		for _, row := range o.rows {
+			if row.GetStartNs() < row.GetScheduledNs() || row.GetScheduledNs() < 0 {
+				t.Errorf("request %d was scheduled at %d and started at %d", row.GetIndex(), row.GetScheduledNs(),
+					row.GetStartNs())
+			}
 		}
-	}
-	if first := o.rows[0]; first.GetScheduledNs() != 0 {
-		t.Errorf("the first request was scheduled at %d ns, not at the start", first.GetScheduledNs())
-	}
-	if o.Totals.SteadyFromNs == nil || o.Totals.GetSteadyFromNs() > o.Totals.GetSteadyToNs() {
-		t.Errorf("steady from %v to %v", o.Totals.SteadyFromNs, o.Totals.SteadyToNs)
-	}
+		if first := o.rows[0]; first.GetScheduledNs() != 0 {
+			t.Errorf("the first request was scheduled at %d ns, not at the start", first.GetScheduledNs())
+		}
+		if o.Totals.SteadyFromNs == nil || o.Totals.GetSteadyFromNs() > o.Totals.GetSteadyToNs() {
+			t.Errorf("steady from %v to %v", o.Totals.SteadyFromNs, o.Totals.SteadyToNs)
+		}
+	})(t)
 }
 
 func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
@@ -254,27 +258,24 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 // A server that serves one request at a time gets requests faster than that: the wait of its users shows only in times
 // from the schedule. All times are a tenth of those of the published case.
 func TestWaitShowsInTimesFromTheSchedule(t *testing.T) {
-	e := enginetest.New(t, 50*time.Millisecond, 0)
-	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 8}, e)
-	o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 1}).Wait(t)
-	fromStart, fromSchedule := o.mean(t, spatev1.Metric_METRIC_E2E), o.mean(t, spatev1.Metric_METRIC_E2E_SCHEDULED)
-	if fromStart < 50 {
-		t.Errorf("mean from start %.1f ms, the server takes 50", fromStart)
-	}
-	if fromSchedule < 190 {
-		t.Errorf("mean from schedule %.1f ms, the queue alone makes it 190", fromSchedule)
-	}
-	if worst := float64(o.histogram(t, spatev1.Metric_METRIC_E2E_SCHEDULED).Percentile(99)) / 1e6; worst < 330 {
-		t.Errorf("p99 from schedule %.1f ms, the queue alone makes it 330", worst)
-	}
-	// Times from the schedule exceed the server's time by the send delay, to the nanosecond.
-	if delay := o.mean(t, spatev1.Metric_METRIC_SEND_DELAY); math.Abs(fromStart+delay-fromSchedule) > 1e-6 {
-		t.Errorf("%.6f ms from start and %.6f of send delay are not %.6f", fromStart, delay, fromSchedule)
-	}
-	t.Logf("mean from start %.1f ms, from schedule %.1f", fromStart, fromSchedule)
-	if o.snapshots[0].GetPeakInFlight() != 1 || o.Totals.GetNeverSent() != 0 {
-		t.Errorf("%d in flight, %d never sent", o.snapshots[0].GetPeakInFlight(), o.Totals.GetNeverSent())
-	}
+	virtual(func(t *testing.T) {
+		e := newEngine(t, 50*time.Millisecond, 0)
+		stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 8}, e)
+		o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 1}).Wait(t)
+		fromStart, fromSchedule := o.mean(t, spatev1.Metric_METRIC_E2E), o.mean(t, spatev1.Metric_METRIC_E2E_SCHEDULED)
+		worst := float64(o.histogram(t, spatev1.Metric_METRIC_E2E_SCHEDULED).Percentile(99)) / 1e6
+		if math.Abs(fromStart-50) > 1e-6 || math.Abs(fromSchedule-190) > 1e-6 || math.Abs(worst-330) > 3 {
+			t.Errorf("mean from start %.3f ms, want 50; from schedule %.3f, want 190, p99 %.1f, want 330", fromStart,
+				fromSchedule, worst)
+		}
+		// Times from the schedule exceed the server's time by the send delay.
+		if delay := o.mean(t, spatev1.Metric_METRIC_SEND_DELAY); math.Abs(fromStart+delay-fromSchedule) > 1e-6 {
+			t.Errorf("%.6f ms from start and %.6f of send delay are not %.6f", fromStart, delay, fromSchedule)
+		}
+		if o.snapshots[0].GetPeakInFlight() != 1 || o.Totals.GetNeverSent() != 0 {
+			t.Errorf("%d in flight, %d never sent", o.snapshots[0].GetPeakInFlight(), o.Totals.GetNeverSent())
+		}
+	})(t)
 }
 
 func TestArrivalsWithoutAPlaceAreCountedAsNeverSent(t *testing.T) {
@@ -282,29 +283,30 @@ func TestArrivalsWithoutAPlaceAreCountedAsNeverSent(t *testing.T) {
 		"by requests": {Rate: 100, Arrival: "constant", Requests: 5},
 		"by duration": {Rate: 100, Arrival: "constant", Duration: durationpb.New(50 * time.Millisecond)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			stage := enginetest.StageOf(load, enginetest.New(t, time.Hour, 0))
+		t.Run(name, virtual(func(t *testing.T) {
+			stage := enginetest.StageOf(load, newEngine(t, time.Hour, 0))
 			stage.DrainTimeout = durationpb.New(100 * time.Millisecond)
 			o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 1}).Wait(t)
 			c := o.Totals.GetCounters()
 			if c.GetStarted() != 1 || c.GetCancelled() != 1 || o.Totals.GetNeverSent() != 4 || o.Totals.GetStopped() {
 				t.Errorf("totals %v", o.Totals)
 			}
-		})
+		}))
 	}
 }
 
 func TestDrainTimeoutCancelsWhatIsInFlight(t *testing.T) {
-	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 3}, enginetest.New(t, time.Hour, 0))
-	stage.DrainTimeout = durationpb.New(50 * time.Millisecond)
-	o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
-	if c := o.Totals.GetCounters(); c.GetStarted() != 3 || c.GetCancelled() != 3 || c.GetFailed() != 0 {
-		t.Errorf("counters %v", c)
-	}
-	if o.Totals.GetFailure() != "" || o.Totals.SteadyFromNs != nil {
-		t.Errorf("totals %v", o.Totals)
-	}
+	virtual(func(t *testing.T) {
+		stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 3}, newEngine(t, time.Hour, 0))
+		stage.DrainTimeout = durationpb.New(50 * time.Millisecond)
+		o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
+		if c := o.Totals.GetCounters(); c.GetStarted() != 3 || c.GetCancelled() != 3 || c.GetFailed() != 0 {
+			t.Errorf("counters %v", c)
+		}
+		if o.Totals.GetFailure() != "" || o.Totals.SteadyFromNs != nil {
+			t.Errorf("totals %v", o.Totals)
+		}
+	})(t)
 }
 
 func TestStop(t *testing.T) {
@@ -327,9 +329,8 @@ func TestStop(t *testing.T) {
 		"a sparse open loop is idle": {&spatev1.LoadPoint{Rate: 0.01, Arrival: "constant", Requests: 10}, 0,
 			false, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := enginetest.New(t, c.delay, 0)
+		t.Run(name, virtual(func(t *testing.T) {
+			e := newEngine(t, c.delay, 0)
 			u := begin(t, enginetest.AssignOf(enginetest.StageOf(c.load, e), 0), ready.Limits{})
 			enginetest.Eventually(t, "a request arrives", func() bool { return len(e.Requests()) > 0 })
 			u.Stop(c.immediately, false)
@@ -347,45 +348,46 @@ func TestStop(t *testing.T) {
 			if n := c.load.GetRequests(); n > 0 && o.Totals.GetNeverSent() != n-counters.GetStarted() {
 				t.Errorf("%d never sent of %d, %d started", o.Totals.GetNeverSent(), n, counters.GetStarted())
 			}
-		})
+		}))
 	}
 }
 
 // TestStoppedHalvesOwnEachArrivalOnce: if a load is split at random, no agent knows its number of requests in advance.
 // Stopped halfway, two agents together account for all requested ones.
 func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
-	const requests = 100_000
-	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: requests},
-		enginetest.New(t, 0, 0))
-	var loads []*underWay
-	for rank := range uint32(2) {
-		loads = append(loads, begin(t, enginetest.AssignOf(stage, rank, 1, 1), ready.Limits{}))
-	}
-	loads[1].at(t, 200*ms)
-	all := uint64(0)
-	for _, u := range loads {
-		u.Stop(false, false)
-		o := u.Wait(t)
-		started, never := o.Totals.GetCounters().GetStarted(), o.Totals.GetNeverSent()
-		if started == 0 || never < requests/2-1000 || never > requests/2+1000 {
-			t.Errorf("%d started, %d never sent", started, never)
+	virtual(func(t *testing.T) {
+		const requests = 100_000
+		stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: requests},
+			newEngine(t, 0, 0))
+		var loads []*underWay
+		for rank := range uint32(2) {
+			loads = append(loads, begin(t, enginetest.AssignOf(stage, rank, 1, 1), ready.Limits{}))
 		}
-		all += started + never
-	}
-	if all != requests {
-		t.Errorf("%d arrivals in all, want %d", all, requests)
-	}
+		loads[1].at(t, 200*ms)
+		all := uint64(0)
+		for _, u := range loads {
+			u.Stop(false, false)
+			o := u.Wait(t)
+			started, never := o.Totals.GetCounters().GetStarted(), o.Totals.GetNeverSent()
+			if started == 0 || never < requests/2-1000 || never > requests/2+1000 {
+				t.Errorf("%d started, %d never sent", started, never)
+			}
+			all += started + never
+		}
+		if all != requests {
+			t.Errorf("%d arrivals in all, want %d", all, requests)
+		}
+	})(t)
 }
 
 // An agent that fails counts all that is left of its part as never sent, and reports when the first of it was due: the
 // stage continues without it, and what it drains afterwards must not hide that. This is so for loads by time, too, and
 // two agents together account for each arrival.
 func TestWhatAFailedAgentLeavesIsNeverSent(t *testing.T) {
-	t.Parallel()
 	const rate, arrivals = 200, 200
 	for _, split := range []string{"", "random"} {
-		t.Run("split "+split, func(t *testing.T) {
-			e := enginetest.New(t, 300*time.Millisecond, 0)
+		t.Run("split "+split, virtual(func(t *testing.T) {
+			e := newEngine(t, 300*time.Millisecond, 0)
 			stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: rate, Arrival: "constant", Split: split,
 				Duration: durationpb.New(arrivals * time.Second / rate)}, e)
 			var loads []*underWay
@@ -410,7 +412,7 @@ func TestWhatAFailedAgentLeavesIsNeverSent(t *testing.T) {
 			if from := failed.Totals.UnsentFromNs; from == nil || time.Duration(*from) != due {
 				t.Errorf("the first that was never sent was due at %v, it is said at %v", due, from)
 			}
-		})
+		}))
 	}
 }
 
@@ -427,9 +429,8 @@ func TestAFailedClosedLoopReportsItsFirstIdleSlot(t *testing.T) {
 		"by requests, which all started": {&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, false},
 		"by time, which is over":         {&spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(ms)}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := enginetest.New(t, stream, 0)
+		t.Run(name, virtual(func(t *testing.T) {
+			e := newEngine(t, stream, 0)
 			u := begin(t, enginetest.AssignOf(enginetest.StageOf(c.load, e), 0), ready.Limits{})
 			enginetest.Eventually(t, "a request arrives", func() bool { return len(e.Requests()) > 0 })
 			u.at(t, 20*ms)
@@ -442,65 +443,60 @@ func TestAFailedClosedLoopReportsItsFirstIdleSlot(t *testing.T) {
 			case c.idle && (from == nil || *from != last):
 				t.Errorf("idle from %d ns on, it is said from %v on", last, from)
 			}
-		})
+		}))
 	}
 }
 
 // TestStaggeredSlots: the slots of two agents spread their first requests evenly over the stagger, in turn. The stagger
 // is not a send delay, and it is warm-up.
 func TestStaggeredSlots(t *testing.T) {
-	t.Parallel()
-	const slots, stagger = 10, 500 * ms
-	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: 20, Stagger: span(stagger)},
-		enginetest.New(t, 700*ms, 0))
-	var loads []*underWay
-	for rank := range uint32(2) {
-		loads = append(loads, begin(t, enginetest.AssignOf(stage, rank, 3, 2), ready.Limits{}))
-	}
-	var first []int64
-	measured := 0
-	for _, u := range loads {
-		o := u.Wait(t)
-		for _, row := range o.rows {
-			if row.GetScheduledNs() < stagger.Nanoseconds() {
-				first = append(first, row.GetScheduledNs())
+	virtual(func(t *testing.T) {
+		const slots, stagger = 10, 500 * ms
+		stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: 20, Stagger: span(stagger)},
+			newEngine(t, 700*ms, 0))
+		var loads []*underWay
+		for rank := range uint32(2) {
+			loads = append(loads, begin(t, enginetest.AssignOf(stage, rank, 3, 2), ready.Limits{}))
+		}
+		var first []int64
+		measured := 0
+		for _, u := range loads {
+			o := u.Wait(t)
+			for _, row := range o.rows {
+				if row.GetScheduledNs() < stagger.Nanoseconds() {
+					first = append(first, row.GetScheduledNs())
+				}
+				if row.GetUnmeasured() != (row.GetStartNs() < stagger.Nanoseconds()) {
+					t.Errorf("the request that started at %v is unmeasured: %t", time.Duration(row.GetStartNs()),
+						row.GetUnmeasured())
+				}
+				if !row.GetUnmeasured() {
+					measured++
+				}
 			}
-			if row.GetUnmeasured() != (row.GetStartNs() < stagger.Nanoseconds()) {
-				t.Errorf("the request that started at %v is unmeasured: %t", time.Duration(row.GetStartNs()),
-					row.GetUnmeasured())
-			}
-			if !row.GetUnmeasured() {
-				measured++
+			if never := o.Totals.GetNeverSent(); never != 0 {
+				t.Errorf("%d never sent", never)
 			}
 		}
-		if never := o.Totals.GetNeverSent(); never != 0 {
-			t.Errorf("%d never sent", never)
+		slices.Sort(first)
+		want := make([]int64, slots)
+		for u := range want {
+			want[u] = int64(u) * (stagger / slots).Nanoseconds()
 		}
-	}
-	slices.Sort(first)
-	want := make([]int64, slots)
-	for u := range want {
-		want[u] = int64(u) * (stagger / slots).Nanoseconds()
-	}
-	if !slices.Equal(first, want) {
-		t.Errorf("slots were due at %v, want %v", first, want)
-	}
-	if measured != 20 {
-		t.Errorf("%d measured, want 20", measured)
-	}
+		if !slices.Equal(first, want) {
+			t.Errorf("slots were due at %v, want %v", first, want)
+		}
+		if measured != 20 {
+			t.Errorf("%d measured, want 20", measured)
+		}
+	})(t)
 }
 
 func TestStopBeforeTheStart(t *testing.T) {
 	for _, load := range []*spatev1.LoadPoint{{Concurrency: 2, Requests: 10},
 		{Concurrency: 2, Requests: 10, Stagger: span(ms)}, {Rate: 10, Arrival: "constant", Requests: 10}} {
-		s, err := ready.Prepare(
-			t.Context(),
-			enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0),
-			resourcesOf(ready.Limits{}),
-		)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stage := enginetest.StageOf(load, enginetest.New(t, 0, 0))
+		s := prepare(t, enginetest.AssignOf(stage, 0), resourcesOf(ready.Limits{}))
 		var last *spatev1.Snapshot
 		l := New(s, Config{Start: clock.Now().Add(time.Hour), Emit: func(s *spatev1.Snapshot) { last = s }})
 		l.Stop(false, false)
@@ -555,95 +551,100 @@ func TestRefusedRequestsDoNotStopTheLoad(t *testing.T) {
 }
 
 func TestAgentsAreSentTheSameBodies(t *testing.T) {
-	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, enginetest.New(t, 0, 0))
-	hashes := func(weights ...uint32) map[uint64]uint64 {
-		all := map[uint64]uint64{}
-		for rank := range weights {
-			for _, row := range begin(t, enginetest.AssignOf(stage, uint32(rank), weights...),
-				ready.Limits{}).Wait(t).rows {
-				all[row.GetIndex()] = row.GetBodyHash()
+	virtual(func(t *testing.T) {
+		stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, newEngine(t, 0, 0))
+		hashes := func(weights ...uint32) map[uint64]uint64 {
+			all := map[uint64]uint64{}
+			for rank := range weights {
+				for _, row := range begin(t, enginetest.AssignOf(stage, uint32(rank), weights...),
+					ready.Limits{}).Wait(t).rows {
+					all[row.GetIndex()] = row.GetBodyHash()
+				}
 			}
+			return all
 		}
-		return all
-	}
-	if diff := gocmp.Diff(hashes(1), hashes(2, 1, 3)); diff != "" {
-		t.Errorf("hashes by request (-one agent +three):\n%s", diff)
-	}
+		if diff := gocmp.Diff(hashes(1), hashes(2, 1, 3)); diff != "" {
+			t.Errorf("hashes by request (-one agent +three):\n%s", diff)
+		}
+	})(t)
 }
 
 // Which part of a mixture a request belongs to does not depend on the agents, and its measurements are those of its
 // part.
 func TestAgentsAreSentTheSameParts(t *testing.T) {
-	t.Parallel()
-	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 400, Arrival: "poisson", Split: "random", Requests: 60},
-		enginetest.New(t, 0, 0), enginetest.New(t, 0, 0))
-	mixTwo(stage)
-	sent := func(agents int) map[uint64]string {
-		all, weights := map[uint64]string{}, make([]uint32, agents)
-		for rank := range weights {
-			weights[rank] = uint32(1 + rank%3)
-		}
-		for rank := range weights {
-			o := begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}).Wait(t)
-			byCell := map[[2]uint32]uint64{}
-			for _, row := range o.rows {
-				all[row.GetIndex()] = fmt.Sprintf("part %d, %x", row.GetPart(), row.GetBodyHash())
-				byCell[[2]uint32{row.GetPart(), row.GetEndpoint()}]++
+	virtual(func(t *testing.T) {
+		stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 400, Arrival: "poisson", Split: "random", Requests: 60},
+			newEngine(t, 0, 0), newEngine(t, 0, 0))
+		mixTwo(stage)
+		sent := func(agents int) map[uint64]string {
+			all, weights := map[uint64]string{}, make([]uint32, agents)
+			for rank := range weights {
+				weights[rank] = uint32(1 + rank%3)
 			}
-			for _, s := range o.snapshots {
-				for _, series := range s.GetSeries() {
-					byCell[[2]uint32{series.GetPart(), series.GetEndpoint()}] -= series.GetCounters().GetCompleted()
+			for rank := range weights {
+				o := begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}).Wait(t)
+				byCell := map[[2]uint32]uint64{}
+				for _, row := range o.rows {
+					all[row.GetIndex()] = fmt.Sprintf("part %d, %x", row.GetPart(), row.GetBodyHash())
+					byCell[[2]uint32{row.GetPart(), row.GetEndpoint()}]++
+				}
+				for _, s := range o.snapshots {
+					for _, series := range s.GetSeries() {
+						byCell[[2]uint32{series.GetPart(), series.GetEndpoint()}] -= series.GetCounters().GetCompleted()
+					}
+				}
+				for cell, n := range byCell {
+					if n != 0 {
+						t.Errorf("%d agents: part %d and endpoint %d have %d requests more in rows than in series", agents,
+							cell[0], cell[1], int64(n))
+					}
 				}
 			}
-			for cell, n := range byCell {
-				if n != 0 {
-					t.Errorf("%d agents: part %d and endpoint %d have %d requests more in rows than in series", agents,
-						cell[0], cell[1], int64(n))
-				}
+			return all
+		}
+		one := sent(1)
+		if n := strings.Count(fmt.Sprint(one), "part 0"); n != 36 || len(one) != 60 {
+			t.Errorf("%d of %d requests belong to the first part, want 36 of 60", n, len(one))
+		}
+		for _, agents := range []int{3, 7} {
+			if diff := gocmp.Diff(one, sent(agents)); diff != "" {
+				t.Errorf("requests (-one agent +%d):\n%s", agents, diff)
 			}
 		}
-		return all
-	}
-	one := sent(1)
-	if n := strings.Count(fmt.Sprint(one), "part 0"); n != 36 || len(one) != 60 {
-		t.Errorf("%d of %d requests belong to the first part, want 36 of 60", n, len(one))
-	}
-	for _, agents := range []int{3, 7} {
-		if diff := gocmp.Diff(one, sent(agents)); diff != "" {
-			t.Errorf("requests (-one agent +%d):\n%s", agents, diff)
-		}
-	}
+	})(t)
 }
 
 // Requests of a part name its model, have its fields, and are good by its limits.
 func TestPartsHaveTheirOwnModelsAndLimits(t *testing.T) {
-	e := enginetest.New(t, 5*time.Millisecond, 0)
-	e.KeepBodies = true
-	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 20}, e)
-	mixTwo(stage)
-	own := stage.GetWorkload().GetMix().GetParts()[1]
-	own.Model, own.Slo = "adapter", &spatev1.SLO{E2E: durationpb.New(time.Minute)}
-	own.Body = &structpb.Struct{Fields: map[string]*structpb.Value{"top_k": structpb.NewNumberValue(3)}}
-	stage.Slo = &spatev1.SLO{E2E: durationpb.New(time.Microsecond)}
-	o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
-	named := 0
-	for _, body := range e.Bodies() {
-		own := strings.Contains(body, `"model":"adapter"`)
-		if own {
-			named++
+	virtual(func(t *testing.T) {
+		e := newEngine(t, 5*time.Millisecond, 0)
+		e.KeepBodies = true
+		stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 20}, e)
+		mixTwo(stage)
+		own := stage.GetWorkload().GetMix().GetParts()[1]
+		own.Model, own.Slo = "adapter", &spatev1.SLO{E2E: durationpb.New(time.Minute)}
+		own.Body = &structpb.Struct{Fields: map[string]*structpb.Value{"top_k": structpb.NewNumberValue(3)}}
+		stage.Slo = &spatev1.SLO{E2E: durationpb.New(time.Microsecond)}
+		o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
+		named := 0
+		for _, body := range e.Bodies() {
+			own := strings.Contains(body, `"model":"adapter"`)
+			if own {
+				named++
+			}
+			if own != strings.Contains(body, `"top_k":3`) {
+				t.Errorf("body %s", body)
+			}
 		}
-		if own != strings.Contains(body, `"top_k":3`) {
-			t.Errorf("body %s", body)
+		for _, row := range o.rows {
+			if (row.GetModel() == "adapter") != (row.GetPart() == 1) {
+				t.Errorf("request %d of part %d has the model %q", row.GetIndex(), row.GetPart(), row.GetModel())
+			}
 		}
-	}
-	for _, row := range o.rows {
-		if (row.GetModel() == "adapter") != (row.GetPart() == 1) {
-			t.Errorf("request %d of part %d has the model %q", row.GetIndex(), row.GetPart(), row.GetModel())
+		if good := o.Totals.GetCounters().GetGood(); named != 8 || good != 8 {
+			t.Errorf("%d requests of 20 name the model of the second part, %d are good, want 8 and 8", named, good)
 		}
-	}
-	if good := o.Totals.GetCounters().GetGood(); named != 8 || good != 8 {
-		t.Errorf("%d requests of 20 name the model of the second part, %d are good, want 8 and 8", named, good)
-	}
+	})(t)
 }
 
 // mixTwo makes a stage's workload two parts of a mixture, of weights 3 and 2.
@@ -678,11 +679,7 @@ func TestCallsDoNotWaitForEmit(t *testing.T) {
 		"open":   {Rate: 1000, Arrival: "constant", Requests: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := ready.Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(load, e), 0),
-				resourcesOf(ready.Limits{}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := prepare(t, enginetest.AssignOf(enginetest.StageOf(load, e), 0), resourcesOf(ready.Limits{}))
 			defer s.Close()
 			emitting, told := make(chan struct{}), make(chan struct{})
 			l := New(s, Config{Start: clock.Now(), Emit: func(*spatev1.Snapshot) { close(emitting); <-told }})

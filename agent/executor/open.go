@@ -52,8 +52,8 @@ type openLoop struct {
 // runOpen starts each request of the schedule at its time. It blocks until the last response has ended.
 func (l *Load) runOpen() {
 	o := &openLoop{
-		Load: l, timer: timer.New(l.starting), workerStarted: make(chan struct{}, 1), revisions: make(chan struct{}, 1),
-		last: l.start,
+		Load: l, timer: l.newTimer(l.starting), last: l.start,
+		workerStarted: make(chan struct{}, 1), revisions: make(chan struct{}, 1),
 	}
 	defer o.timer.Close()
 	l.alarm.Store(o.timer)

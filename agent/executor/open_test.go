@@ -30,50 +30,51 @@ func (s stuck) AppendPrompt(dst []byte, r workload.Request) ([]byte, error) {
 // A request whose prompt is not ready when it is due delays no other: the loop waits only for workers that have nothing
 // left to do but send.
 func TestUnfinishedPromptDelaysNoOther(t *testing.T) {
-	e := enginetest.New(t, 0, 0)
-	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 20}, e)
-	s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0, 1), resourcesOf(ready.Limits{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	until := make(chan struct{})
-	s.Content = stuck{s.Content, until}
-	letGo := sync.OnceFunc(func() { close(until) })
-	u := start(t, s)
-	t.Cleanup(letGo)
-	enginetest.Eventually(t, "all but the first are sent", func() bool { return len(e.Requests()) >= 19 })
-	letGo()
-	o := u.Wait(t)
-	if n := o.Totals.GetCounters().GetCompleted(); n != 20 {
-		t.Errorf("%d requests completed, want 20", n)
-	}
+	virtual(func(t *testing.T) {
+		e := newEngine(t, 0, 0)
+		stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 20}, e)
+		s := prepare(t, enginetest.AssignOf(stage, 0, 1), resourcesOf(ready.Limits{}))
+		until := make(chan struct{})
+		s.Content = stuck{s.Content, until}
+		letGo := sync.OnceFunc(func() { close(until) })
+		u := start(t, s)
+		t.Cleanup(letGo)
+		enginetest.Eventually(t, "all but the first are sent", func() bool { return len(e.Requests()) >= 19 })
+		letGo()
+		o := u.Wait(t)
+		if n := o.Totals.GetCounters().GetCompleted(); n != 20 {
+			t.Errorf("%d requests completed, want 20", n)
+		}
+	})(t)
 }
 
 func TestReplayKeepsTheTimesOfTheTrace(t *testing.T) {
-	e := enginetest.New(t, 0, 0)
-	stage, dir := enginetest.TraceStage(t, 30, 2, e)
-	seen := map[uint64]int{}
-	for rank := range uint32(2) {
-		o := beginWith(t, enginetest.AssignOf(stage, rank, 1, 2), resourcesIn(dir)).Wait(t)
-		for _, row := range o.rows {
-			seen[row.GetIndex()]++
-			want := 5 * time.Millisecond * time.Duration(row.GetIndex())
-			if row.GetScheduledNs() != want.Nanoseconds() || row.GetStartNs() < row.GetScheduledNs() {
-				t.Errorf("row %d scheduled at %d and started at %d, it came at %v", row.GetIndex(),
-					row.GetScheduledNs(), row.GetStartNs(), want)
+	virtual(func(t *testing.T) {
+		e := newEngine(t, 0, 0)
+		stage, dir := enginetest.TraceStage(t, 30, 2, e)
+		seen := map[uint64]int{}
+		for rank := range uint32(2) {
+			o := beginWith(t, enginetest.AssignOf(stage, rank, 1, 2), resourcesIn(dir)).Wait(t)
+			for _, row := range o.rows {
+				seen[row.GetIndex()]++
+				want := 5 * time.Millisecond * time.Duration(row.GetIndex())
+				if row.GetScheduledNs() != want.Nanoseconds() || row.GetStartNs() < row.GetScheduledNs() {
+					t.Errorf("row %d scheduled at %d and started at %d, it came at %v", row.GetIndex(),
+						row.GetScheduledNs(), row.GetStartNs(), want)
+				}
+				if row.GetIslAsked() != 6 || row.GetOslAsked() != 2 {
+					t.Errorf("row %v", row)
+				}
 			}
-			if row.GetIslAsked() != 6 || row.GetOslAsked() != 2 {
-				t.Errorf("row %v", row)
+			if o.Totals.GetNeverSent() != 0 || o.Totals.GetCounters().GetCompleted() != uint64(len(o.rows)) ||
+				o.Totals.GetFailure() != "" {
+				t.Errorf("totals %v", o.Totals)
 			}
 		}
-		if o.Totals.GetNeverSent() != 0 || o.Totals.GetCounters().GetCompleted() != uint64(len(o.rows)) ||
-			o.Totals.GetFailure() != "" {
-			t.Errorf("totals %v", o.Totals)
+		if len(seen) != 30 || len(e.Requests()) != 30 {
+			t.Errorf("%d rows sent in %d requests", len(seen), len(e.Requests()))
 		}
-	}
-	if len(seen) != 30 || len(e.Requests()) != 30 {
-		t.Errorf("%d rows sent in %d requests", len(seen), len(e.Requests()))
-	}
+	})(t)
 }
 
 // A row's tools are sent with its messages, and with no other row's.
@@ -120,10 +121,7 @@ func TestRowThatCannotBeReadFailsTheLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stage, dir := enginetest.TraceStage(t, 30, 1, enginetest.New(t, 0, 0))
 			stage.Load = load
-			s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesIn(dir))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := prepare(t, enginetest.AssignOf(stage, 0), resourcesIn(dir))
 			if err := os.Truncate(enginetest.RowsFile(t, dir, stage.GetDataset()), 16); err != nil {
 				t.Fatal(err)
 			}

@@ -41,9 +41,8 @@ func TestBranchesWaitForWhatTheyNeed(t *testing.T) {
 		"open loop":   {Rate: 200, Arrival: "constant", Requests: sessions},
 		"replay":      {Arrival: "trace", ReplaySpeed: 1, Requests: sessions},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := enginetest.New(t, 30*time.Millisecond, 0)
+		t.Run(name, virtual(func(t *testing.T) {
+			e := newEngine(t, 30*time.Millisecond, 0)
 			e.KeepBodies = true
 			stage, dir := enginetest.StageOfSessions(t, branched(sessions), sessions, &spatev1.SessionPlay{}, e)
 			stage.Load = load
@@ -87,7 +86,7 @@ func TestBranchesWaitForWhatTheyNeed(t *testing.T) {
 			if got := messages[id(2, 5)]; len(got) != 3 || got[1].Content != "<"+id(2, 0)+">" || got[2].Content != "j" {
 				t.Errorf("the join was sent %v", got)
 			}
-		})
+		}))
 	}
 }
 
@@ -112,9 +111,8 @@ func TestBranchThatFails(t *testing.T) {
 func TestStopCutsBranchesOff(t *testing.T) {
 	const sessions = 60
 	for _, immediately := range []bool{false, true} {
-		t.Run(fmt.Sprint(immediately), func(t *testing.T) {
-			t.Parallel()
-			e := enginetest.New(t, 2*time.Millisecond, 0)
+		t.Run(fmt.Sprint(immediately), virtual(func(t *testing.T) {
+			e := newEngine(t, 2*time.Millisecond, 0)
 			stage, dir := enginetest.StageOfSessions(t, branched(sessions), sessions, &spatev1.SessionPlay{}, e)
 			stage.Load = &spatev1.LoadPoint{Concurrency: 3, Requests: sessions}
 			u := beginWith(t, enginetest.AssignOf(stage, 0), resourcesIn(dir))
@@ -125,31 +123,32 @@ func TestStopCutsBranchesOff(t *testing.T) {
 			if got != sessions*6 || !o.Totals.GetStopped() {
 				t.Errorf("%d requests started or never sent, of %d; totals %v", got, sessions*6, o.Totals)
 			}
-		})
+		}))
 	}
 }
 
 // TestTurnsOfTracesKeepTheirTimes: a turn follows its delay after the one before it, or comes at its own time.
 func TestTurnsOfTracesKeepTheirTimes(t *testing.T) {
-	e := enginetest.New(t, 0, 0)
-	stage, dir := enginetest.StageOfSessions(t, `{"session_id": "a", "timestamp": 5000, "text_input": "x", "output_length": 2}
-{"session_id": "a", "delay": 20, "text_input": "y", "output_length": 2}
-{"session_id": "a", "timestamp": 5080, "text_input": "z", "output_length": 2}
-{"session_id": "b", "timestamp": 5010, "text_input": "x", "output_length": 2}`, 2, &spatev1.SessionPlay{}, e)
-	scale := 0.5
-	stage.Workload.GetMooncake().Sessions.DelayScale = &scale
-	o := beginWith(t, enginetest.AssignOf(stage, 0), resourcesIn(dir)).Wait(t)
-	rows := map[string]*spatev1.RequestRecord{}
-	for _, row := range o.rows {
-		rows[fmt.Sprintf("%d.%d", row.GetIndex(), row.GetTurn())] = row
-	}
-	if len(rows) != 4 {
-		t.Fatalf("%d requests", len(rows))
-	}
-	own := max(40e6, rows["0.1"].GetEndNs()) // its time, unless a busy machine is late
-	for id, due := range map[string]int64{"0.0": 0, "0.1": rows["0.0"].GetEndNs() + 10e6, "0.2": own, "1.0": 10e6} {
-		if got := rows[id].GetScheduledNs(); got != due {
-			t.Errorf("request %s was scheduled at %d, not %d", id, got, due)
+	virtual(func(t *testing.T) {
+		e := newEngine(t, 0, 0)
+		stage, dir := enginetest.StageOfSessions(t, `{"session_id": "a", "timestamp": 5000, "text_input": "x", "output_length": 2}
+	{"session_id": "a", "delay": 20, "text_input": "y", "output_length": 2}
+	{"session_id": "a", "timestamp": 5080, "text_input": "z", "output_length": 2}
+	{"session_id": "b", "timestamp": 5010, "text_input": "x", "output_length": 2}`, 2, &spatev1.SessionPlay{}, e)
+		scale := 0.5
+		stage.Workload.GetMooncake().Sessions.DelayScale = &scale
+		o := beginWith(t, enginetest.AssignOf(stage, 0), resourcesIn(dir)).Wait(t)
+		rows := map[string]*spatev1.RequestRecord{}
+		for _, row := range o.rows {
+			rows[fmt.Sprintf("%d.%d", row.GetIndex(), row.GetTurn())] = row
 		}
-	}
+		if len(rows) != 4 {
+			t.Fatalf("%d requests", len(rows))
+		}
+		for id, due := range map[string]int64{"0.0": 0, "0.1": rows["0.0"].GetEndNs() + 10e6, "0.2": 40e6, "1.0": 10e6} {
+			if got := rows[id].GetScheduledNs(); got != due {
+				t.Errorf("request %s was scheduled at %d, not %d", id, got, due)
+			}
+		}
+	})(t)
 }

@@ -20,18 +20,20 @@ const ms = time.Millisecond
 func span(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
 
 func TestThinkTimeIsRestAndNoDelay(t *testing.T) {
-	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 6, ThinkTime: &spatev1.ThinkTime{Mean: span(20 * ms)}}
-	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
-	for i, row := range o.rows[1:] {
-		if before := o.rows[i]; row.GetScheduledNs() != before.GetEndNs()+(20*ms).Nanoseconds() ||
-			row.GetStartNs() < row.GetScheduledNs() {
-			t.Errorf("request %d: scheduled %d, started %d, the one before ended %d",
-				row.GetIndex(), row.GetScheduledNs(), row.GetStartNs(), before.GetEndNs())
+	virtual(func(t *testing.T) {
+		load := &spatev1.LoadPoint{Concurrency: 1, Requests: 6, ThinkTime: &spatev1.ThinkTime{Mean: span(20 * ms)}}
+		o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, newEngine(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
+		for i, row := range o.rows[1:] {
+			if before := o.rows[i]; row.GetScheduledNs() != before.GetEndNs()+(20*ms).Nanoseconds() ||
+				row.GetStartNs() < row.GetScheduledNs() {
+				t.Errorf("request %d: scheduled %d, started %d, the one before ended %d",
+					row.GetIndex(), row.GetScheduledNs(), row.GetStartNs(), before.GetEndNs())
+			}
 		}
-	}
-	if len(o.rows) != 6 {
-		t.Errorf("%d requests", len(o.rows))
-	}
+		if len(o.rows) != 6 {
+			t.Errorf("%d requests", len(o.rows))
+		}
+	})(t)
 }
 
 // Slots that rest for an hour do not delay the end of the stage.
@@ -42,38 +44,43 @@ func TestRestEndsWithTheSchedule(t *testing.T) {
 		"requests and cooldown": {Concurrency: 2, Requests: 2, Cooldown: span(60 * ms)},
 		"fewer than slots":      {Concurrency: 3, Requests: 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, virtual(func(t *testing.T) {
 			load.ThinkTime = &spatev1.ThinkTime{Mean: span(time.Hour)}
 			o := begin(
 				t,
-				enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0),
+				enginetest.AssignOf(enginetest.StageOf(load, newEngine(t, 0, 0)), 0),
 				ready.Limits{},
 			).Wait(t)
 			if o.Totals.GetCounters().GetCompleted() != 2 || o.Totals.GetStopped() || o.Totals.GetNeverSent() != 0 {
 				t.Errorf("totals %v", o.Totals)
 			}
-		})
+		}))
 	}
 }
 
 func TestFailuresPauseASlotThatThinksLess(t *testing.T) {
-	s := &slot{worker: &worker{}, free: 1}
-	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: span(10 * ms)}}
-	u := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{})
-	u.Wait(t) // its schedule is still usable, and its waits end at once
-	s.load = u.Load
-	for _, c := range []struct {
-		class  spatev1.ErrorClass
-		paused bool
-	}{{0, false}, {spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, false}, {spatev1.ErrorClass_ERROR_CLASS_CONNECT, true}} {
-		s.observation = *ended(1, 2, c.class)
-		s.observation.End = s.observation.End.Add(1 << 50) // so that the pause is still ahead
-		s.think()
-		if thought := s.observation.End.Add(10 * ms); (s.free != thought) != c.paused {
-			t.Errorf("%v: free at %d, thinks until %d", c.class, s.free, thought)
+	virtual(func(t *testing.T) {
+		s := &slot{worker: &worker{}, free: 1}
+		load := &spatev1.LoadPoint{Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: span(10 * ms)}}
+		u := begin(t, enginetest.AssignOf(enginetest.StageOf(load, newEngine(t, 0, 0)), 0), ready.Limits{})
+		u.Wait(t) // its schedule is still usable, and its waits end at once
+		s.load = u.Load
+		for _, c := range []struct {
+			class  spatev1.ErrorClass
+			paused bool
+		}{
+			{0, false},
+			{spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, false},
+			{spatev1.ErrorClass_ERROR_CLASS_CONNECT, true},
+		} {
+			s.observation = *ended(1, 2, c.class)
+			s.observation.End = s.observation.End.Add(1 << 50) // so that the pause is still ahead
+			s.think()
+			if thought := s.observation.End.Add(10 * ms); (s.free != thought) != c.paused {
+				t.Errorf("%v: free at %d, thinks until %d", c.class, s.free, thought)
+			}
 		}
-	}
+	})(t)
 }
 
 func TestCooldownIsSentAndNotMeasured(t *testing.T) {
@@ -81,11 +88,10 @@ func TestCooldownIsSentAndNotMeasured(t *testing.T) {
 		"closed loop": {Concurrency: 2, Requests: 10, WarmupRequests: 3, Cooldown: span(60 * ms)},
 		"open loop":   {Rate: 200, Arrival: "constant", Requests: 10, WarmupRequests: 3, Cooldown: span(60 * ms)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, virtual(func(t *testing.T) {
 			o := begin(
 				t,
-				enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 2*ms, 0)), 0),
+				enginetest.AssignOf(enginetest.StageOf(load, newEngine(t, 2*ms, 0)), 0),
 				ready.Limits{},
 			).Wait(t)
 			c := o.Totals.GetCounters()
@@ -109,7 +115,7 @@ func TestCooldownIsSentAndNotMeasured(t *testing.T) {
 			if cooled := time.Duration(end - last.GetScheduledNs()); cooled < 55*ms {
 				t.Errorf("cooled down for %v", cooled)
 			}
-		})
+		}))
 	}
 }
 
@@ -123,10 +129,9 @@ func TestMeasureEndsTheWarmup(t *testing.T) {
 		"open loop of one sparse":   {Rate: 2, Arrival: "constant", Requests: 1},
 		"closed loop that was told": {Concurrency: 2, Requests: 12},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, virtual(func(t *testing.T) {
 			load.WarmupUntilSteady = span(time.Minute)
-			u := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 2*ms, 0)), 0), ready.Limits{})
+			u := begin(t, enginetest.AssignOf(enginetest.StageOf(load, newEngine(t, 2*ms, 0)), 0), ready.Limits{})
 			if !strings.HasSuffix(name, "told") {
 				enginetest.Eventually(t, "warm-up", func() bool { return u.start.Add(20*ms) < clock.Now() })
 			}
@@ -154,7 +159,7 @@ func TestMeasureEndsTheWarmup(t *testing.T) {
 			if c.GetUnmeasuredFrames() != 2*c.GetUnmeasuredEnded() {
 				t.Errorf("counters %v", c)
 			}
-		})
+		}))
 	}
 }
 
@@ -165,9 +170,8 @@ func TestEnoughIsARegularEnd(t *testing.T) {
 		"saturated":   {Rate: 2000, Arrival: "constant", Duration: span(time.Hour)},
 	} {
 		for _, sessions := range []bool{false, true} {
-			t.Run(name+map[bool]string{true: " of sessions"}[sessions], func(t *testing.T) {
-				t.Parallel()
-				e := enginetest.New(t, 5*ms, 0)
+			t.Run(name+map[bool]string{true: " of sessions"}[sessions], virtual(func(t *testing.T) {
+				e := newEngine(t, 5*ms, 0)
 				stage := enginetest.StageOf(load, e)
 				if sessions {
 					stage = sessionStage(load, thinking(5*ms), e)
@@ -182,7 +186,7 @@ func TestEnoughIsARegularEnd(t *testing.T) {
 					c.GetCancelled() != 0 || c.GetCompleted() != c.GetStarted() {
 					t.Errorf("totals %v", o.Totals)
 				}
-			})
+			}))
 		}
 	}
 }
@@ -193,29 +197,30 @@ func phase(from, to float64, d time.Duration) *spatev1.Phase {
 }
 
 func TestConcurrencyFollowsItsPhases(t *testing.T) {
-	load := &spatev1.LoadPoint{Concurrency: 4, Phases: []*spatev1.Phase{phase(0, 4, 400*ms), phase(4, 0, 400*ms)}}
-	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
-	for _, row := range o.rows {
-		at := time.Duration(row.GetStartNs())
-		// A busy machine can delay a slot between its scheduled time and its start.
-		if row.GetStartNs() < row.GetScheduledNs() || time.Duration(row.GetScheduledNs()) > 800*ms {
-			t.Errorf("request %d was scheduled for %v and started at %v", row.GetIndex(),
-				time.Duration(row.GetScheduledNs()), at)
-		}
-		busy := 0
-		for _, other := range o.rows {
-			if other.GetStartNs() <= row.GetStartNs() && row.GetStartNs() < other.GetEndNs() {
-				busy++
+	virtual(func(t *testing.T) {
+		load := &spatev1.LoadPoint{Concurrency: 4, Phases: []*spatev1.Phase{phase(0, 4, 400*ms), phase(4, 0, 400*ms)}}
+		o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, newEngine(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
+		for _, row := range o.rows {
+			at := time.Duration(row.GetStartNs())
+			if row.GetStartNs() != row.GetScheduledNs() || time.Duration(row.GetScheduledNs()) > 800*ms {
+				t.Errorf("request %d was scheduled for %v and started at %v", row.GetIndex(),
+					time.Duration(row.GetScheduledNs()), at)
+			}
+			busy := 0
+			for _, other := range o.rows {
+				if other.GetStartNs() <= row.GetStartNs() && row.GetStartNs() < other.GetEndNs() {
+					busy++
+				}
+			}
+			// Slot u may start while the concurrency is above u, and its last answer ends later.
+			if up := 1 + int(at/(100*ms)); at < 400*ms && busy > up {
+				t.Errorf("%d in flight at %v", busy, at)
 			}
 		}
-		// Slot u may start while the concurrency is above u, and its last answer ends later.
-		if up := 1 + int(at/(100*ms)); at < 400*ms && busy > up {
-			t.Errorf("%d in flight at %v", busy, at)
+		if o.Totals.SteadyFromNs != nil || o.Totals.SteadyToNs != nil || len(o.rows) < 20 {
+			t.Errorf("%d requests, totals %v", len(o.rows), o.Totals)
 		}
-	}
-	if o.Totals.SteadyFromNs != nil || o.Totals.SteadyToNs != nil || len(o.rows) < 20 {
-		t.Errorf("%d requests, totals %v", len(o.rows), o.Totals)
-	}
+	})(t)
 }
 
 // A server that never answers gets no more than the drain timeout, although no slot becomes free to notice that the
@@ -226,9 +231,8 @@ func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 		"duration": {Concurrency: 2, Duration: span(50 * ms)},
 		"cooling":  {Concurrency: 2, Duration: span(20 * ms), Cooldown: span(30 * ms)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			stage := enginetest.StageOf(load, enginetest.New(t, time.Hour, 0))
+		t.Run(name, virtual(func(t *testing.T) {
+			stage := enginetest.StageOf(load, newEngine(t, time.Hour, 0))
 			stage.DrainTimeout = span(50 * ms)
 			o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
 			if c := o.Totals.GetCounters(); c.GetCancelled() != 2 || o.Totals.GetNeverSent() != 0 ||
@@ -239,39 +243,43 @@ func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 			if o.Totals.GetSteadyToNs() != want.Nanoseconds() {
 				t.Errorf("steady to %v, not %v", time.Duration(o.Totals.GetSteadyToNs()), want)
 			}
-		})
+		}))
 	}
 }
 
 func TestRateOfPhasesIsNeverSteady(t *testing.T) {
-	load := &spatev1.LoadPoint{Rate: 400, Arrival: "constant", Phases: []*spatev1.Phase{phase(0, 400, 200*ms)}}
-	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{}).Wait(t)
-	if n := o.Totals.GetCounters().GetCompleted(); n < 35 || n > 45 ||
-		o.Totals.SteadyFromNs != nil { // the integral is 40
-		t.Errorf("totals %v", o.Totals)
-	}
-	starts := slices.IsSortedFunc(o.rows,
-		func(a, b *spatev1.RequestRecord) int { return int(a.GetScheduledNs() - b.GetScheduledNs()) })
-	if !starts {
-		t.Error("arrivals are not in order")
-	}
+	virtual(func(t *testing.T) {
+		load := &spatev1.LoadPoint{Rate: 400, Arrival: "constant", Phases: []*spatev1.Phase{phase(0, 400, 200*ms)}}
+		o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, newEngine(t, 0, 0)), 0), ready.Limits{}).Wait(t)
+		if n := o.Totals.GetCounters().GetCompleted(); n < 35 || n > 45 ||
+			o.Totals.SteadyFromNs != nil { // the integral is 40
+			t.Errorf("totals %v", o.Totals)
+		}
+		starts := slices.IsSortedFunc(o.rows,
+			func(a, b *spatev1.RequestRecord) int { return int(a.GetScheduledNs() - b.GetScheduledNs()) })
+		if !starts {
+			t.Error("arrivals are not in order")
+		}
+	})(t)
 }
 
 // Two stages with one seed may go to one server, as two targets. Requests that must miss every cache are never
 // repeated.
 func TestCacheBustingTellsStagesApart(t *testing.T) {
-	seen := map[uint64]bool{}
-	for index := range uint32(2) {
-		stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3}, enginetest.New(t, 0, 0))
-		stage.Index, stage.Workload.CacheBusting = index, "request"
-		for _, row := range begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t).rows {
-			if seen[row.GetBodyHash()] {
-				t.Errorf("stage %d sends request %d again", index, row.GetIndex())
+	virtual(func(t *testing.T) {
+		seen := map[uint64]bool{}
+		for index := range uint32(2) {
+			stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3}, newEngine(t, 0, 0))
+			stage.Index, stage.Workload.CacheBusting = index, "request"
+			for _, row := range begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t).rows {
+				if seen[row.GetBodyHash()] {
+					t.Errorf("stage %d sends request %d again", index, row.GetIndex())
+				}
+				seen[row.GetBodyHash()] = true
 			}
-			seen[row.GetBodyHash()] = true
 		}
-	}
-	if len(seen) != 6 {
-		t.Errorf("%d different requests", len(seen))
-	}
+		if len(seen) != 6 {
+			t.Errorf("%d different requests", len(seen))
+		}
+	})(t)
 }

@@ -39,11 +39,8 @@ func thinking(pause time.Duration) *spatev1.SessionPlay {
 // turnsOf returns how many turns the first n sessions of a stage have.
 func turnsOf(t *testing.T, stage *spatev1.Stage, n int) (turns []int) {
 	t.Helper()
-	s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesOf(ready.Limits{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := prepare(t, enginetest.AssignOf(stage, 0), resourcesOf(ready.Limits{}))
+	defer outside(s.Close)
 	for i := range n {
 		ask, err := s.Content.Spec(uint64(i), 0)
 		if err != nil {
@@ -87,9 +84,8 @@ func TestSessionsPlayTheirTurns(t *testing.T) {
 		"closed loop": {Concurrency: 4, Requests: sessions},
 		"open loop":   {Rate: 400, Arrival: "constant", Requests: sessions},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a, b := enginetest.New(t, 0, 0), enginetest.New(t, 0, 0)
+		t.Run(name, virtual(func(t *testing.T) {
+			a, b := newEngine(t, 0, 0), newEngine(t, 0, 0)
 			a.KeepBodies, b.KeepBodies = true, true
 			stage := sessionStage(load, thinking(pause), a, b)
 			turns := turnsOf(t, stage, sessions)
@@ -113,7 +109,7 @@ func TestSessionsPlayTheirTurns(t *testing.T) {
 					}
 				}
 			}
-		})
+		}))
 	}
 }
 
@@ -201,14 +197,16 @@ func TestTurnThatFailsEndsItsSession(t *testing.T) {
 
 // A session continues beyond the schedule's end, however short the drain timeout is compared to its pauses.
 func TestDrainTimeoutCountsFromTheLastTurn(t *testing.T) {
-	t.Parallel() // takes a second: the drain timeout must be long enough for a busy machine
-	e := enginetest.New(t, 0, 0)
-	stage := sessionStage(&spatev1.LoadPoint{Concurrency: 12, Requests: 12}, thinking(500*time.Millisecond), e)
-	stage.DrainTimeout = durationpb.New(400 * time.Millisecond)
-	o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
-	if c := o.Totals.GetCounters(); c.GetCompleted() != sumOf(turnsOf(t, stage, 12)) || o.Totals.GetNeverSent() != 0 {
-		t.Errorf("totals %v", o.Totals)
-	}
+	virtual(func(t *testing.T) {
+		e := newEngine(t, 0, 0)
+		stage := sessionStage(&spatev1.LoadPoint{Concurrency: 12, Requests: 12}, thinking(500*time.Millisecond), e)
+		stage.DrainTimeout = durationpb.New(400 * time.Millisecond)
+		o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
+		all := sumOf(turnsOf(t, stage, 12))
+		if o.Totals.GetCounters().GetCompleted() != all || o.Totals.GetNeverSent() != 0 {
+			t.Errorf("totals %v", o.Totals)
+		}
+	})(t)
 }
 
 func TestUnstartedSessionsCountAllTurnsAsNeverSent(t *testing.T) {
@@ -228,10 +226,7 @@ func TestUnstartedSessionsCountAllTurnsAsNeverSent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stage := sessionStage(c.load, nil, enginetest.New(t, 0, 0))
-			s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesOf(ready.Limits{}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := prepare(t, enginetest.AssignOf(stage, 0), resourcesOf(ready.Limits{}))
 			defer s.Close()
 			var last *spatev1.Snapshot
 			l := New(s, Config{Start: clock.Now().Add(time.Hour), Emit: func(s *spatev1.Snapshot) { last = s }})
@@ -253,9 +248,8 @@ func TestStopCutsSessionsOff(t *testing.T) {
 		"open loop":   {Rate: 100, Arrival: "constant", Requests: sessions},
 	} {
 		for _, immediately := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, immediately %t", name, immediately), func(t *testing.T) {
-				t.Parallel()
-				e := enginetest.New(t, 2*time.Millisecond, 0)
+			t.Run(fmt.Sprintf("%s, immediately %t", name, immediately), virtual(func(t *testing.T) {
+				e := newEngine(t, 2*time.Millisecond, 0)
 				stage := sessionStage(load, thinking(5*time.Millisecond), e)
 				u := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{})
 				enginetest.Eventually(t, "some requests", func() bool { return len(e.Requests()) > 10 })
@@ -265,7 +259,7 @@ func TestStopCutsSessionsOff(t *testing.T) {
 					sumOf(turnsOf(t, stage, sessions)); got != want || !o.Totals.GetStopped() {
 					t.Errorf("%d requests started or never sent, the sessions have %d; totals %v", got, want, o.Totals)
 				}
-			})
+			}))
 		}
 	}
 }

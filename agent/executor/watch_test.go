@@ -57,14 +57,7 @@ func TestWatchSeesEachRequest(t *testing.T) {
 			all = append(all, &watchLog{t: t})
 			return all[len(all)-1]
 		}
-		s, err := ready.Prepare(
-			t.Context(),
-			enginetest.AssignOf(enginetest.StageOf(load, server), 0),
-			resourcesOf(ready.Limits{}),
-		)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := prepare(t, enginetest.AssignOf(enginetest.StageOf(load, server), 0), resourcesOf(ready.Limits{}))
 		u := startWith(t, s, Config{Start: clock.Now(), NewWatch: newWatch})
 		<-u.done
 		var requests int

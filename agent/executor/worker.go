@@ -161,7 +161,7 @@ func (w *worker) send(scheduled clock.Instant) {
 	if w.watch != nil {
 		w.watch.Began(scheduled, now)
 	}
-	w.load.Client.Do(w.load.running, stream.Request{
+	w.load.client.Do(w.load.running, stream.Request{
 		Endpoint:   w.request.Endpoint,
 		ID:         w.requestID(),
 		Body:       w.body,

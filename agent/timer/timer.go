@@ -24,7 +24,8 @@ type Timer struct {
 	woken  atomic.Bool
 	until  atomic.Int64 // instant that is waited for and was not noticed yet; idle: none
 	margin margin
-	missed int // consecutive waits whose instant had already passed
+	missed int  // consecutive waits whose instant had already passed
+	plain  bool // it never stays awake
 }
 
 // idle is the value of until when nothing waits.
@@ -61,6 +62,14 @@ func New(ctx context.Context) *Timer {
 	return t
 }
 
+// NewPlain returns a Timer that uses Go's own timers and never stays awake: the virtual time of tests passes only while
+// all goroutines wait.
+func NewPlain(ctx context.Context) *Timer {
+	t := &Timer{ctx: ctx, alarm: newCoarse(ctx), plain: true}
+	t.until.Store(idle)
+	return t
+}
+
 // Wait blocks until the instant at, and returns at once if the instant has passed. It returns the context's error if
 // the context has ended, before or during the wait, and ErrWoken if Wake was called since the last wait.
 func (t *Timer) Wait(at clock.Instant) error {
@@ -85,6 +94,9 @@ const maxMissed = 16
 // also run now and then between waits whose instants have all passed. WaitAwake uses a core's idle time, at most 150 us
 // per call.
 func (t *Timer) WaitAwake(at clock.Instant) error {
+	if t.plain {
+		return t.Wait(at)
+	}
 	if err := t.approach(at); err != nil {
 		return err
 	}
@@ -141,6 +153,9 @@ const lead = time.Millisecond
 // microsecond, unless the machine delays the thread. It occupies a core for the last millisecond, during which Wake
 // does not end it.
 func (t *Timer) WaitExactly(at clock.Instant) error {
+	if t.plain {
+		return t.Wait(at)
+	}
 	if err := t.Wait(at.Add(-lead)); err != nil {
 		return err
 	}

@@ -15,9 +15,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// kinds returns both kinds of timers, whichever this system prefers.
+// kinds returns all kinds of timers, whichever this system prefers.
 func kinds(t testing.TB, ctx context.Context) map[string]*Timer {
-	all := map[string]*Timer{"preferred": New(ctx), "coarse": {ctx: ctx, alarm: newCoarse(ctx)}}
+	all := map[string]*Timer{"preferred": New(ctx), "coarse": {ctx: ctx, alarm: newCoarse(ctx)},
+		"plain": NewPlain(ctx)}
 	t.Cleanup(func() {
 		for _, k := range all {
 			if err := k.Close(); err != nil {

@@ -245,6 +245,11 @@ func TestThroughput(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, c.got, *c.want)
 		}
 	}
+	rec.Stage.Target.Api = "embeddings" // whose answers have no tokens
+	if got := OfStage(merged(t, rec, snapshots), rec).TotalTokenThroughput; got == nil ||
+		math.Abs(*got-10000/duration) > 1e-6 {
+		t.Errorf("prompt tokens: %v, want %v", got, 10000/duration)
+	}
 	want := &Steady{FromS: 1, ToS: 4, DurationS: 3, RequestThroughput: 20, OutputTokenThroughput: new(80.0)}
 	if diff := cmp.Diff(want, r.Steady); diff != "" {
 		t.Errorf("steady:\n%s", diff)

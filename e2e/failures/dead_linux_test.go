@@ -27,7 +27,7 @@ loads:
     duration: 60s
 `, address))
 	r.MustExit(3)
-	if took := time.Since(begin); took < 1500*time.Millisecond || took > 10*time.Second {
+	if took := time.Since(begin); took < 1500*time.Millisecond || took > time.Minute {
 		t.Errorf("it took %v with a connect timeout of 1.5 s", took)
 	}
 	result := r.Results()

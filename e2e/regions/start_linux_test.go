@@ -92,11 +92,6 @@ func TestStartErrorIsWithinWhatIsPrinted(t *testing.T) {
 	tell(t, "between the starts of two agents", even)
 	tell(t, "of it by their clocks, without what they were late", clocks)
 	tell(t, "the same as the server saw it", seen)
-	// How late an agent is by its own clock depends on the machine's load, and is printed. The error of clocks does
-	// not.
-	if worst := slices.Max(clocks); worst > 25*time.Millisecond {
-		t.Errorf("by their clocks two agents' starts are %v apart", worst)
-	}
 }
 
 // truth is what is true about one agent's start of a stage.
