@@ -44,7 +44,7 @@ DATABASES := e2e/databases
 FAULTS    := e2e/failures e2e/regions e2e/torture internal/netlab agent/yielding
 ENGINES   := e2e/engine
 # Packages with tests against servers; make test skips those tests.
-SERVER_TESTS := ./aggregate/sink/influx ./aggregate/sink/prometheus ./deployments/grafana/internal/boards ./e2e/databases
+SERVER_TESTS := ./aggregate/sink/influx ./deployments/grafana/internal/boards ./e2e/databases
 
 comma := ,
 space := $() $()

@@ -1,3 +1,3 @@
-// Package databases tests what runs write to databases: InfluxDB and Prometheus' remote write, live and by export,
-// through outages, against the numbers in the run directory. It holds tests only.
+// Package databases tests what runs write to InfluxDB and to OpenTelemetry's collector, live and by export, through
+// outages, and what Prometheus reads of them, against the numbers in the run directory. It holds tests only.
 package databases

@@ -80,9 +80,8 @@ func (s scraped) askDocumented(t *testing.T, run string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, _, _ := strings.Cut(string(document), "\n## Remote write\n")
 	asked := 0
-	for _, q := range documentedQueries(t, read, run) {
+	for _, q := range documentedQueries(t, string(document), run) {
 		for line := range strings.SplitSeq(q.text, "\n") {
 			if q.language != "promql" {
 				continue

@@ -27,52 +27,34 @@ type Server struct {
 	tb testing.TB
 }
 
-// config reads targets once a second, because a page takes a while on a busy machine with the race detector, and takes
-// samples that come late by remote write. Native histograms need the protobuf format.
+// config reads a target once a second, because a page takes a while on a busy machine with the race detector. Native
+// histograms need the protobuf format.
 const config = `
 global: {scrape_interval: 1s, scrape_timeout: 1s, scrape_native_histograms: true}
-storage: {tsdb: {out_of_order_time_window: 1h}}
 scrape_configs:
   - job_name: spate
-    static_configs: [{targets: %s}]
+    static_configs: [{targets: [%q]}]
 `
 
 // Start runs a server until the test ends, and returns when it has read /metrics of an address. process.Tool says
 // when the test is skipped.
 func Start(tb testing.TB, target string) *Server {
 	tb.Helper()
-	s := start(tb, fmt.Sprintf("[%q]", target))
-	// A new Prometheus takes five seconds before it reads anything.
-	process.Eventually(tb, "prometheus reads its target", func() bool { return len(s.Query("up == 1")) == 1 })
-	return s
-}
-
-// StartReceiver is Start for a server that reads nothing, and takes remote writes at WriteURL.
-func StartReceiver(tb testing.TB) *Server {
-	tb.Helper()
-	return start(tb, "[]")
-}
-
-// WriteURL is where the server takes remote writes.
-func (s *Server) WriteURL() string { return s.URL + "/api/v1/write" }
-
-// start runs a server that reads targets, in YAML, and returns when it answers.
-func start(tb testing.TB, targets string) *Server {
-	tb.Helper()
 	address := process.FreeAddress(tb)
 	dir := tb.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, config, targets), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, config, target), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	process.Start(tb, process.Tool(tb, "prometheus", "Prometheus"), "--config.file="+file,
-		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn",
-		"--web.enable-remote-write-receiver")
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn")
 	s := &Server{URL: "http://" + address, tb: tb}
 	process.Eventually(tb, "prometheus answers", func() bool {
 		_, err := s.get(tb.Context(), "/-/ready")
 		return err == nil
 	})
+	// A new Prometheus takes five seconds before it reads anything.
+	process.Eventually(tb, "prometheus reads its target", func() bool { return len(s.Query("up == 1")) == 1 })
 	return s
 }
 

@@ -70,8 +70,7 @@ func masked(request *http.Request, said []byte) []byte {
 }
 
 // plain are the headers of requests that hold no secret.
-var plain = []string{"Accept", "Accept-Encoding", "Content-Encoding", "Content-Type", "User-Agent",
-	"X-Prometheus-Remote-Write-Version"}
+var plain = []string{"Accept", "Accept-Encoding", "Content-Encoding", "Content-Type", "User-Agent"}
 
 // secrets returns the values of headers that may be secrets, longest first: a header's value, what follows its scheme,
 // and the password of Basic.

@@ -1,5 +1,5 @@
 // Package exposition shows rows to Prometheus, which comes and reads them: counters, gauges, and distributions as
-// native histograms. Names are those of remote write, see sink.Name.
+// native histograms. sink.Name has the names.
 //
 // Rows have whole distributions, so there are no percentiles here: Prometheus computes them from the histograms, and
 // may add histograms up first. There are no classic buckets: a set of them that is as exact has thousands of series.
@@ -60,7 +60,7 @@ func (all families) addRow(row *sink.Row) {
 		case field.Buckets != nil:
 			values := native(field.Buckets, row.Start)
 			all.add(name, dto.MetricType_HISTOGRAM, &dto.Metric{Label: labels, Histogram: values})
-		case !isNumber || name.OfDistribution() || name.Counts && !name.Grows:
+		case !isNumber || name.OfDistribution || name.Counts && !name.Grows:
 		case name.Grows:
 			counter := &dto.Counter{Value: new(value * name.Scale), CreatedTimestamp: created(row.Start)}
 			all.add(name, dto.MetricType_COUNTER, &dto.Metric{Label: with(labels, name.Label()), Counter: counter})

@@ -37,7 +37,7 @@ func stores(measurement string, field *sink.Field) bool {
 		return true
 	}
 	_, ok := field.Number()
-	return ok && !sink.NameOf(measurement, field).OfDistribution()
+	return ok && !sink.NameOf(measurement, field).OfDistribution
 }
 
 // appendRow appends the metrics of a row.

@@ -32,7 +32,7 @@ func NewExport() *cobra.Command {
 		Args:  command.Arguments(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newExportInflux(), newExportPrometheus(), newExportOTLP())
+	cmd.AddCommand(newExportInflux(), newExportOTLP())
 	return cmd
 }
 
@@ -59,19 +59,6 @@ func newExportInflux() *cobra.Command {
     --influx-url http://localhost:8086 --influx-org o --influx-bucket spate --influx-token env:TOKEN
   spate export influx runs/today \
     --influx-url http://localhost:8086 --influx-bucket db/autogen --influx-token file:password`,
-	})
-}
-
-func newExportPrometheus() *cobra.Command {
-	return newExportTo(&settings.Prometheus{}, &cobra.Command{
-		Use:   "prometheus RUN_DIR --prometheus-url URL",
-		Short: "Write a finished run to Mimir, VictoriaMetrics or Prometheus from its ledger",
-		Long: "Write a finished run to a server with Prometheus' remote write API, from its ledger.\n" +
-			exportHelp,
-		Example: `  spate export prometheus runs/quickstart-20260329 \
-    --prometheus-url http://localhost:8428/api/v1/write
-  spate export prometheus runs/today --prometheus-url https://mimir/api/v1/push \
-    --prometheus-tenant load --prometheus-token env:TOKEN`,
 	})
 }
 

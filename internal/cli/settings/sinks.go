@@ -30,13 +30,12 @@ type Database interface {
 
 // Sinks says where merged results are written during a run. The zero value writes nowhere.
 type Sinks struct {
-	Influx     Influx
-	Prometheus Prometheus
-	OTLP       OTLP
+	Influx Influx
+	OTLP   OTLP
 }
 
 // all returns the settings of all kinds of databases.
-func (s *Sinks) all() []Database { return []Database{&s.Influx, &s.Prometheus, &s.OTLP} }
+func (s *Sinks) all() []Database { return []Database{&s.Influx, &s.OTLP} }
 
 // AddFlags adds the flags of all kinds of databases.
 func (s *Sinks) AddFlags(flags *pflag.FlagSet) {

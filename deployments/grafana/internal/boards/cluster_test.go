@@ -62,15 +62,17 @@ type cluster struct {
 }
 
 // assemble starts coordinator and agents, which run until the test ends.
-func assemble(t *testing.T, database delivery.Database) *cluster {
+func assemble(t *testing.T, databases ...delivery.Database) *cluster {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	dataDir := t.TempDir()
-	t.Cleanup(database.Close)
+	for _, d := range databases {
+		t.Cleanup(d.Close)
+	}
 	c, err := coordinator.New(coordinator.Config{
 		Name: "test", Version: "test", DataDir: dataDir, Logger: quiet,
 		OpenSink: func(dir string) (sink.Sink, error) {
-			return delivery.Open(delivery.Config{RunDir: dir, Log: quiet}, database)
+			return delivery.Open(delivery.Config{RunDir: dir, Log: quiet}, databases...)
 		},
 	})
 	if err != nil {

@@ -2,14 +2,13 @@ package boards
 
 import "fmt"
 
-// Prometheus returns the dashboards of what Prometheus reads from a coordinator's /metrics. They also show what remote
-// write sends.
+// Prometheus returns the dashboards of what Prometheus reads from a coordinator's /metrics.
 func Prometheus() []File { return []File{{"runs.json", runs()}} }
 
 // runs shows a run, in progress or ended.
 func runs() Board {
 	b := board("spate-prometheus", "Spate: run (Prometheus)",
-		"A run in progress or ended, from what Prometheus reads from a coordinator or gets by remote write: load, latencies by interval and to date, errors, regions, endpoints, and the result of each stage.",
+		"A run in progress or ended, from what Prometheus reads from a coordinator: load, latencies by interval and to date, errors, regions, endpoints, and the result of each stage.",
 		"now-15m", "5s",
 		promNow(),
 		[]Panel{

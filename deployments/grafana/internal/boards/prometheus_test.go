@@ -15,7 +15,6 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink/exposition"
-	"github.com/spate-load/spate/aggregate/sink/prometheus"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/prometheustest"
@@ -24,38 +23,30 @@ import (
 // bucketWidth is the width of a bucket of a native histogram: 2^(1/256) - 1 is 0.271 %.
 const bucketWidth = 0.00272
 
-// One real run fills two real Prometheus: one reads the coordinator, the other gets remote writes. Every query of the
-// board finds something in both, and what the table of stages has is in results.json.
+// A real Prometheus reads the coordinator of a real run. Every query of the board finds something, and what the table
+// of stages has is in results.json.
 func TestPrometheusBoardShowsARealRun(t *testing.T) {
 	var page http.Handler
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { page.ServeHTTP(w, q) }))
 	defer pages.Close()
-	receiver := prometheustest.StartReceiver(t)
-	database, err := prometheus.New(prometheus.Config{URL: receiver.WriteURL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := assemble(t, database)
+	c := assemble(t)
 	page = promhttp.HandlerFor(exposition.Gatherer(c.coordinator.LatestRows),
 		promhttp.HandlerOpts{MaxRequestsInFlight: 1})
-	reader := prometheustest.Start(t, strings.TrimPrefix(pages.URL, "http://"))
+	server := prometheustest.Start(t, strings.TrimPrefix(pages.URL, "http://"))
 	from := time.Now()
 	result := c.run(t)
-	for name, server := range map[string]*prometheustest.Server{"read": reader, "remote write": receiver} {
-		process.Eventually(t, "the last result is there", func() bool {
-			return len(server.Query(`last_over_time(spate_stage_complete{stage="1",scope="all"}[1h])`)) == 1
-		})
-		b := promBoard{T: t, name: name, server: server, result: result, from: from, to: time.Now()}
-		b.everyQueryAnswers()
-		b.variablesChoose()
-		b.stages()
-	}
+	process.Eventually(t, "the last result is there", func() bool {
+		return len(server.Query(`last_over_time(spate_stage_complete{stage="1",scope="all"}[1h])`)) == 1
+	})
+	b := promBoard{T: t, server: server, result: result, from: from, to: time.Now()}
+	b.everyQueryAnswers()
+	b.variablesChoose()
+	b.stages()
 }
 
 // promBoard is the board over a Prometheus with a run in it.
 type promBoard struct {
 	*testing.T
-	name     string
 	server   *prometheustest.Server
 	result   *results.Result
 	from, to time.Time
@@ -87,17 +78,17 @@ func (b promBoard) everyQueryAnswers() {
 		for _, target := range p.Targets {
 			found := b.ask(target.PromQL, b.result.Run.ID)
 			if len(found) == 0 {
-				b.Errorf("%s: %s: nothing comes of %s", b.name, p.Title, target.Expr)
+				b.Errorf("%s: nothing comes of %s", p.Title, target.Expr)
 				continue
 			}
 			for _, label := range regexp.MustCompile(`{{(\w+)}}`).FindAllStringSubmatch(target.LegendFormat, -1) {
 				if found[0].Labels[label[1]] == "" {
-					b.Errorf("%s: %s: the legend wants %s: %v", b.name, p.Title, label[1], found[0].Labels)
+					b.Errorf("%s: the legend wants %s: %v", p.Title, label[1], found[0].Labels)
 				}
 			}
 			if target.Instant {
 				if other := b.ask(target.PromQL, "another"); len(other) > 0 {
-					b.Errorf("%s: %s: another run shows %v", b.name, p.Title, other[0])
+					b.Errorf("%s: another run shows %v", p.Title, other[0])
 				}
 			}
 		}
@@ -116,7 +107,7 @@ func (b promBoard) variablesChoose() {
 			b.Fatalf("variable %s: %s", v.Name, v.Query)
 		}
 		if got := b.server.LabelValues(match[2], match[1], b.from, b.to); !slices.Equal(got, want[v.Name]) {
-			b.Errorf("%s: variable %s offers %q, want %q", b.name, v.Name, got, want[v.Name])
+			b.Errorf("variable %s offers %q, want %q", v.Name, got, want[v.Name])
 		}
 	}
 }
@@ -138,7 +129,7 @@ func (b promBoard) stages() {
 			"failed": float64(s.Requests.Failed), "requests/s": *s.RequestThroughput, "output tok/s": *s.OutputTokenThroughput,
 		} {
 			if got, ok := columns[column][row]; !ok || math.Abs(got-want) > 1e-9*want {
-				b.Errorf("%s: stage %s: %s is %v, results.json has %v", b.name, row, column, got, want)
+				b.Errorf("stage %s: %s is %v, results.json has %v", row, column, got, want)
 			}
 		}
 		for metric, d := range map[string]*histogram.Summary{"TTFT": s.TTFT, "TPOT": s.TPOT, "ITL": s.ITL, "E2E": s.E2E,
@@ -151,7 +142,7 @@ func (b promBoard) stages() {
 		worst = max(worst, columns["verdict"][row])
 	}
 	if got := b.ask(b.panel("Worst verdict so far").Targets[0].PromQL, b.result.Run.ID); got[0].Value != worst {
-		b.Errorf("%s: the worst verdict is %v, the table has %v", b.name, got[0].Value, worst)
+		b.Errorf("the worst verdict is %v, the table has %v", got[0].Value, worst)
 	}
 }
 
@@ -164,11 +155,8 @@ func (b promBoard) quantile(row, column string, q float64, d *histogram.Summary,
 	if rank := q * float64(d.Count); math.Abs(rank-math.Round(rank)) < 1e-6 {
 		high = d.Max * (1 + bucketWidth)
 	}
-	if b.name == "remote write" { // it sent the quantile itself
-		low, high = want*(1-1e-9), want*(1+1e-9)
-	}
 	if got, ok := columns[column][row]; !ok || got < low || got > high {
-		b.Errorf("%s: stage %s: %s is %v, results.json has %v", b.name, row, column, got, want)
+		b.Errorf("stage %s: %s is %v, results.json has %v", row, column, got, want)
 	}
 }
 

@@ -30,14 +30,9 @@ func counter(key, scope string) string {
 	return fmt.Sprintf("%s{%s}", name(sink.MeasurementToDate, key, sink.KindInt), scope)
 }
 
-// values returns the selector of a native histogram of the stage so far. Remote write has quantiles under its name.
+// values returns the selector of a native histogram of the stage so far.
 func values(metric, scope string) string {
-	return fmt.Sprintf(`%s{%s,quantile=""}`, name(sink.MeasurementToDate, metric, sink.KindBuckets), scope)
-}
-
-// quantileOf returns the selector of a quantile that Spate computed and remote write sent.
-func quantileOf(measurement, metric, quantile, scope string) string {
-	return fmt.Sprintf(`%s{%s,quantile=%q}`, name(measurement, metric, sink.KindBuckets), scope, quantile)
+	return fmt.Sprintf("%s{%s}", name(sink.MeasurementToDate, metric, sink.KindBuckets), scope)
 }
 
 // perSecondBy returns how fast counters grow, summed by labels; no labels: in all.
@@ -51,16 +46,16 @@ func perSecondTotal(key string) string {
 }
 
 // recent returns a quantile of what was measured in the last interval, by labels. Histograms are added up before the
-// quantile is taken. By remote write, it is the quantile of the last window.
+// quantile is taken.
 func recent(metric, quantile, labels, scope string) string {
-	return fmt.Sprintf("histogram_quantile(%s, sum by (%s) (rate(%s[$__rate_interval]))) or max by (%s) (last_over_time(%s[$__rate_interval]))",
-		quantile, labels, values(metric, scope), labels, quantileOf(sink.MeasurementWindow, metric, quantile, scope))
+	return fmt.Sprintf("histogram_quantile(%s, sum by (%s) (rate(%s[$__rate_interval])))", quantile, labels,
+		values(metric, scope))
 }
 
 // toDate returns a quantile of the stage in progress, from its start.
 func toDate(metric, quantile string) string {
-	return fmt.Sprintf("(histogram_quantile(%s, sum by (run, stage) (%s)) or max by (run, stage) (%s)) and on (run, stage) %s", quantile, values(metric, whole),
-		quantileOf(sink.MeasurementToDate, metric, quantile, whole), inProgress)
+	return fmt.Sprintf("histogram_quantile(%s, sum by (run, stage) (%s)) and on (run, stage) %s", quantile,
+		values(metric, whole), inProgress)
 }
 
 // inProgress selects stages in which requests start or end.
@@ -79,8 +74,8 @@ func gauge(key string) string {
 
 // final returns a quantile in milliseconds of each stage as a whole, as it is in results.json.
 func final(metric, quantile string) string {
-	return fmt.Sprintf("1000 * (histogram_quantile(%s, sum by (%s) (last_over_time(%s[$__range]))) or %s)", quantile,
-		promTags, values(metric, whole), lastOf(quantileOf(sink.MeasurementToDate, metric, quantile, whole)))
+	return fmt.Sprintf("1000 * histogram_quantile(%s, sum by (%s) (last_over_time(%s[$__range])))", quantile, promTags,
+		values(metric, whole))
 }
 
 // judgement returns the verdict of each stage, by what is known so far until it ends.
