@@ -59,21 +59,17 @@ func workloads() []workload {
 	return kinds
 }
 
-// loads are the kinds of loads, the most common first, with what their values mean and the default values.
+// loads are the kinds of loads, the most common first, with the default values.
 var loads = []struct {
-	name, help, values string
-	usual              []float64
+	name, help string
+	usual      []float64
 }{
-	{"concurrency", "closed loop: so many requests in flight", "Requests in flight, a stage for each value",
-		[]float64{1, 2, 4, 8, 16, 32, 64}},
-	{"rate", "open loop: so many requests per second", "Requests per second, a stage for each value",
-		[]float64{1, 2, 4, 8}},
-	{"search", "the highest rate that keeps the SLO", "Lowest and highest rate, in requests per second",
-		[]float64{1, 1000}},
-	{"sweep", "rates between one request at a time and a saturated server", "Rates between the two", []float64{8}},
-	{"ramp", "a rate that climbs and then holds", "Rate at the start and at the end, in requests per second",
-		[]float64{1, 20}},
-	{"replay", "the times of a trace", "Times faster than the trace", []float64{1}},
+	{"concurrency", "closed loop: so many requests in flight", []float64{1, 2, 4, 8, 16, 32, 64}},
+	{"rate", "open loop: so many requests per second", []float64{1, 2, 4, 8}},
+	{"search", "the highest rate that keeps the SLO", []float64{1, 1000}},
+	{"sweep", "rates between one request at a time and a saturated server", []float64{8}},
+	{"ramp", "a rate that climbs and then holds", []float64{1, 20}},
+	{"replay", "the times of a trace", []float64{1}},
 }
 
 // Workloads returns the kinds of workloads that a plan can have and a description of each, the most common first.
@@ -90,16 +86,6 @@ func Loads() (names, help []string) {
 		names, help = append(names, k.name), append(help, k.help)
 	}
 	return names, help
-}
-
-// LoadValues returns what the values of a kind of load mean, and the default values, separated by commas.
-func LoadValues(load string) (meaning, usual string) {
-	for _, k := range loads {
-		if k.name == load {
-			return k.values, numbers(k.usual)
-		}
-	}
-	return "Values of the load", ""
 }
 
 // NeedsFile reports whether a kind of workload takes its requests from a file.
@@ -160,10 +146,6 @@ func oneOf(what, name string, names []string) error {
 	return nil
 }
 
-// NeedsOSL reports whether the workload needs an output length: not if it is random and answers have no tokens. The
-// default API and an unknown one have them.
-func (a Answers) NeedsOSL() bool { return HasOutput(a.API) || a.Workload != "random" }
-
 // HasOutput reports whether the answers of an API have output tokens. Those of the default API, "", and of an unknown
 // one have them.
 func HasOutput(api string) bool {
@@ -175,7 +157,7 @@ func (a Answers) filled() Answers {
 	a.Name, a.API = cmp.Or(a.Name, "my-plan"), cmp.Or(a.API, registry.All[0].Name)
 	a.Workload, a.Load = cmp.Or(a.Workload, "random"), cmp.Or(a.Load, "concurrency")
 	a.ISL = cmp.Or(a.ISL, 1000)
-	if a.NeedsOSL() {
+	if HasOutput(a.API) || a.Workload != "random" { // answers may have no tokens
 		a.OSL = cmp.Or(a.OSL, 100)
 	}
 	if a.Load == "search" && a.TTFT == 0 && a.TPOT == 0 {

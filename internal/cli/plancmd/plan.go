@@ -64,7 +64,7 @@ func NewPlan() *cobra.Command {
 		Args:  command.Arguments(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPlanShow(), newPlanNew(), newPlanPhases(), newPlanSchema())
+	cmd.AddCommand(newPlanShow(), newPlanNew(), newPlanSchema())
 	return cmd
 }
 

@@ -1,7 +1,6 @@
 package plancmd
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/draft"
 )
@@ -27,9 +25,8 @@ func newPlanNew() *cobra.Command {
 	f := &draftFlags{}
 	cmd := &cobra.Command{
 		Use:   "new",
-		Short: "Write a commented plan from a few answers or flags",
-		Long: `Write a first plan, with comments that say what else there is. On a terminal and without flags it
-asks; every question has an answer that Enter takes.
+		Short: "Write a commented plan from flags",
+		Long: `Write a first plan, with comments that say what else there is. Every flag has a default.
 
 Workloads:
 ` + kindHelp(draft.Workloads()) + `
@@ -73,13 +70,6 @@ func kindHelp(names, help []string) string {
 }
 
 func (f *draftFlags) run(cmd *cobra.Command, _ []string) error {
-	if f.asks(cmd) {
-		i := &interview{answers: bufio.NewScanner(cmd.InOrStdin()), out: cmd.ErrOrStderr(), flags: f,
-			toFile: terminal.IsTerminal(cmd.OutOrStdout())}
-		if err := i.hold(); err != nil {
-			return command.BadInput(err)
-		}
-	}
 	if err := f.check(cmd.Flags()); err != nil {
 		return command.BadInput(err)
 	}
@@ -112,11 +102,6 @@ func (f *draftFlags) save(cmd *cobra.Command, text []byte) error {
 	return nil
 }
 
-// asks reports whether to ask questions: on a terminal, if no flag is given.
-func (f *draftFlags) asks(cmd *cobra.Command) bool {
-	return terminal.IsTerminal(cmd.InOrStdin()) && cmd.Flags().NFlag() == 0
-}
-
 // check finds everything that is wrong with the flags, in terms of flags.
 func (f *draftFlags) check(flags *pflag.FlagSet) error {
 	var errs []error
@@ -136,12 +121,12 @@ func (f *draftFlags) check(flags *pflag.FlagSet) error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	return draftMistakes(f.draft, func(m plans.Mistake) string { return flagOf(m.Field) })
+	return draftMistakes(f.draft)
 }
 
 // draftMistakes returns the mistakes that a draft's plan would have. Their positions mean nothing to a person who has
-// not seen the plan: where returns the origin of each mistake instead.
-func draftMistakes(d draft.Answers, where func(plans.Mistake) string) error {
+// not seen the plan, so each mistake starts with its flags.
+func draftMistakes(d draft.Answers) error {
 	text, err := d.YAML()
 	if err != nil {
 		return err
@@ -152,7 +137,7 @@ func draftMistakes(d draft.Answers, where func(plans.Mistake) string) error {
 	}
 	var errs []error
 	for _, m := range mistakes {
-		errs = append(errs, errors.New(where(m)+m.Message))
+		errs = append(errs, errors.New(flagOf(m.Field)+m.Message))
 	}
 	return errors.Join(errs...)
 }

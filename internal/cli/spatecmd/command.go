@@ -76,7 +76,7 @@ the plans that ship with Spate; "spate plan new" writes one of your own.
 	root.AddCommand(
 		runcmd.NewRun(version), runcmd.NewGate(version), runcmd.NewResume(version),
 		runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(),
-		plancmd.NewPlans(), plancmd.NewPlan(), plancmd.NewValidate(), plancmd.NewSize(),
+		plancmd.NewPlans(), plancmd.NewPlan(), plancmd.NewValidate(),
 		resultscmd.NewReport(), comparecmd.New(), comparecmd.NewHistory(), resultscmd.NewExport(),
 		clustercmd.NewAgents(), clustercmd.NewRuns(), clustercmd.NewDatasets(), clustercmd.NewCerts(),
 		clustercmd.NewAudit(),
