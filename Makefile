@@ -19,7 +19,6 @@ COMPOSE_GO_VERSION         := v2.16.2
 CERT_MANAGER_VERSION       := v1.18.2
 GORELEASER_VERSION         := v2.15.2
 CYCLONEDX_VERSION          := v1.10.0
-OAPI_CODEGEN_VERSION       := v2.8.2
 
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME  ?= 10s
@@ -183,25 +182,18 @@ GRAFANA := deployments/grafana
 DASHBOARDS := dashboards dashboards-prometheus
 dashboards = go run ./deployments/grafana/internal/generate $(1)
 
-# rest_client writes the Go client of REST.
-rest_client = $(BIN)/oapi-codegen -config web/client/generate.yaml -o $(1) web/openapi.yaml
-
 .PHONY: generate
-generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/oapi-codegen .buf/buf/validate/validate.proto ## Generate Go and the plans' JSON Schema from proto, the client of REST, and the Grafana dashboards.
+generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Generate Go and the plans' JSON Schema from proto, and the Grafana dashboards.
 	$(BIN)/buf generate
-	$(call rest_client,web/client/client.gen.go)
 	$(call plan_schema,plans/plan.schema.json)
 	$(call dashboards,$(GRAFANA))
 
 .PHONY: check-generated
-check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/oapi-codegen .buf/buf/validate/validate.proto ## Check that the generated code is current.
+check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Check that the generated code is current.
 	@rm -rf $(TMP)/generated
 	$(BIN)/buf generate --output $(TMP)/generated
 	@diff --recursive --brief --exclude '*.proto' --exclude '*.binpb' --exclude validateproto proto $(TMP)/generated/proto \
 		|| { echo 'The generated code is not current: make generate' >&2; exit 1; }
-	$(call rest_client,$(TMP)/generated/client.gen.go)
-	@diff --brief web/client/client.gen.go $(TMP)/generated/client.gen.go \
-		|| { echo 'The client of REST is not current: make generate' >&2; exit 1; }
 	$(call plan_schema,$(TMP)/generated/plan.schema.json)
 	@diff --brief plans/plan.schema.json $(TMP)/generated/plan.schema.json \
 		|| { echo 'The plans'"'"' JSON Schema is not current: make generate' >&2; exit 1; }
@@ -317,7 +309,7 @@ check-release: $(BIN)/goreleaser $(BIN)/cyclonedx-gomod ## Make a release in dis
 	deployments/release/check.sh $(BIN)
 
 .PHONY: tools
-tools: $(BIN)/influxd $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/oapi-codegen $(BIN)/golangci-lint ## Build the tools of .ci/run into .bin/.
+tools: $(BIN)/influxd $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint ## Build the tools of .ci/run into .bin/.
 
 # tool makes the rule for a tool: name, package, version, build flags. The stamp file's name contains the version. An
 # existing program of that version is not rebuilt.
@@ -334,7 +326,6 @@ endef
 $(eval $(call tool,buf,github.com/bufbuild/buf/cmd/buf,$(BUF_VERSION)))
 $(eval $(call tool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go,$(PROTOC_GEN_GO_VERSION)))
 $(eval $(call tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC_VERSION)))
-$(eval $(call tool,oapi-codegen,github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen,$(OAPI_CODEGEN_VERSION)))
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION)))
 $(eval $(call tool,gotestsum,gotest.tools/gotestsum,$(GOTESTSUM_VERSION)))
 # Without the tags it refuses unsigned integers. Later versions cannot be built with Go alone.

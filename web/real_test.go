@@ -14,9 +14,9 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/local"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
-	"github.com/spate-load/spate/web/client"
 )
 
 // realSite is a web server over a coordinator with an agent.
@@ -54,19 +54,11 @@ loads: [{concurrency: [%s], duration: %s, warmup: {duration: 0s}}]
 // A plan that is submitted runs on real agents; its events, files and comparison are those of the run.
 func TestRealRun(t *testing.T) {
 	s, _ := realSite(t)
-	c, err := client.NewClientWithResponses(s.URL+root, client.WithHTTPClient(s.Client()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	submitted, err := c.SubmitRunWithBodyWithResponse(t.Context(), nil, "application/yaml",
-		strings.NewReader(simulated(t, "2", "1s")))
-	if err != nil || submitted.JSON201 == nil {
-		t.Fatalf("%v %s", err, submitted.Body)
-	}
-	id := *submitted.JSON201.RunId
-	if early, err := c.ListFilesWithResponse(t.Context(), id); err != nil || early.StatusCode() != http.StatusConflict {
-		t.Errorf("files of a run in progress: %v %s", err, early.Body)
-	}
+	d := readSchemas(t)
+	var submitted spatev1.SubmitRunResponse
+	s.ask(d, "POST", "/runs", "", simulated(t, "2", "1s"), 201, &submitted)
+	id := submitted.GetRunId()
+	s.ask(d, "GET", "/runs/{id}/files", id, "", 409, nil) // it is in progress
 	_, text := s.do("GET", root+"/runs/"+id+"/events?windows=true", "")
 	for _, kind := range []string{"run_started", "stage_started", "stage_window", "stage_ended", "run_ended"} {
 		if !strings.Contains(text, "event: "+kind+"\n") {
@@ -83,11 +75,17 @@ func TestRealRun(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil || r.Run.ID != id || !r.Run.Complete {
 		t.Errorf("%s %v %.300s", a.Status, err, text)
 	}
-	files, err := c.ListFilesWithResponse(t.Context(), id)
-	if err != nil || len(files.JSON200.Files) < 6 {
-		t.Fatalf("%v %s", err, files.Body)
+	var files struct {
+		Files []struct {
+			Name  string
+			Bytes int64
+		}
 	}
-	for _, f := range files.JSON200.Files {
+	text = s.ask(d, "GET", "/runs/{id}/files", id, "", 200, nil)
+	if err := json.Unmarshal([]byte(text), &files); err != nil || len(files.Files) < 6 {
+		t.Fatalf("%v %s", err, text)
+	}
+	for _, f := range files.Files {
 		a, body := s.do("GET", root+"/runs/"+id+"/files/"+f.Name, "")
 		if int64(len(body)) != f.Bytes || a.Header.Get("Content-Type") == "" {
 			t.Errorf("%s: %d bytes, want %d", f.Name, len(body), f.Bytes)
