@@ -231,11 +231,6 @@ bench-peers: bin/spate ## Compare Spate with other load generators: the same loa
 	taskset -c 1 bin/peers -spate bin/spate -home bench/peers -out bench/peers/out -streams '$(STREAMS)' -shapes '$(SHAPES)' \
 		-rounds $(ROUNDS) -tools '$(TOOLS)' -timeout $(TIMEOUT)
 
-.PHONY: accuracy
-accuracy: ## Put the tables of the last bench-peers into docs/accuracy.md.
-	sed -i '/^<!-- figures/q' docs/accuracy.md
-	(echo; cat bench/peers/out/peers.md) >>docs/accuracy.md
-
 .PHONY: peers-env
 peers-env: ## Install the other load generators of TOOLS (default: all) into bench/peers/.env/. Needs Python 3.12, PyPI and 8 GB.
 	bench/peers/install.sh $(TOOLS)
