@@ -231,11 +231,12 @@ func (c *Coordinator) forget(id string) error {
 	return nil
 }
 
-// openHistory opens the history.
+// openHistory opens the history. Runs do not depend on it: without it the coordinator serves all the same.
 func (c *Coordinator) openHistory() error {
 	h, err := history.Open(c.cfg.DataDir, c.log)
 	if err != nil {
-		return err
+		c.log.Error("there is no history until the next start: runs are kept, but not recorded", "error", err)
+		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -322,25 +323,18 @@ func (s runService) ReadHistory(
 	h := s.c.history.Load()
 	if h == nil {
 		return nil, status.Error(codes.FailedPrecondition,
-			"this coordinator has no history: it is that of a local run, or has not begun to serve")
+			"this coordinator has no history: it is that of a local run, has not begun to serve, or could not open the file (see its log)")
 	}
 	metric, err := compare.MetricNamed(cmp.Or(q.GetMetric(), compare.DefaultMetric))
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	plans, err := h.Plans()
-	if err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
-	}
-	records, err := h.Newest(q.GetPlan(), int(min(cmp.Or(q.GetLimit(), defaultHistory), maxListed)))
-	if err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
-	}
+	records := h.Newest(q.GetPlan(), int(min(cmp.Or(q.GetLimit(), defaultHistory), maxListed)))
 	removed := map[string]bool{}
 	for _, r := range records {
 		_, err := os.Stat(s.c.storage.Ledger(r.Run))
 		removed[r.Run] = err != nil
 	}
 	lines := history.Message(compare.Lines(records, metric), func(run string) bool { return removed[run] })
-	return &spatev1.ReadHistoryResponse{Lines: lines, Plans: plans}, nil
+	return &spatev1.ReadHistoryResponse{Lines: lines, Plans: h.Plans()}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -69,11 +70,32 @@ var ErrNotFound = errors.New("the file does not exist")
 // ErrOtherMachine is wrapped by Read's error if the file is about another machine.
 var ErrOtherMachine = errors.New("it was measured on another machine")
 
+// ErrDamaged is wrapped by Read's error if the file is not as it was written.
+var ErrDamaged = errors.New("it is damaged")
+
+// stored is the content of the file.
+type stored struct {
+	Capacity
+	// Checksum is that of the capacity.
+	Checksum string `json:"checksum"`
+}
+
+// checksum returns the checksum of a capacity.
+func (c *Capacity) checksum() string {
+	text, _ := json.Marshal(c) // numbers are finite: see check
+	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text))
+}
+
+// SetAside renames a damaged file, and returns its new name.
+func SetAside(path string) (string, error) {
+	return path + ".damaged", os.Rename(path, path+".damaged")
+}
+
 // maxFile is the maximum size of the file, in bytes.
 const maxFile = 1 << 20
 
-// Read reads a file. Its error wraps ErrNotFound if there is no file, and ErrOtherMachine if the capacity was measured
-// on another machine than here.
+// Read reads a file. Its error wraps ErrNotFound if there is no file, ErrDamaged if the file is not as it was written,
+// and ErrOtherMachine if the capacity was measured on another machine than here.
 func Read(path string, here Machine) (*Capacity, error) {
 	text, err := bounded.ReadFile(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,12 +104,17 @@ func Read(path string, here Machine) (*Capacity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("capacity: %w", err)
 	}
-	var c Capacity
-	if err := json.Unmarshal(text, &c); err != nil {
-		return nil, fmt.Errorf("capacity %s: %w; run spate calibrate again", path, err)
+	var s stored
+	err = json.Unmarshal(text, &s)
+	c := s.Capacity
+	if err == nil {
+		err = c.check()
 	}
-	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("capacity %s: %w; run spate calibrate again", path, err)
+	if err == nil && c.checksum() != s.Checksum {
+		err = errors.New("its checksum is wrong")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("capacity %s: %w: %w; run spate calibrate again", path, ErrDamaged, err)
 	}
 	if difference := c.Machine.difference(here); difference != "" {
 		return nil, fmt.Errorf("capacity %s: %w (%s); run spate calibrate here", path, ErrOtherMachine, difference)
@@ -97,7 +124,10 @@ func Read(path string, here Machine) (*Capacity, error) {
 
 // Write writes a file completely or not at all. It creates the directory.
 func Write(path string, c *Capacity) error {
-	text, err := json.MarshalIndent(c, "", "  ")
+	if err := c.check(); err != nil {
+		return fmt.Errorf("capacity: %w", err)
+	}
+	text, err := json.MarshalIndent(stored{*c, c.checksum()}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("capacity: %w", err)
 	}

@@ -2,11 +2,14 @@ package capacity
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/internal/damagetest"
 )
 
 var machine = Machine{ID: "m1", Host: "box", Cores: 8, Kernel: "linux 6.8", Version: "v1"}
@@ -83,6 +86,33 @@ func TestReadRejectsImpossibleValues(t *testing.T) {
 		}
 		if got, err := Read(path, machine); err == nil || !strings.Contains(err.Error(), "run spate calibrate again") {
 			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// Whatever happens to the file, another capacity is never read.
+func TestDamagedFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "capacity.json")
+	if err := Write(path, found()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 500 {
+		damaged, what := damagetest.Of(r, whole, damagetest.Lines(whole))
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		switch got, err := Read(path, machine); {
+		case err == nil && *got != *found():
+			t.Errorf("%s: %+v", what, got)
+		case err != nil && !errors.Is(err, ErrDamaged):
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func layOut(path string, first Change) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(l.db.Update(func(tx *bbolt.Tx) error { return initialise(tx, first) }), l.Close())
+	return errors.Join(l.change(func(tx *bbolt.Tx) error { return initialise(tx, first) }), l.Close())
 }
 
 // Open opens the ledger of a run for writing. It first reads the whole file to verify it. The caller closes the ledger.
@@ -260,19 +260,36 @@ func (l *Ledger) Close() error {
 
 // update runs fn in one durable write transaction. what names the content in errors.
 func (l *Ledger) update(what string, fn func(*recordWriter) error) error {
-	err := guarded(func() error {
-		return l.db.Update(func(tx *bbolt.Tx) error {
-			k := writerOf(tx)
-			if err := fn(k); err != nil {
-				return err
-			}
-			return k.close()
-		})
+	err := l.change(func(tx *bbolt.Tx) error {
+		k := writerOf(tx)
+		if err := fn(k); err != nil {
+			return err
+		}
+		return k.close()
 	})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", what, err)
 	}
 	return nil
+}
+
+// change runs fn in one durable write transaction. The store's own way to do so, Update, looks for free pages after a
+// panic, on a goroutine of its own: if the file is shorter than it was, or the disk is gone, that ends the process.
+func (l *Ledger) change(fn func(*bbolt.Tx) error) error {
+	var tx *bbolt.Tx
+	err := guarded(func() (err error) {
+		if tx, err = l.db.Begin(true); err != nil {
+			return err
+		}
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+	if err != nil && tx != nil {
+		_ = guarded(tx.Rollback) // fails if it was rolled back
+	}
+	return err
 }
 
 // putMessage stores a message under a key.

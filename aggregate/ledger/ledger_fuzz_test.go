@@ -6,13 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate/internal/fixture"
+	"github.com/spate-load/spate/internal/damagetest"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -81,6 +85,63 @@ func mend(data []byte) {
 		sum := fnv.New64a()
 		sum.Write(m[:metaLength-8])
 		native.PutUint64(m[metaLength-8:], sum.Sum64())
+	}
+}
+
+// Whatever happens to a file, it is opened whole, or it is said to be damaged.
+func TestDamages(t *testing.T) {
+	whole := fuzzedLedger(t)
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenReadOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := contentsOf(l)
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 500 {
+		damaged, what := damagetest.Of(r, whole, damagetest.Pages(whole, os.Getpagesize()))
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if wholeOrTold(t, path, want, false); t.Failed() {
+			t.Fatal(what)
+		}
+	}
+}
+
+// A file that becomes shorter while it is open, as on a disk that lost it, is an error of its readers and writers, who
+// read mapped memory that is not there any more. It does not end the process, and the ledger can be closed.
+func TestAFileThatShrinks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	whole := fuzzedLedger(t)
+	for pages := 2; pages < len(whole)/os.Getpagesize(); pages += 5 {
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, int64(pages*os.Getpagesize())); err != nil {
+			t.Fatal(err)
+		}
+		_, read := contentsOf(l)
+		_, written := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, fixture.AgentName(1), 9, 9)})
+		copied := l.Copy(io.Discard)
+		if read == nil && pages < 10 {
+			t.Errorf("%d pages: everything was read (written: %v, copied: %v)", pages, written, copied)
+		}
+		if err := l.Close(); err != nil {
+			t.Errorf("%d pages: %v", pages, err)
+		}
 	}
 }
 

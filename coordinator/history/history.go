@@ -7,117 +7,100 @@
 package history
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
-	"time"
-
-	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/spate-load/spate/compare"
 )
 
-// File is the name of the file in the data directory.
-const File = "history.db"
+// File is the name of the file in the data directory: a line for each run, by its checksum as it was written. Only its
+// last line about a run counts.
+const File = "history.jsonl"
 
-// Buckets of the file.
-var (
-	records = []byte("records") // plan, 0, time, 0, run: the record as JSON
-	runs    = []byte("runs")    // run: the key of its record, empty if it has none or was removed
+// Limits. A stage takes some 2 KB.
+const (
+	mostLive = 64 << 20 // bytes of lines that count: beyond, the oldest records are removed
+	slack    = 1 << 20  // bytes of lines that do not count any more, and that are left in a small file
+	maxLine  = 16 << 20 // bytes of a line
+	maxRead  = 1000     // records that are kept in memory: pages show the same ones again and again
 )
 
 // Store is the file. Its methods may be called concurrently. They block on the disk.
 type Store struct {
-	db *bbolt.DB
+	path string
+	log  *slog.Logger
 
-	mu   sync.Mutex
-	read map[string]*compare.Record // by key, at most maxRead: pages show the same ones again and again
+	mu     sync.Mutex
+	file   *os.File
+	end    int64 // of the file's lines
+	live   int64 // bytes of the lines that count
+	number int64 // of the last line
+	runs   map[string]*entry
+	plans  map[string][]*entry // with records, by time
+	read   map[string]*compare.Record
 }
 
-// maxRead is how many records are kept in memory: some 10 MB.
-const maxRead = 1000
-
-// openTimeout bounds the wait for another process that has the file.
-const openTimeout = 5 * time.Second
-
-// Open opens the file in a directory, or creates it. A damaged file is kept under another name, and a new one is begun,
-// to which runs that are still there can be added again. It fails if the system does not let it read or write the file.
-// The caller closes the store.
+// Open reads the file in a directory, or creates it. A damaged file is kept under another name, and a new one is begun
+// with the records that can be read, to which runs that are still there can be added again. It fails if the system does
+// not let it read or write the file. The caller closes the store.
 func Open(dir string, log *slog.Logger) (*Store, error) {
-	path := filepath.Join(dir, File)
-	db, err := open(path)
-	var system syscall.Errno // such as a full disk, or too many open files: the file is as it was
-	if err != nil && !errors.Is(err, berrors.ErrTimeout) && !errors.As(err, &system) {
-		damaged := path + ".damaged"
-		log.Error("history cannot be read: it is begun again with the runs that are still there", "file", damaged,
-			"error", err)
-		if err = os.Rename(path, damaged); err == nil {
-			db, err = open(path)
-		}
-	}
+	s := &Store{path: filepath.Join(dir, File), log: log}
+	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	return &Store{db: db, read: map[string]*compare.Record{}}, nil
-}
-
-func open(path string) (db *bbolt.DB, err error) {
-	defer func() {
-		if fault := recover(); fault != nil { // the library's answer to some damage
-			err = fmt.Errorf("damaged: %v", fault)
+	if wrong := s.load(f); wrong != "" {
+		damaged := s.path + ".damaged"
+		log.Error("history is damaged: it is set aside, and built again from what can be read and the runs still there",
+			"file", damaged, "damage", wrong, "runs_read", len(s.runs))
+		if err = os.Rename(s.path, damaged); err == nil {
+			err = s.compact()
 		}
-	}()
-	if db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: openTimeout}); err != nil {
-		return nil, err
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("history: %w", err), s.Close())
+		}
 	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		_, err1 := tx.CreateBucketIfNotExists(records)
-		_, err2 := tx.CreateBucketIfNotExists(runs)
-		return errors.Join(err1, err2)
-	})
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return db, nil
+	log.Info("history is read", "runs", len(s.runs))
+	return s, nil
 }
 
 // Close closes the file.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.file.Close()
+}
 
 // Has reports whether a run has been recorded, or is known to have nothing to record.
-func (s *Store) Has(run string) (has bool) {
-	_ = s.db.View(func(tx *bbolt.Tx) error { // fails only if the file is closed
-		has = tx.Bucket(runs).Get([]byte(run)) != nil
-		return nil
-	})
-	return has
+func (s *Store) Has(run string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runs[run] != nil
 }
 
 // Put keeps the record of a run, durably, unless the run was removed. nil: the run has nothing to record.
 func (s *Store) Put(run string, record *compare.Record) error {
-	err := s.db.Update(func(tx *bbolt.Tx) error {
-		if tx.Bucket(runs).Get([]byte(run)) != nil { // recorded already, or removed since its requests were read
-			return nil
-		}
-		if record == nil {
-			return tx.Bucket(runs).Put([]byte(run), []byte{})
-		}
-		text, err := json.Marshal(record)
-		if err != nil {
-			return err
-		}
-		key := keyOf(record.Plan, record.Time, run)
-		return errors.Join(tx.Bucket(runs).Put([]byte(run), key), tx.Bucket(records).Put(key, text))
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs[run] != nil { // recorded already, or removed since its requests were read
+		return nil
+	}
+	h := head{Run: run}
+	if record != nil {
+		h.Plan, h.Time = record.Plan, record.Time.UTC()
+	}
+	text, err := json.Marshal(record)
+	if err == nil {
+		err = s.write(h, text)
+	}
 	if err != nil {
 		return fmt.Errorf("history of run %s: %w", run, err)
 	}
@@ -127,92 +110,72 @@ func (s *Store) Put(run string, record *compare.Record) error {
 // Remove forgets the record of a run, and that of a run that is being recorded. The run has nothing to record from then
 // on.
 func (s *Store) Remove(run string) error {
-	err := s.db.Update(func(tx *bbolt.Tx) error {
-		key := bytes.Clone(tx.Bucket(runs).Get([]byte(run)))
-		if len(key) > 0 {
-			if err := tx.Bucket(records).Delete(key); err != nil {
-				return err
-			}
-		}
-		return tx.Bucket(runs).Put([]byte(run), []byte{})
-	})
-	if err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.write(head{Run: run}, []byte("null")); err != nil {
 		return fmt.Errorf("history of run %s: %w", run, err)
 	}
 	return nil
 }
 
 // Plans returns the names of the plans that have records, in the order of their names.
-func (s *Store) Plans() (plans []string, err error) {
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		c := tx.Bucket(records).Cursor()
-		for key, _ := c.First(); key != nil; {
-			plan, _, _ := bytes.Cut(key, []byte{0})
-			plans = append(plans, string(plan))
-			key, _ = c.Seek(append(bytes.Clone(plan), 1)) // the first key behind those of the plan
-		}
-		return nil
-	})
-	return plans, err
+func (s *Store) Plans() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.plans))
 }
 
 // Newest returns the records of the newest runs of a plan, at most so many, the oldest first. Without a plan they are
 // those of all plans. The records must not be changed.
-func (s *Store) Newest(plan string, most int) (newest []*compare.Record, err error) {
-	plans := []string{plan}
-	if plan == "" {
-		if plans, err = s.Plans(); err != nil {
-			return nil, err
-		}
-	}
-	for _, p := range plans {
-		of := 0
-		err := s.backwards(p, nil, func(r *compare.Record) bool {
-			newest, of = append(newest, r), of+1
-			return of < most
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	slices.SortStableFunc(newest, func(a, b *compare.Record) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Run, b.Run))
-	})
-	return newest[max(0, len(newest)-most):], nil
-}
-
-// backwards passes the records of a plan to each, from the last before a key on, until each returns false. nil: from
-// the newest on.
-func (s *Store) backwards(plan string, before []byte, each func(*compare.Record) bool) error {
-	prefix := append([]byte(plan), 0)
-	if before == nil {
-		before = append([]byte(plan), 1)
-	}
-	return s.db.View(func(tx *bbolt.Tx) error {
-		c := tx.Bucket(records).Cursor()
-		step := c.Prev
-		if key, _ := c.Seek(before); key == nil {
-			step = c.Last
-		}
-		for key, text := step(); bytes.HasPrefix(key, prefix); key, text = c.Prev() {
-			r, err := s.record(key, text)
-			if err != nil {
-				return fmt.Errorf("history: record of plan %s: %w", plan, err)
-			}
-			if !each(r) {
-				break
-			}
-		}
-		return nil
-	})
-}
-
-// record returns a record, which must not be changed. Nothing writes a key twice with different records.
-func (s *Store) record(key, text []byte) (*compare.Record, error) {
+func (s *Store) Newest(plan string, most int) (newest []*compare.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.read[string(key)]; r != nil {
+	entries := s.plans[plan]
+	if plan == "" {
+		entries = slices.SortedFunc(maps.Values(s.runs), byTime)
+		entries = slices.DeleteFunc(entries, func(e *entry) bool { return e.none })
+	}
+	s.backwards(entries, func(r *compare.Record) bool {
+		newest = append(newest, r)
+		return len(newest) < most
+	})
+	slices.Reverse(newest)
+	return newest
+}
+
+// before passes the records of a plan to each, from the last one before a run on, until each returns false.
+func (s *Store) before(of *compare.Record, each func(*compare.Record) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entries := s.plans[of.Plan]
+	at, _ := slices.BinarySearchFunc(entries, &entry{head: head{Run: of.Run, Time: of.Time}}, byTime)
+	s.backwards(entries[:at], each)
+}
+
+// backwards passes the records of entries to each, from the last one on, until each returns false. s.mu is held.
+func (s *Store) backwards(entries []*entry, each func(*compare.Record) bool) {
+	for _, e := range slices.Backward(slices.Clone(entries)) { // a record that is lost is taken out of entries
+		r, err := s.record(e)
+		if err != nil {
+			if !errors.Is(err, fs.ErrClosed) {
+				s.lost(e, err)
+			}
+			continue
+		}
+		if !each(r) {
+			return
+		}
+	}
+}
+
+// record returns a record, which must not be changed. s.mu is held.
+func (s *Store) record(e *entry) (*compare.Record, error) {
+	if r := s.read[e.Run]; r != nil {
 		return r, nil
+	}
+	text, err := s.text(e)
+	if err != nil {
+		return nil, err
 	}
 	r := &compare.Record{}
 	if err := json.Unmarshal(text, r); err != nil {
@@ -221,11 +184,6 @@ func (s *Store) record(key, text []byte) (*compare.Record, error) {
 	if len(s.read) >= maxRead {
 		clear(s.read)
 	}
-	s.read[string(key)] = r
+	s.read[e.Run] = r
 	return r, nil
-}
-
-// keyOf returns the key of a record. Keys of a plan are in the order of time. Names of plans have no byte 0.
-func keyOf(plan string, at time.Time, run string) []byte {
-	return []byte(plan + "\x00" + at.UTC().Format("2006-01-02T15:04:05.000000000Z") + "\x00" + run)
 }

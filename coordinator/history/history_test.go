@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/damagetest"
 )
 
 // storeIn opens the store in a directory until the test ends.
@@ -41,10 +43,7 @@ func put(t *testing.T, s *Store, plan string, day int) {
 // newest returns the newest runs, the oldest first.
 func newest(t *testing.T, s *Store, plan string, most int) string {
 	t.Helper()
-	records, err := s.Newest(plan, most)
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := s.Newest(plan, most)
 	var ids []string
 	for _, r := range records {
 		ids = append(ids, r.Run)
@@ -81,8 +80,8 @@ func TestRecordsStayInOrder(t *testing.T) {
 			t.Errorf("%d of %q: %q, want %q", c.most, c.plan, got, c.want)
 		}
 	}
-	if plans, err := s.Plans(); err != nil || !slices.Equal(plans, []string{"", "a", "a b"}) {
-		t.Errorf("plans %q %v", plans, err)
+	if plans := s.Plans(); !slices.Equal(plans, []string{"", "a", "a b"}) {
+		t.Errorf("plans %q", plans)
 	}
 	if !s.Has("a-2") || !s.Has("none") || s.Has("a-3") {
 		t.Error("it is not known which runs were recorded")
@@ -97,17 +96,106 @@ func TestRecordsStayInOrder(t *testing.T) {
 	}
 }
 
-// A damaged file is kept under another name.
-func TestDamagedFileIsKept(t *testing.T) {
+// Whatever happens to the file, it is opened, what can be read is what was written, what is lost is told, and the
+// runs can be recorded again.
+func TestDamage(t *testing.T) {
+	const runs = 12
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, File), []byte(strings.Repeat("damage ", 5000)), 0o600); err != nil {
+	s := storeIn(t, dir)
+	for day := 1; day <= runs; day++ {
+		put(t, s, "a", day)
+	}
+	if err := s.Remove("a-12"); err != nil {
 		t.Fatal(err)
 	}
-	if got := newest(t, storeIn(t, dir), "a", 10); got != "" {
-		t.Errorf("a damaged file has %q", got)
+	path := filepath.Join(dir, File)
+	whole, err := os.ReadFile(path)
+	if err != nil || s.Close() != nil {
+		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, File+".damaged")); err != nil {
-		t.Error(err)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 500 {
+		damaged, what := damagetest.Of(r, whole, damagetest.Lines(whole))
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		testDamaged(t, dir, what)
+	}
+}
+
+// testDamaged opens a damaged file of the runs a-1 to a-11, and a-12, which was removed.
+func testDamaged(t *testing.T, dir, what string) {
+	t.Helper()
+	var log strings.Builder
+	s, err := Open(dir, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	defer s.Close()
+	var lost []int
+	for day := 1; day <= 11; day++ {
+		if run := fmt.Sprint("a-", day); !s.Has(run) {
+			lost = append(lost, day)
+		}
+	}
+	got := s.Newest("a", 100)
+	for _, r := range got {
+		if r.Plan != "a" || r.Run != fmt.Sprint("a-", r.Time.Day()) {
+			t.Errorf("%s: there is %+v", what, r)
+		}
+	}
+	told := strings.Contains(log.String(), fmt.Sprintf(`"history is read" runs=%d`, len(s.runs)))
+	aside := strings.Contains(log.String(), "history is damaged")
+	_, err = os.Stat(filepath.Join(dir, File+".damaged"))
+	if !told || aside != (err == nil) || len(lost) > 0 && !aside && s.number != int64(len(s.runs)) {
+		t.Errorf("%s: lost %v, aside %v: %v\n%s", what, lost, aside, err, log.String())
+	}
+	for _, day := range lost[:min(1, len(lost))] {
+		put(t, s, "a", day)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	log.Reset()
+	if s, err = Open(dir, slog.New(slog.NewTextHandler(&log, nil))); err != nil || strings.Contains(log.String(), "damaged") ||
+		len(s.runs) < len(got) || len(lost) > 0 && !s.Has(fmt.Sprint("a-", lost[0])) {
+		t.Errorf("%s: not built again: %v\n%s", what, err, log.String())
+	}
+	_ = s.Close()
+	_ = os.Remove(filepath.Join(dir, File+".damaged"))
+}
+
+// Lines that do not count any more are left out when they are more than those that do, and the oldest records when
+// there are too many: their runs are not recorded again.
+func TestTheFileIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	s := storeIn(t, dir)
+	large := strings.Repeat("x", maxLine/2)
+	for day := 1; day <= 10; day++ {
+		run := fmt.Sprint("a-", day)
+		r := &compare.Record{Run: run, Plan: "a", Time: time.Unix(int64(day), 0), Version: large}
+		if err := s.Put(run, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := newest(t, s, "a", 10); s.live > mostLive || s.end > 2*s.live+slack || got != "a-4 a-5 a-6 a-7 a-8 a-9 a-10" {
+		t.Errorf("%d bytes of %d, records %s", s.live, s.end, got)
+	}
+	if !s.Has("a-1") {
+		t.Error("the oldest run would be recorded again")
+	}
+	for day := 4; day <= 9; day++ {
+		if err := s.Remove(fmt.Sprint("a-", day)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := newest(t, s, "a", 10); s.end > 2*s.live+slack || got != "a-10" {
+		t.Errorf("%d bytes of %d, records %s", s.live, s.end, got)
+	}
+	if err := s.Put("b", &compare.Record{Run: "b", Version: large + large}); err == nil {
+		t.Error("a record beyond the limit was taken")
 	}
 }
 
@@ -166,10 +254,7 @@ func TestRunsAreCompared(t *testing.T) {
 	}
 	take(runIn(t, dir, 4, 120, trust.Valid))
 	take(runIn(t, dir, 5, 60, trust.Valid))
-	records, err := s.Newest("p", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := s.Newest("p", 10)
 	metric, err := compare.MetricNamed("ttft_ms.p99")
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +316,6 @@ func BenchmarkNewest(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	s.db.NoSync = true // only reading is measured
 	numbers := map[string]compare.Number{}
 	for _, m := range compare.Metrics {
 		numbers[m.Name] = compare.Number{Value: 123.456, Change: new(0.0123), Outcome: compare.Unclear}
@@ -246,14 +330,10 @@ func BenchmarkNewest(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		records, err := s.Newest("", 100)
-		if err != nil || len(compare.Lines(records, &compare.Metrics[0])) != 4 {
-			b.Fatal(len(records), err)
+		records := s.Newest("", 100)
+		if len(compare.Lines(records, &compare.Metrics[0])) != 4 {
+			b.Fatal(len(records))
 		}
 	}
-	info, err := os.Stat(s.db.Path())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportMetric(float64(info.Size())/8000, "B/stage")
+	b.ReportMetric(float64(s.end)/8000, "B/stage")
 }

@@ -26,7 +26,7 @@ func (s *Store) Take(run string, dir func(run string) string) (err error) {
 			}
 		}
 	}()
-	before, err := s.before(run, &file.Run)
+	before, err := s.comparable(&file.Run)
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (s *Store) Take(run string, dir func(run string) string) (err error) {
 	return s.Put(run, record)
 }
 
-// before returns the runs with which the stages of a run are compared, by stage.
-func (s *Store) before(run string, r *compare.Run) (map[compare.StageKey]string, error) {
+// comparable returns the runs with which the stages of a run are compared, by stage.
+func (s *Store) comparable(r *compare.Run) (map[compare.StageKey]string, error) {
 	alone, err := compare.RecordOf(r, func(compare.StageKey) *compare.Run { return nil }, compare.Options{})
 	if err != nil || alone == nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (s *Store) before(run string, r *compare.Run) (map[compare.StageKey]string,
 		wanted[alone.Key(&alone.Stages[i])] = true
 	}
 	found, looked := map[compare.StageKey]string{}, 0
-	err = s.backwards(alone.Plan, keyOf(alone.Plan, alone.Time, run), func(earlier *compare.Record) bool {
+	s.before(alone, func(earlier *compare.Record) bool {
 		for i := range earlier.Stages {
 			if k := earlier.Key(&earlier.Stages[i]); wanted[k] && earlier.Stages[i].Usable {
 				found[k] = earlier.Run
@@ -72,5 +72,5 @@ func (s *Store) before(run string, r *compare.Run) (map[compare.StageKey]string,
 		looked++
 		return len(wanted) > 0 && looked < mostBack
 	})
-	return found, err
+	return found, nil
 }

@@ -74,10 +74,11 @@ func (s *Store) Prune(l retention.Limits, now time.Time, inUse map[string]bool) 
 	return gone, errors.Join(err, s.sweep(now))
 }
 
-// sweep deletes abandoned unfinished files.
+// sweep deletes abandoned unfinished files, and damaged ones that nobody looked at.
 func (s *Store) sweep(now time.Time) (err error) {
-	unfinished, _ := fs.Glob(os.DirFS(s.dir), incoming+"*") // the pattern is valid
-	for _, name := range unfinished {
+	unfinished, _ := fs.Glob(os.DirFS(s.dir), incoming+"*") // the patterns are valid
+	aside, _ := fs.Glob(os.DirFS(s.dir), damaged+"*")
+	for _, name := range append(unfinished, aside...) {
 		path := filepath.Join(s.dir, name)
 		if info, e := os.Stat(path); e == nil && now.Sub(info.ModTime()) > abandoned {
 			err = errors.Join(err, os.Remove(path))

@@ -12,8 +12,8 @@ import (
 	"github.com/spate-load/spate/internal/retention"
 )
 
-// hashed returns a dataset's name of 64 times the same digit.
-func hashed(digit string) string { return strings.Repeat(digit, 64) }
+// hashedAs returns a dataset's name of 64 times the same digit.
+func hashedAs(digit string) string { return strings.Repeat(digit, 64) }
 
 // place puts a file into the store that was last used some time ago.
 func place(t *testing.T, s *Store, name string, size int, ago time.Duration) {
@@ -32,19 +32,20 @@ func place(t *testing.T, s *Store, name string, size int, ago time.Duration) {
 // left alone.
 func TestPrune(t *testing.T) {
 	s := open(t)
-	place(t, s, hashed("a")+suffix, 10, 100*time.Hour)
-	place(t, s, hashed("b")+suffix, 10, 200*time.Hour)
-	place(t, s, hashed("c")+suffix, 10, 300*time.Hour)
-	place(t, s, hashed("d")+suffix, 10, time.Minute)
+	place(t, s, hashedAs("a")+suffix, 10, 100*time.Hour)
+	place(t, s, hashedAs("b")+suffix, 10, 200*time.Hour)
+	place(t, s, hashedAs("c")+suffix, 10, 300*time.Hour)
+	place(t, s, hashedAs("d")+suffix, 10, time.Minute)
 	place(t, s, "notes.rows", 10, 900*time.Hour)
 	place(t, s, incoming+"1", 10, 48*time.Hour)
 	place(t, s, incoming+"2", 10, time.Hour)
+	place(t, s, damaged+"1", 10, 48*time.Hour)
 	gone, err := s.Prune(retention.Limits{Bytes: 25, Age: 250 * time.Hour}, time.Now(),
-		map[string]bool{hashed("c"): true})
-	if err != nil || len(gone) != 2 || gone[0].Name != hashed("b") || gone[1].Name != hashed("a") {
+		map[string]bool{hashedAs("c"): true})
+	if err != nil || len(gone) != 2 || gone[0].Name != hashedAs("b") || gone[1].Name != hashedAs("a") {
 		t.Errorf("gone %v, error %v", gone, err)
 	}
-	want := []string{hashed("c") + suffix, hashed("d") + suffix, incoming + "2", "notes.rows"}
+	want := []string{hashedAs("c") + suffix, hashedAs("d") + suffix, incoming + "2", "notes.rows"}
 	if got := files(t, s); !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
@@ -52,32 +53,33 @@ func TestPrune(t *testing.T) {
 
 // TestOpenUpdatesLastUse: a dataset that a run finds is not the next one to be deleted.
 func TestOpenUpdatesLastUse(t *testing.T) {
-	s := open(t)
-	for name, use := range map[string]func() error{
-		hashed("a"): func() error { _, _, err := s.Path(hashed("a"), 10); return err },
-		hashed("b"): func() error {
-			f, err := s.Open(hashed("b"))
+	for what, use := range map[string]func(*Store) error{
+		"path": func(s *Store) error { _, _, err := s.Path(name(), uint64(len(content))); return err },
+		"open": func(s *Store) error {
+			f, err := s.Open(name())
 			return errors.Join(err, f.Close())
 		},
 	} {
-		place(t, s, name+suffix, 10, 100*time.Hour)
-		if err := use(); err != nil {
-			t.Fatal(err)
+		s := open(t)
+		path, when := filepath.Join(s.dir, name()+suffix), time.Now().Add(-100*time.Hour)
+		err := errors.Join(os.WriteFile(path, content, 0o600), os.Chtimes(path, when, when), use(s))
+		if err != nil {
+			t.Fatal(what, err)
 		}
-	}
-	gone, err := s.Prune(retention.Limits{Age: time.Nanosecond}, time.Now(), nil)
-	if err != nil || len(gone) != 0 {
-		t.Errorf("gone %v, error %v", gone, err)
+		gone, err := s.Prune(retention.Limits{Age: time.Nanosecond}, time.Now(), nil)
+		if err != nil || len(gone) != 0 {
+			t.Errorf("%s: gone %v, error %v", what, gone, err)
+		}
 	}
 }
 
 func TestRemove(t *testing.T) {
 	s := open(t)
-	place(t, s, hashed("a")+suffix, 10, 0)
+	place(t, s, hashedAs("a")+suffix, 10, 0)
 	for _, c := range []struct {
 		name string
 		want error
-	}{{hashed("a"), nil}, {hashed("a"), ErrUnknown}, {"../x", ErrHash}} {
+	}{{hashedAs("a"), nil}, {hashedAs("a"), ErrUnknown}, {"../x", ErrHash}} {
 		if err := s.Remove(c.name); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}

@@ -2,8 +2,9 @@
 //
 // A file is either whole or absent: it is written under another name, checked against its hash and renamed. So several
 // processes may share a directory, and a file copied there by hand under its right name is as good as one that came
-// over the network. The command that submits a plan, the coordinator and the agents have one store each. A file's
-// modification time is when it was last used: by it, Prune keeps a directory within limits.
+// over the network. A file whose hash is wrong is set aside, and then absent: it is built or sent again. The command
+// that submits a plan, the coordinator and the agents have one store each. A file's modification time is when it was
+// last used: by it, Prune keeps a directory within limits.
 package store
 
 import (
@@ -13,9 +14,12 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
+	"time"
 )
 
 // Store is a directory of datasets. It is safe for concurrent use, by several processes too.
@@ -31,6 +35,9 @@ func Open(dir string) (*Store, error) {
 
 // suffix of dataset files, so that people can tell what they are.
 const suffix = ".rows"
+
+// damaged is the prefix of the names of files that were set aside.
+const damaged = "damaged-"
 
 // incoming is the prefix of the names of files that are still being written.
 const incoming = "incoming-"
@@ -60,34 +67,88 @@ func (s *Store) Open(sha256 string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
+	switch found, err := s.sound(path, sha256); {
+	case err != nil:
+		return nil, fmt.Errorf("dataset: %w", err)
+	case !found:
 		return nil, fmt.Errorf("dataset %s: %w", sha256, ErrUnknown)
 	}
-	if err == nil {
-		touch(path)
-	}
-	return f, err
+	return os.Open(path)
 }
 
 // Path returns the path that a dataset has, or would have, in the store, and reports whether the dataset is there. It
-// returns an error if the name is not a hash, if the file has another size, or if the file cannot be examined.
+// returns an error if the name is not a hash, if the dataset has another size, or if the file cannot be examined.
 func (s *Store) Path(sha256 string, size uint64) (path string, found bool, err error) {
 	if path, err = s.file(sha256); err != nil {
 		return "", false, err
 	}
+	found, err = s.sound(path, sha256)
+	if err != nil || !found {
+		return path, false, err
+	}
+	if info, err := os.Stat(path); err == nil && uint64(info.Size()) != size {
+		return path, false, fmt.Errorf("dataset %s has %d bytes, and not the %d that were announced", path, info.Size(),
+			size)
+	}
+	return path, true, nil
+}
+
+// known has the files whose hash was right, as they were then: hashing takes a second for each gigabyte.
+var known sync.Map // path: hashed
+
+// hashed is a file that was hashed at some time.
+type hashed struct {
+	file os.FileInfo
+	at   time.Time
+}
+
+// sound reports whether a dataset is there, and marks it as used. It blocks while it hashes the file, once an hour. A
+// file with another hash is set aside: renamed, and deleted when it is a day old.
+func (s *Store) sound(path, sha256 string) (bool, error) {
 	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return path, false, nil
-	case err != nil:
-		return path, false, fmt.Errorf("dataset: %w", err)
-	case uint64(info.Size()) != size:
-		return path, false, fmt.Errorf("dataset %s has %d bytes instead of %d: it is damaged: delete it", path,
-			info.Size(), size)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	was, _ := known.Load(path)
+	if h, ok := was.(hashed); !ok || !os.SameFile(h.file, info) || h.file.Size() != info.Size() ||
+		!h.file.ModTime().Equal(info.ModTime()) || time.Since(h.at) > recent {
+		got, err := hashOf(path)
+		if err != nil || got != sha256 {
+			return false, s.setAside(path, sha256, got, err)
+		}
+		was = hashed{at: time.Now()}
 	}
 	touch(path)
-	return path, true, nil
+	if info, err := os.Stat(path); err == nil {
+		h, _ := was.(hashed)
+		known.Store(path, hashed{info, h.at})
+	}
+	return true, nil
+}
+
+// hashOf returns the SHA-256 of a file.
+func hashOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// setAside renames a damaged dataset.
+func (s *Store) setAside(path, sha256, got string, unread error) error {
+	aside := filepath.Join(s.dir, damaged+sha256)
+	if err := os.Rename(path, aside); err != nil {
+		return errors.Join(unread, err)
+	}
+	slog.Warn("dataset is damaged: it is set aside, and built or sent again", "file", aside, "hash", got, "error", unread)
+	return nil
 }
 
 // Incoming is a dataset that is being written. It is not safe for concurrent use. The caller commits or discards it.
@@ -157,6 +218,9 @@ func (in *Incoming) Commit() (string, error) {
 		return "", fmt.Errorf("dataset %s: %w", in.sha256, err)
 	}
 	in.file = nil
+	if info, err := os.Stat(path); err == nil {
+		known.Store(path, hashed{info, time.Now()})
+	}
 	return path, nil
 }
 

@@ -6,10 +6,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/spate-load/spate/internal/damagetest"
 )
 
 var content = []byte("rows of a dataset")
@@ -137,15 +143,45 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestDamaged: a file of the wrong size is reported, not used, and not overwritten.
+// TestDamaged: whatever happens to a file, a dataset with other bytes is never found. The file is set aside, the log
+// says so, and the dataset can be written again.
 func TestDamaged(t *testing.T) {
+	var log strings.Builder
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
 	s := open(t)
-	if err := os.WriteFile(filepath.Join(s.dir, name()+suffix), content[:3], 0o600); err != nil {
-		t.Fatal(err)
+	path := filepath.Join(s.dir, name()+suffix)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 500 {
+		in, err := s.Create(name(), uint64(len(content)))
+		if err == nil {
+			_, err = in.Write(content)
+		}
+		if err == nil {
+			_, err = in.Commit()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		damage, what := damagetest.Of(r, content, damagetest.Pages(content, 5))
+		if err := os.WriteFile(path, damage, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, time.Now().Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		log.Reset()
+		_, found, err := s.Path(name(), uint64(len(content)))
+		if whole := bytes.Equal(damage, content); found != whole || err != nil ||
+			!whole && !strings.Contains(log.String(), "set aside") {
+			t.Fatalf("%s: found %v, %v, log %q", what, found, err, log.String())
+		}
 	}
-	if _, found, err := s.Path(name(), uint64(len(content))); found || err == nil ||
-		!strings.Contains(err.Error(), "delete it") {
-		t.Errorf("%v, %v", found, err)
+	if left := files(t, s); !slices.Contains(left, damaged+name()) {
+		t.Errorf("left %v", left)
 	}
 }
 

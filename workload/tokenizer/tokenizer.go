@@ -13,9 +13,9 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"unicode/utf8"
+
+	"github.com/spate-load/spate/internal/bounded"
 )
 
 // Tokenizer splits text into tokens. It is safe for concurrent use.
@@ -46,19 +46,11 @@ type document struct {
 // maxBytes is the maximum size of the file. Files of the largest vocabularies have a fifth of it.
 const maxBytes = 256 << 20
 
-// Open reads a tokenizer.json. Errors name the file and the unknown part. The file is closed when Open returns.
+// Open reads a tokenizer.json. Errors name the file and the unknown part.
 func Open(path string) (*Tokenizer, error) {
-	file, err := os.Open(path)
+	data, err := bounded.ReadFile(path, maxBytes)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
-	}
-	if len(data) > maxBytes {
-		return nil, fmt.Errorf("tokenizer: %s is longer than %d MiB: it is not a tokenizer.json", path, maxBytes>>20)
+		return nil, fmt.Errorf("tokenizer: %w: name a tokenizer.json", err)
 	}
 	t, err := parse(data)
 	if err != nil {

@@ -240,6 +240,10 @@ func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, e
 	found, err := capacity.Read(path, capacity.ThisMachine(version))
 	switch {
 	case err == nil:
+	case errors.Is(err, capacity.ErrDamaged):
+		aside, renamed := capacity.SetAside(path)
+		logger.Warn("the stored capacity is damaged: it is set aside", "file", aside, "error", errors.Join(err, renamed))
+		return nil, nil
 	case f.capacity != "":
 		return nil, fmt.Errorf("--capacity: %w", err)
 	case errors.Is(err, capacity.ErrNotFound):

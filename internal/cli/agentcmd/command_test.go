@@ -1,6 +1,10 @@
 package agentcmd
 
 import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,6 +31,20 @@ func TestFoundCoordinatorsAreChecked(t *testing.T) {
 		if _, err := trusting(t.Context()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestDamagedCapacity: a capacity that cannot be read keeps no agent from starting, even if it was named.
+func TestDamagedCapacity(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "capacity.json")
+	if err := os.WriteFile(path, []byte(`{"streams": "many"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	got, err := (&flags{capacity: path}).exact("v1", slog.New(slog.NewTextHandler(&log, nil)))
+	if _, aside := os.Stat(path + ".damaged"); got != nil || errors.Join(err, aside) != nil ||
+		!strings.Contains(log.String(), "run spate calibrate again") {
+		t.Errorf("%v, %v, %v: %s", got, err, aside, log.String())
 	}
 }
 
