@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -29,6 +30,7 @@ func (s *site) silent(path string, count int) {
 // A thousand viewers that never read delay neither a run nor another viewer, and the server closes all the same.
 func TestViewersThatNeverRead(t *testing.T) {
 	s := start(t)
+	s.server.perViewer = maxStreams // they are of one address
 	s.silent("/api/v1/runs/live/events?windows=true", 1000)
 	s.wait("1,000 streams", func() bool { return len(s.server.streams) == 1000 })
 	s.silent("/api/v1/runs/later/events", 5)
@@ -62,6 +64,54 @@ func TestTooManyStreams(t *testing.T) {
 	}
 	if got := s.code("GET", "/api/v1/runs"); got != http.StatusOK {
 		t.Errorf("a list: %d", got)
+	}
+}
+
+// One viewer has at most a quarter of all streams.
+func TestStreamsOfOneViewer(t *testing.T) {
+	s := start(t)
+	s.server.perViewer = 3
+	s.silent("/api/v1/runs/live/events", 3)
+	s.wait("3 streams", func() bool { return len(s.server.streams) == 3 })
+	if a, text := s.do("GET", "/runs/live/parts", ""); a.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "3 streams are open") {
+		t.Errorf("one more: %d %s", a.StatusCode, text)
+	}
+	if got := s.code("GET", "/runs/live"); got != http.StatusOK {
+		t.Errorf("a page: %d", got)
+	}
+}
+
+// Silent connections of one address, however many, leave room for those of another one.
+func TestSilentConnectionsOfOneAddress(t *testing.T) {
+	s := start(t)
+	s.server.http.ReadHeaderTimeout, s.server.http.ReadTimeout = 0, 0 // they do not end by themselves
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.server.Serve(l, nil) }()
+	for i := range 2100 {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		defer conn.Close()
+	}
+	other := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{
+		LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)},
+	}).DialContext}}
+	a, err := other.Get("http://" + l.Addr().String() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Body.Close(); err != nil || a.StatusCode != http.StatusOK {
+		t.Errorf("%s, %v", a.Status, err)
+	}
+	other.CloseIdleConnections()
+	if err := errors.Join(s.server.Close(), <-served); err != nil {
+		t.Error(err)
 	}
 }
 

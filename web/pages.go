@@ -113,6 +113,12 @@ func (s *Server) runTopic(r *http.Request) (path string, produce func(context.Co
 	path = "/runs/" + id
 	var stage *uint32
 	if number > 0 {
+		if run, err := s.summary(r.Context(), id); err != nil {
+			return "", nil, err
+		} else if number > uint64(run.GetStages()) {
+			return "", nil, status.Errorf(codes.NotFound, "run %s has no stage %d: its plan has at most %d", id, number,
+				run.GetStages())
+		}
 		path += "?stage=" + strconv.FormatUint(number, 10)
 		stage = new(uint32(number - 1))
 	}
@@ -135,11 +141,36 @@ func (s *Server) frame(r *http.Request, n news, events string) pages.Frame {
 	return f
 }
 
+// watchOnce is watch, but where too many pages are watched, the page is drawn once, does not change by itself, and the
+// browser asks for it again from time to time. A few such pages are drawn at a time.
+func (s *Server) watchOnce(
+	w http.ResponseWriter, r *http.Request, path string, produce func(context.Context, *topic),
+) (t *topic, release func(), still bool, err error) {
+	t, release, err = s.topics.watch(path, s.viewerOf(r), produce)
+	if !errors.Is(err, errTopics) {
+		return t, release, false, err
+	}
+	select {
+	case s.still <- struct{}{}:
+	case <-time.After(workTimeout):
+		return nil, nil, false, err
+	case <-r.Context().Done():
+		return nil, nil, false, err
+	}
+	w.Header().Set("Refresh", "10")
+	t, end, err := s.topics.once(produce)
+	if err != nil {
+		<-s.still
+		return nil, nil, false, err
+	}
+	return t, func() { end(); <-s.still }, true, nil
+}
+
 // newest returns what a topic shows now. It answers and returns false if that cannot be known.
 func (s *Server) newest(
 	w http.ResponseWriter, r *http.Request, path string, produce func(context.Context, *topic),
 ) (news, bool) {
-	t, release, err := s.topics.watch(path, produce)
+	t, release, still, err := s.watchOnce(w, r, path, produce)
 	if err != nil {
 		s.failurePage(w, err)
 		return news{}, false
@@ -154,6 +185,7 @@ func (s *Server) newest(
 			s.failurePage(w, n.err)
 			return n, false
 		case n.version > 0:
+			n.over = n.over || still
 			return n, true
 		}
 		select {
@@ -172,12 +204,12 @@ func (s *Server) newest(
 
 // parts streams the parts of a topic as they change. A viewer who reads slowly skips states.
 func (s *Server) parts(w http.ResponseWriter, r *http.Request, path string, produce func(context.Context, *topic)) {
-	out, ok := s.open(w)
+	out, ok := s.open(w, r)
 	if !ok {
 		return
 	}
-	defer s.closeStream()
-	t, release, err := s.topics.watch(path, produce)
+	defer out.close()
+	t, release, err := s.topics.watch(path, s.viewerOf(r), produce)
 	if err != nil {
 		failed(w, err)
 		return

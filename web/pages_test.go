@@ -157,20 +157,31 @@ func TestViewersShareAPage(t *testing.T) {
 	}
 }
 
-// Pages beyond the limit are refused, and the others still answered.
+// Where too many pages are watched, or too many by one viewer, a page is drawn without parts that change, and its
+// stream is refused. A stage that the plan does not have is not a page.
 func TestTooManyPages(t *testing.T) {
 	s := start(t)
-	s.server.topics.most = 2
+	s.server.topics.most = 8 // two of one viewer
 	for _, path := range []string{"/runs/live", "/runs/live?stage=1"} {
-		if got := s.code("GET", path); got != http.StatusOK {
-			t.Fatalf("%s: %d", path, got)
+		if a, text := s.do("GET", path, ""); a.StatusCode != http.StatusOK || !strings.Contains(text, "data-events") {
+			t.Fatalf("%s: %d %s", path, a.StatusCode, text)
 		}
 	}
-	if got := s.code("GET", "/runs/live?stage=7777"); got != http.StatusTooManyRequests {
-		t.Errorf("one more: %d", got)
+	a, text := s.do("GET", "/runs/live?stage=2", "")
+	if a.StatusCode != http.StatusOK || a.Header.Get("Refresh") == "" || strings.Contains(text, "data-events") {
+		t.Errorf("one more: %d %s", a.StatusCode, text)
 	}
-	if got := s.code("GET", "/runs/live?stage=x"); got != http.StatusBadRequest {
-		t.Errorf("a stage that does not exist: %d", got)
+	if got := s.code("GET", "/runs/live/parts?stage=2"); got != http.StatusTooManyRequests {
+		t.Errorf("its stream: %d", got)
+	}
+	if got := s.code("GET", "/runs/live"); got != http.StatusOK {
+		t.Errorf("a page that is watched: %d", got)
+	}
+	for path, want := range map[string]int{"stage=3": http.StatusNotFound, "stage=1000001": http.StatusNotFound,
+		"stage=x": http.StatusBadRequest} {
+		if got := s.code("GET", "/runs/live/parts?"+path); got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
 	}
 	if got := s.code("GET", "/api/v1/runs"); got != http.StatusOK {
 		t.Errorf("REST: %d", got)

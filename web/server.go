@@ -67,11 +67,15 @@ type Server struct {
 	log     *slog.Logger
 	http    *http.Server
 	streams chan struct{} // a slot for each open stream
+	held    viewers       // streams of each viewer
+	still   chan struct{} // a slot for each page that is drawn for one viewer
 	work    chan struct{} // the slot of the request that makes files or compares
 	turn    chan struct{} // the slot of the page that is being drawn
 	topics  topics
 	closing chan struct{} // closed by Close: streams end
 	once    sync.Once
+
+	perViewer int // streams that a viewer may have open
 }
 
 // New makes a server. It starts nothing.
@@ -83,6 +87,7 @@ func New(c Config) *Server {
 		runs: c.Runs, dir: c.Dir, rights: c.Rights, local: c.Local, log: c.Logger,
 		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, 1),
 		turn: make(chan struct{}, 1), topics: topics{most: maxTopics}, closing: make(chan struct{}),
+		still: make(chan struct{}, 4), perViewer: viewerStreams,
 	}
 	s.http = &http.Server{
 		Handler: s.Handler(), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,
@@ -94,7 +99,7 @@ func New(c Config) *Server {
 
 // Serve serves on a listener until Close, and closes the listener. secure has the certificates; nil: plaintext.
 func (s *Server) Serve(l net.Listener, secure *tls.Config) error {
-	l = netutil.LimitListener(l, maxConnections)
+	l = &fairListener{Listener: netutil.LimitListener(l, maxConnections), most: viewerConnections}
 	var err error
 	if secure == nil {
 		err = s.http.Serve(l)

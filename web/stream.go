@@ -27,21 +27,29 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	begun   bool
+	close   func() // gives the slot back
 }
 
 // open takes the slot of a stream. It answers and returns false if there is none. The caller calls close.
-func (s *Server) open(w http.ResponseWriter) (out *stream, ok bool) {
-	select {
-	case s.streams <- struct{}{}:
-		return &stream{w: w, control: http.NewResponseController(w)}, true
-	default:
-		w.Header().Set("Retry-After", "10")
-		problem(w, http.StatusServiceUnavailable, fmt.Sprintf("%d streams are open, the most that are served", maxStreams))
-		return nil, false
+func (s *Server) open(w http.ResponseWriter, r *http.Request) (out *stream, ok bool) {
+	viewer, most := s.viewerOf(r), maxStreams
+	if s.held.take(viewer, s.perViewer) {
+		select {
+		case s.streams <- struct{}{}:
+			return &stream{w: w, control: http.NewResponseController(w), close: func() {
+				<-s.streams
+				s.held.give(viewer)
+			}}, true
+		default:
+			s.held.give(viewer)
+		}
+	} else {
+		most = s.perViewer
 	}
+	w.Header().Set("Retry-After", "10")
+	problem(w, http.StatusServiceUnavailable, fmt.Sprintf("%d streams are open, the most that are served", most))
+	return nil, false
 }
-
-func (s *Server) closeStream() { <-s.streams }
 
 // send sends text, which is whole events or comments.
 func (s *stream) send(text []byte) error {
@@ -135,11 +143,11 @@ func (s *Server) followRun(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	out, ok := s.open(w)
+	out, ok := s.open(w, r)
 	if !ok {
 		return
 	}
-	defer s.closeStream()
+	defer out.close()
 	ctx, cancel := context.WithCancel(r.Context())
 	events, ended := s.follow(ctx, &spatev1.FollowRunRequest{RunId: r.PathValue("id"), After: after, Windows: windows})
 	defer func() {

@@ -31,7 +31,8 @@ type topic struct {
 	err     error  // why nothing was
 	more    chan struct{}
 
-	watchers int // guarded by topics.mu
+	viewer   string // who watched first
+	watchers int    // guarded by topics.mu
 	cancel   context.CancelFunc
 }
 
@@ -118,8 +119,11 @@ var (
 )
 
 // watch returns the topic of a page. The first viewer starts produce, which publishes to the topic until its context
-// ends. The caller calls release. Its error is a status.
-func (s *topics) watch(path string, produce func(context.Context, *topic)) (t *topic, release func(), err error) {
+// ends. The caller calls release. Its error is a status: errTopics if there are too many topics, or more than a quarter
+// of the most that there may be are of this viewer.
+func (s *topics) watch(
+	path, viewer string, produce func(context.Context, *topic),
+) (t *topic, release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -127,21 +131,47 @@ func (s *topics) watch(path string, produce func(context.Context, *topic)) (t *t
 	}
 	t = s.list[path]
 	if t == nil {
-		if len(s.list) >= s.most {
+		if len(s.list) >= s.most || s.of(viewer) >= max(1, s.most/4) {
 			return nil, nil, errTopics
 		}
-		t = &topic{more: make(chan struct{})}
 		if s.list == nil {
 			s.list = map[string]*topic{}
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		t.cancel = cancel
-		s.list[path] = t
-		s.running.Go(func() { produce(ctx, t) })
+		t = s.begin(produce)
+		t.viewer, s.list[path] = viewer, t
 	}
 	t.watchers++
 	var once sync.Once
 	return t, func() { once.Do(func() { s.leave(path, t) }) }, nil
+}
+
+// of returns how many topics are there because of a viewer. s.mu is held.
+func (s *topics) of(viewer string) (count int) {
+	for _, t := range s.list {
+		if t.viewer == viewer {
+			count++
+		}
+	}
+	return count
+}
+
+// begin starts a topic. s.mu is held.
+func (s *topics) begin(produce func(context.Context, *topic)) *topic {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &topic{more: make(chan struct{}), cancel: cancel}
+	s.running.Go(func() { produce(ctx, t) })
+	return t
+}
+
+// once returns a topic for a single look, which counts as none. The caller calls release.
+func (s *topics) once(produce func(context.Context, *topic)) (t *topic, release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, nil, errClosing
+	}
+	t = s.begin(produce)
+	return t, t.cancel, nil
 }
 
 // leave removes a viewer. The last one leaves after some time, in which another may come.

@@ -20,6 +20,7 @@ func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(flowWindow),
 		grpc.ReadBufferSize(readBuffer),
+		grpc.ConnectionTimeout(10 * time.Second), // until it says who it is; gRPC's default is two minutes
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: 5 * time.Second, PermitWithoutStream: true,

@@ -69,7 +69,8 @@ func (s *Status) Serve(
 	if err != nil {
 		return nil, fmt.Errorf("--http-listen: %w", err)
 	}
-	server := &http.Server{Handler: s.handler(metrics, healthy), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: s.handler(metrics, healthy), ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout: time.Minute}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
