@@ -74,7 +74,7 @@ func (s *Store) Prune(l retention.Limits, now time.Time, inUse map[string]bool) 
 	return gone, errors.Join(err, s.sweep(now))
 }
 
-// sweep deletes abandoned unfinished files, and damaged ones that nobody looked at.
+// sweep deletes abandoned files, unfinished or damaged.
 func (s *Store) sweep(now time.Time) (err error) {
 	unfinished, _ := fs.Glob(os.DirFS(s.dir), incoming+"*") // the patterns are valid
 	aside, _ := fs.Glob(os.DirFS(s.dir), damaged+"*")
