@@ -12,22 +12,17 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/prometheus.md")
 
-// nameRows returns the table of the names of counters and metrics.
+// nameRows returns the table of the names of metrics.
 func nameRows() string {
 	var b strings.Builder
-	b.WriteString("| Prometheus | OpenTelemetry | Unit | Meaning |\n|---|---|---|---|\n")
-	add := func(kind Kind, key string) {
-		n := NameOf(MeasurementToDate, &Field{Key: key, Kind: kind})
-		unit := strings.NewReplacer("{", "", "}", "").Replace(n.Unit)
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", n.Prometheus(), n.OpenTelemetry(), unit, n.Doc)
-	}
-	for _, c := range measure.Counters() {
-		add(KindInt, c.String())
-	}
+	b.WriteString("| Prometheus | OpenTelemetry | Unit |\n|---|---|---|\n")
 	for _, m := range measure.Metrics() {
-		if !m.Raw {
-			add(KindBuckets, m.Name)
+		if m.Raw {
+			continue
 		}
+		n := NameOf(MeasurementToDate, &Field{Key: m.Name, Kind: KindBuckets})
+		unit := strings.NewReplacer("{", "", "}", "").Replace(n.Unit)
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", n.Prometheus(), n.OpenTelemetry(), unit)
 	}
 	return b.String()
 }

@@ -86,7 +86,7 @@ func TestDocumentedQueries(t *testing.T) {
 			}
 		})
 	}
-	if len(queries) < 24 || len(seen) != len(finalChecks) {
+	if len(queries) < 15 || len(seen) != len(finalChecks) {
 		t.Errorf("%d queries, of which %v were compared with results.json, want all of %d", len(queries), seen,
 			len(finalChecks))
 	}
