@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/spate-load/spate/plans/draft"
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
@@ -185,7 +185,7 @@ func TestCheckRegion(t *testing.T) {
 		strings.Repeat("é", 33): "must have at most 64 bytes, got 66", "\teu": "without spaces",
 		"e\nu": "without spaces", "e\xff": "without spaces",
 	} {
-		if err := rules.CheckRegion(name); (err == nil) != (want == "") || err != nil &&
+		if err := naming.CheckRegion(name); (err == nil) != (want == "") || err != nil &&
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}

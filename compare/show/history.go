@@ -15,7 +15,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/layout"
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/report/page/chart"
 )
@@ -71,7 +71,7 @@ func HistoryRow(l *compare.Line, p compare.HistoryPoint) []string {
 			func(s string) bool { return s == "" }), ", ")
 	}
 	row := []string{p.Time.UTC().Format("2006-01-02 15:04"), p.Run, p.Version,
-		strings.Join(rules.LabelTexts(p.Labels), " "), value(d, p.Value), changed, meaning}
+		strings.Join(naming.LabelTexts(p.Labels), " "), value(d, p.Value), changed, meaning}
 	for i, cell := range row {
 		row[i] = layout.Printable(cell)
 	}

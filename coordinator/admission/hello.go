@@ -1,30 +1,16 @@
 package admission
 
 import (
-	"fmt"
-	"regexp"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/measure"
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Protocol is the version of the control stream that this coordinator speaks.
 const Protocol = 2
-
-// agentName is the form of names of agents and relays, which become tags, keys and file names.
-var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// CheckName refuses a name that an agent or a relay cannot have. Its error completes "agent name ".
-func CheckName(name string) error {
-	if agentName.MatchString(name) {
-		return nil
-	}
-	return fmt.Errorf("%.80q: want 1 to 64 letters, digits, dots, dashes and underscores, the first a letter or digit", name)
-}
 
 // maxText bounds the texts that an agent or a client sends about itself, in bytes.
 const maxText = 128
@@ -45,16 +31,16 @@ func CheckHello(h *spatev1.Hello) error {
 			"the agent (%.40q) measures by definitions %d, this coordinator by %d, and their numbers "+
 				"cannot be added: use programs of the same version", a.GetVersion(), h.GetDefinitions(),
 			measure.Definitions)
-	case CheckName(a.GetName()) != nil:
-		return status.Errorf(codes.InvalidArgument, "agent name %v", CheckName(a.GetName()))
+	case naming.CheckName(a.GetName()) != nil:
+		return status.Errorf(codes.InvalidArgument, "agent name %v", naming.CheckName(a.GetName()))
 	case h.GetIncarnation() == 0:
 		return status.Error(codes.InvalidArgument, "the agent's incarnation must not be 0")
-	case rules.CheckRegion(a.GetRegion()) != nil:
+	case naming.CheckRegion(a.GetRegion()) != nil:
 		return status.Errorf(codes.InvalidArgument, "agent %s: its region %.80q %v", a.GetName(), a.GetRegion(),
-			rules.CheckRegion(a.GetRegion()))
-	case len(a.GetLabels()) > rules.MaxLabels:
+			naming.CheckRegion(a.GetRegion()))
+	case len(a.GetLabels()) > naming.MaxLabels:
 		return status.Errorf(codes.InvalidArgument, "agent %s: %d labels: want at most %d", a.GetName(),
-			len(a.GetLabels()), rules.MaxLabels)
+			len(a.GetLabels()), naming.MaxLabels)
 	case len(a.GetVersion()) > maxText || len(a.GetHost()) > 2*maxText:
 		return status.Errorf(codes.InvalidArgument, "agent %s: version or host is longer than %d bytes",
 			a.GetName(), maxText)
@@ -68,7 +54,7 @@ func CheckHello(h *spatev1.Hello) error {
 // checkLabels refuses labels that no selector can name. The region is not among them.
 func checkLabels(a *spatev1.AgentInfo) error {
 	for name, value := range a.GetLabels() {
-		if err := rules.CheckLabel(name, value); err != nil || name == rules.RegionLabel {
+		if err := naming.CheckLabel(name, value); err != nil || name == naming.RegionLabel {
 			return status.Errorf(codes.InvalidArgument, "agent %s: label %.80q=%.80q is not valid", a.GetName(), name, value)
 		}
 	}

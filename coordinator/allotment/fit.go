@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -18,7 +18,7 @@ func Unfit(a *spatev1.AgentInfo, st *spatev1.Stage) string {
 	wanted := st.GetAgents().GetLabels()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		has := a.GetLabels()[name]
-		if name == rules.RegionLabel {
+		if name == naming.RegionLabel {
 			has = a.GetRegion()
 		}
 		switch has {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -29,7 +29,7 @@ func ParseExpected(texts []string) (Expected, error) {
 		region, number, byRegion := strings.Cut(text, "=")
 		n, err := strconv.Atoi(number)
 		switch {
-		case text == "" || byRegion && (err != nil || n < 1 || region == "" || rules.CheckRegion(region) != nil):
+		case text == "" || byRegion && (err != nil || n < 1 || region == "" || naming.CheckRegion(region) != nil):
 			return Expected{}, fmt.Errorf("%.80q: want the name of an agent, or a number by region such as eu=10", text)
 		case byRegion && e.Regions[region] > 0 || !byRegion && slices.Contains(e.Names, text):
 			return Expected{}, fmt.Errorf("%.80q: it is named twice", text)

@@ -10,7 +10,7 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/allotment"
 	"github.com/spate-load/spate/plans/estimate"
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -74,7 +74,7 @@ func (r *Run) needed() int { return max(r.cfg.MinAgents, int(r.first().GetAgents
 
 // withLabels returns which agents the plan asks for, for a sentence: " with pool=big and region=eu". Empty: any.
 func withLabels(st *spatev1.Stage) string {
-	list := rules.LabelTexts(st.GetAgents().GetLabels())
+	list := naming.LabelTexts(st.GetAgents().GetLabels())
 	if len(list) == 0 {
 		return ""
 	}

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/spate-load/spate/certs"
-	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/plans/naming"
 )
 
 // Config configures a relay.
@@ -42,7 +42,7 @@ type Config struct {
 // Validate returns all errors in the configuration.
 func (c Config) Validate() error {
 	var errs []error
-	if err := admission.CheckName(c.Name); err != nil {
+	if err := naming.CheckName(c.Name); err != nil {
 		errs = append(errs, fmt.Errorf("relay name %w", err))
 	}
 	if c.Coordinator == nil || c.Logger == nil || c.DatasetDir == "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/streams"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -167,7 +168,7 @@ func nameOf(known, given string) (string, error) {
 	if known != "" {
 		return known, nil
 	}
-	if err := admission.CheckName(given); err != nil {
+	if err := naming.CheckName(given); err != nil {
 		return "", status.Errorf(codes.InvalidArgument, "relay name %v", err)
 	}
 	return given, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/spate-load/spate/compare/chance"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/layout"
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 )
 
 // Targets returns a table of the targets side by side: for each workload and load a row for each target, with ratios to
@@ -257,7 +257,7 @@ func targetNotes(r *results.Result, baseline, same string) []string {
 		if t.CostPerHour != nil {
 			facts = append(facts, fmt.Sprintf("%g $/h", *t.CostPerHour))
 		}
-		facts = append(facts, rules.LabelTexts(t.Labels)...)
+		facts = append(facts, naming.LabelTexts(t.Labels)...)
 		if len(facts) > 0 {
 			notes = append(notes, layout.Printable(t.Name+": "+strings.Join(facts, ", ")))
 		}

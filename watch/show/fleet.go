@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/internal/words"
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -165,7 +165,7 @@ func (t *Table) addRelays(agents []*spatev1.AgentStatus) {
 
 // labels lists an agent's labels by name: "pool=big rack=7".
 func labels(a *spatev1.AgentInfo) string {
-	return cmp.Or(strings.Join(rules.LabelTexts(a.GetLabels()), " "), Unknown)
+	return cmp.Or(strings.Join(naming.LabelTexts(a.GetLabels()), " "), Unknown)
 }
 
 // exactTo says up to which load a machine's times were exact: "1,000 at 50,000/s".

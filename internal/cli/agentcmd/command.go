@@ -24,12 +24,11 @@ import (
 	"github.com/spate-load/spate/agent/realtime"
 	"github.com/spate-load/spate/agent/yielding"
 	"github.com/spate-load/spate/certs"
-	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -205,7 +204,7 @@ func (f *flags) check() error {
 		errs = append(errs, errors.New("--weight 0: want at least 1"))
 	}
 	if f.name != "" {
-		if err := admission.CheckName(f.name); err != nil {
+		if err := naming.CheckName(f.name); err != nil {
 			errs = append(errs, fmt.Errorf("--name %w", err))
 		}
 	}
@@ -215,18 +214,18 @@ func (f *flags) check() error {
 
 // readLabels reads --region and --label, which may name the region too.
 func (f *flags) readLabels() (err error) {
-	if err := rules.CheckRegion(f.region); err != nil {
+	if err := naming.CheckRegion(f.region); err != nil {
 		return fmt.Errorf("--region %q: %w", f.region, err)
 	}
-	if f.labels, err = rules.Labels(f.labelTexts); err != nil {
+	if f.labels, err = naming.Labels(f.labelTexts); err != nil {
 		return fmt.Errorf("--label %w", err)
 	}
-	region := f.labels[rules.RegionLabel]
+	region := f.labels[naming.RegionLabel]
 	if region != "" && f.region != "" && region != f.region {
 		return fmt.Errorf("--label region=%s and --region %s differ: give one of them", region, f.region)
 	}
 	f.region = cmp.Or(f.region, region)
-	delete(f.labels, rules.RegionLabel)
+	delete(f.labels, naming.RegionLabel)
 	return nil
 }
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/plans/naming"
 )
 
 // TestFoundCoordinatorsAreChecked: whatever address gossip names, the agent dials no address beyond loopback in
@@ -55,7 +55,7 @@ func TestDefaultName(t *testing.T) {
 		"_gpu": "gpu-", "größe 7": "gr-e-7-", strings.Repeat("x", 64): strings.Repeat("x", 57) + "-",
 	} {
 		name := defaultName(host)
-		if err := admission.CheckName(name); err != nil || name[:len(name)-6] != want || name == defaultName(host) {
+		if err := naming.CheckName(name); err != nil || name[:len(name)-6] != want || name == defaultName(host) {
 			t.Errorf("host %q: %s, %v: want %s and a random end", host, name, err, want)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/sinks"
 	"github.com/spate-load/spate/internal/cli/webserver"
 )
 
@@ -44,7 +45,7 @@ type flags struct {
 	tls                 settings.TLS
 	status              daemon.Status
 	web                 webserver.Flags
-	sinks               settings.Sinks
+	sinks               sinks.Sinks
 	relay               []string
 	relayMerge          bool
 	set                 *pflag.FlagSet

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -17,7 +17,7 @@ func RegionsOf(plan *plans.Plan) []string { return slices.Sorted(maps.Keys(plan.
 
 // agentWords says which agents a plan asks for: "10 with pool=big, region=eu". Empty: any.
 func agentWords(s *spatev1.AgentSelector) string {
-	switch list := strings.Join(rules.LabelTexts(s.GetLabels()), ", "); {
+	switch list := strings.Join(naming.LabelTexts(s.GetLabels()), ", "); {
 	case s.GetCount() > 0 && list != "":
 		return fmt.Sprintf("%d with %s", s.GetCount(), list)
 	case s.GetCount() > 0:

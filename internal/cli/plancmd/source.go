@@ -17,7 +17,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/nearest"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/secret"
 	"github.com/spate-load/spate/thresholds"
 )
@@ -72,7 +72,7 @@ func (s *SourceFlags) AddSelection(flags *pflag.FlagSet) {
 
 // selection returns the changes to the plan by the flags that select agents.
 func (s *SourceFlags) selection() (set []string, err error) {
-	labels, err := rules.Labels(s.labels)
+	labels, err := naming.Labels(s.labels)
 	if err != nil {
 		return nil, fmt.Errorf("--agent-label %w", err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/sinks"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -38,7 +39,7 @@ func NewExport() *cobra.Command {
 
 // exportFlags are the flags of the commands that write a finished run to a database.
 type exportFlags struct {
-	to       settings.Database
+	to       sinks.Database
 	patience time.Duration
 	quiet    bool
 }
@@ -51,7 +52,7 @@ the same, so a command that was interrupted can be run again.
 ` + command.ExitHint
 
 func newExportInflux() *cobra.Command {
-	return newExportTo(&settings.Influx{}, &cobra.Command{
+	return newExportTo(&sinks.Influx{}, &cobra.Command{
 		Use:   "influx RUN_DIR --influx-url URL --influx-bucket BUCKET",
 		Short: "Write a finished run to InfluxDB from its ledger",
 		Long:  "Write a finished run to InfluxDB, from the ledger in its run directory.\n" + exportHelp,
@@ -63,7 +64,7 @@ func newExportInflux() *cobra.Command {
 }
 
 func newExportOTLP() *cobra.Command {
-	return newExportTo(&settings.OTLP{}, &cobra.Command{
+	return newExportTo(&sinks.OTLP{}, &cobra.Command{
 		Use:   "otlp RUN_DIR --otlp-url URL",
 		Short: "Send a finished run to an OpenTelemetry collector from its ledger",
 		Long:  "Send a finished run to an OpenTelemetry collector over OTLP/HTTP, from its ledger.\n" + exportHelp,
@@ -73,7 +74,7 @@ func newExportOTLP() *cobra.Command {
 }
 
 // newExportTo completes the command that exports to a kind of database.
-func newExportTo(to settings.Database, cmd *cobra.Command) *cobra.Command {
+func newExportTo(to sinks.Database, cmd *cobra.Command) *cobra.Command {
 	f := exportFlags{to: to}
 	cmd.Args = command.Arguments(cobra.ExactArgs(1))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/plancmd"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 )
 
 // embedded is the number of agents in this process, by region. It is the value of a flag: "3" agents without a region,
@@ -79,7 +79,7 @@ func (e *embedded) check() error {
 		return fmt.Errorf("--agents %s: want 1 to 1000", e)
 	}
 	for _, r := range *e {
-		if err := rules.CheckRegion(r.region); err != nil {
+		if err := naming.CheckRegion(r.region); err != nil {
 			return fmt.Errorf("--agents %s: region %q %w", e, r.region, err)
 		}
 	}
@@ -132,7 +132,7 @@ func (e *embedded) fits(plan *plans.Plan) error {
 // selected refuses a plan whose selector chooses another number of agents, or agents of another region.
 func (e *embedded) selected(plan *plans.Plan) error {
 	s := plan.Proto().GetAgents()
-	region, count := s.GetLabels()[rules.RegionLabel], int(s.GetCount())
+	region, count := s.GetLabels()[naming.RegionLabel], int(s.GetCount())
 	other := region != "" && slices.ContainsFunc(*e, func(r regionAgents) bool { return r.region != region })
 	if !other && (count == 0 || count == e.total()) {
 		return nil

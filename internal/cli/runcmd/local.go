@@ -20,10 +20,11 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/sinks"
 	"github.com/spate-load/spate/internal/cli/webserver"
 	"github.com/spate-load/spate/internal/local"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
@@ -36,7 +37,7 @@ type localFlags struct {
 	labels    map[string]string // of the embedded agents: those that the plan asks for
 	sources   []string
 	logLevel  string
-	sinks     settings.Sinks
+	sinks     sinks.Sinks
 	realtime  realtime.Policy
 	packets   settings.PacketTimes
 	pages     bool // serve web
@@ -173,7 +174,7 @@ func (l *localFlags) coordinator(
 // fits refuses a plan that waits for other agents than the embedded ones, and gives these the labels of the plan.
 func (l *localFlags) fits(plan *plans.Plan) error {
 	l.labels = maps.Clone(plan.Proto().GetAgents().GetLabels())
-	delete(l.labels, rules.RegionLabel)
+	delete(l.labels, naming.RegionLabel)
 	return l.agents.fits(plan)
 }
 

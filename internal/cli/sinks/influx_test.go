@@ -1,4 +1,4 @@
-package settings
+package sinks
 
 import (
 	"bytes"

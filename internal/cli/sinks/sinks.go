@@ -1,4 +1,5 @@
-package settings
+// Package sinks has the flags of databases that merged results are written to during a run.
+package sinks
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package settings
+package sinks
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/otlp"
+	"github.com/spate-load/spate/internal/cli/settings"
 )
 
 // OTLP says to which collector of OpenTelemetry merged results are sent.
@@ -48,7 +49,7 @@ func (o *OTLP) header() (http.Header, error) {
 	header := http.Header{}
 	for _, h := range o.Headers {
 		name, reference, _ := strings.Cut(h, "=")
-		value, err := Secret(reference)
+		value, err := settings.Secret(reference)
 		if err != nil {
 			return nil, fmt.Errorf("--otlp-header %s: %w", name, err)
 		}

@@ -1,4 +1,4 @@
-package settings
+package sinks
 
 import (
 	"crypto/tls"
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/cli/settings"
 )
 
 // maxAuthorities is the largest size of a file of authorities, in bytes.
@@ -55,7 +56,7 @@ func (s *Server) validate(kind string) error {
 
 // resolve returns the token, and how to check the server's certificate: nil for the machine's trusted authorities.
 func (s *Server) resolve(kind string, logger *slog.Logger) (token string, check *tls.Config, err error) {
-	if token, err = Secret(s.Token); err != nil {
+	if token, err = settings.Secret(s.Token); err != nil {
 		return "", nil, fmt.Errorf("--%s-token: %w", kind, err)
 	}
 	if s.Insecure {

@@ -1,0 +1,90 @@
+// Package naming has the forms of the names and labels of agents and regions.
+package naming
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxRegion is the largest size of a region's name, in bytes. Gossip carries no longer name.
+const MaxRegion = 64
+
+// agentName is the form of names of agents and relays, which become tags, keys and file names.
+var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// CheckName refuses a name that an agent or a relay cannot have. Its error completes "agent name ".
+func CheckName(name string) error {
+	if agentName.MatchString(name) {
+		return nil
+	}
+	return fmt.Errorf("%.80q: want 1 to 64 letters, digits, dots, dashes and underscores, the first a letter or digit", name)
+}
+
+// RegionLabel is the label that stands for an agent's region.
+const RegionLabel = "region"
+
+// MaxLabels is the largest number of labels of an agent or a selector.
+const MaxLabels = 32
+
+// label is the form of the names and values of labels.
+var label = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,62})$`)
+
+// CheckLabel returns what is wrong with a label, in a plan or of an agent. nil if nothing is.
+func CheckLabel(name, value string) error {
+	switch {
+	case !label.MatchString(name):
+		return errors.New("its name must be 1 to 63 letters, digits and ._/-, the first a letter or digit")
+	case name == RegionLabel && value != "":
+		return CheckRegion(value)
+	case !label.MatchString(value):
+		return fmt.Errorf("the value of %s must be 1 to 63 letters, digits and ._/-, the first a letter or digit", name)
+	}
+	return nil
+}
+
+// Labels reads labels as a person types them, each NAME=VALUE.
+func Labels(texts []string) (map[string]string, error) {
+	labels := map[string]string{}
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, fmt.Errorf("%.80q: want NAME=VALUE, such as pool=big", text)
+		}
+		if err := CheckLabel(name, value); err != nil {
+			return nil, fmt.Errorf("%.80q: %w", text, err)
+		}
+		if _, again := labels[name]; again {
+			return nil, fmt.Errorf("%.80q: the label %s is given twice", text, name)
+		}
+		labels[name] = value
+	}
+	if len(labels) > MaxLabels {
+		return nil, fmt.Errorf("%d labels: want at most %d", len(labels), MaxLabels)
+	}
+	return labels, nil
+}
+
+// LabelTexts lists labels by name, each NAME=VALUE: the opposite of Labels.
+func LabelTexts(labels map[string]string) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		list = append(list, name+"="+labels[name])
+	}
+	return list
+}
+
+// CheckRegion returns what is wrong with the name of a region, in a plan or of an agent. nil if nothing is.
+func CheckRegion(name string) error {
+	switch {
+	case strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name):
+		return errors.New("must be a name without control characters and without spaces around it")
+	case len(name) > MaxRegion:
+		return fmt.Errorf("must have at most %d bytes, got %d", MaxRegion, len(name))
+	}
+	return nil
+}
