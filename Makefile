@@ -23,12 +23,11 @@ CYCLONEDX_VERSION          := v1.10.0
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME  ?= 10s
 # Settings of make torture: number of runs, seed of the first run, number of concurrent runs, a pattern that selects
-# scripts, whether there are relays (RELAYS=true), and the file for the summary.
+# scripts, and the file for the summary.
 N         ?= 100
 SEED      ?= 1
 AT_ONCE   ?= 2
 ONLY      ?=
-RELAYS    ?= false
 SUMMARY   ?= $(CURDIR)/$(TMP)/torture.jsonl
 TESTFLAGS ?=
 
@@ -153,7 +152,7 @@ influx-outage: $(BIN)/influxd ## Run while InfluxDB is stopped or killed for OUT
 torture: ## Run the real programs under random faults: N=100 runs from SEED=1 on. A seed always has the same faults.
 	@mkdir -p $(dir $(SUMMARY)) && rm -f $(SUMMARY)
 	go test ./e2e/torture -run '^TestTorture$$' -count 1 -timeout 0 -parallel $(AT_ONCE) -v -args -torture.n=$(N) -torture.seed=$(SEED) \
-		-torture.only='$(ONLY)' -torture.relays=$(RELAYS) -torture.summary=$(SUMMARY) | grep --line-buffered -v '^=== '
+		-torture.only='$(ONLY)' -torture.summary=$(SUMMARY) | grep --line-buffered -v '^=== '
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint $(BIN)/buf .buf/buf/validate/validate.proto ## Check style of Go and proto, and that the protocol stays compatible.

@@ -81,7 +81,7 @@ func TestConnectErrors(t *testing.T) {
 	foreign, stranger, _ := cluster(t)
 	refuse := func(net.Addr, error) {}
 	server := func(f certs.Files) credentials.TransportCredentials {
-		c, err := f.Server(certs.Coordinator, refuse)
+		c, err := f.Server(refuse)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,9 @@
 // Package certs makes and checks the certificates with which Spate's programs authenticate each other.
 //
 // A cluster has its own certificate authority. Each program holds a certificate from it that states the program's role:
-// a coordinator, a relay, an agent, or a client that runs plans. Connections use TLS 1.3 with certificates on both
-// sides. The role alone decides what a peer may do: an agent cannot submit runs, and a client cannot pose as an agent.
-// Names and addresses decide nothing, since agents come and go and are found by gossip.
+// a coordinator, an agent, or a client that runs plans. Connections use TLS 1.3 with certificates on both sides. The
+// role alone decides what a peer may do: an agent cannot submit runs, and a client cannot pose as an agent. Names and
+// addresses decide nothing, since agents come and go and are found by gossip.
 //
 // The commands make certificates and load them; the coordinator and its callers get ready credentials. The package
 // opens no connections and never prints a key.
@@ -39,8 +39,6 @@ const (
 	Agent Role = "agent"
 	// Client runs plans and reads results.
 	Client Role = "client"
-	// Relay stands between a coordinator and agents. The coordinator believes it which certificates its agents have.
-	Relay Role = "relay"
 )
 
 // Names of the authority's files in its directory. The key signs certificates: its holder can pose as any
@@ -106,7 +104,7 @@ func Issue(dir string, role Role, name string, hosts []string, now time.Time) (F
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		URIs:        []*url.URL{{Scheme: scheme, Host: string(role), Path: "/" + name}},
 	}
-	if role == Coordinator || role == Relay {
+	if role == Coordinator {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	for _, host := range hosts {

@@ -53,7 +53,7 @@ type server struct {
 func serve(t *testing.T, f Files) *server {
 	t.Helper()
 	s := &server{strangers: make(chan struct{}, 1000)}
-	creds, err := f.Server(Coordinator, func(net.Addr, error) { s.strangers <- struct{}{} })
+	creds, err := f.Server(func(net.Addr, error) { s.strangers <- struct{}{} })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,11 +17,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Server returns the side of connections that a coordinator or a relay serves: a peer must hold a certificate of
-// another role than a coordinator's. refused is called once for each rejected connection, from many goroutines. The
-// program's own certificate is read again for each connection, so that a renewed one takes effect at once.
-func (f Files) Server(role Role, refused func(from net.Addr, why error)) (credentials.TransportCredentials, error) {
-	config, err := f.serverConfig(role)
+// Server returns the coordinator's side of connections: a peer must hold an agent's or a client's certificate. refused
+// is called once for each rejected connection, from many goroutines. The program's own certificate is read again for
+// each connection, so that a renewed one takes effect at once.
+func (f Files) Server(refused func(from net.Addr, why error)) (credentials.TransportCredentials, error) {
+	config, err := f.serverConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (f Files) Server(role Role, refused func(from net.Addr, why error)) (creden
 // Browsers returns the coordinator's side of connections whose peers need no certificate. A certificate that a peer
 // presents must be an agent's or a client's; PeerOf tells whose.
 func (f Files) Browsers() (*tls.Config, error) {
-	config, err := f.serverConfig(Coordinator)
+	config, err := f.serverConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func (f Files) Browsers() (*tls.Config, error) {
 }
 
 // serverConfig returns the settings of servers: certificates of peers must not be a coordinator's.
-func (f Files) serverConfig(role Role) (*tls.Config, error) {
-	pool, err := f.checked(role)
+func (f Files) serverConfig() (*tls.Config, error) {
+	pool, err := f.checked(Coordinator)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (f Files) serverConfig(role Role) (*tls.Config, error) {
 }
 
 // Dial returns the calling side of connections: the peer must hold a certificate of a coordinator, whatever its
-// address. To an agent a relay is as good. The program's own certificate is read again for each connection.
+// address. The program's own certificate is read again for each connection.
 func (f Files) Dial(role Role) (credentials.TransportCredentials, error) {
 	pool, err := f.checked(role)
 	if err != nil {
@@ -79,7 +79,7 @@ func (f Files) Dial(role Role) (credentials.TransportCredentials, error) {
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return f.pair() },
 		VerifyConnection: func(s tls.ConnectionState) error {
 			id, err := verify(pool, s.PeerCertificates, time.Now())
-			if err == nil && id.Role != Coordinator && (role != Agent || id.Role != Relay) {
+			if err == nil && id.Role != Coordinator {
 				err = fmt.Errorf("the server is not a coordinator but %s", id)
 			}
 			return err

@@ -34,7 +34,7 @@ func (i Identity) String() string { return string(i.Role) + " " + i.Name }
 func identityOf(cert *x509.Certificate) (Identity, error) {
 	for _, u := range cert.URIs {
 		role, name := Role(u.Host), strings.TrimPrefix(u.Path, "/")
-		if u.Scheme == scheme && slices.Contains([]Role{Coordinator, Relay, Agent, Client}, role) && name != "" {
+		if u.Scheme == scheme && slices.Contains([]Role{Coordinator, Agent, Client}, role) && name != "" {
 			return Identity{role, name}, nil
 		}
 	}

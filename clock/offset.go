@@ -13,8 +13,6 @@ type Sample struct {
 	Received Instant
 	Sent     Instant
 	Answered Instant
-	// Uncertainty is how wrong Received and Sent may be, if the other machine only estimates the clock in question.
-	Uncertainty time.Duration
 }
 
 // Offset is the nanoseconds to add to an instant of this machine to get the other machine's instant, and the largest
@@ -27,7 +25,7 @@ type Offset struct {
 // bounds returns the smallest and the largest offset that an exchange allows: neither the question nor the answer
 // arrived before it was sent.
 func (s Sample) bounds() (lower, upper int64) {
-	return int64(s.Sent-s.Answered) - int64(s.Uncertainty), int64(s.Received-s.Asked) + int64(s.Uncertainty)
+	return int64(s.Sent - s.Answered), int64(s.Received - s.Asked)
 }
 
 // plausible reports whether the four timestamps can be from one exchange, allowing for drift between the clocks.

@@ -12,8 +12,6 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
-	"github.com/spate-load/spate/coordinator/relayed"
-	"github.com/spate-load/spate/coordinator/streams"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -42,45 +40,39 @@ const helloTimeout = 10 * time.Second
 
 // Connect holds an agent's control stream until either side ends it.
 func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) error {
-	var beats streams.Beats
-	in, quit := streams.Receive(func() (*spatev1.ConnectRequest, error) { return beats.Received(stream.Recv()) })
+	var beats beats
+	in, quit := receive(func() (*spatev1.ConnectRequest, error) { return beats.received(stream.Recv()) })
 	defer quit()
-	send := func(m *spatev1.ConnectResponse) error {
-		beats.Answer(m, clock.Offset{})
-		return stream.Send(m)
-	}
-	who, _ := certs.PeerOf(stream.Context())
-	return s.serve(in, send, admission.Origin{Address: admission.AddressOf(stream.Context()), Who: who})
-}
-
-// serve holds an agent's session, whatever carries its messages, until either side ends it. It returns why, and nil if
-// the agent did.
-func (s controlService) serve(
-	in <-chan relayed.FromAgent, send func(*spatev1.ConnectResponse) error, from admission.Origin,
-) error {
 	hello, err := s.hello(in)
 	if err != nil {
 		return err
 	}
-	session, err := s.c.join(hello, from)
+	who, _ := certs.PeerOf(stream.Context())
+	session, err := s.c.join(hello, admission.Origin{Address: admission.AddressOf(stream.Context()), Who: who})
 	if err != nil {
 		return err
 	}
-	err = s.converse(send, session, in)
+	err = s.converse(session, in, func(m *spatev1.ConnectResponse) error {
+		beats.answer(m)
+		return stream.Send(m)
+	})
 	s.c.leave(session, reasonOf(err))
 	return err
 }
 
+// fromAgent is a message from an agent, or the end of its control stream.
+type fromAgent = received[*spatev1.ConnectRequest]
+
 // hello waits for the first message.
-func (s controlService) hello(in <-chan relayed.FromAgent) (*spatev1.Hello, error) {
+func (s controlService) hello(in <-chan fromAgent) (*spatev1.Hello, error) {
 	timeout := time.NewTimer(helloTimeout)
 	defer timeout.Stop()
 	select {
 	case m := <-in:
-		if m.Err != nil {
-			return nil, m.Err
+		if m.err != nil {
+			return nil, m.err
 		}
-		return m.Message.GetHello(), admission.CheckHello(m.Message.GetHello())
+		return m.message.GetHello(), admission.CheckHello(m.message.GetHello())
 	case <-timeout.C:
 		return nil, status.Errorf(codes.DeadlineExceeded, "no Hello within %v", helloTimeout)
 	case <-s.c.closing:
@@ -92,18 +84,18 @@ var errClosing = status.Error(codes.Unavailable, "the coordinator is closing")
 
 // converse carries messages both ways until one side ends. A nil error means that the agent closed the stream.
 func (s controlService) converse(
-	send func(*spatev1.ConnectResponse) error, session *session, in <-chan relayed.FromAgent,
+	session *session, in <-chan fromAgent, send func(*spatev1.ConnectResponse) error,
 ) error {
 	for {
 		select {
 		case m := <-in:
-			if errors.Is(m.Err, io.EOF) {
+			if errors.Is(m.err, io.EOF) {
 				return nil
 			}
-			if m.Err != nil {
-				return m.Err
+			if m.err != nil {
+				return m.err
 			}
-			s.c.hear(session, m.Message)
+			s.c.hear(session, m.message)
 		case m := <-session.outbox:
 			if err := send(m); err != nil {
 				return err
@@ -111,7 +103,22 @@ func (s controlService) converse(
 		case <-session.gone:
 			return session.reason
 		case <-s.c.closing:
-			return streams.Flush(session.outbox, send, errClosing)
+			return flush(session.outbox, send, errClosing)
+		}
+	}
+}
+
+// flush sends what is queued for an agent whose stream ends for a reason, and returns the reason: a stop must reach the
+// agent.
+func flush(queue <-chan *spatev1.ConnectResponse, send func(*spatev1.ConnectResponse) error, reason error) error {
+	for {
+		select {
+		case m := <-queue:
+			if err := send(m); err != nil {
+				return err
+			}
+		default:
+			return reason
 		}
 	}
 }

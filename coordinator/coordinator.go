@@ -51,7 +51,6 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/sink"
-	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/admission"
@@ -60,9 +59,7 @@ import (
 	"github.com/spate-load/spate/coordinator/history"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
-	"github.com/spate-load/spate/coordinator/relayed"
 	"github.com/spate-load/spate/coordinator/storage"
-	"github.com/spate-load/spate/coordinator/streams"
 	"github.com/spate-load/spate/coordinator/transfer"
 	"github.com/spate-load/spate/coordinator/writes"
 	"github.com/spate-load/spate/internal/lockfile"
@@ -136,17 +133,14 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c.datasets = &transfer.Datasets{Store: datasets, MaxBytes: c.cfg.MaxDataset, Log: c.log,
 		Received: func() { c.tidy(time.Now()) }}
-	admitting, err := c.admission.Options(c.cfg.TLS, certs.Coordinator)
+	admitting, err := c.admission.Options(c.cfg.TLS)
 	if err != nil {
 		return nil, err
 	}
 	c.server = grpc.NewServer(append(append(c.recovering(), admitting...),
-		append(streams.ServerOptions(), grpc.MaxRecvMsgSize(maxMessage))...)...)
+		append(serverOptions(), grpc.MaxRecvMsgSize(maxMessage))...)...)
 	spatev1.RegisterControlServiceServer(c.server, controlService{c: c})
 	spatev1.RegisterMetricsServiceServer(c.server, metricsService{c: c})
-	spatev1.RegisterRelayServiceServer(c.server, relayed.Service{
-		Coordinator: carried{c: c}, Closing: c.closing, ErrClosing: errClosing,
-	})
 	spatev1.RegisterRunServiceServer(c.server, runService{c: c})
 	return c, nil
 }

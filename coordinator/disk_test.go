@@ -167,17 +167,6 @@ func (d gated) Append(batch []*spatev1.Snapshot) (fresh []bool, err error) {
 	return fresh, err
 }
 
-func (d gated) AppendAll(batch []*spatev1.Snapshot) error {
-	stored := false
-	err := d.gate.pass(func() error { err := d.ledger.AppendAll(batch); stored = err == nil; return err })
-	for _, s := range batch {
-		if stored {
-			d.gate.disk.kept.Store(s.GetKey().String(), true)
-		}
-	}
-	return err
-}
-
 // checkTold fails the test if a message to an agent depends on something that is not durable.
 func (g *gate) checkTold(m *spatev1.ConnectResponse, ack *spatev1.PushResponse) {
 	if arm := m.GetArm(); arm != nil {

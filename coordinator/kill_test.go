@@ -24,7 +24,6 @@ import (
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/coordinator/streams"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -201,25 +200,25 @@ func (a *actor) session(ctx context.Context) error {
 			return err
 		}
 	}
-	told, quitControl := streams.Receive(control.Recv)
+	told, quitControl := receive(control.Recv)
 	defer quitControl()
-	acks, quitPush := streams.Receive(push.Recv)
+	acks, quitPush := receive(push.Recv)
 	defer quitPush()
 	for {
 		select {
 		case m := <-told:
-			if m.Err != nil {
-				return m.Err
+			if m.err != nil {
+				return m.err
 			}
-			if err := a.handle(control, push, m.Message); err != nil {
+			if err := a.handle(control, push, m.message); err != nil {
 				return err
 			}
 		case m := <-acks:
-			if m.Err != nil {
-				return m.Err
+			if m.err != nil {
+				return m.err
 			}
-			a.rig.checkTold(nil, m.Message)
-			a.acknowledge(m.Message)
+			a.rig.checkTold(nil, m.message)
+			a.acknowledge(m.message)
 		case n := <-a.beats:
 			if err := control.Send(clustertest.Heartbeat(n)); err != nil {
 				return err

@@ -15,9 +15,7 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/live"
-	"github.com/spate-load/spate/coordinator/relayed"
 	"github.com/spate-load/spate/coordinator/storage"
-	"github.com/spate-load/spate/coordinator/streams"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -41,15 +39,15 @@ type metricsService struct {
 // Snapshots from different agents share the ledger's writes.
 func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 	who, _ := certs.PeerOf(stream.Context())
-	in, quit := streams.Receive(stream.Recv)
+	in, quit := receive(stream.Recv)
 	defer quit()
 	for {
 		select {
 		case m := <-in:
-			if m.Err != nil {
-				return s.c.pushEnded(m.Err, admission.AddressOf(stream.Context()))
+			if m.err != nil {
+				return s.c.pushEnded(m.err, admission.AddressOf(stream.Context()))
 			}
-			answer, err := s.c.receiveSnapshot(m.Message.GetSnapshot(), who)
+			answer, err := s.c.receiveSnapshot(m.message.GetSnapshot(), who)
 			if err != nil {
 				return err
 			}
@@ -61,32 +59,6 @@ func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 		}
 	}
 }
-
-// carried is what package relayed needs of the coordinator. A panic ends the stream of its agent, and not the relay's.
-type carried struct{ c *Coordinator }
-
-// ServeAgent holds the session of an agent of a relay.
-func (r carried) ServeAgent(
-	in <-chan relayed.FromAgent, send func(*spatev1.ConnectResponse) error, from admission.Origin,
-) (err error) {
-	defer r.c.failCall(spatev1.RelayService_RelayControl_FullMethodName, &err)
-	return controlService{c: r.c}.serve(in, send, from)
-}
-
-// AddSnapshot is receiveSnapshot.
-func (r carried) AddSnapshot(s *spatev1.Snapshot, who certs.Identity) (answer *spatev1.PushResponse, err error) {
-	defer r.c.failCall(spatev1.RelayService_RelayPush_FullMethodName, &err)
-	return r.c.receiveSnapshot(s, who)
-}
-
-// AddBundle is addBundle.
-func (r carried) AddBundle(b relayed.Bundle) (alone []int, err error) {
-	defer r.c.failCall(spatev1.RelayService_RelayPush_FullMethodName, &err)
-	return r.c.addBundle(b)
-}
-
-// PushEnded is pushEnded.
-func (r carried) PushEnded(err error, address string) error { return r.c.pushEnded(err, address) }
 
 // pushEnded returns the error with which a stream of snapshots ends, nil if the sender closed it. A message that cannot
 // be decoded or is too large counts as a refused snapshot.
@@ -206,11 +178,6 @@ func (c *Coordinator) endedWith(s *spatev1.Snapshot) bool {
 func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *run, heard bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.sender(k, who)
-}
-
-// sender is senderOf. c.mu is held.
-func (c *Coordinator) sender(k *spatev1.SnapshotKey, who certs.Identity) (r *run, heard bool, err error) {
 	from := c.sessions[k.GetAgent()]
 	if from != nil && from.Who != who {
 		c.admission.CallsRefused.Add(1)
@@ -330,196 +297,5 @@ func (c *Coordinator) ledgerFailed(r *run, err error) {
 	c.abort(r, fmt.Sprintf("the ledger cannot be written: %v", err))
 }
 
-// A bundle has the values of several agents in one snapshot, so none of it can be left out of a result later. So a loss
-// begins behind the bundle, or the bundle is refused because of the loss: the machine hears of the bundle first, under
-// the lock under which it decides about losses, and the write is queued before what the machine decides from then on.
-// See docs/adr/0014-bundles.md.
-
-// source names what bundles come from: a region, through one connection of a relay.
-type source struct {
-	name   string
-	number uint64
-}
-
-// course is how far the bundles of a source have come.
-type course struct {
-	sequence      uint64 // of the last bundle
-	stage, window uint32 // of the last bundle
-}
-
-// addBundle adds a bundle to its run's ledger and merge, as a whole, and blocks until it is durable. Otherwise it
-// returns the indices of the members because of which it did not, or an error, which ends the streams of all members.
-func (c *Coordinator) addBundle(b relayed.Bundle) (alone []int, err error) {
-	r, strangers, err := c.sendersOf(b)
-	if err != nil || len(strangers) > 0 {
-		return strangers, err
-	}
-	err = errRunFaulted
-	c.guarded(r, func() { alone, err = c.addBundleOf(r, b) })
-	return alone, err
-}
-
-// sendersOf returns the run in progress to which all members of a bundle belong, or the members that do not belong to
-// one or came with the wrong certificate.
-func (c *Coordinator) sendersOf(b relayed.Bundle) (r *run, strangers []int, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, nil, errClosing
-	}
-	for i, m := range b.Members {
-		if of, _, err := c.sender(m.Snapshot.GetKey(), m.Who); err != nil || of == nil {
-			strangers = append(strangers, i)
-		} else {
-			r = of
-		}
-	}
-	return r, strangers, nil
-}
-
-// addBundleOf is addBundle once the run is known.
-func (c *Coordinator) addBundleOf(r *run, b relayed.Bundle) (alone []int, err error) {
-	stage := b.Merged.GetStageIndex()
-	m, ok := r.stages.Get(stage)
-	if !ok {
-		return b.All(), nil
-	}
-	checked, misfits, err := merge.CheckBundle(b.Merged, b.Snapshots(), r.record, m.Record)
-	if err != nil {
-		c.log.Warn("bundle refused", "from", b.Merged.GetKey().GetAgent(), "reason", err)
-		return b.All(), nil
-	}
-	if len(misfits) > 0 {
-		return misfits, nil
-	}
-	defer r.claims.Claim(b.Keys()...)()
-	known, err := r.ledger.Known(stage, b.Keys())
-	if err != nil {
-		return b.All(), nil // it is closed: each is judged by itself
-	}
-	if len(known) > 0 {
-		return known, nil
-	}
-	done, alone, err := c.decideBundle(r, b, checked)
-	if err != nil || len(alone) > 0 {
-		return alone, err
-	}
-	return nil, <-done
-}
-
-// decideBundle tells the machine of a bundle and queues its write, or returns the members that the machine does not
-// wait for next. done gets the outcome.
-func (c *Coordinator) decideBundle(
-	r *run, b relayed.Bundle, checked merge.Bundle,
-) (done <-chan error, alone []int, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, nil, errClosing
-	}
-	if !c.inProgress(r) {
-		return nil, b.All(), nil
-	}
-	for i, m := range b.Members {
-		if !r.machine.Awaits(m.Snapshot) {
-			alone = append(alone, i)
-		}
-	}
-	if len(alone) > 0 {
-		return nil, alone, nil
-	}
-	if !r.number(b.Merged) {
-		return nil, b.All(), nil
-	}
-	written := c.keepLater(r, checked)
-	c.feed(r, func(r *run, at clock.Instant) {
-		for _, m := range b.Members {
-			r.machine.Merged(at, m.Snapshot)
-		}
-	})
-	return written, nil, nil
-}
-
-// number completes the key of the values of a bundle. It returns false if the source has sent a later window: readers
-// of ledgers rely on it that each sender's windows are in order. c.mu is held.
-func (r *run) number(values *spatev1.Snapshot) bool {
-	k := values.GetKey()
-	from := source{k.GetAgent(), k.GetIncarnation()}
-	of := r.bundles[from]
-	if stage := values.GetStageIndex(); stage < of.stage || stage == of.stage && values.GetWindow() < of.window {
-		return false
-	}
-	of = course{of.sequence + 1, values.GetStageIndex(), values.GetWindow()}
-	k.Sequence = of.sequence
-	if r.bundles == nil {
-		r.bundles = map[source]course{}
-	}
-	r.bundles[from] = of
-	return true
-}
-
 // errUnwritten ends the streams of agents whose snapshots cannot be kept. They send them again.
 var errUnwritten = status.Error(codes.Unavailable, "the coordinator cannot write its ledger")
-
-// bundles are bundles that are written together: each commit rewrites pages of the ledger that all agents share.
-type bundles struct {
-	all     []merge.Bundle
-	epoch   int
-	task    int // number of the task that writes them
-	written []chan error
-}
-
-// keepLater queues the write of a bundle: together with the bundle before it, if that still waits and nothing was
-// queued behind it. The channel gets the outcome. c.mu is held.
-func (c *Coordinator) keepLater(r *run, checked merge.Bundle) <-chan error {
-	written := make(chan error, 1)
-	if b := r.keeping; b != nil && b.epoch == r.epoch && r.writes.Extend(b.task, func() { b.add(checked, written) }) {
-		return written
-	}
-	b := &bundles{epoch: r.epoch}
-	b.add(checked, written)
-	r.keeping = b
-	b.task = c.later(r, func() {
-		err := errRunFaulted // unless it returns
-		defer func() {
-			for _, written := range b.written {
-				written <- err
-			}
-		}()
-		err = c.keepBundles(r, b)
-	})
-	return written
-}
-
-func (b *bundles) add(one merge.Bundle, written chan error) {
-	b.all, b.written = append(b.all, one), append(b.written, written)
-}
-
-// keepBundles writes bundles and merges them. If they cannot be written, the run ends, because its machine counts on
-// them. It is a task of the run's write queue.
-func (c *Coordinator) keepBundles(r *run, b *bundles) error {
-	c.mu.Lock()
-	dropped := b.epoch != r.epoch
-	if r.keeping == b {
-		r.keeping = nil
-	}
-	c.mu.Unlock()
-	if dropped {
-		return errUnwritten
-	}
-	var snapshots []*spatev1.Snapshot
-	for _, one := range b.all {
-		snapshots = append(snapshots, one.Snapshots()...)
-	}
-	if err := r.disk.AppendAll(snapshots); err != nil {
-		c.unwritten(r, batch{}, err)
-		return errUnwritten
-	}
-	c.intake.written.Add(uint64(len(snapshots) - len(b.all)))
-	for _, one := range b.all {
-		if err := r.stages.MergeBundle(one); err != nil {
-			c.log.Error("bundle passed the check and cannot be merged", "error", err)
-		}
-	}
-	return nil
-}

@@ -1,11 +1,9 @@
 package coordinator
 
 import (
-	"errors"
 	"log/slog"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/aggregate/bundle"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/certs"
@@ -23,8 +20,6 @@ import (
 	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/leftover"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/coordinator/relayed"
-	"github.com/spate-load/spate/coordinator/writes"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -390,195 +385,5 @@ func TestWhatCannotBeResumed(t *testing.T) {
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-	}
-}
-
-// bundleOf returns a bundle as a relay sends it.
-func bundleOf(snapshots ...*spatev1.Snapshot) relayed.Bundle {
-	sum, members, _ := bundle.Of(snapshots, &spatev1.Merged{Region: "eu"})
-	sum.Key.Agent, sum.Key.Incarnation = "relay r", 7
-	b := relayed.Bundle{Merged: sum}
-	for _, m := range members {
-		b.Members = append(b.Members, relayed.Member{Snapshot: proto.CloneOf(m)})
-	}
-	return b
-}
-
-// pair begins a run of two agents that continues if one is lost.
-func pair(t *testing.T) (h *harness, id string, a, b *clustertest.Agent) {
-	t.Helper()
-	h = start(t)
-	a, b = h.Agent("a"), h.Agent("b")
-	id = h.SubmitPlan(2, "on_agent_loss: degrade\n"+clustertest.PlanOf(`{rate: 10, duration: 60s}`))
-	a.Apply()
-	b.Apply()
-	a.Armed()
-	b.Armed()
-	return h, id, a, b
-}
-
-// lose replaces the process of an agent, by which the machine knows that the old one is lost.
-func (h *harness) lose(t *testing.T, a *clustertest.Agent) {
-	t.Helper()
-	a.HangUp()
-	clustertest.Eventually(t, "another process has its name", func() bool {
-		_, err := h.Dial(a.Name, a.Incarnation+1)
-		return err == nil
-	})
-}
-
-// A bundle that comes after a loss is not added: the others come again without the lost agent's snapshot.
-func TestALossKeepsABundleOut(t *testing.T) {
-	h, id, a, b := pair(t)
-	first, lost := a.Snapshot(0), b.Snapshot(0)
-	h.gate.stop(false) // the loss is decided and not written
-	h.lose(t, b)
-	if alone, err := h.c.addBundle(bundleOf(first, lost)); err != nil || !slices.Equal(alone, []int{1}) {
-		t.Errorf("%v, %v", alone, err)
-	}
-	h.gate.restart()
-	if alone, err := h.c.addBundle(bundleOf(first)); err != nil || len(alone) > 0 {
-		t.Errorf("without it: %v, %v", alone, err)
-	}
-	a.Acked(a.Last(1))
-	h.End(id)
-	stage := h.Result(id).Stages[0]
-	if n := stage.TTFT.Count; n != 2 || len(stage.Missing) != 1 {
-		t.Errorf("%d values, missing %v", n, stage.Missing)
-	}
-}
-
-// A loss while a bundle is being written begins behind it.
-func TestALossBeginsBehindABundle(t *testing.T) {
-	h, id, a, b := pair(t)
-	added := make(chan error, 1)
-	h.gate.stop(false)
-	go func() {
-		alone, err := h.c.addBundle(bundleOf(a.Snapshot(0), b.Snapshot(0)))
-		if len(alone) > 0 {
-			err = errors.Join(err, errors.New("it is not added"))
-		}
-		added <- err
-	}()
-	h.gate.held(1)
-	h.lose(t, b)
-	h.gate.restart()
-	if err := <-added; err != nil {
-		t.Fatal(err)
-	}
-	a.Acked(a.Last(1))
-	h.End(id)
-	stage := h.Result(id).Stages[0]
-	if n := stage.TTFT.Count; n != 3 || len(stage.Missing) != 1 {
-		t.Errorf("%d values, missing %v", n, stage.Missing)
-	}
-	if loss := stage.Agents[1].Loss; loss == nil || loss.FromS != 1 {
-		t.Errorf("the loss is %+v", loss)
-	}
-}
-
-// A snapshot that comes by itself while a bundle with it is being written is known when that is written.
-func TestASnapshotWaitsForItsBundle(t *testing.T) {
-	h, _, a, b := pair(t)
-	first := a.Snapshot(0)
-	added := make(chan error, 1)
-	h.gate.stop(false)
-	go func() {
-		_, err := h.c.addBundle(bundleOf(first, b.Snapshot(0)))
-		added <- err
-	}()
-	h.gate.held(1)
-	if err := a.Push.Send(&spatev1.PushRequest{Snapshot: first}); err != nil {
-		t.Fatal(err)
-	}
-	h.gate.restart()
-	if m, err := a.Push.Recv(); err != nil || m.GetRefused() != "" {
-		t.Errorf("%v, %v", m, err)
-	}
-	if err := <-added; err != nil {
-		t.Error(err)
-	}
-	if s := h.c.Stats(); s.Snapshots != 2 || s.Duplicates != 1 {
-		t.Errorf("%+v", s)
-	}
-}
-
-// Members that a bundle cannot have are named, and nothing is added.
-func TestWhyBundlesAreNotAdded(t *testing.T) {
-	h, _, a, b := pair(t)
-	a.Acked(a.Snapshot(0))
-	known, next := a.Snapshot(0), b.Snapshot(0)
-	known.Key.Sequence = 1
-	early, second := a.Snapshot(2), a.Snapshot(1) // the ledger lacks window 1
-	second.Key.Sequence, early.Key.Sequence = 2, 3
-	for name, tc := range map[string]struct {
-		b     relayed.Bundle
-		spoil func(relayed.Bundle)
-		alone []int
-	}{
-		"a known one": {b: bundleOf(known, next), alone: []int{0}},
-		"a stranger":  {b: bundleOf(next, second), spoil: func(b relayed.Bundle) { b.Members[0].Snapshot.Key.Agent = "z" }, alone: []int{0, 1}},
-		"a gap":       {b: bundleOf(early), alone: []int{0}},
-		"another run": {b: bundleOf(next), spoil: func(b relayed.Bundle) { b.Members[0].Snapshot.Key.RunId = "x" }, alone: []int{0}},
-		"another stage": {b: bundleOf(next), spoil: func(b relayed.Bundle) {
-			b.Merged.StageIndex, b.Members[0].Snapshot.StageIndex = 9, 9
-		}, alone: []int{0}},
-		"a wrong sum": {b: bundleOf(next), spoil: func(b relayed.Bundle) { b.Merged.Series = nil }, alone: []int{0}},
-	} {
-		if tc.spoil != nil {
-			tc.spoil(tc.b)
-		}
-		if alone, err := h.c.addBundle(tc.b); err != nil || !slices.Equal(alone, tc.alone) {
-			t.Errorf("%s: %v, %v", name, alone, err)
-		}
-	}
-	if alone, err := h.c.addBundle(bundleOf(second)); err != nil || len(alone) > 0 {
-		t.Errorf("a good one: %v, %v", alone, err)
-	}
-	if alone, err := h.c.addBundle(bundleOf(next)); err != nil || len(alone) == 0 {
-		t.Errorf("an earlier window of the same relay: %v, %v", alone, err)
-	}
-	if s := h.c.Stats(); s.Snapshots != 2 {
-		t.Errorf("%+v", s)
-	}
-}
-
-// The windows of each source are numbered in order; those of another region may be behind.
-func TestBundlesAreNumberedBySource(t *testing.T) {
-	r := &run{}
-	for i, c := range []struct {
-		source        string
-		stage, window uint32
-		want          uint64 // number; 0: it comes too late
-	}{
-		{"eu", 0, 3, 1}, {"eu", 0, 3, 2}, {"us", 0, 2, 1}, {"eu", 0, 2, 0}, {"eu", 0, 4, 3}, {"eu", 1, 0, 4}, {"eu", 0, 9, 0},
-		{"us", 0, 3, 2},
-	} {
-		s := &spatev1.Snapshot{
-			Key: &spatev1.SnapshotKey{Agent: c.source, Incarnation: 1}, StageIndex: c.stage, Window: c.window,
-		}
-		if ok := r.number(s); ok != (c.want > 0) || s.GetKey().GetSequence() != c.want {
-			t.Errorf("bundle %d: %v, number %d, want %d", i, ok, s.GetKey().GetSequence(), c.want)
-		}
-	}
-}
-
-// fullDisk is a disk that takes no bundles.
-type fullDisk struct{ writes.Disk }
-
-func (fullDisk) AppendAll([]*spatev1.Snapshot) error { return errors.New("no space left on device") }
-
-// A bundle that cannot be written ends the run, because its machine counts on it. The bundle is not acked.
-func TestABundleThatCannotBeWrittenEndsTheRun(t *testing.T) {
-	h, id, a, b := pair(t)
-	r := h.c.known(id)
-	r.disk = writes.Watch(fullDisk{h.c.diskOf(r.ledger)}, clock.Now)
-	_, err := h.c.addBundle(bundleOf(a.Snapshot(0), b.Snapshot(0)))
-	if status.Code(err) != codes.Unavailable {
-		t.Errorf("%v", err)
-	}
-	a.Stopped()
-	if end := h.End(id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED || end.GetComplete() {
-		t.Errorf("the run ended with %v", end)
 	}
 }

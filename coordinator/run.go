@@ -41,8 +41,6 @@ type run struct {
 	sink       sink.Sink
 	stages     *live.Stages
 	claims     writes.Claims
-	bundles    map[source]course
-	keeping    *bundles           // the newest that wait to be written
 	unsaved    bool               // record has changed
 	freeing    bool               // agents that it does not need are about to be freed
 	client     string             // version of the client that submitted it; empty: not known
@@ -107,17 +105,15 @@ func (c *Coordinator) abort(r *run, reason string) {
 }
 
 // later queues a task of a run that waits or is in progress. A run's tasks run one after another, without c.mu. It does
-// not block, and returns the task's number. c.mu is held, or the caller is one of c.workers.
-func (c *Coordinator) later(r *run, task func()) (number int) {
-	number, start := r.writes.Push(task)
-	if start {
+// not block. c.mu is held, or the caller is one of c.workers.
+func (c *Coordinator) later(r *run, task func()) {
+	if r.writes.Push(task) {
 		c.workers.Go(func() {
 			for task := r.writes.Pop(); task != nil; task = r.writes.Pop() {
 				c.guarded(r, task)
 			}
 		})
 	}
-	return number
 }
 
 // written returns a channel that is closed when everything queued for a run so far is durable or has failed. c.mu is

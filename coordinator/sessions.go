@@ -21,8 +21,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// session is the control stream of one agent, its own or what a relay carries. Coordinator.mu guards all fields but the
-// channels.
+// session is the control stream of one agent. Coordinator.mu guards all fields but the channels.
 type session struct {
 	admission.Origin
 	info        *spatev1.AgentInfo
@@ -80,7 +79,7 @@ func (c *Coordinator) join(h *spatev1.Hello, from admission.Origin) (*session, e
 	c.own(name, owner{incarnation: s.incarnation, who: s.Who})
 	s.send(c.welcome())
 	c.stopStale(s, h.GetResume())
-	c.log.Info("agent connected", s.attributes()...)
+	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", s.Address)
 	if r := c.runOf(name); r != nil {
 		c.taken[name] = taken{r, s.info}
 		c.feed(r, func(r *run, at clock.Instant) {
@@ -96,15 +95,6 @@ func (c *Coordinator) join(h *spatev1.Hello, from admission.Origin) (*session, e
 		c.offer(s, now)
 	}
 	return s, nil
-}
-
-// attributes returns what the log says of a new session.
-func (s *session) attributes() []any {
-	a := []any{"agent", s.info.GetName(), "region", s.info.GetRegion(), "address", s.Address}
-	if s.Relay != "" {
-		a = append(a, "relay", s.Relay)
-	}
-	return a
 }
 
 // tellVersion tells a run's followers, once per program, that a program has another version. Both versions speak the
@@ -399,7 +389,7 @@ func (c *Coordinator) connected(now clock.Instant, asked func(name string) bool)
 		silent := now.Sub(s.heard)
 		out = append(out, &spatev1.AgentStatus{
 			Agent: proto.CloneOf(s.info), Health: c.health(name, silent), Heartbeat: proto.CloneOf(s.heartbeat),
-			SilentFor: durationpb.New(silent), Address: s.Address, Relay: s.Relay, Cordon: c.cordon(name),
+			SilentFor: durationpb.New(silent), Address: s.Address, Cordon: c.cordon(name),
 		})
 	}
 	return out

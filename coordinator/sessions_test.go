@@ -372,38 +372,6 @@ func TestAnAgentOfARunThatDoesNotGoOnHereIsToldToStop(t *testing.T) {
 	}
 }
 
-// A snapshot that a coordinator cannot take ends the stream of its agent, and no other.
-func TestARelayEndsOneStreamOfSnapshots(t *testing.T) {
-	t.Parallel()
-	h := start(t)
-	r := h.Through("eu-relay")
-	a, b := r.Agent("a"), r.Agent("b")
-	id := h.SubmitPlan(2, clustertest.PlanOf(`{concurrency: [2], requests: 2}`))
-	a.Apply()
-	b.Apply()
-	a.Armed()
-	b.Armed()
-	stranger := b.Snapshot(0)
-	b.Sequence--
-	stranger.Key.Incarnation = 99
-	h.c.mu.Lock()
-	h.c.own("b", owner{incarnation: 99, who: certs.Identity{Role: certs.Agent, Name: "other"}}) // as if its certificate were another one
-	h.c.mu.Unlock()
-	if err := b.Push.Send(&spatev1.PushRequest{Snapshot: stranger}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Push.Recv(); status.Code(err) != codes.PermissionDenied {
-		t.Errorf("its stream: %v", err)
-	}
-	a.Acked(clustertest.Closing(clustertest.Values(a.Snapshot(0), 1, 1)))
-	var err error
-	if b.Push, err = spatev1.NewMetricsServiceClient(r.Conn).Push(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.Acked(clustertest.Closing(clustertest.Values(b.Snapshot(0), 1, 1)))
-	h.End(id)
-}
-
 // A peer with a different certificate cannot push in an agent's name.
 func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 	h := start(t)

@@ -109,7 +109,6 @@ func TestChartRefusesValuesThatCannotBe(t *testing.T) {
 		{"agents", "goMemLimit", "4GiB", true},
 		{"agents", "coordinators", "10.0.0.1:7700", false},
 		{"agents", "tolerations", []any{map[string]any{"operator": "Exists"}}, true},
-		{"relay", "coordinators", "10.0.0.1:7700", false},
 		{"coordinator", "lease", "30", false},
 		{"coordinator", "lease", "1m30s", true},
 		{"tls", "mode", "certmanager", false},

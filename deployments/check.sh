@@ -16,7 +16,6 @@ declare -A ways=(
   [certificates]='tls.mode=certManager'
   [issuer]='tls.mode=certManager,tls.certManager.issuerRef.name=spate,tls.certManager.issuerRef.kind=ClusterIssuer'
   [agents-elsewhere]='coordinator.enabled=false,agents.region=us,agents.coordinators={10.0.0.1:7700}'
-  [relay]='coordinator.enabled=false,relay.enabled=true,relay.coordinators={10.0.0.1:7700},tls.mode=certManager'
   [daemonset]='agents.kind=DaemonSet,agents.hostNetwork=true,agents.nodeSelector.pool=load,agents.awayFrom.app=vllm'
   [exposed]='coordinator.service.type=LoadBalancer,networkPolicy.clients[0].ipBlock.cidr=10.0.0.0/8,coordinator.influx.url=http://influxdb:8086,coordinator.influx.bucket=spate,coordinator.influx.tokenSecret=influx,coordinator.accessSecret=access'
   [open]='tls.mode=none,agents.packetTimes=false,networkPolicy.enabled=false,agents.allowTargets={llm.example.com},agents.extraArgs={--log-level=debug},agents.labels.pool=big,agents.maxUnavailable=2'
@@ -48,7 +47,7 @@ if command -v systemd-analyze >/dev/null; then
   for unit in deployments/systemd/*.service; do
     sed 's|^ExecStart=/usr/bin/spate-[a-z]*|ExecStart=/bin/true|' "$unit" >"$made/$(basename "$unit")"
   done
-  systemd-analyze verify --man=no "$made/spate-coordinator.service" "$made/spate-relay.service" "$made/spate-agent@.service"
+  systemd-analyze verify --man=no "$made/spate-coordinator.service" "$made/spate-agent@.service"
 else
   echo 'No systemd here: its units are not checked.' >&2
 fi

@@ -105,7 +105,6 @@ func TestProgramsTakeTheFlags(t *testing.T) {
 	flag := regexp.MustCompile(`(?m)(?:^ *- |\s)(--[a-z][a-z-]+)(=?)`)
 	for file, program := range map[string]string{
 		"systemd/spate-coordinator.service": "spate-coordinator", "systemd/spate-agent@.service": "spate-agent",
-		"systemd/spate-relay.service": "spate-coordinator", "helm/spate/templates/relay.yaml": "spate-coordinator",
 		"helm/spate/templates/coordinator.yaml": "spate-coordinator", "helm/spate/templates/agents.yaml": "spate-agent",
 	} {
 		flags := flag.FindAllStringSubmatch(withoutComments(read(t, file)), -1)

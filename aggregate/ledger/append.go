@@ -10,14 +10,11 @@ import (
 	"go.etcd.io/bbolt"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/aggregate/bundle"
-	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// pendingBatch is one call of Append or AppendAll that is waiting for the writer.
+// pendingBatch is one call of Append that is waiting for the writer.
 type pendingBatch struct {
-	whole   bool // all of it is new, or nothing is written
 	entries []entry
 	fresh   []bool
 	err     error
@@ -35,18 +32,7 @@ type entry struct {
 // nothing of the batch and returns ErrConflict. Calls that wait at the same time share one transaction; a conflict in
 // one does not affect the others.
 func (l *Ledger) Append(batch []*spatev1.Snapshot) (fresh []bool, err error) {
-	return l.append(batch, false)
-}
-
-// AppendAll is Append of snapshots of which the ledger must have none: it adds all of them, or none and returns
-// ErrConflict.
-func (l *Ledger) AppendAll(batch []*spatev1.Snapshot) error {
-	_, err := l.append(batch, true)
-	return err
-}
-
-func (l *Ledger) append(batch []*spatev1.Snapshot, whole bool) (fresh []bool, err error) {
-	p := &pendingBatch{whole: whole, fresh: make([]bool, len(batch)), done: make(chan struct{})}
+	p := &pendingBatch{fresh: make([]bool, len(batch)), done: make(chan struct{})}
 	for _, s := range batch {
 		e, err := entryOf(s)
 		if err != nil {
@@ -130,7 +116,7 @@ func (p *pendingBatch) put(k *recordWriter, b snapshotStore) (conflict, err erro
 				return nil, err
 			}
 		}
-		if held != nil && (p.whole || !sameSnapshot(held, e.value)) {
+		if held != nil && !sameSnapshot(held, e.value) {
 			return fmt.Errorf("append %s: %w", KeyText(e.name), ErrConflict), nil
 		}
 		p.fresh[i] = held == nil
@@ -148,21 +134,13 @@ func (p *pendingBatch) put(k *recordWriter, b snapshotStore) (conflict, err erro
 }
 
 // sameSnapshot reports whether a snapshot equals the one that is held. The bytes are usually equal, but another build
-// of the program may order fields differently, and the held one may lack the values, which are in a bundle: its agent
-// did not learn of the ack, and sent it again.
+// of the program may order fields differently.
 func sameSnapshot(held, sent []byte) bool {
 	if bytes.Equal(held, sent) {
 		return true
 	}
 	var x, y spatev1.Snapshot
-	if proto.Unmarshal(held, &x) != nil || proto.Unmarshal(sent, &y) != nil {
-		return false
-	}
-	if proto.Equal(&x, &y) {
-		return true
-	}
-	stripped, err := bundle.Strip(&y)
-	return err == nil && proto.Equal(&x, stripped)
+	return proto.Unmarshal(held, &x) == nil && proto.Unmarshal(sent, &y) == nil && proto.Equal(&x, &y)
 }
 
 // entryOf encodes a snapshot.
@@ -210,24 +188,14 @@ func nameOf(key []byte) (stage uint32, k *spatev1.SnapshotKey, ok bool) {
 
 // Has reports whether the ledger has a snapshot of a stage under a key.
 func (l *Ledger) Has(stage uint32, k *spatev1.SnapshotKey) (found bool, err error) {
-	known, err := l.Known(stage, []*spatev1.SnapshotKey{k})
-	return len(known) > 0, err
-}
-
-// Known returns the indices of those keys under which the ledger has a snapshot of a stage.
-func (l *Ledger) Known(stage uint32, keys []*spatev1.SnapshotKey) (known []int, err error) {
 	err = l.view(func(tx *bbolt.Tx) error {
-		for i, k := range keys {
-			if tx.Bucket(snapshotBucket).Get(snapshotKey(stage, k)) != nil {
-				known = append(known, i)
-			}
-		}
+		found = tx.Bucket(snapshotBucket).Get(snapshotKey(stage, k)) != nil
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for %s of stage %d: %w", words.Count(uint64(len(keys)), "snapshot"), stage+1, err)
+		return false, fmt.Errorf("look for a snapshot of stage %d: %w", stage+1, err)
 	}
-	return known, nil
+	return found, nil
 }
 
 // Snapshots calls fn with each snapshot of a stage, ordered by agent, incarnation and sequence, and stops at fn's first

@@ -17,7 +17,6 @@ import (
 	"go.etcd.io/bbolt"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/aggregate/bundle"
 	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -475,44 +474,4 @@ func killAfter(t *testing.T, path string, acks int) (acked []string) {
 	}
 	_ = cmd.Wait() // an error, because it was killed
 	return acked
-}
-
-// A snapshot that is held without its values, because they are in a bundle, is not added again with them. Another one
-// contradicts it.
-func TestASnapshotIsKnownWithoutItsValues(t *testing.T) {
-	l, _ := newLedger(t)
-	full := fixture.GoodSnapshot()
-	stripped, err := bundle.Strip(full)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.AppendAll([]*spatev1.Snapshot{stripped}); err != nil {
-		t.Fatal(err)
-	}
-	if fresh, err := l.Append([]*spatev1.Snapshot{full}); err != nil || fresh[0] {
-		t.Errorf("fresh %v, error %v", fresh, err)
-	}
-	full.PeakInFlight++
-	if _, err := l.Append([]*spatev1.Snapshot{full}); !errors.Is(err, ErrConflict) {
-		t.Errorf("error %v", err)
-	}
-}
-
-// AppendAll adds all or nothing.
-func TestAppendAllAddsAllOrNothing(t *testing.T) {
-	l, _ := newLedger(t)
-	a, b, c := fixture.SnapshotOf(0, "a", 1, 1), fixture.SnapshotOf(0, "b", 1, 1), fixture.SnapshotOf(0, "c", 1, 1)
-	if err := l.AppendAll([]*spatev1.Snapshot{a, b}); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.AppendAll([]*spatev1.Snapshot{c, b}); !errors.Is(err, ErrConflict) {
-		t.Errorf("error %v", err)
-	}
-	if got := fmt.Sprint(held(t, l, 0)); got != "[a/1/1 b/1/1]" {
-		t.Errorf("the ledger holds %s", got)
-	}
-	known, err := l.Known(0, []*spatev1.SnapshotKey{c.GetKey(), b.GetKey(), a.GetKey()})
-	if err != nil || fmt.Sprint(known) != "[1 2]" {
-		t.Errorf("known are %v, %v", known, err)
-	}
 }

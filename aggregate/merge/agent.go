@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"github.com/spate-load/spate/aggregate/bundle"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -27,14 +26,13 @@ type Agent struct {
 
 	packed    [measure.Count]*histogram.Packed
 	region    *Region
-	bundled   bool                  // a relay has added values of it to those of others
 	failed    bool                  // views do not wait for it, lost or not
 	recorded  [measure.Count]uint64 // number of values, including metrics that the tally does not keep
 	snapshots uint64
 	first     uint64   // lowest sequence number
 	last      uint64   // highest sequence number
 	peaks     []uint32 // most requests in flight, by window, up to the highest one delivered
-	shared    bundle.Shares
+	shared    WindowShare
 	closing   uint64 // sequence number of the snapshot with the totals
 }
 
@@ -48,7 +46,7 @@ func (a *Agent) add(series *spatev1.Series, parts []part, at place, by packers) 
 	a.Tally.add(series, parts, at)
 	for _, p := range parts {
 		a.recorded[p.metric] += p.values.Count()
-		if a.bundled || !keyMetrics.Has(p.metric) {
+		if !keyMetrics.Has(p.metric) {
 			continue
 		}
 		if a.packed[p.metric] == nil {
@@ -58,22 +56,7 @@ func (a *Agent) add(series *spatev1.Series, parts []part, at place, by packers) 
 	}
 }
 
-// takeOut notes what a relay took out of a snapshot, if it did. From then on the agent has no values of its own,
-// because those that are left are not all.
-func (a *Agent) takeOut(s *spatev1.Snapshot) {
-	if len(s.GetTakenOut()) == 0 {
-		return
-	}
-	a.bundled, a.packed = true, [measure.Count]*histogram.Packed{}
-	a.shared = a.shared.Plus(bundle.Shared(s))
-	for m, n := range s.GetTakenOut() {
-		a.recorded[m] += n
-	}
-	a.region.takenOut.takeOut(s)
-}
-
-// Whole returns the agent's tally with the values that agents keep. It has none if a relay added values of the agent to
-// those of others.
+// Whole returns the agent's tally with the values that agents keep.
 func (a *Agent) Whole() *Tally { return a.whole(newTally(keyMetrics)) }
 
 // whole returns the tally with its values unpacked. The result shares the histograms of memory, a tally of the key
@@ -113,7 +96,9 @@ func (a *Agent) deliver(s *spatev1.Snapshot) {
 	}
 	a.snapshots++
 	a.DroppedRows += s.GetDroppedRecords()
-	a.shared = a.shared.Plus(bundle.SharesOf(s))
+	for _, share := range s.GetShares() {
+		a.shared.add(share)
+	}
 	if s.GetTotals() != nil {
 		a.Totals, a.closing = s.GetTotals(), sequence
 	}
@@ -130,9 +115,6 @@ type Region struct {
 	Tally
 	// Paths has the connections to each endpoint of the target.
 	Paths []*Tally
-
-	// What relays took out of the snapshots of agents, and what is in the sums of bundles.
-	takenOut, addedUp takings
 }
 
 // newRegion returns an empty tally of a region.

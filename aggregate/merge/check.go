@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -31,14 +30,6 @@ type Checked struct {
 // run and stage. Call it before Append, so that every snapshot in the ledger can be merged. Check is pure and may be
 // called concurrently.
 func Check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) (Checked, error) {
-	if s.GetMerged() != nil || len(s.GetTakenOut()) > 0 {
-		return Checked{}, errors.New("snapshot is part of a bundle and came without the bundle")
-	}
-	return check(s, run, stage)
-}
-
-// check is Check of a snapshot that may be part of a bundle.
-func check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) (Checked, error) {
 	if size := proto.Size(s); size > MaxSnapshotBytes {
 		return Checked{}, fmt.Errorf("snapshot has %d bytes, more than %d", size, MaxSnapshotBytes)
 	}

@@ -3,7 +3,6 @@ package merge
 import (
 	"fmt"
 
-	"github.com/spate-load/spate/aggregate/bundle"
 	"github.com/spate-load/spate/measure"
 )
 
@@ -39,9 +38,9 @@ func (a *Agent) differences() (reasons []string) {
 				merged[c], totals[c]))
 		}
 	}
-	counted := bundle.Shares{
+	counted := WindowShare{
 		Tokens: merged[measure.OutputTokens], Chunks: merged[measure.Chunks],
-		MicroRequests: bundle.Million * merged[measure.Completed],
+		MicroRequests: million * merged[measure.Completed],
 	}
 	reasons = append(reasons, sharesDiffer(a.shared, counted)...)
 	var values [measure.Count]uint64
@@ -59,9 +58,12 @@ func (a *Agent) differences() (reasons []string) {
 	return reasons
 }
 
+// million is the number of parts into which agents divide a request among windows.
+const million = 1_000_000
+
 // sharesDiffer returns where the tokens, chunks and requests assigned to windows differ from the counted ones, in
 // words.
-func sharesDiffer(shared, counted bundle.Shares) (reasons []string) {
+func sharesDiffer(shared, counted WindowShare) (reasons []string) {
 	for _, c := range []struct {
 		of           string
 		shared, want uint64

@@ -188,26 +188,16 @@ func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 // AddChecked merges a snapshot of this stage that has passed Check. On an error, nothing of it is merged. A lost
 // agent's snapshot that does not belong to the result is ignored without an error.
 func (s *Stage) AddChecked(c Checked) error {
-	return s.addAll(c)
-}
-
-// addAll merges snapshots, all before anybody reads what was merged. On an error, it merges none of the rest.
-func (s *Stage) addAll(all ...Checked) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range all {
-		if err := s.merge(c.snapshot, c.decoded); err != nil {
-			return fmt.Errorf("merge %s into stage %d: %w", ledger.KeyText(c.snapshot.GetKey()), s.index+1, err)
-		}
+	if err := s.merge(c.snapshot, c.decoded); err != nil {
+		return fmt.Errorf("merge %s into stage %d: %w", ledger.KeyText(c.snapshot.GetKey()), s.index+1, err)
 	}
 	return nil
 }
 
 // decode checks the distributions of all series of a snapshot, and of its turns.
 func (s *Stage) decode(snapshot *spatev1.Snapshot) (decoded [][]part, err error) {
-	if n := len(snapshot.GetTakenOut()); n > measure.Count {
-		return decoded, fmt.Errorf("metric %d is not known", n-1)
-	}
 	turns, err := checkAllSeries(snapshot.GetTurns(), measure.TurnClasses, 1)
 	if err != nil {
 		return decoded, fmt.Errorf("turns: %w", err)
@@ -236,9 +226,6 @@ func (s *Stage) merge(snapshot *spatev1.Snapshot, decoded [][]part) error {
 	if snapshot.GetStageIndex() != s.index || snapshot.GetWindow() > measure.MaxWindow {
 		return errStranger
 	}
-	if m := snapshot.GetMerged(); m != nil {
-		return s.mergeValues(m, snapshot, decoded)
-	}
 	key := AgentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
 	agent, observes := s.sums.find(key)
 	if agent == nil {
@@ -252,7 +239,6 @@ func (s *Stage) merge(snapshot *spatev1.Snapshot, decoded [][]part) error {
 	}
 	s.advance(snapshot.GetWindow())
 	agent.deliver(snapshot)
-	agent.takeOut(snapshot)
 	s.sums.Servers.Add(snapshot)
 	if first := measure.FirstWindow(snapshot); first < snapshot.GetWindow() && !observes {
 		s.sums.spans = append(s.sums.spans, span{first, snapshot.GetWindow()})
@@ -261,16 +247,11 @@ func (s *Stage) merge(snapshot *spatev1.Snapshot, decoded [][]part) error {
 	if !observes {
 		s.sums.addTurns(snapshot, decoded[len(snapshot.GetSeries()):])
 		s.window(snapshot.GetWindow()) // a window without measurements counts as delivered, too
-		s.addShares(snapshot)
+		for _, share := range snapshot.GetShares() {
+			s.window(share.GetWindow()).WindowShare.add(share)
+		}
 	}
 	return nil
-}
-
-// addShares adds what requests contributed to windows.
-func (s *Stage) addShares(snapshot *spatev1.Snapshot) {
-	for _, share := range snapshot.GetShares() {
-		s.window(share.GetWindow()).WindowShare.add(share)
-	}
 }
 
 // mergeSeries merges the measurements of an agent by part and endpoint.

@@ -2,8 +2,6 @@ package results
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -37,11 +35,6 @@ func (s sums) missing(rec *spatev1.StageRecord) []string {
 		}
 		for _, reason := range s.agentMissing(rec, assigned) {
 			add("agent %s %s", processName(rec, i), reason)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Regions)) {
-		if reason := s.Regions[name].Discrepancy(); reason != "" {
-			add("region %q %s", name, reason)
 		}
 	}
 	return reasons

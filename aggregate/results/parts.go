@@ -181,9 +181,6 @@ func (s sums) observerResults(rec *spatev1.StageRecord) []ObserverResult {
 				r.Missing = append(r.Missing, "observer "+processName(rec, i)+" "+reason)
 			}
 		}
-		if reason := s.ObserverRegions[name].Discrepancy(); reason != "" {
-			r.Missing = append(r.Missing, "the region "+reason)
-		}
 		if from, to, ok := merge.SpanOf(slices.Values(of), (*spatev1.Totals).GetLastEndNs); ok {
 			r.DurationS = new(float64(to-from) / nanosPerSecond)
 		}

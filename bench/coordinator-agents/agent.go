@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +23,6 @@ const sealDelay = 250 * time.Millisecond
 type agent struct {
 	*crowd
 	number      int
-	address     string // of the coordinator or a relay
 	incarnation uint64
 	info        *spatev1.AgentInfo
 
@@ -33,20 +31,16 @@ type agent struct {
 	beats   uint64
 	beaten  clock.Instant   // when the last heartbeat was sent
 	sent    []clock.Instant // when each snapshot was sent, by window
-
-	// Only a region uses these.
-	welcome  atomic.Bool // it may send heartbeats
-	revision uint32      // of its assignment
 }
 
 // attend runs the agent.
 func (a *agent) attend(ctx context.Context) error {
-	conn, err := grpc.NewClient(a.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	bulk, err := grpc.NewClient(a.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	bulk, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,19 +48,15 @@ func newCrowd(s settings) *crowd {
 // play runs all agents until ctx ends or one of them fails.
 func (c *crowd) play(ctx context.Context) error {
 	agents := make([]*agent, c.agents)
-	addresses := strings.Split(cmp.Or(c.relays, c.coordinator), ",")
 	for i := range agents {
 		agents[i] = &agent{
-			crowd: c, number: i, address: addresses[i%len(addresses)], incarnation: rand.Uint64() | 1,
+			crowd: c, number: i, incarnation: rand.Uint64() | 1,
 			info: &spatev1.AgentInfo{
 				Name: fmt.Sprintf("agent-%04d", i), Region: fmt.Sprintf("region-%d", i%c.regions), Version: "bench",
 				Host:   "bench",
 				Weight: uint32(1 + i%3), Cores: 4,
 			},
 		}
-	}
-	if c.simulateRelays {
-		return c.playRegions(ctx, agents)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for i, a := range agents {
@@ -72,32 +66,6 @@ func (c *crowd) play(ctx context.Context) error {
 			}
 			if err := a.attend(ctx); err != nil && ctx.Err() == nil {
 				return fmt.Errorf("agent %d: %w", a.number, err)
-			}
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-// playRegions is play with a simulated relay for each region.
-func (c *crowd) playRegions(ctx context.Context, agents []*agent) error {
-	of := make([][]*agent, c.regions)
-	for i, a := range agents {
-		of[i%c.regions] = append(of[i%c.regions], a)
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	all := make([]*region, c.regions)
-	for i := range all {
-		r, err := newRegion(c, fmt.Sprintf("relay-%d", i), of[i])
-		if err != nil {
-			return err
-		}
-		all[i] = r
-	}
-	for _, r := range all {
-		group.Go(func() error {
-			if err := r.attend(ctx); err != nil && ctx.Err() == nil {
-				return fmt.Errorf("%s: %w", r.name, err)
 			}
 			return nil
 		})

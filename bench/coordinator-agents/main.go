@@ -18,30 +18,22 @@ import (
 
 // settings are the flags.
 type settings struct {
-	coordinator string // address of its services
-	relays      string // addresses that agents connect to, in turn, with commas; empty: the coordinator's
-	relay       int    // process of the only relay; 0: not measured
-	// simulateRelays: a relay of each region is simulated too, so that one core has room for 10,000 agents.
-	simulateRelays bool
-	status         string        // its --http-listen
-	pid            int           // its process
-	dataDir        string        // its --data-dir
-	agents         int           // number of agents
-	regions        int           // number of regions of the agents
-	windows        int           // windows played
-	settle         int           // first windows, which are not measured
-	values         int           // requests per window, and so values per distribution
-	records        string        // form of request rows: "parquet", "jsonl" or empty
-	join           time.Duration // agents connect over this time
+	coordinator string        // address of its services
+	status      string        // its --http-listen
+	pid         int           // its process
+	dataDir     string        // its --data-dir
+	agents      int           // number of agents
+	regions     int           // number of regions of the agents
+	windows     int           // windows played
+	settle      int           // first windows, which are not measured
+	values      int           // requests per window, and so values per distribution
+	records     string        // form of request rows: "parquet", "jsonl" or empty
+	join        time.Duration // agents connect over this time
 }
 
 func main() {
 	var s settings
 	flag.StringVar(&s.coordinator, "coordinator", "127.0.0.1:7700", "its `IP:PORT`")
-	flag.StringVar(&s.relays, "relays", "", "`IP:PORT`s of relays that the agents connect to, in turn; empty: none")
-	flag.IntVar(&s.relay, "relay-pid", 0, "process of the only relay, to measure it too")
-	flag.BoolVar(&s.simulateRelays, "simulate-relays", false,
-		"simulate a relay for each region too: the program adds its windows up before it begins")
 	flag.StringVar(&s.status, "status", "127.0.0.1:9464", "`IP:PORT` of its --http-listen")
 	flag.IntVar(&s.pid, "pid", 0, "its process")
 	flag.StringVar(&s.dataDir, "data-dir", "runs", "its --data-dir")
@@ -66,12 +58,6 @@ func main() {
 
 // check finds mistakes in the flags.
 func (s settings) check() error {
-	if s.simulateRelays && s.relays != "" {
-		return errors.New("give either relays or simulate them")
-	}
-	if s.simulateRelays && s.agents < s.regions {
-		return errors.New("a simulated relay needs an agent")
-	}
 	if s.agents < 1 || s.regions < 1 || s.values < 1 || s.settle < 1 || s.windows < s.settle+2 {
 		return errors.New("give at least one agent, region, value and window to settle, and two windows more than settle")
 	}

@@ -30,10 +30,9 @@ type meter struct {
 type sample struct {
 	at         clock.Instant
 	user, sys  time.Duration
-	anon, peak uint64  // resident without files, and the peak of resident with files, in bytes
-	ledger     int64   // bytes
-	received   uint64  // bytes read, nearly all of them from sockets
-	relay      *sample // nil: the relay is not measured
+	anon, peak uint64 // resident without files, and the peak of resident with files, in bytes
+	ledger     int64  // bytes
+	received   uint64 // bytes read, nearly all of them from sockets
 }
 
 func newMeter(s settings) *meter { return &meter{settings: s} }
@@ -43,12 +42,6 @@ func (m *meter) read() (sample, error) {
 	s := sample{at: clock.Now()}
 	if err := s.readProcess(m.pid); err != nil {
 		return s, err
-	}
-	if m.relay != 0 {
-		s.relay = &sample{}
-		if err := s.relay.readProcess(m.relay); err != nil {
-			return s, err
-		}
 	}
 	if info, err := os.Stat(filepath.Join(m.dataDir, m.run, "ledger.db")); m.run != "" && err == nil {
 		s.ledger = info.Size()
@@ -60,7 +53,7 @@ func (m *meter) read() (sample, error) {
 func (s *sample) readProcess(pid int) error {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return fmt.Errorf("process of the coordinator or the relay: %w", err)
+		return fmt.Errorf("process of the coordinator: %w", err)
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ") // its name may have spaces
 	fields := strings.Fields(rest)
@@ -75,11 +68,11 @@ func (s *sample) readProcess(pid int) error {
 	s.user, s.sys = time.Duration(user)*tick, time.Duration(sys)*tick
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return fmt.Errorf("process of the coordinator or the relay: %w", err)
+		return fmt.Errorf("process of the coordinator: %w", err)
 	}
 	io, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {
-		return fmt.Errorf("process of the coordinator or the relay: %w", err)
+		return fmt.Errorf("process of the coordinator: %w", err)
 	}
 	if _, err := fmt.Sscanf(string(io), "rchar: %d", &s.received); err != nil {
 		return fmt.Errorf("/proc/%d/io: %w", pid, err)

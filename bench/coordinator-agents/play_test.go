@@ -18,17 +18,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestPlay runs a few agents of two regions, with rows, against a coordinator in this process. The coordinator accepts
-// everything they send, up to the last totals, whether they connect to it or relays are simulated with them.
+// everything they send, up to the last totals.
 func TestPlay(t *testing.T) {
-	for name, simulated := range map[string]bool{"agents": false, "with relays": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			testPlay(t, simulated)
-		})
-	}
-}
-
-func testPlay(t *testing.T, simulated bool) {
+	t.Parallel()
 	dir := t.TempDir()
 	c, err := coordinator.New(coordinator.Config{DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -54,14 +46,14 @@ func testPlay(t *testing.T, simulated bool) {
 	}()
 	r, err := play(t.Context(), settings{
 		coordinator: l.Addr().String(), status: strings.TrimPrefix(status.URL, "http://"), pid: os.Getpid(),
-		dataDir: dir, simulateRelays: simulated,
-		agents: 3, regions: 2, windows: 3, settle: 1, values: 20, records: "jsonl",
+		dataDir: dir,
+		agents:  3, regions: 2, windows: 3, settle: 1, values: 20, records: "jsonl",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.acked != 9 || !r.stage.GetComplete() || r.acks.Count() != 9 || len(r.delays) == 0 || r.after.ledger == 0 ||
-		r.beats.Count() == 0 || (r.timed == 0) != simulated {
+		r.beats.Count() == 0 || r.timed == 0 {
 		t.Errorf("%+v", r)
 	}
 	if table := r.String(); !strings.Contains(table, "| 9, 0, true |") || strings.Contains(table, "n/a") {
@@ -72,11 +64,9 @@ func testPlay(t *testing.T, simulated bool) {
 // TestFlagsThatCannotBe: mistakes are reported before any agent starts.
 func TestFlagsThatCannotBe(t *testing.T) {
 	for name, s := range map[string]settings{
-		"no agents":              {regions: 1, values: 1, settle: 1, windows: 9},
-		"no regions":             {agents: 1, values: 1, settle: 1, windows: 9},
-		"relays twice":           {agents: 2, regions: 1, values: 1, settle: 1, windows: 9, relays: "a", simulateRelays: true},
-		"a relay without agents": {agents: 1, regions: 2, values: 1, settle: 1, windows: 9, simulateRelays: true},
-		"all windows settled":    {agents: 1, regions: 1, values: 1, settle: 5, windows: 6},
+		"no agents":           {regions: 1, values: 1, settle: 1, windows: 9},
+		"no regions":          {agents: 1, values: 1, settle: 1, windows: 9},
+		"all windows settled": {agents: 1, regions: 1, values: 1, settle: 5, windows: 6},
 	} {
 		if _, err := play(t.Context(), s); err == nil {
 			t.Errorf("%s: no error", name)

@@ -67,11 +67,6 @@ func (r report) String() string {
 	row("most memory: without mapped files, with them (VmHWM)", "%d MiB, %d MiB", anon>>20, r.after.peak>>20)
 	row("received", "%.2f MB/s, %.0f bytes for an agent and second", float64(to.received-from.received)/1e6/seconds,
 		float64(to.received-from.received)/snapshots)
-	if from.relay != nil && to.relay != nil {
-		cpu := (to.relay.user + to.relay.sys - from.relay.user - from.relay.sys).Seconds()
-		row("the relay's CPU, and for an agent and second; its memory (VmHWM)", "%.1f %% of a core, %.0f us; %d MiB",
-			100*cpu/seconds, 1e6*cpu/snapshots, to.relay.peak>>20)
-	}
 	row("end of a window to its merged result at a client, p50, p99, most", "%s", quantiles(r.delays))
 	row("snapshot to ack, p50, p99, most", "%s", values(r.acks))
 	row("heartbeat to its answer, p50, p99, most; with the clock", "%s; %.1f %%", values(r.beats),

@@ -1,4 +1,4 @@
-// Package far estimates the clock of a coordinator for its agents and relays, for as long as a session lasts: by
+// Package far estimates the clock of a coordinator for its agents, for as long as a session lasts: by
 // probes, and by the answers to heartbeats where these have the time.
 package far
 
@@ -96,11 +96,9 @@ func (c *Clock) Take(asked, answered clock.Instant, m *spatev1.Renewed) {
 func sampleOf(asked, answered clock.Instant, m interface {
 	GetReceivedClockNs() int64
 	GetSentClockNs() int64
-	GetUncertaintyNs() int64
 }) clock.Sample {
 	return clock.Sample{Asked: asked, Received: clock.Instant(m.GetReceivedClockNs()),
-		Sent: clock.Instant(m.GetSentClockNs()), Answered: answered,
-		Uncertainty: max(0, time.Duration(m.GetUncertaintyNs()))}
+		Sent: clock.Instant(m.GetSentClockNs()), Answered: answered}
 }
 
 // Now returns the offset to the coordinator's clock, or false if it is not known yet.

@@ -40,20 +40,19 @@ func (a *Admission) MostAgents() int { return a.limits.Connections / 2 }
 
 // allowed are the roles that may call each service.
 var allowed = map[string][]certs.Role{
-	spatev1.ControlService_ServiceDesc.ServiceName: {certs.Agent, certs.Relay}, // for clock and datasets
+	spatev1.ControlService_ServiceDesc.ServiceName: {certs.Agent},
 	spatev1.MetricsService_ServiceDesc.ServiceName: {certs.Agent},
-	spatev1.RelayService_ServiceDesc.ServiceName:   {certs.Relay},
 	spatev1.RunService_ServiceDesc.ServiceName:     {certs.Client},
 }
 
 // Options returns the server options that apply the limits. With certificate files, connections are encrypted, and a
-// peer may call what the role in its certificate allows; without them, any peer may call anything. role is the server's
-// own. Options fails if the files cannot be read.
-func (a *Admission) Options(files certs.Files, role certs.Role) ([]grpc.ServerOption, error) {
+// peer may call what the role in its certificate allows; without them, any peer may call anything. Options fails if the
+// files cannot be read.
+func (a *Admission) Options(files certs.Files) ([]grpc.ServerOption, error) {
 	if !files.Given() {
 		return a.options(insecure.NewCredentials()), nil
 	}
-	creds, err := files.Server(role, func(from net.Addr, why error) {
+	creds, err := files.Server(func(from net.Addr, why error) {
 		a.ConnectionsRefused.Add(1)
 		a.log.Warn("connection refused", "from", from, "reason", why)
 	})

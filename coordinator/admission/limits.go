@@ -35,10 +35,6 @@ type Limits struct {
 	// disconnected, all that it kept meanwhile. Defaults 200 and 20,000.
 	PushRate, PushBurst int
 
-	// RelayRate and RelayBurst are the same for the streams of a relay, whose messages are batches of its agents'. A
-	// relay sends at most one each 5 ms, and more only if they are large. Defaults 1,000 and 20,000.
-	RelayRate, RelayBurst int
-
 	reason string // why there may be no more connections, for a sentence
 }
 
@@ -53,7 +49,6 @@ func (l Limits) withDefaults() Limits {
 	l.Streams = cmp.Or(l.Streams, 2*l.Connections)
 	l.ControlRate, l.ControlBurst = cmp.Or(l.ControlRate, 20), cmp.Or(l.ControlBurst, 200)
 	l.PushRate, l.PushBurst = cmp.Or(l.PushRate, 200), cmp.Or(l.PushBurst, 20_000)
-	l.RelayRate, l.RelayBurst = cmp.Or(l.RelayRate, 1_000), cmp.Or(l.RelayBurst, 20_000)
 	return l
 }
 
@@ -84,7 +79,6 @@ func (a *Admission) refuse(ctx context.Context, format string, args ...any) erro
 type Origin struct {
 	Address string
 	Who     certs.Identity // identity in the agent's certificate; zero without one
-	Relay   string         // name of the relay that carries the messages; empty: none
 }
 
 // AddressOf returns the address of a call's peer, empty if it is not known.
@@ -134,8 +128,6 @@ func (a *Admission) stream(
 		stream = &pacedStream{stream, a, rate.NewLimiter(rate.Limit(a.limits.ControlRate), a.limits.ControlBurst)}
 	case spatev1.MetricsService_Push_FullMethodName:
 		stream = &pacedStream{stream, a, rate.NewLimiter(rate.Limit(a.limits.PushRate), a.limits.PushBurst)}
-	case spatev1.RelayService_RelayControl_FullMethodName, spatev1.RelayService_RelayPush_FullMethodName:
-		stream = &pacedStream{stream, a, rate.NewLimiter(rate.Limit(a.limits.RelayRate), a.limits.RelayBurst)}
 	}
 	return next(srv, stream)
 }

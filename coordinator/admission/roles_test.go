@@ -14,35 +14,39 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Only a relay's certificate opens the service of relays: an agent could otherwise speak for all others. An agent
-// accepts a relay in place of a coordinator, a client does not.
-func TestRolesOfRelays(t *testing.T) {
+// An agent's certificate opens the services of agents only, a client's only that of clients.
+func TestRolesOpenTheirServicesOnly(t *testing.T) {
 	dir := t.TempDir()
 	if err := certs.Init(dir, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	own := map[certs.Role]certs.Files{}
-	for _, role := range []certs.Role{certs.Coordinator, certs.Relay, certs.Agent, certs.Client} {
+	for _, role := range []certs.Role{certs.Coordinator, certs.Agent, certs.Client} {
 		files, err := certs.Issue(dir, role, string(role), nil, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		own[role] = files
 	}
-	call := func(server, caller certs.Role) codes.Code {
-		options, err := New(Limits{}, slog.New(slog.DiscardHandler)).Options(own[server], server)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := grpc.NewServer(options...)
-		defer s.Stop()
-		spatev1.RegisterRelayServiceServer(s, spatev1.UnimplementedRelayServiceServer{})
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() { _ = s.Serve(l) }() // ends with Stop
-		creds, err := own[caller].Dial(caller)
+	options, err := New(Limits{}, slog.New(slog.DiscardHandler)).Options(own[certs.Coordinator])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer(options...)
+	defer s.Stop()
+	spatev1.RegisterControlServiceServer(s, spatev1.UnimplementedControlServiceServer{})
+	spatev1.RegisterMetricsServiceServer(s, spatev1.UnimplementedMetricsServiceServer{})
+	spatev1.RegisterRunServiceServer(s, spatev1.UnimplementedRunServiceServer{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.Serve(l) }()                                  // ends with Stop
+	const may, mayNot = codes.Unimplemented, codes.PermissionDenied // the test's services do nothing
+	for role, want := range map[certs.Role][3]codes.Code{
+		certs.Agent: {may, may, mayNot}, certs.Client: {mayNot, mayNot, may},
+	} {
+		creds, err := own[role].Dial(role)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,24 +55,14 @@ func TestRolesOfRelays(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		stream, err := spatev1.NewRelayServiceClient(conn).RelayControl(t.Context())
-		if err == nil {
-			_, err = stream.Recv()
+		_, probe := spatev1.NewControlServiceClient(conn).ProbeClock(t.Context(), &spatev1.ProbeClockRequest{})
+		push, pushed := spatev1.NewMetricsServiceClient(conn).Push(t.Context())
+		if pushed == nil {
+			_, pushed = push.Recv()
 		}
-		return status.Code(err)
-	}
-	for _, tc := range []struct {
-		server, caller certs.Role
-		want           codes.Code
-	}{
-		{certs.Coordinator, certs.Relay, codes.Unimplemented}, // it may: the test's service does nothing
-		{certs.Coordinator, certs.Agent, codes.PermissionDenied},
-		{certs.Coordinator, certs.Client, codes.PermissionDenied},
-		{certs.Relay, certs.Agent, codes.PermissionDenied}, // by its role: the handshake succeeds
-		{certs.Relay, certs.Client, codes.Unavailable},
-	} {
-		if got := call(tc.server, tc.caller); got != tc.want {
-			t.Errorf("%s to %s: %v, want %v", tc.caller, tc.server, got, tc.want)
+		_, list := spatev1.NewRunServiceClient(conn).ListRuns(t.Context(), &spatev1.ListRunsRequest{})
+		if got := [3]codes.Code{status.Code(probe), status.Code(pushed), status.Code(list)}; got != want {
+			t.Errorf("%s: control, metrics, runs: %v, want %v", role, got, want)
 		}
 	}
 }

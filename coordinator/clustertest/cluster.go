@@ -17,6 +17,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
@@ -48,7 +49,10 @@ func Serve(t testing.TB, c server) *Cluster {
 	l := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- c.Serve(l) }()
-	conn, err := grpc.NewClient("passthrough:///coordinator", dialOptions(l.DialContext)...)
+	conn, err := grpc.NewClient("passthrough:///coordinator",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
+		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(64<<20)))
 	if err != nil {
 		t.Fatal(err)
 	}

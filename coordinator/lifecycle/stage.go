@@ -368,14 +368,6 @@ func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 	r.settle(at)
 }
 
-// Awaits reports whether a snapshot has the next window of an assignment that counts. If the machine is told by Merged
-// before anything else, the snapshot is in the result, whatever happens to its agent later: a loss begins behind it.
-func (r *Run) Awaits(snapshot *spatev1.Snapshot) bool {
-	p := r.senderOf(snapshot)
-	return p != nil && p.failure == "" && p.loss == nil && snapshot.FirstWindow == nil &&
-		snapshot.GetWindow() == p.covered.next
-}
-
 // senderOf returns the assignment that sent a snapshot, nil if the snapshot is not of the stage in progress.
 func (r *Run) senderOf(snapshot *spatev1.Snapshot) *assignment {
 	s := r.stage

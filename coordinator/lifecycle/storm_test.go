@@ -52,7 +52,6 @@ type tally struct {
 	whole   map[string]bool
 	// revision at the regular end of an assignment, by process, for processes whose snapshots all came
 	regular map[string]uint32
-	bundled map[string]uint32 // windows that came in bundles, the last of each process
 }
 
 const step = 100 * time.Millisecond
@@ -192,7 +191,7 @@ func (w *storm) put(rec *spatev1.StageRecord) {
 	s := w.stages[rec.GetStage().GetIndex()]
 	if s == nil {
 		s = &tally{counted: make([]int, w.items), begun: make([]int, w.items), whole: map[string]bool{},
-			regular: map[string]uint32{}, bundled: map[string]uint32{}}
+			regular: map[string]uint32{}}
 		w.stages[rec.GetStage().GetIndex()] = s
 	}
 	for i, h := range s.record.GetHandovers() {
@@ -254,9 +253,6 @@ func (w *storm) push(p *parcel) {
 			if !p.snapshot.GetTotals().GetStopped() {
 				s.regular[fmt.Sprint(key.GetAgent(), key.GetIncarnation())] = p.snapshot.GetRevision()
 			}
-		}
-		if w.run.Awaits(p.snapshot) && rapid.Bool().Draw(w.t, "bundled") {
-			s.bundled[fmt.Sprint(key.GetAgent(), key.GetIncarnation())] = p.snapshot.GetWindow()
 		}
 		w.snapshots = append(w.snapshots, p.snapshot)
 		w.run.Merged(w.at, p.snapshot)
@@ -388,7 +384,6 @@ func (w *storm) check() {
 		if !rec.GetEnded() {
 			w.t.Fatalf("the run has ended, stage %d has not", index)
 		}
-		w.checkBundled(rec, s.bundled)
 		if rec.GetFailure() != "" || rec.GetStopped() || rec.GetStartTime() == nil {
 			if w.finish.Complete {
 				w.t.Fatalf("complete, and stage %d is not", index)
@@ -416,17 +411,6 @@ func (w *storm) checkMeasured(rec *spatev1.StageRecord, parcels []*parcel) {
 				w.t.Fatalf("item %d of %v is measured: %v, and measuring began at %v", p.items[i],
 					time.Duration(when), p.measured[i], time.Duration(rec.GetMeasuredFromNs()))
 			}
-		}
-	}
-}
-
-// checkBundled checks that no loss begins before a window that came in a bundle: its values cannot be left out.
-func (w *storm) checkBundled(rec *spatev1.StageRecord, bundled map[string]uint32) {
-	for _, x := range rec.GetAgents() {
-		window, some := bundled[fmt.Sprint(x.GetAgent().GetName(), x.GetIncarnation())]
-		if some && x.GetLoss() != nil && x.GetLoss().GetFromWindow() <= window {
-			w.t.Fatalf("%s is lost from window %d on, and window %d came in a bundle", x.GetAgent().GetName(),
-				x.GetLoss().GetFromWindow(), window)
 		}
 	}
 }

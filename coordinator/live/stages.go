@@ -114,17 +114,6 @@ func (s *Stages) Merge(snapshot *spatev1.Snapshot, checked merge.Checked) error 
 	return m.merged.AddChecked(checked)
 }
 
-// MergeBundle is Merge of a bundle.
-func (s *Stages) MergeBundle(checked merge.Bundle) error {
-	first := checked.Snapshots()[0]
-	m, _ := s.Get(first.GetStageIndex())
-	if m.merged == nil {
-		return nil
-	}
-	defer s.reach(first)
-	return m.merged.AddBundle(checked)
-}
-
 // reach notes that a stage has a snapshot of a window.
 func (s *Stages) reach(snapshot *spatev1.Snapshot) {
 	s.mu.Lock()

@@ -18,41 +18,30 @@ type claim struct {
 	incarnation, sequence uint64
 }
 
-// Claim blocks until nobody else has any of the keys, and returns a function that gives them up. A caller that waits
-// holds none of them.
-func (c *Claims) Claim(keys ...*spatev1.SnapshotKey) (release func()) {
-	claims := make([]claim, len(keys))
-	for i, k := range keys {
-		claims[i] = claim{k.GetAgent(), k.GetIncarnation(), k.GetSequence()}
-	}
-	own := make(chan struct{})
-	for other := c.try(claims, own); other != nil; other = c.try(claims, own) {
+// Claim blocks until nobody else has the key, and returns a function that gives it up.
+func (c *Claims) Claim(k *spatev1.SnapshotKey) (release func()) {
+	one, own := claim{k.GetAgent(), k.GetIncarnation(), k.GetSequence()}, make(chan struct{})
+	for other := c.try(one, own); other != nil; other = c.try(one, own) {
 		<-other
 	}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for _, k := range claims {
-			delete(c.held, k)
-		}
+		delete(c.held, one)
 		close(own)
 	}
 }
 
-// try claims all keys, or returns a channel that is closed when one of them is free.
-func (c *Claims) try(claims []claim, own chan struct{}) (other chan struct{}) {
+// try claims a key, or returns a channel that is closed when it is free.
+func (c *Claims) try(one claim, own chan struct{}) (other chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, k := range claims {
-		if c.held[k] != nil {
-			return c.held[k]
-		}
+	if other := c.held[one]; other != nil {
+		return other
 	}
 	if c.held == nil {
 		c.held = map[claim]chan struct{}{}
 	}
-	for _, k := range claims {
-		c.held[k] = own
-	}
+	c.held[one] = own
 	return nil
 }

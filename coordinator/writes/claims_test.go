@@ -7,33 +7,32 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A claim waits for those that have one of its keys, holds nothing meanwhile, and then has all of them.
-func TestClaims(t *testing.T) {
+// A claim waits for the one that has its key, and for no other.
+func TestAClaimWaitsForItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := func(sequence uint64) *spatev1.SnapshotKey {
 			return &spatev1.SnapshotKey{Agent: "a", Incarnation: 1, Sequence: sequence}
 		}
 		var c Claims
-		first := c.Claim(key(1), key(2))
-		var both, third bool
+		first := c.Claim(key(1))
+		var same, other bool
 		go func() {
-			release := c.Claim(key(3), key(2))
-			both = true
+			release := c.Claim(key(1))
+			same = true
 			release()
 		}()
-		synctest.Wait()
 		go func() {
-			c.Claim(key(3))()
-			third = true
+			c.Claim(key(2))()
+			other = true
 		}()
 		synctest.Wait()
-		if both || !third {
-			t.Errorf("while the first has key 2: the second has it %v, the third has key 3 %v", both, third)
+		if same || !other {
+			t.Errorf("while key 1 is claimed: claimed again %v, key 2 claimed %v", same, other)
 		}
 		first()
 		synctest.Wait()
-		if !both || len(c.held) != 0 {
-			t.Errorf("the second has its keys %v, and %d keys are held", both, len(c.held))
+		if !same || len(c.held) != 0 {
+			t.Errorf("claimed again %v, and %d keys are held", same, len(c.held))
 		}
 	})
 }

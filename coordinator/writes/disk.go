@@ -13,7 +13,6 @@ import (
 type Disk interface {
 	Put(ledger.Change) error
 	Append([]*spatev1.Snapshot) (fresh []bool, err error)
-	AppendAll([]*spatev1.Snapshot) error
 }
 
 // Watched is a disk that knows whether it makes progress. It is safe for concurrent use.
@@ -39,13 +38,6 @@ func (w *Watched) Append(s *spatev1.Snapshot) (fresh bool, err error) {
 	defer func() { w.stalls.end(w.now()) }()
 	written, err := w.disk.Append([]*spatev1.Snapshot{s})
 	return err == nil && written[0], err
-}
-
-// AppendAll writes all of several new snapshots or none, and blocks until they are durable.
-func (w *Watched) AppendAll(batch []*spatev1.Snapshot) error {
-	w.stalls.begin(w.now())
-	defer func() { w.stalls.end(w.now()) }()
-	return w.disk.AppendAll(batch)
 }
 
 // Stalled reports whether writes wait and none has returned for longer than a second. While that is so, what the run's

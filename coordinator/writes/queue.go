@@ -5,40 +5,23 @@
 // goroutine of the run writes it, and only then tells agents and followers.
 package writes
 
-import (
-	"sync"
-)
+import "sync"
 
 // Queue is the queue of a run's tasks that may wait for the disk. It is safe for concurrent use; the zero value is
 // ready to use.
 type Queue struct {
-	mu     sync.Mutex
-	tasks  []func()
-	pushed int  // number of the newest task
-	busy   bool // a goroutine works on them
+	mu    sync.Mutex
+	tasks []func()
+	busy  bool // a goroutine works on them
 }
 
-// Push adds a task. It returns the task's number, and whether the caller must start the goroutine that works on the
-// queue. It does not block.
-func (q *Queue) Push(task func()) (number int, start bool) {
+// Push adds a task. It reports whether the caller must start the goroutine that works on the queue. It does not block.
+func (q *Queue) Push(task func()) (start bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.tasks = append(q.tasks, task)
-	q.pushed++
 	start, q.busy = !q.busy, true
-	return q.pushed, start
-}
-
-// Extend calls more if the task with a number is the newest and has not begun, and reports whether it did. So a task
-// can do more at its place in the queue: Pop returns it after more has returned, or more is not called.
-func (q *Queue) Extend(number int, more func()) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if number != q.pushed || len(q.tasks) == 0 {
-		return false
-	}
-	more()
-	return true
+	return start
 }
 
 // Pop removes and returns the oldest task. If there is none, it returns nil and the goroutine must end.

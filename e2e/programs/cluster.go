@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,26 +90,8 @@ func (c *Cluster) Connect(name string, weight int) { c.Agent(name, weight, "--co
 // StartAgents starts agents with the coordinator's address, and waits until they are ready.
 func (c *Cluster) StartAgents(names ...string) {
 	c.t.Helper()
-	c.ConnectTo(c.Address, names...)
-}
-
-// StartRelay starts a relay of the coordinator on an address, and waits until it is connected. It returns the address
-// that agents connect to.
-func (c *Cluster) StartRelay(name, listen string, flags ...string) (relay *process.Process, address string) {
-	c.t.Helper()
-	relay = process.Start(c.t, Built.Coordinator, slices.Concat(c.own("relay", name), []string{"--relay", c.Address,
-		"--name", name, "--listen", listen, "--no-gossip", "--log-format", "json", "--dataset-dir", c.t.TempDir()},
-		flags)...)
-	address = relay.Await(`"relay serves","address":"([^"]+)"`)[1]
-	relay.Await(`"connected"`)
-	return relay, address
-}
-
-// ConnectTo starts agents that connect to one of these addresses, in turn, and waits until they are ready.
-func (c *Cluster) ConnectTo(addresses string, names ...string) {
-	c.t.Helper()
 	for _, name := range names {
-		c.Agent(name, 1, append(c.own("agent", name), "--coordinator", addresses)...)
+		c.Agent(name, 1, append(c.own("agent", name), "--coordinator", c.Address)...)
 	}
 	c.AwaitReady()
 }

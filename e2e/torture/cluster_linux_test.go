@@ -36,7 +36,6 @@ type cluster struct {
 	server *simulator.Server
 	target *Link
 	links  []*Link // of agents
-	wans   []*Link // of relays to the coordinator
 	conn   *grpc.ClientConn
 	runs   spatev1.RunServiceClient
 
@@ -45,9 +44,7 @@ type cluster struct {
 	kills       int // of the coordinator, by faults
 	address     string
 	agents      []*launched
-	relays      []*launched
-	addresses   []string // of relays
-	full        bool     // the disk was filled
+	full        bool // the disk was filled
 	struck      []judge.Strike
 	wrong       []string
 }
@@ -60,13 +57,8 @@ func newCluster(t *testing.T, s script.Script, dir string) *cluster {
 	c.serve()
 	c.startCoordinator(anyPort)
 	c.address = c.coordinator.await(`"coordinator serves","address":"([^"]+)"`)[1]
-	c.startRelays()
-	for i, a := range s.Agents {
-		to := c.address
-		if a.Relay > 0 {
-			to = c.addresses[a.Relay-1]
-		}
-		c.links = append(c.links, c.link(to))
+	for i := range s.Agents {
+		c.links = append(c.links, c.link(c.address))
 		c.startAgent(i)
 	}
 	c.dial()
@@ -74,7 +66,7 @@ func newCluster(t *testing.T, s script.Script, dir string) *cluster {
 	return c
 }
 
-// anyPort is where coordinators and relays listen first; later processes get the same port. Outgoing connections have
+// anyPort is where the coordinator listens first; later processes get the same port. Outgoing connections have
 // another address, so that none has taken the port meanwhile.
 const anyPort = "127.0.0.2:0"
 
@@ -156,40 +148,6 @@ func (c *cluster) startAgent(i int) {
 		"--log-format", "json", "--log-level", "debug")
 }
 
-// startRelays starts the relays, each behind a link to the coordinator, on ports that their later processes have too.
-func (c *cluster) startRelays() {
-	c.relays = make([]*launched, len(c.script.Relays))
-	for i := range c.script.Relays {
-		c.wans = append(c.wans, c.link(c.address))
-		c.addresses = append(c.addresses, anyPort)
-		c.startRelay(i)
-		c.addresses[i] = c.relays[i].await(`"relay serves","address":"([^"]+)"`)[1]
-	}
-}
-
-// startRelay starts a process for the relay at a place.
-func (c *cluster) startRelay(i int) {
-	name := script.RelayName(i + 1)
-	c.relays[i] = launch(c.t, c.dir, name, c.script.Relays[i].Skew, programs.Built.Coordinator, "--relay",
-		c.wans[i].Address(), "--name", name, "--listen", c.addresses[i], "--no-gossip", "--dataset-dir",
-		filepath.Join(c.dir, "datasets-"+name), "--log-format", "json", "--log-level", "debug")
-}
-
-// killRelay kills a relay. If two kills of it overlap, its later restart counts.
-func (c *cluster) killRelay(i int) (restart func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.relays[i]
-	p.kill()
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.relays[i] == p {
-			c.startRelay(i)
-		}
-	}
-}
-
 // dial connects this test to the coordinator until the test ends.
 func (c *cluster) dial() {
 	conn, err := grpc.NewClient("passthrough:///"+c.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -263,12 +221,6 @@ func (c *cluster) begin(f script.Fault) (end func()) {
 		return c.target.Delay(f.Delay, f.Jitter)
 	case script.FullDisk:
 		c.fill()
-	case script.KillRelay:
-		return c.killRelay(f.Relay - 1)
-	case script.CutRelay:
-		return c.wans[f.Relay-1].Hold()
-	case script.ResetRelay:
-		c.wans[f.Relay-1].Reset()
 	}
 	return nil
 }

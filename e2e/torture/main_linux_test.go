@@ -14,7 +14,6 @@ var (
 	runs     = flag.Int("torture.n", 0, "how many seeds are run; 0: the few that every test run has")
 	seed     = flag.Uint64("torture.seed", 1, "first seed")
 	only     = flag.String("torture.only", "", "pattern: only seeds whose script, in words, matches it")
-	relays   = flag.Bool("torture.relays", false, "seeds are run with relays and faults of relays")
 	summary  = flag.String("torture.summary", "", "file that gets a line of JSON for each run")
 	evidence = flag.String("torture.evidence", "", "directory that keeps what the judge saw of each run, by seed")
 	keep     = flag.String("torture.keep", "",

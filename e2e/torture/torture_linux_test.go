@@ -39,49 +39,26 @@ var everyTime = []uint64{
 	59633, // reassign: an agent killed, its part taken over, a new process joins
 }
 
-// everyTimeRelayed are those with relays.
-var everyTimeRelayed = []uint64{
-	6,  // fail: a relay killed for a moment
-	29, // fail: a relay killed for a moment, then cut off
-	36, // fail: a relay killed for so long that its agents are lost
-}
-
 // Faults of processes, networks, disks and messages cost nothing that the result does not say. In each seed's run
 // nothing is counted twice, and requests are missing only where the result says so. If the policy promises
 // completeness, nothing is missing.
 func TestTorture(t *testing.T) {
-	seeds, draw := everyTime, script.Draw
-	if *relays {
-		draw = script.DrawRelayed
-	}
+	seeds := everyTime
 	if *runs > 0 {
-		seeds = chosen(draw, *seed, *runs, regexp.MustCompile(*only))
+		seeds = chosen(*seed, *runs, regexp.MustCompile(*only))
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			torture(t, draw(seed))
-		})
-	}
-}
-
-// The same with relays between agents and the coordinator, which are killed, cut off and reset too.
-func TestTortureOfRelays(t *testing.T) {
-	if *runs > 0 {
-		t.Skip("many seeds are run with relays by -torture.relays")
-	}
-	for _, seed := range everyTimeRelayed {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			torture(t, script.DrawRelayed(seed))
+			torture(t, script.Draw(seed))
 		})
 	}
 }
 
 // chosen returns the first n seeds, from first on, whose scripts match.
-func chosen(draw func(uint64) script.Script, first uint64, n int, pattern *regexp.Regexp) (seeds []uint64) {
+func chosen(first uint64, n int, pattern *regexp.Regexp) (seeds []uint64) {
 	for seed := first; len(seeds) < n && seed < first+1_000_000; seed++ {
-		if pattern.MatchString(draw(seed).String()) {
+		if pattern.MatchString(script.Draw(seed).String()) {
 			seeds = append(seeds, seed)
 		}
 	}

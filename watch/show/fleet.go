@@ -148,19 +148,7 @@ func Fleet(agents []*spatev1.AgentStatus) Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	if slices.ContainsFunc(agents, func(s *spatev1.AgentStatus) bool { return s.GetRelay() != "" }) {
-		t.addRelays(agents)
-	}
 	return t
-}
-
-// addRelays adds a column, behind the region, with the relays through which agents are connected.
-func (t *Table) addRelays(agents []*spatev1.AgentStatus) {
-	const at = 2
-	t.Head, t.Right = slices.Insert(t.Head, at, "relay"), slices.Insert(t.Right, at, false)
-	for i, s := range agents {
-		t.Rows[i].Cells = slices.Insert(t.Rows[i].Cells, at, Clean(cmp.Or(s.GetRelay(), Unknown)))
-	}
 }
 
 // labels lists an agent's labels by name: "pool=big rack=7".

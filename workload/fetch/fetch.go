@@ -135,7 +135,7 @@ func (d *Datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := service.FetchDataset(ctx, &spatev1.FetchDatasetRequest{
-		Sha256: ds.GetSha256(), Offset: in.Written(), Size: ds.GetSize(),
+		Sha256: ds.GetSha256(), Offset: in.Written(),
 	})
 	if err != nil {
 		return err

@@ -22,12 +22,7 @@ func (s *stage) judgeNumbers() {
 		s.wrong("stage %d has %d endpoints, the script 1", s.Index, len(s.Endpoints))
 	}
 	for name, rows := range s.rowsBy(func(r *Row) string { return r.Agent }) {
-		parts := s.partsOf(name)
-		if len(parts) == 1 && s.addedUp(name, parts[0]) {
-			s.sameCounts("by "+name, sumOf(rows), parts[0])
-			continue
-		}
-		s.judgePart("by "+name, rows, parts)
+		s.judgePart("by "+name, rows, s.partsOf(name))
 	}
 	for name, rows := range s.rowsBy(func(r *Row) string { return s.regionOf(r.Agent) }) {
 		s.judgePart("in "+name, rows, s.partsIn(name))
@@ -64,12 +59,6 @@ func (s *stage) partsIn(region string) (parts []Part) {
 		}
 	}
 	return parts
-}
-
-// addedUp reports whether a relay may have added the latencies of an agent to those of others: then none is known.
-func (s *stage) addedUp(agent string, p Part) bool {
-	known := p.TTFT != nil || p.TPOT != nil || p.E2E != nil
-	return !known && s.isAgent(agent) && s.Script.Agents[s.placeOf(agent)].Relay > 0
 }
 
 // judgePart compares the rows of a part with what the result says about the part. For several processes with one name

@@ -16,9 +16,6 @@ const (
 	// unharmed is how long an agent may be cut off without being taken for lost, which happens after 3.5 s. It allows
 	// for the age of the agent's last heartbeat and for a new connection.
 	unharmed = 1600 * time.Millisecond
-	// relayRestart is how long a relay takes from its start until it knows the coordinator's clock and has its agents
-	// back.
-	relayRestart = unharmed - relayUnharmed
 )
 
 // LeaseOf returns how long the script's agents continue without the coordinator.
@@ -73,15 +70,12 @@ func (s Script) absences(agent int) []absence {
 	faults := slices.Clone(s.Faults)
 	slices.SortStableFunc(faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	for _, f := range faults {
-		if !f.silences() || !s.hits(f, agent) {
+		if !f.silences() || f.OfAgent() && f.Agent != agent {
 			continue
 		}
 		a := absence{from: f.At, to: f.At + f.For}
-		if f.OfAgent() || f.OfRelay() {
+		if f.OfAgent() {
 			a.cut = max(f.For, 50*time.Millisecond)
-		}
-		if f.Kind == KillRelay {
-			a.to, a.cut = a.to+relayRestart, a.cut+relayRestart
 		}
 		if n := len(out); n > 0 && a.from < out[n-1].to+comeBack {
 			out[n-1].to, out[n-1].cut = max(out[n-1].to, a.to), out[n-1].cut+a.cut

@@ -20,8 +20,6 @@ type Script struct {
 	Lease time.Duration
 	// Agents are the agents that are there from the start.
 	Agents []Agent
-	// Relays are between some agents and the coordinator.
-	Relays []Relay `json:",omitempty"`
 	// Regions splits the load by regions.
 	Regions bool
 	// Loads are the stages.
@@ -45,8 +43,6 @@ type Agent struct {
 	Weight int
 	// Skew is how far its clocks since boot are ahead.
 	Skew time.Duration
-	// Relay is the number of the relay that it connects to, from 1. 0: it connects to the coordinator.
-	Relay int `json:",omitempty"`
 }
 
 // Load is a stage of a script.
@@ -85,8 +81,6 @@ type Fault struct {
 	Kind Kind
 	// Agent is its place in Script.Agents.
 	Agent int
-	// Relay is the number of the relay, of a fault of a relay.
-	Relay int `json:",omitempty"`
 	// For is how long it lasts.
 	For           time.Duration
 	Bytes         int
@@ -98,9 +92,6 @@ func (f Fault) String() string {
 	words := fmt.Sprintf("%v %s", f.At, f.Kind)
 	if f.OfAgent() {
 		words += " " + AgentName(f.Agent)
-	}
-	if f.OfRelay() {
-		words += " " + RelayName(f.Relay)
 	}
 	if f.For > 0 {
 		words += fmt.Sprintf(" for %v", f.For)
@@ -116,12 +107,12 @@ func (f Fault) String() string {
 
 // OfAgent reports whether the fault affects one agent.
 func (f Fault) OfAgent() bool {
-	return f.Kind != KillCoordinator && f.Kind != SlowTarget && f.Kind != FullDisk && !f.OfRelay()
+	return f.Kind != KillCoordinator && f.Kind != SlowTarget && f.Kind != FullDisk
 }
 
 // silences reports whether the fault keeps an agent from being heard.
 func (f Fault) silences() bool {
-	return f.Kind == KillCoordinator || f.Kind == StopAgent || f.Kind == Partition || f.Kind == Reset || f.OfRelay()
+	return f.Kind == KillCoordinator || f.Kind == StopAgent || f.Kind == Partition || f.Kind == Reset
 }
 
 // AgentName returns the name of the agent at a place.
@@ -140,11 +131,7 @@ func (s Script) String() string {
 		faults = append(faults, fmt.Sprintf("messages: %.0f %% twice, %.0f %% held back, %.1f %% of acks lost",
 			100*s.Dup, 100*s.Hold, 100*s.Lose))
 	}
-	relays := ""
-	if n := len(s.Relays); n > 0 {
-		relays = fmt.Sprintf(", relays %d", n)
-	}
-	return fmt.Sprintf("%s, lease %v, %d agents%s, %s; %s", s.Policy, s.Lease, len(s.Agents), relays,
+	return fmt.Sprintf("%s, lease %v, %d agents, %s; %s", s.Policy, s.Lease, len(s.Agents),
 		strings.Join(loads, " then "), strings.Join(faults, "; "))
 }
 

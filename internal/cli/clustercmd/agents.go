@@ -29,8 +29,7 @@ HEALTH is "ready", "busy" (in a run), "silent" and for how long (heartbeats are 
 cordoned, and not connected; without a name: one more of its region). "cordoned", "draining" or
 "drained" behind it: it takes no new runs. STREAMS is its limit of requests in flight, CPU the cores
 that it uses now, and CLOCK the uncertainty of its clock. EXACT TO is the streams and frames per
-second up to which its machine was exact in "spate calibrate"; n/a: not calibrated. RELAY is shown
-where an agent is connected through one. A narrow
+second up to which its machine was exact in "spate calibrate"; n/a: not calibrated. A narrow
 terminal shows fewer columns; --output json has all, with offsets and addresses.`,
 		Example: "  spate agents --coordinator 127.0.0.1:7700\n  spate agents --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
@@ -91,7 +90,6 @@ type agentJSON struct {
 	Capacity         *exact            `json:"capacity"`
 	SilentFor        *float64          `json:"silent_for_seconds"`
 	Address          *string           `json:"address"`
-	Relay            *string           `json:"relay"`
 	Host             *string           `json:"host"`
 	Version          *string           `json:"version"`
 }
@@ -107,7 +105,7 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 			Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
 			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()),
 			Version: given(a.GetVersion()),
-			Address: given(s.GetAddress()), Relay: given(s.GetRelay()), Capacity: exactOf(a.GetCapacity()),
+			Address: given(s.GetAddress()), Capacity: exactOf(a.GetCapacity()),
 		}
 		if a.GetWeight() > 0 { // otherwise gossip has found it, and nothing else is known
 			said := a.GetWeightGiven()

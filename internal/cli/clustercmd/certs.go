@@ -17,8 +17,7 @@ func NewCerts() *cobra.Command {
 		Short: "Make the certificates that coordinator, agents and clients identify one another by",
 		Long: `Make a cluster's own certificates. With them, connections between coordinator, agents and clients
 are encrypted, both sides are authenticated, and each program may do only what its role allows:
-agents take assignments, clients run plans, relays (spate-coordinator --relay) speak for the agents
-that are connected to them.
+agents take assignments, clients run plans.
 
 Make the authority once, and keep its key (ca.key) secret: with it, anyone can make valid
 certificates. Give each program the three files ca.crt, NAME.crt and NAME.key. Several agents may
@@ -40,7 +39,7 @@ share a certificate.`,
 		"`directory` of the authority and its certificates")
 	cmd.AddCommand(newCertsInit(dir))
 	for role, does := range map[certs.Role]string{
-		certs.Coordinator: "serves agents and clients", certs.Relay: "relays agents to a coordinator", certs.Agent: "generates load",
+		certs.Coordinator: "serves agents and clients", certs.Agent: "generates load",
 		certs.Client: "runs plans and reads results",
 	} {
 		cmd.AddCommand(newCertsIssue(dir, role, does))
@@ -88,7 +87,7 @@ func newCertsIssue(dir *string, role certs.Role, does string) *cobra.Command {
 			return nil
 		},
 	}
-	if role == certs.Coordinator || role == certs.Relay {
+	if role == certs.Coordinator {
 		cmd.Flags().StringSliceVar(&hosts, "host", nil,
 			"`names` and addresses to write into it, for other tools; Spate's programs do not need them")
 	}

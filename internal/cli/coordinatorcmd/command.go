@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/aggregate/sink/exposition"
 	"github.com/spate-load/spate/coordinator"
@@ -46,9 +45,6 @@ type flags struct {
 	status              daemon.Status
 	web                 webserver.Flags
 	sinks               sinks.Sinks
-	relay               []string
-	relayMerge          bool
-	set                 *pflag.FlagSet
 }
 
 // New makes the command. program is what people type to run it: spate-coordinator or spate coordinator. The command
@@ -64,33 +60,19 @@ and merges what they measure. Agents find it by gossip (--join the address that 
 
 After SIGTERM, a crash or a power cut, the coordinator that is started next with the same --data-dir
 continues the run in progress; agents continue meanwhile, for --lease. SIGINT (Ctrl-C) ends the run;
-what was measured is kept.
-
-With --relay it is not a coordinator but a relay of one: agents of a far region connect to it as if
-it were the coordinator, and it carries what both say over two connections.`,
+what was measured is kept.`,
 		Example: `  PROGRAM
   PROGRAM --listen 10.0.0.1:7700 --gossip-listen 10.0.0.1:7946 \
     --gossip-key file:gossip.key --tls-ca certs/ca.crt \
-    --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key
-  PROGRAM --relay 10.0.0.1:7700 --name eu-relay --listen 10.8.0.1:7700 --no-gossip \
-    --tls-ca ca.crt --tls-cert eu-relay.crt --tls-key eu-relay.key`,
+    --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key`,
 	}, f.run)
 	host, _ := os.Hostname()
 	fs := cmd.Flags()
-	f.set = fs
-	fs.StringSliceVar(&f.relay, "relay", nil,
-		"`host:port` of a coordinator, or of several to try in turn: serve their agents here as a relay")
-	fs.BoolVar(&f.relayMerge, "relay-merge", true,
-		"a relay adds up what its agents measured, by region; latencies of single agents are then not known")
 	fs.StringVar(&f.name, "name", host, "name of this coordinator in gossip and logs")
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:7700", "`IP:PORT` of the control, metrics and run services")
 	fs.StringVar(&f.dataDir, "data-dir", "runs", "`directory` that the ledgers of runs are kept in")
-	fs.StringVar(
-		&f.datasetDir,
-		"dataset-dir",
-		"",
-		"`directory` of datasets, by hash, for agents to fetch (default: datasets in --data-dir; of a relay: an agent's)",
-	)
+	fs.StringVar(&f.datasetDir, "dataset-dir", "",
+		"`directory` of datasets, by hash, for agents to fetch (default: datasets in --data-dir)")
 	fs.DurationVar(&f.lease, "lease", 30*time.Second,
 		"how long agents continue without this coordinator before they drain and end, at least "+
 			leastLease.String())
@@ -131,9 +113,6 @@ const leastLease = 5 * time.Second
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
 	spareProcessor()
-	if len(f.relay) > 0 {
-		return f.runRelay(ctx, logger)
-	}
 	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check(),
 		f.web.Check(f.tls.Files, f.plaintext)); err != nil {
 		return command.BadInput(err)
@@ -180,9 +159,6 @@ func (f *flags) check() error {
 	errs := []error{f.checkExpected(), f.checkServing()}
 	if f.dataDir == "" {
 		errs = append(errs, errors.New("--data-dir is empty: name a directory"))
-	}
-	if f.set.Changed("relay-merge") {
-		errs = append(errs, errors.New("--relay-merge means nothing without --relay: give it to the relay"))
 	}
 	if f.lease < leastLease {
 		errs = append(

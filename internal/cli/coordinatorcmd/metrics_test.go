@@ -8,10 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/spate-load/spate/coordinator"
-	"github.com/spate-load/spate/coordinator/relay"
 )
 
-// Every metric of a coordinator or a relay that an alert rule names is one that it has.
+// Every metric of a coordinator that an alert rule names is one that it has.
 func TestAlertsNameMetrics(t *testing.T) {
 	rules, err := os.ReadFile("../../../deployments/prometheus/alerts.yaml")
 	if err != nil {
@@ -19,19 +18,18 @@ func TestAlertsNameMetrics(t *testing.T) {
 	}
 	descriptions := make(chan *prometheus.Desc, 100)
 	metrics(func() coordinator.Stats { return coordinator.Stats{} }).Describe(descriptions)
-	relayMetrics(func() relay.Stats { return relay.Stats{} }).Describe(descriptions)
 	close(descriptions)
 	has := map[string]bool{}
 	for d := range descriptions {
 		has[regexp.MustCompile(`fqName: "([^"]*)"`).FindStringSubmatch(d.String())[1]] = true
 	}
-	named := regexp.MustCompile(`spate_(coordinator|relay)_\w+`).FindAllString(string(rules), -1)
+	named := regexp.MustCompile(`spate_coordinator_\w+`).FindAllString(string(rules), -1)
 	if len(named) < 5 {
 		t.Errorf("the rules name only %v", named)
 	}
 	for _, name := range named {
 		if !has[name] {
-			t.Errorf("a rule names %s, which neither of them has", name)
+			t.Errorf("a rule names %s, which it does not have", name)
 		}
 	}
 }

@@ -1462,14 +1462,12 @@ type Renewed struct {
 	AllEnded bool `protobuf:"varint,2,opt,name=all_ended,json=allEnded,proto3" json:"all_ended,omitempty"`
 	// The agent, which is leaving, takes part in nothing any more: it may end.
 	Released bool `protobuf:"varint,3,opt,name=released,proto3" json:"released,omitempty"`
-	// The coordinator's monotonic clock when it, or the relay, received the heartbeat, in nanoseconds. With sent_clock_ns,
-	// the heartbeat and this answer are a clock probe.
+	// The coordinator's monotonic clock when it received the heartbeat, in nanoseconds. With sent_clock_ns, the heartbeat
+	// and this answer are a clock probe.
 	ReceivedClockNs int64 `protobuf:"varint,4,opt,name=received_clock_ns,json=receivedClockNs,proto3" json:"received_clock_ns,omitempty"`
-	// The coordinator's monotonic clock when it, or the relay, sent this, in nanoseconds. 0: not told, so that the agent
-	// has to use ProbeClock.
-	SentClockNs int64 `protobuf:"varint,5,opt,name=sent_clock_ns,json=sentClockNs,proto3" json:"sent_clock_ns,omitempty"`
-	// How wrong the clock may be, as in ProbeClockResponse.
-	UncertaintyNs int64 `protobuf:"varint,6,opt,name=uncertainty_ns,json=uncertaintyNs,proto3" json:"uncertainty_ns,omitempty"`
+	// The coordinator's monotonic clock when it sent this, in nanoseconds. 0: not told, so that the agent has to use
+	// ProbeClock.
+	SentClockNs   int64 `protobuf:"varint,5,opt,name=sent_clock_ns,json=sentClockNs,proto3" json:"sent_clock_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1535,13 +1533,6 @@ func (x *Renewed) GetReceivedClockNs() int64 {
 func (x *Renewed) GetSentClockNs() int64 {
 	if x != nil {
 		return x.SentClockNs
-	}
-	return 0
-}
-
-func (x *Renewed) GetUncertaintyNs() int64 {
-	if x != nil {
-		return x.UncertaintyNs
 	}
 	return 0
 }
@@ -1861,10 +1852,7 @@ type ProbeClockResponse struct {
 	// When the request arrived, in nanoseconds.
 	ReceivedClockNs int64 `protobuf:"varint,1,opt,name=received_clock_ns,json=receivedClockNs,proto3" json:"received_clock_ns,omitempty"`
 	// When the response was sent, in nanoseconds.
-	SentClockNs int64 `protobuf:"varint,2,opt,name=sent_clock_ns,json=sentClockNs,proto3" json:"sent_clock_ns,omitempty"`
-	// How wrong the other fields may be, in nanoseconds: a relay answers with its estimate of the coordinator's clock. 0: it
-	// is the coordinator that answers.
-	UncertaintyNs int64 `protobuf:"varint,3,opt,name=uncertainty_ns,json=uncertaintyNs,proto3" json:"uncertainty_ns,omitempty"`
+	SentClockNs   int64 `protobuf:"varint,2,opt,name=sent_clock_ns,json=sentClockNs,proto3" json:"sent_clock_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1913,22 +1901,13 @@ func (x *ProbeClockResponse) GetSentClockNs() int64 {
 	return 0
 }
 
-func (x *ProbeClockResponse) GetUncertaintyNs() int64 {
-	if x != nil {
-		return x.UncertaintyNs
-	}
-	return 0
-}
-
 // FetchDatasetRequest names a dataset.
 type FetchDatasetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// SHA-256 of its bytes, in lowercase hexadecimal digits.
 	Sha256 string `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	// Offset of the first byte wanted: the number of bytes that an interrupted transfer already received.
-	Offset uint64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Size of the dataset, in bytes. A relay that has to fetch the dataset itself needs it.
-	Size          uint64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	Offset        uint64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1973,13 +1952,6 @@ func (x *FetchDatasetRequest) GetSha256() string {
 func (x *FetchDatasetRequest) GetOffset() uint64 {
 	if x != nil {
 		return x.Offset
-	}
-	return 0
-}
-
-func (x *FetchDatasetRequest) GetSize() uint64 {
-	if x != nil {
-		return x.Size
 	}
 	return 0
 }
@@ -2145,14 +2117,13 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x14clock_uncertainty_ns\x18\x05 \x01(\x03R\x12clockUncertaintyNs\x12\x16\n" +
 	"\x06number\x18\x06 \x01(\x04R\x06number\x12-\n" +
 	"\x05ended\x18\a \x01(\v2\x17.spate.v1.AssignmentRefR\x05ended\x12\x18\n" +
-	"\aleaving\x18\b \x01(\bR\aleaving\"\xd1\x01\n" +
+	"\aleaving\x18\b \x01(\bR\aleaving\"\xaa\x01\n" +
 	"\aRenewed\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
 	"\tall_ended\x18\x02 \x01(\bR\ballEnded\x12\x1a\n" +
 	"\breleased\x18\x03 \x01(\bR\breleased\x12*\n" +
 	"\x11received_clock_ns\x18\x04 \x01(\x03R\x0freceivedClockNs\x12\"\n" +
-	"\rsent_clock_ns\x18\x05 \x01(\x03R\vsentClockNs\x12%\n" +
-	"\x0euncertainty_ns\x18\x06 \x01(\x03R\runcertaintyNs\"V\n" +
+	"\rsent_clock_ns\x18\x05 \x01(\x03R\vsentClockNs\"V\n" +
 	"\x03Arm\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12$\n" +
 	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"\x85\x01\n" +
@@ -2174,15 +2145,13 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06enough\x18\x04 \x01(\bR\x06enough\x12\x14\n" +
 	"\x05leave\x18\x05 \x01(\bR\x05leave\"\x13\n" +
-	"\x11ProbeClockRequest\"\x8b\x01\n" +
+	"\x11ProbeClockRequest\"d\n" +
 	"\x12ProbeClockResponse\x12*\n" +
 	"\x11received_clock_ns\x18\x01 \x01(\x03R\x0freceivedClockNs\x12\"\n" +
-	"\rsent_clock_ns\x18\x02 \x01(\x03R\vsentClockNs\x12%\n" +
-	"\x0euncertainty_ns\x18\x03 \x01(\x03R\runcertaintyNs\"Y\n" +
+	"\rsent_clock_ns\x18\x02 \x01(\x03R\vsentClockNs\"E\n" +
 	"\x13FetchDatasetRequest\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x16\n" +
-	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x12\n" +
-	"\x04size\x18\x03 \x01(\x04R\x04size\"*\n" +
+	"\x06offset\x18\x02 \x01(\x04R\x06offset\"*\n" +
 	"\x14FetchDatasetResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data2\xee\x01\n" +
 	"\x0eControlService\x12B\n" +

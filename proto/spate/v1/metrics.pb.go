@@ -576,13 +576,7 @@ type Snapshot struct {
 	MeasuredFromNs *int64 `protobuf:"varint,16,opt,name=measured_from_ns,json=measuredFromNs,proto3,oneof" json:"measured_from_ns,omitempty"`
 	// Measurements of completed requests by their turn in a session, if the workload plays sessions. The endpoint of each
 	// is the number of a class of turns (measure.TurnClass). Turns without measurements are left out.
-	Turns []*Series `protobuf:"bytes,18,rep,name=turns,proto3" json:"turns,omitempty"`
-	// Set if a relay took the snapshot's distributions, turns and shares out, and added them to those of other agents: see
-	// Merged. Element i is the number of values of metric i. Zeros at the end are left out, but element 0 is there.
-	TakenOut []uint64 `protobuf:"varint,19,rep,packed,name=taken_out,json=takenOut,proto3" json:"taken_out,omitempty"`
-	// Set on the snapshot that has what a relay took out of the snapshots of one window: distributions, turns and shares.
-	// It has nothing else, and is of no agent.
-	Merged        *Merged `protobuf:"bytes,20,opt,name=merged,proto3" json:"merged,omitempty"`
+	Turns         []*Series `protobuf:"bytes,18,rep,name=turns,proto3" json:"turns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -736,75 +730,6 @@ func (x *Snapshot) GetTurns() []*Series {
 	return nil
 }
 
-func (x *Snapshot) GetTakenOut() []uint64 {
-	if x != nil {
-		return x.TakenOut
-	}
-	return nil
-}
-
-func (x *Snapshot) GetMerged() *Merged {
-	if x != nil {
-		return x.Merged
-	}
-	return nil
-}
-
-// Merged says whose values a relay has added up.
-type Merged struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Region of the agents.
-	Region string `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
-	// The agents are observers.
-	Observer      bool `protobuf:"varint,2,opt,name=observer,proto3" json:"observer,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Merged) Reset() {
-	*x = Merged{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Merged) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Merged) ProtoMessage() {}
-
-func (x *Merged) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Merged.ProtoReflect.Descriptor instead.
-func (*Merged) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *Merged) GetRegion() string {
-	if x != nil {
-		return x.Region
-	}
-	return ""
-}
-
-func (x *Merged) GetObserver() bool {
-	if x != nil {
-		return x.Observer
-	}
-	return false
-}
-
 // WindowShare is the part of completed requests that falls into one earlier or equal window. Only at the end of a
 // request is it known whether the request completed, and how many tokens its frames held.
 type WindowShare struct {
@@ -823,7 +748,7 @@ type WindowShare struct {
 
 func (x *WindowShare) Reset() {
 	*x = WindowShare{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[5]
+	mi := &file_spate_v1_metrics_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +760,7 @@ func (x *WindowShare) String() string {
 func (*WindowShare) ProtoMessage() {}
 
 func (x *WindowShare) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[5]
+	mi := &file_spate_v1_metrics_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +773,7 @@ func (x *WindowShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowShare.ProtoReflect.Descriptor instead.
 func (*WindowShare) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *WindowShare) GetWindow() uint32 {
@@ -898,7 +823,7 @@ type ServerSample struct {
 
 func (x *ServerSample) Reset() {
 	*x = ServerSample{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[6]
+	mi := &file_spate_v1_metrics_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +835,7 @@ func (x *ServerSample) String() string {
 func (*ServerSample) ProtoMessage() {}
 
 func (x *ServerSample) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[6]
+	mi := &file_spate_v1_metrics_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +848,7 @@ func (x *ServerSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerSample.ProtoReflect.Descriptor instead.
 func (*ServerSample) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ServerSample) GetSource() uint32 {
@@ -990,7 +915,7 @@ type ServerAccount struct {
 
 func (x *ServerAccount) Reset() {
 	*x = ServerAccount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[7]
+	mi := &file_spate_v1_metrics_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +927,7 @@ func (x *ServerAccount) String() string {
 func (*ServerAccount) ProtoMessage() {}
 
 func (x *ServerAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[7]
+	mi := &file_spate_v1_metrics_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +940,7 @@ func (x *ServerAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerAccount.ProtoReflect.Descriptor instead.
 func (*ServerAccount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ServerAccount) GetSource() uint32 {
@@ -1096,7 +1021,7 @@ type ServerCounter struct {
 
 func (x *ServerCounter) Reset() {
 	*x = ServerCounter{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[8]
+	mi := &file_spate_v1_metrics_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1033,7 @@ func (x *ServerCounter) String() string {
 func (*ServerCounter) ProtoMessage() {}
 
 func (x *ServerCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[8]
+	mi := &file_spate_v1_metrics_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1046,7 @@ func (x *ServerCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerCounter.ProtoReflect.Descriptor instead.
 func (*ServerCounter) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ServerCounter) GetName() string {
@@ -1165,7 +1090,7 @@ type ServerHistogram struct {
 
 func (x *ServerHistogram) Reset() {
 	*x = ServerHistogram{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[9]
+	mi := &file_spate_v1_metrics_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1102,7 @@ func (x *ServerHistogram) String() string {
 func (*ServerHistogram) ProtoMessage() {}
 
 func (x *ServerHistogram) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[9]
+	mi := &file_spate_v1_metrics_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1115,7 @@ func (x *ServerHistogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerHistogram.ProtoReflect.Descriptor instead.
 func (*ServerHistogram) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ServerHistogram) GetName() string {
@@ -1249,7 +1174,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[10]
+	mi := &file_spate_v1_metrics_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1186,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[10]
+	mi := &file_spate_v1_metrics_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1199,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Series) GetEndpoint() uint32 {
@@ -1338,7 +1263,7 @@ type ModelCount struct {
 
 func (x *ModelCount) Reset() {
 	*x = ModelCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	mi := &file_spate_v1_metrics_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1275,7 @@ func (x *ModelCount) String() string {
 func (*ModelCount) ProtoMessage() {}
 
 func (x *ModelCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	mi := &file_spate_v1_metrics_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1288,7 @@ func (x *ModelCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelCount.ProtoReflect.Descriptor instead.
 func (*ModelCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ModelCount) GetModel() string {
@@ -1534,7 +1459,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[12]
+	mi := &file_spate_v1_metrics_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1471,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[12]
+	mi := &file_spate_v1_metrics_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1484,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Counters) GetStarted() uint64 {
@@ -1996,7 +1921,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[13]
+	mi := &file_spate_v1_metrics_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2008,7 +1933,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[13]
+	mi := &file_spate_v1_metrics_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2021,7 +1946,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Distribution) GetMetric() Metric {
@@ -2079,7 +2004,7 @@ type Uint128 struct {
 
 func (x *Uint128) Reset() {
 	*x = Uint128{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[14]
+	mi := &file_spate_v1_metrics_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2016,7 @@ func (x *Uint128) String() string {
 func (*Uint128) ProtoMessage() {}
 
 func (x *Uint128) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[14]
+	mi := &file_spate_v1_metrics_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2029,7 @@ func (x *Uint128) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Uint128.ProtoReflect.Descriptor instead.
 func (*Uint128) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Uint128) GetHigh() uint64 {
@@ -2138,7 +2063,7 @@ type ErrorCount struct {
 
 func (x *ErrorCount) Reset() {
 	*x = ErrorCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[15]
+	mi := &file_spate_v1_metrics_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2150,7 +2075,7 @@ func (x *ErrorCount) String() string {
 func (*ErrorCount) ProtoMessage() {}
 
 func (x *ErrorCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[15]
+	mi := &file_spate_v1_metrics_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2163,7 +2088,7 @@ func (x *ErrorCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorCount.ProtoReflect.Descriptor instead.
 func (*ErrorCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ErrorCount) GetClass() ErrorClass {
@@ -2241,7 +2166,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[16]
+	mi := &file_spate_v1_metrics_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2178,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[16]
+	mi := &file_spate_v1_metrics_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2191,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Totals) GetSnapshots() uint64 {
@@ -2394,7 +2319,7 @@ type MetricCount struct {
 
 func (x *MetricCount) Reset() {
 	*x = MetricCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[17]
+	mi := &file_spate_v1_metrics_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2331,7 @@ func (x *MetricCount) String() string {
 func (*MetricCount) ProtoMessage() {}
 
 func (x *MetricCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[17]
+	mi := &file_spate_v1_metrics_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2344,7 @@ func (x *MetricCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricCount.ProtoReflect.Descriptor instead.
 func (*MetricCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MetricCount) GetMetric() Metric {
@@ -2537,7 +2462,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[18]
+	mi := &file_spate_v1_metrics_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2474,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[18]
+	mi := &file_spate_v1_metrics_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2487,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RequestRecord) GetIndex() uint64 {
@@ -2894,7 +2819,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xb3\x06\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xec\x05\n" +
 	"\bSnapshot\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -2914,14 +2839,9 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0fserver_accounts\x18\x0e \x03(\v2\x17.spate.v1.ServerAccountR\x0eserverAccounts\x12\x12\n" +
 	"\x04left\x18\x0f \x01(\bR\x04left\x12-\n" +
 	"\x10measured_from_ns\x18\x10 \x01(\x03H\x01R\x0emeasuredFromNs\x88\x01\x01\x12&\n" +
-	"\x05turns\x18\x12 \x03(\v2\x10.spate.v1.SeriesR\x05turns\x12\x1b\n" +
-	"\ttaken_out\x18\x13 \x03(\x04R\btakenOut\x12(\n" +
-	"\x06merged\x18\x14 \x01(\v2\x10.spate.v1.MergedR\x06mergedB\x0f\n" +
+	"\x05turns\x18\x12 \x03(\v2\x10.spate.v1.SeriesR\x05turnsB\x0f\n" +
 	"\r_first_windowB\x13\n" +
-	"\x11_measured_from_ns\"<\n" +
-	"\x06Merged\x12\x16\n" +
-	"\x06region\x18\x01 \x01(\tR\x06region\x12\x1a\n" +
-	"\bobserver\x18\x02 \x01(\bR\bobserver\"\x89\x01\n" +
+	"\x11_measured_from_ns\"\x89\x01\n" +
 	"\vWindowShare\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\x04R\foutputTokens\x12\x16\n" +
@@ -3245,7 +3165,7 @@ func file_spate_v1_metrics_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_metrics_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_spate_v1_metrics_proto_goTypes = []any{
 	(Metric)(0),             // 0: spate.v1.Metric
 	(ErrorClass)(0),         // 1: spate.v1.ErrorClass
@@ -3254,56 +3174,54 @@ var file_spate_v1_metrics_proto_goTypes = []any{
 	(*PushResponse)(nil),    // 4: spate.v1.PushResponse
 	(*SnapshotKey)(nil),     // 5: spate.v1.SnapshotKey
 	(*Snapshot)(nil),        // 6: spate.v1.Snapshot
-	(*Merged)(nil),          // 7: spate.v1.Merged
-	(*WindowShare)(nil),     // 8: spate.v1.WindowShare
-	(*ServerSample)(nil),    // 9: spate.v1.ServerSample
-	(*ServerAccount)(nil),   // 10: spate.v1.ServerAccount
-	(*ServerCounter)(nil),   // 11: spate.v1.ServerCounter
-	(*ServerHistogram)(nil), // 12: spate.v1.ServerHistogram
-	(*Series)(nil),          // 13: spate.v1.Series
-	(*ModelCount)(nil),      // 14: spate.v1.ModelCount
-	(*Counters)(nil),        // 15: spate.v1.Counters
-	(*Distribution)(nil),    // 16: spate.v1.Distribution
-	(*Uint128)(nil),         // 17: spate.v1.Uint128
-	(*ErrorCount)(nil),      // 18: spate.v1.ErrorCount
-	(*Totals)(nil),          // 19: spate.v1.Totals
-	(*MetricCount)(nil),     // 20: spate.v1.MetricCount
-	(*RequestRecord)(nil),   // 21: spate.v1.RequestRecord
+	(*WindowShare)(nil),     // 7: spate.v1.WindowShare
+	(*ServerSample)(nil),    // 8: spate.v1.ServerSample
+	(*ServerAccount)(nil),   // 9: spate.v1.ServerAccount
+	(*ServerCounter)(nil),   // 10: spate.v1.ServerCounter
+	(*ServerHistogram)(nil), // 11: spate.v1.ServerHistogram
+	(*Series)(nil),          // 12: spate.v1.Series
+	(*ModelCount)(nil),      // 13: spate.v1.ModelCount
+	(*Counters)(nil),        // 14: spate.v1.Counters
+	(*Distribution)(nil),    // 15: spate.v1.Distribution
+	(*Uint128)(nil),         // 16: spate.v1.Uint128
+	(*ErrorCount)(nil),      // 17: spate.v1.ErrorCount
+	(*Totals)(nil),          // 18: spate.v1.Totals
+	(*MetricCount)(nil),     // 19: spate.v1.MetricCount
+	(*RequestRecord)(nil),   // 20: spate.v1.RequestRecord
 }
 var file_spate_v1_metrics_proto_depIdxs = []int32{
 	6,  // 0: spate.v1.PushRequest.snapshot:type_name -> spate.v1.Snapshot
 	5,  // 1: spate.v1.PushResponse.key:type_name -> spate.v1.SnapshotKey
 	5,  // 2: spate.v1.Snapshot.key:type_name -> spate.v1.SnapshotKey
-	13, // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
-	21, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
-	19, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
-	9,  // 6: spate.v1.Snapshot.server_samples:type_name -> spate.v1.ServerSample
-	8,  // 7: spate.v1.Snapshot.shares:type_name -> spate.v1.WindowShare
-	10, // 8: spate.v1.Snapshot.server_accounts:type_name -> spate.v1.ServerAccount
-	13, // 9: spate.v1.Snapshot.turns:type_name -> spate.v1.Series
-	7,  // 10: spate.v1.Snapshot.merged:type_name -> spate.v1.Merged
-	11, // 11: spate.v1.ServerAccount.counters:type_name -> spate.v1.ServerCounter
-	12, // 12: spate.v1.ServerAccount.histograms:type_name -> spate.v1.ServerHistogram
-	15, // 13: spate.v1.Series.counters:type_name -> spate.v1.Counters
-	16, // 14: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
-	18, // 15: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
-	14, // 16: spate.v1.Series.models:type_name -> spate.v1.ModelCount
-	0,  // 17: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
-	17, // 18: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
-	17, // 19: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
-	1,  // 20: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
-	15, // 21: spate.v1.Totals.counters:type_name -> spate.v1.Counters
-	20, // 22: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
-	2,  // 23: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
-	0,  // 24: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
-	1,  // 25: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
-	3,  // 26: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
-	4,  // 27: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
-	27, // [27:28] is the sub-list for method output_type
-	26, // [26:27] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	12, // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
+	20, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
+	18, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
+	8,  // 6: spate.v1.Snapshot.server_samples:type_name -> spate.v1.ServerSample
+	7,  // 7: spate.v1.Snapshot.shares:type_name -> spate.v1.WindowShare
+	9,  // 8: spate.v1.Snapshot.server_accounts:type_name -> spate.v1.ServerAccount
+	12, // 9: spate.v1.Snapshot.turns:type_name -> spate.v1.Series
+	10, // 10: spate.v1.ServerAccount.counters:type_name -> spate.v1.ServerCounter
+	11, // 11: spate.v1.ServerAccount.histograms:type_name -> spate.v1.ServerHistogram
+	14, // 12: spate.v1.Series.counters:type_name -> spate.v1.Counters
+	15, // 13: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
+	17, // 14: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
+	13, // 15: spate.v1.Series.models:type_name -> spate.v1.ModelCount
+	0,  // 16: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
+	16, // 17: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
+	16, // 18: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
+	1,  // 19: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
+	14, // 20: spate.v1.Totals.counters:type_name -> spate.v1.Counters
+	19, // 21: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
+	2,  // 22: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
+	0,  // 23: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
+	1,  // 24: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
+	3,  // 25: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
+	4,  // 26: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
+	26, // [26:27] is the sub-list for method output_type
+	25, // [25:26] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_metrics_proto_init() }
@@ -3312,15 +3230,15 @@ func file_spate_v1_metrics_proto_init() {
 		return
 	}
 	file_spate_v1_metrics_proto_msgTypes[3].OneofWrappers = []any{}
-	file_spate_v1_metrics_proto_msgTypes[16].OneofWrappers = []any{}
-	file_spate_v1_metrics_proto_msgTypes[18].OneofWrappers = []any{}
+	file_spate_v1_metrics_proto_msgTypes[15].OneofWrappers = []any{}
+	file_spate_v1_metrics_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_metrics_proto_rawDesc), len(file_spate_v1_metrics_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   19,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

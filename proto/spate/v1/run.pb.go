@@ -3448,9 +3448,7 @@ type AgentStatus struct {
 	// Remote address of the agent's control stream.
 	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
 	// Whether the agent takes new runs.
-	Cordon Cordon `protobuf:"varint,6,opt,name=cordon,proto3,enum=spate.v1.Cordon" json:"cordon,omitempty"`
-	// Name of the relay through which the agent is connected. Empty: it is connected directly.
-	Relay         string `protobuf:"bytes,7,opt,name=relay,proto3" json:"relay,omitempty"`
+	Cordon        Cordon `protobuf:"varint,6,opt,name=cordon,proto3,enum=spate.v1.Cordon" json:"cordon,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3525,13 +3523,6 @@ func (x *AgentStatus) GetCordon() Cordon {
 		return x.Cordon
 	}
 	return Cordon_CORDON_UNSPECIFIED
-}
-
-func (x *AgentStatus) GetRelay() string {
-	if x != nil {
-		return x.Relay
-	}
-	return ""
 }
 
 // CordonAgentsRequest names agents.
@@ -3971,7 +3962,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x04wait\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"\x13\n" +
 	"\x11ListAgentsRequest\"C\n" +
 	"\x12ListAgentsResponse\x12-\n" +
-	"\x06agents\x18\x01 \x03(\v2\x15.spate.v1.AgentStatusR\x06agents\"\xae\x02\n" +
+	"\x06agents\x18\x01 \x03(\v2\x15.spate.v1.AgentStatusR\x06agents\"\x98\x02\n" +
 	"\vAgentStatus\x12)\n" +
 	"\x05agent\x18\x01 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12-\n" +
 	"\x06health\x18\x02 \x01(\x0e2\x15.spate.v1.AgentHealthR\x06health\x121\n" +
@@ -3979,8 +3970,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"silent_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tsilentFor\x12\x18\n" +
 	"\aaddress\x18\x05 \x01(\tR\aaddress\x12(\n" +
-	"\x06cordon\x18\x06 \x01(\x0e2\x10.spate.v1.CordonR\x06cordon\x12\x14\n" +
-	"\x05relay\x18\a \x01(\tR\x05relay\"W\n" +
+	"\x06cordon\x18\x06 \x01(\x0e2\x10.spate.v1.CordonR\x06cordon\"W\n" +
 	"\x13CordonAgentsRequest\x12\x16\n" +
 	"\x06agents\x18\x01 \x03(\tR\x06agents\x12(\n" +
 	"\x06cordon\x18\x02 \x01(\x0e2\x10.spate.v1.CordonR\x06cordon\"\x16\n" +

@@ -1,4 +1,4 @@
-package streams
+package coordinator
 
 import (
 	"time"
@@ -6,6 +6,33 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 )
+
+// received is one message of a stream, or its end.
+type received[M any] struct {
+	message M
+	err     error
+}
+
+// receive reads a stream in its own goroutine, so that a handler can also wait for other things. The channel's last
+// message is the stream's first error. The handler calls quit when it returns; the stream then ends, and with it the
+// goroutine.
+func receive[M any](recv func() (M, error)) (in <-chan received[M], quit func()) {
+	out, done := make(chan received[M]), make(chan struct{})
+	go func() {
+		for {
+			m, err := recv()
+			select {
+			case out <- received[M]{m, err}:
+			case <-done:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return out, func() { close(done) }
+}
 
 // flowWindow is how many bytes of a stream or a connection may be in flight. A fixed window avoids gRPC's estimate,
 // which costs a ping for each snapshot. 4 MiB per 150 ms are 28 MB/s.
@@ -15,8 +42,8 @@ const flowWindow = 4 << 20
 // gRPC's default of 32 KiB, these buffers would be a third of the memory of a coordinator with a thousand agents.
 const readBuffer = 8 << 10
 
-// ServerOptions returns what servers of many agents need: coordinators and relays.
-func ServerOptions() []grpc.ServerOption {
+// serverOptions returns what a server of many agents needs.
+func serverOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(flowWindow),
 		grpc.ReadBufferSize(readBuffer),
