@@ -1,11 +1,15 @@
 package items
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 	"pgregory.net/rapid"
 )
 
@@ -41,4 +45,59 @@ func TestElementsOracle(t *testing.T) {
 			t.Fatalf("after the last there is %q (%v)", it.Text, err)
 		}
 	})
+}
+
+// A column that claims more values than its bytes may have is refused before any of it is read.
+func TestColumnsOfManyValues(t *testing.T) {
+	of := func(values, size int64) error {
+		m := format.ColumnMetaData{PathInSchema: []string{"tags", "element"}, NumValues: values, TotalCompressedSize: size}
+		group := format.RowGroup{Columns: []format.ColumnChunk{{MetaData: m}}}
+		return checkValues(&format.FileMetaData{RowGroups: []format.RowGroup{group}})
+	}
+	for _, c := range []struct {
+		values, size int64
+		ok           bool
+	}{{1 << 20, 20, true}, {17 << 20, 20, false}, {17 << 20, 1 << 20, true}, {1 << 40, 1 << 30, false}} {
+		if err := of(c.values, c.size); (err == nil) != c.ok {
+			t.Errorf("%d values in %d bytes: %v", c.values, c.size, err)
+		}
+	}
+}
+
+// A small Parquet file whose dictionary makes it huge, by many rows or by one, ends with an error, within memory.
+func TestParquetBombs(t *testing.T) {
+	type row struct {
+		Prompt string   `parquet:"prompt,dict"`
+		Tags   []string `parquet:"tags,list,dict"`
+	}
+	long := strings.Repeat("word ", 2_000)
+	for _, c := range []struct {
+		rows, tags, tooLong int
+		says                string
+	}{
+		{28_000, 0, 0, "uncompress to 256.0 MiB, more than 100 times as much, as in a decompression bomb"},
+		{2, 20_000, 1, "uncompress to 381.5 MiB, more than 100 times as much"},
+	} {
+		var file bytes.Buffer
+		w := parquet.NewGenericWriter[row](&file)
+		for range c.rows {
+			if _, err := w.Write([]row{{long, slices.Repeat([]string{long}, c.tags)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil || file.Len() > 1<<18 {
+			t.Fatal(file.Len(), err)
+		}
+		all, err := NewParquetRows(bytes.NewReader(file.Bytes()), 1<<36)
+		tooLong := 0
+		for err == nil {
+			var it Item
+			if it, err = all.Next(); err == nil && it.TooLong {
+				tooLong++
+			}
+		}
+		if !strings.Contains(err.Error(), c.says) || tooLong != c.tooLong {
+			t.Errorf("%d rows too long, error %v, want %q", tooLong, err, c.says)
+		}
+	}
 }

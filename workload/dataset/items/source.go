@@ -43,23 +43,37 @@ func (c *contextReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// room is how much text a source may have: one check for all formats.
+type room struct {
+	limit  uint64
+	packed func() uint64 // bytes of the file from which the text so far was made. Nil: the text is not compressed
+}
+
+// check returns an error that names the limit that so much text exceeds.
+func (r room) check(text uint64) error {
+	if text > r.limit {
+		return errTooMuchText(r.limit)
+	}
+	if r.packed == nil || text <= uncheckedBytes || text/maxGrowth <= r.packed() {
+		return nil
+	}
+	return fmt.Errorf("its first %s uncompress to %s, more than %d times as much, as in a decompression bomb: "+
+		"uncompress it first if it is genuine", formatBytes(r.packed()), formatBytes(text), maxGrowth)
+}
+
 // boundedReader reads the text of a source up to its limits.
 type boundedReader struct {
-	text        io.Reader
-	read, limit uint64
-	packed      *contextReader // the compressed input. Nil: the text is not compressed
+	text io.Reader
+	read uint64
+	room room
 }
 
 // Read reads, or returns an error that names the limit that the source exceeds.
 func (r *boundedReader) Read(b []byte) (int, error) {
 	n, err := r.text.Read(b)
 	r.read += uint64(n)
-	switch {
-	case r.read > r.limit:
-		return 0, errTooMuchText(r.limit)
-	case r.packed != nil && r.read > uncheckedBytes && r.read/maxGrowth > r.packed.read:
-		return 0, fmt.Errorf("its first %s uncompress to %s, more than %d times as much, as in a decompression bomb: "+
-			"uncompress it first if it is genuine", formatBytes(r.packed.read), formatBytes(r.read), maxGrowth)
+	if err := r.room.check(r.read); err != nil {
+		return 0, err
 	}
 	return n, err
 }
@@ -94,7 +108,7 @@ type Source struct {
 // bytes is an error when it is read, and so is the end of ctx. The caller calls Close of the source.
 func Open(ctx context.Context, src io.Reader, maxBytes uint64) (*Source, error) {
 	raw := &contextReader{ctx: ctx, src: src}
-	bounded := &boundedReader{text: raw, limit: maxBytes}
+	bounded := &boundedReader{text: raw, room: room{limit: maxBytes}}
 	in := bufio.NewReaderSize(bounded, 1<<18)
 	s := &Source{Reader: in, Raw: src, Close: func() {}}
 	head, err := in.Peek(4)
@@ -126,7 +140,8 @@ func Open(ctx context.Context, src io.Reader, maxBytes uint64) (*Source, error) 
 
 // decompress continues with the output of a decompressor.
 func (s *Source) decompress(text io.Reader, packed *contextReader, maxBytes uint64) {
-	s.Reader = bufio.NewReaderSize(&boundedReader{text: text, limit: maxBytes, packed: packed}, 1<<18)
+	r := room{limit: maxBytes, packed: func() uint64 { return packed.read }}
+	s.Reader = bufio.NewReaderSize(&boundedReader{text: text, room: r}, 1<<18)
 }
 
 // skipByteOrderMark skips a UTF-8 byte order mark, and refuses those of UTF-16.
