@@ -12,8 +12,6 @@ import (
 	"github.com/spate-load/spate/api/pooling"
 	"github.com/spate-load/spate/api/sglang"
 	"github.com/spate-load/spate/api/template"
-	"github.com/spate-load/spate/api/tgi"
-	"github.com/spate-load/spate/api/triton"
 )
 
 // All has all APIs, the default one first. To add one, write a folder for it and add a line here.
@@ -22,8 +20,8 @@ var All = []*api.API{
 	&openai.Completions,
 	&openai.Responses,
 	&sglang.API,
-	&tgi.API,
-	&triton.API,
+	template.TGI,
+	template.Triton,
 	&anthropic.API,
 	&bedrock.API,
 	&gemini.API,

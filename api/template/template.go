@@ -1,5 +1,6 @@
-// Package template is an API that a plan describes: the body of its requests as a Go template, and the paths at which
-// its answers have their text, their usage and their errors.
+// Package template is for APIs without code of their own, whose answers have their text, their usage and their errors
+// at paths: those that a plan describes, with the body of requests as a Go template, and those that ship as
+// definitions.
 package template
 
 import (
@@ -37,6 +38,12 @@ type Spec struct {
 	Text, Finish, Error string
 	// InputTokens, OutputTokens and CachedTokens are the paths of the usage.
 	InputTokens, OutputTokens, CachedTokens string
+
+	// Only definitions that ship have these paths. token is that of what each frame of a stream has for its one token,
+	// and special that of a boolean: the token has no text. whole is the text of an answer in one piece, which the last
+	// frame of a stream has too. kind is the kind of an error. model is the model that answers: frames of such an API
+	// may each hold all of the text so far.
+	token, special, whole, kind, model string
 }
 
 // Any stands for all APIs of this kind, where only the name counts.
@@ -61,31 +68,88 @@ func New(s Spec) *api.API {
 // parse reads one event, or a whole answer.
 func (s Spec) parse(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
-	if !gjson.ValidBytes(e.Data) {
+	if !valid(e.Data) {
 		return errors.New("it is not JSON")
 	}
 	if fault := raw(e.Data, s.Error); jsonscan.Filled(fault) {
-		f.Fail(nil, fault)
+		f.Fail(jsonscan.StringBytes(raw(e.Data, s.kind)), fault)
 		return nil
 	}
-	if s.Text == "" { // whatever it is, it is the answer
+	switch {
+	case s.Text == "": // whatever it is, it is the answer
 		f.Token = true
-	} else if text := raw(e.Data, s.Text); len(text) > 0 && text[0] == '"' {
-		f.Chunk, f.Answer = true, jsonscan.Unquoted(text)
-		f.AddOutput(text, false)
+	case s.token != "":
+		s.parseToken(e.Data, f)
+	case s.model != "":
+		text := raw(e.Data, s.Text)
+		f.Chunk, f.Answer, f.Span = len(text) > 0, jsonscan.Unquoted(text), api.SpanUnsure
+		f.Model = raw(e.Data, s.model)
+	default:
+		if text := raw(e.Data, s.Text); len(text) > 0 && text[0] == '"' {
+			f.Chunk, f.Answer = true, jsonscan.Unquoted(text)
+			f.AddOutput(text, false)
+		}
 	}
 	f.Finish = jsonscan.StringBytes(raw(e.Data, s.Finish))
-	f.Closes = len(f.Finish) > 0
+	f.Closes = len(f.Finish) > 0 && s.token == ""
 	f.SetUsage(raw(e.Data, s.InputTokens), raw(e.Data, s.CachedTokens), raw(e.Data, s.OutputTokens))
 	return nil
 }
 
-// raw returns the JSON value at a path, nil if there is none.
-func raw(data []byte, path string) []byte {
-	if path == "" {
-		return nil
+// parseToken reads a frame that has one token, or an answer in one piece.
+func (s Spec) parseToken(data []byte, f *api.Frame) {
+	token, all := raw(data, s.token), raw(data, s.whole)
+	switch {
+	case len(token) == 0:
+		f.Answer = jsonscan.Unquoted(all)
+	case string(raw(data, s.special)) != "true":
+		f.Answer = jsonscan.Unquoted(raw(data, s.Text))
 	}
-	return []byte(gjson.GetBytes(data, path).Raw)
+	f.OneToken, f.TextBytes, f.HasAnswer = jsonscan.Filled(token), len(f.Answer), len(f.Answer) > 0
+	f.Token = f.HasAnswer || f.OneToken
+	f.Chunk, f.End = f.Token, len(all) > 0 && all[0] == '"'
+}
+
+// raw returns the JSON value at a path, nil if there is none. A path of plain names is read in place.
+func raw(data []byte, path string) []byte {
+	switch {
+	case path == "":
+		return nil
+	case !plain(path):
+		return []byte(gjson.GetBytes(data, path).Raw)
+	}
+	for more := true; more; {
+		names, values := [1]string{}, [1][]byte{}
+		names[0], path, more = strings.Cut(path, ".")
+		if !object(data) || jsonscan.Members(data, names[:], values[:]) != nil {
+			return nil
+		}
+		data = values[0]
+	}
+	return data
+}
+
+// plain reports whether a path consists of the names of members, one within the other.
+func plain(path string) bool {
+	for i := range len(path) {
+		if b := path[i] | 0x20; (b < 'a' || b > 'z') && path[i] != '_' && path[i] != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// object reports whether JSON is an object.
+func object(data []byte) bool {
+	c := jsonscan.Cursor{B: data}
+	return c.Peek() == '{'
+}
+
+// valid reports whether data is JSON.
+func valid(data []byte) bool {
+	c := jsonscan.Cursor{B: data}
+	c.Skip(0)
+	return c.End() || gjson.ValidBytes(data)
 }
 
 // check returns an error if a path finds nothing in any of an answer's events, or if lines are those of server-sent
