@@ -82,14 +82,23 @@ func startWith(t *testing.T, s *ready.Stage, c Config, changes ...func(*Load)) *
 		defer outside(s.Close)
 		u.Run()
 	}()
-	t.Cleanup(func() { u.Stop(true, false); <-u.done })
+	t.Cleanup(func() { u.Stop(true, false); u.awaitEnd() })
 	return u
+}
+
+// awaitEnd waits for the end of the load. Without one the test would not end either.
+func (u *underWay) awaitEnd() {
+	select {
+	case <-u.done:
+	case <-time.After(2 * time.Minute):
+		panic("the load does not end")
+	}
 }
 
 // Wait returns the outcome, after checking that the totals are the sum of the snapshots.
 func (u *underWay) Wait(t *testing.T) outcome {
 	t.Helper()
-	<-u.done
+	u.awaitEnd()
 	o := u.outcome
 	o.Totals = o.snapshots[len(o.snapshots)-1].GetTotals()
 	if o.Totals.GetSnapshots() != uint64(len(o.snapshots)) {

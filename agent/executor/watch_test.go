@@ -59,7 +59,7 @@ func TestWatchSeesEachRequest(t *testing.T) {
 		}
 		s := prepare(t, enginetest.AssignOf(enginetest.StageOf(load, server), 0), resourcesOf(ready.Limits{}))
 		u := startWith(t, s, Config{Start: clock.Now(), NewWatch: newWatch})
-		<-u.done
+		u.awaitEnd()
 		var requests int
 		for _, w := range all {
 			for i := 0; i < len(w.said); i += 7 {
