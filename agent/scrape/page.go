@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -63,7 +64,8 @@ func stem(s *spatev1.ServerSample) string {
 
 // fits reports whether a series' texts are within the limits.
 func fits(name, labels string) bool {
-	return len(name) <= servermetrics.MaxName && len(labels) <= servermetrics.MaxLabels
+	return len(name) <= servermetrics.MaxName && len(labels) <= servermetrics.MaxLabels &&
+		!strings.ContainsFunc(name, hidden)
 }
 
 // finite reports whether a value can be added up.
@@ -129,9 +131,29 @@ func labelText(pairs []*dto.LabelPair) string {
 		}
 		name := p.GetName()
 		if !model.LegacyValidation.IsValidLabelName(name) {
-			name = `"` + escaped.Replace(name) + `"`
+			name = `"` + escape(name) + `"`
 		}
-		fmt.Fprintf(&text, `%s="%s"`, name, escaped.Replace(p.GetValue()))
+		fmt.Fprintf(&text, `%s="%s"`, name, escape(p.GetValue()))
+	}
+	return text.String()
+}
+
+// hidden reports whether a character could control a terminal or change the direction of text.
+func hidden(r rune) bool { return !unicode.IsPrint(r) }
+
+// escape escapes a label's value as the text format does, and hidden characters as \u202e.
+func escape(value string) string {
+	value = escaped.Replace(value)
+	if !strings.ContainsFunc(value, hidden) {
+		return value
+	}
+	var text strings.Builder
+	for _, r := range value {
+		if hidden(r) {
+			fmt.Fprintf(&text, `\u%04x`, r)
+		} else {
+			text.WriteRune(r)
+		}
 	}
 	return text.String()
 }

@@ -126,6 +126,8 @@ func TestParse(t *testing.T) {
 			[]string{"a_count", "up"}, "", 0},
 		{"untyped totals count", "a_total 5\n", []string{"a*"}, "a_total{} 5 counter\n", 0},
 		{"escapes", "a{l=\"x\\\\y\\\"z\\n\"} 1\n", []string{"a"}, "a{l=\"x\\\\y\\\"z\\n\"} 1 gauge\n", 0},
+		{"hidden characters", "a{l=\"x\u202ey\x1b[1m\u2066\"} 1\n{\"b\u202e\"} 2\n", []string{"*"},
+			`a{l="x\u202ey\u001b[1m\u2066"} 1 gauge` + "\n", 1},
 		{"nothing else", "ab 1\nb 2\n", []string{"a"}, "", 0},
 		{"its own words are its own", "up 0\nupper 1\n", []string{"up*"}, "upper{} 1 gauge\n", 0},
 		{"too long labels", "a{l=\"" + strings.Repeat("x", servermetrics.MaxLabels) + "\"} 1\na 2\n", []string{"a"},

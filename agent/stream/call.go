@@ -209,6 +209,15 @@ func (s server) Unusable(path, message string) error { return s.c.unusable(path,
 // Models asks an endpoint for its models: first in its API's own way, if there is one, then by GET /v1/models. It
 // blocks for at most 40 s.
 func (c *Client) Models(ctx context.Context, endpoint int) ([]api.Model, error) {
+	models, err := c.listModels(ctx, endpoint)
+	for i := range models { // a key that is part of a model's name is not masked: requests name the model
+		models[i].ID = secrets.Secrets{}.Clean(models[i].ID)
+	}
+	return models, err
+}
+
+// listModels is Models, as the server says it.
+func (c *Client) listModels(ctx context.Context, endpoint int) ([]api.Model, error) {
 	if describe := c.dialect.Describe; describe != nil {
 		if models, _, err := describe(ctx, c.server(endpoint)); len(models) > 0 || !refused(err) {
 			return models, err
@@ -236,6 +245,12 @@ func (c *Client) Models(ctx context.Context, endpoint int) ([]api.Model, error) 
 // Version asks an endpoint for the version of its software: first in its API's own way, if there is one, then by GET
 // /version (vLLM, TensorRT-LLM), then by GET /get_server_info (SGLang). It blocks for at most 40 s.
 func (c *Client) Version(ctx context.Context, endpoint int) (string, error) {
+	version, err := c.askVersion(ctx, endpoint)
+	return c.secrets.Clean(version), err
+}
+
+// askVersion is Version, as the server says it.
+func (c *Client) askVersion(ctx context.Context, endpoint int) (string, error) {
 	if describe := c.dialect.Describe; describe != nil {
 		if _, version, err := describe(ctx, c.server(endpoint)); version != "" || !refused(err) {
 			return version, err

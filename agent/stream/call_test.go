@@ -50,7 +50,7 @@ func TestModels(t *testing.T) {
 		{"id":"b","owned_by":"sglang","max_model_len":null},
 		{"id":"c","owned_by":"tensorrt_llm"},
 		{"id":"d","owned_by":"x","max_model_len":1000000000000000019884624838656},
-		{"id":"e","max_model_len":-1}]}`)
+		{"id":"\u202ee\u001b","max_model_len":-1}]}`)
 	c := newTestClient(t, Config{Endpoints: []string{base + "/prefix/v1"}, APIKey: "k1"})
 	got, err := c.Models(t.Context(), 0)
 	want := []api.Model{{ID: "a", Owner: "vllm", MaxModelTokens: 4096}, {ID: "b", Owner: "sglang"},
@@ -69,7 +69,8 @@ func TestVersion(t *testing.T) {
 		want  string
 		asked int64
 	}{
-		"vLLM": {map[string]string{"/version": `{"version":"0.9.1"}`}, "0.9.1", 1},
+		"vLLM":   {map[string]string{"/version": `{"version":"0.9.1"}`}, "0.9.1", 1},
+		"turned": {map[string]string{"/version": `{"version":"0.9\u202e1\u001b[1m"}`}, "0.9 1 [1m", 1},
 		"SGLang": {map[string]string{"/get_server_info": `{"model_path":"m","api_key":"hunter2","version":"0.4.6"}`},
 			"0.4.6", 2},
 		"neither": {nil, "", 2},
