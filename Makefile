@@ -168,12 +168,15 @@ fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto.
 	$(BIN)/golangci-lint fmt
 	$(BIN)/buf format --write proto
 
-# plan_schema writes the JSON Schema of plans. Its descriptions are the comments of the proto files, extracted by buf.
+# plan_schema writes the JSON Schema of plans and the counters of package measure. Both have the comments of the proto
+# files, extracted by buf.
 define plan_schema
 	@mkdir -p $(TMP)
 	$(BIN)/buf build proto --output $(TMP)/plan.binpb
 	go run ./plans/internal/schemagen <$(TMP)/plan.binpb >$(TMP)/plan.schema.json
 	mv $(TMP)/plan.schema.json $(1)
+	go run ./measure/internal/generate <$(TMP)/plan.binpb >$(TMP)/counters.go
+	mv $(TMP)/counters.go $(2)
 endef
 
 # dashboards writes the Grafana dashboards into two folders of a folder.
@@ -184,7 +187,7 @@ dashboards = go run ./deployments/grafana/internal/generate $(1)
 .PHONY: generate
 generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Generate Go and the plans' JSON Schema from proto, and the Grafana dashboards.
 	$(BIN)/buf generate
-	$(call plan_schema,plans/plan.schema.json)
+	$(call plan_schema,plans/plan.schema.json,measure/counters.go)
 	$(call dashboards,$(GRAFANA))
 
 .PHONY: check-generated
@@ -193,9 +196,9 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/
 	$(BIN)/buf generate --output $(TMP)/generated
 	@diff --recursive --brief --exclude '*.proto' --exclude '*.binpb' --exclude validateproto proto $(TMP)/generated/proto \
 		|| { echo 'The generated code is not current: make generate' >&2; exit 1; }
-	$(call plan_schema,$(TMP)/generated/plan.schema.json)
-	@diff --brief plans/plan.schema.json $(TMP)/generated/plan.schema.json \
-		|| { echo 'The plans'"'"' JSON Schema is not current: make generate' >&2; exit 1; }
+	$(call plan_schema,$(TMP)/generated/plan.schema.json,$(TMP)/generated/counters.go)
+	@diff --brief plans/plan.schema.json $(TMP)/generated/plan.schema.json && diff --brief measure/counters.go $(TMP)/generated/counters.go \
+		|| { echo 'The plans'"'"' JSON Schema or the counters are not current: make generate' >&2; exit 1; }
 	$(call dashboards,$(TMP)/generated/grafana)
 	@(for folder in $(DASHBOARDS); do \
 		diff --recursive --brief $(GRAFANA)/$$folder $(TMP)/generated/grafana/$$folder || exit 1; done) \

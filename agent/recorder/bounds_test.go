@@ -88,8 +88,8 @@ func drawObservation(t *rapid.T) *stream.Observation {
 		UnstampedFrames: drawNumber(t, "unstamped"),
 		HeadTokens:      rapid.OneOf(rapid.IntRange(-1, 5), rapid.Int()).Draw(t, "head"),
 		WholeAnswer:     rapid.Bool().Draw(t, "whole"), Undecided: rapid.Bool().Draw(t, "undecided"),
-		InOneRead:  rapid.Bool().Draw(t, "one read"),
-		HTTPStatus: rapid.IntRange(-5, 2000).Draw(t, "status"), FinishReason: drawText(t, "finish"),
+		WrittenAtOnce: rapid.Bool().Draw(t, "one read"),
+		HTTPStatus:    rapid.IntRange(-5, 2000).Draw(t, "status"), FinishReason: drawText(t, "finish"),
 		Cancelled: rapid.IntRange(0, 9).Draw(t, "cancelled") == 0,
 	}
 	for range rapid.IntRange(0, 20).Draw(t, "frames") {

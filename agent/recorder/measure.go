@@ -216,7 +216,7 @@ func (s *Shard) output(c *cell, o *stream.Observation) {
 	s.count(c, measure.TokenFrames, o.TokenFrames)
 	s.count(c, measure.TextBytes, o.TextBytes)
 	s.count(c, measure.InOneFrame, oneIf(o.Streamed() && o.TokenFrames == 1 && o.OutputTokens >= suspiciousTokens))
-	s.count(c, measure.InOneRead, oneIf(o.Streamed() && o.InOneRead && o.TokenFrames >= suspiciousTokens))
+	s.count(c, measure.WrittenAtOnce, oneIf(o.Streamed() && o.WrittenAtOnce && o.TokenFrames >= suspiciousTokens))
 	s.count(c, measure.Undecided, oneIf(o.Undecided))
 	if ended := endings[o.Ending]; ended != 0 {
 		s.count(c, ended, 1)

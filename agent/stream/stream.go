@@ -147,7 +147,7 @@ type Observation struct {
 	// Token frames of reasoning, before FirstAnswer.
 	ReasoningFrames uint64
 	// All token frames came in one read, or so fast that they were written at once.
-	InOneRead bool
+	WrittenAtOnce bool
 	// Tokens of the first token frame by running usage. TokensUnknown: not known.
 	HeadTokens int
 	// When Do was called.

@@ -283,7 +283,7 @@ func (x *exchange) decide() {
 		x.decideUndecided()
 	}
 	span := heldGap * time.Duration(o.TokenFrames-1)
-	o.InOneRead = o.TokenFrames > 1 && (x.reads == 1 || o.LastToken.Sub(o.FirstToken) < span)
+	o.WrittenAtOnce = o.TokenFrames > 1 && (x.reads == 1 || o.LastToken.Sub(o.FirstToken) < span)
 	x.reasoning()
 }
 

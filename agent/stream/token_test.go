@@ -417,14 +417,14 @@ func TestServerTiming(t *testing.T) {
 	}
 }
 
-func TestAnswersInOneRead(t *testing.T) {
+func TestAnswersWrittenAtOnce(t *testing.T) {
 	c := newTestClient(t, Config{Endpoints: []string{"http://h"}})
 	all := chatRole + "\n\ndata: " + chatText("a") + "\n\ndata: " + chatText("b") + "\n\ndata: " + delta("", stop, "")
 	o := play(c, []byte("data: "+all+"\n\ndata: [DONE]\n\n"), io.EOF)
-	if !o.InOneRead || o.TokenFrames != 2 {
-		t.Errorf("one read %v, %d frames", o.InOneRead, o.TokenFrames)
+	if !o.WrittenAtOnce || o.TokenFrames != 2 {
+		t.Errorf("one read %v, %d frames", o.WrittenAtOnce, o.TokenFrames)
 	}
-	if o := play(c, []byte("data: "+chatText("a")+"\n\ndata: [DONE]\n\n"), io.EOF); o.InOneRead {
+	if o := play(c, []byte("data: "+chatText("a")+"\n\ndata: [DONE]\n\n"), io.EOF); o.WrittenAtOnce {
 		t.Error("one frame is not news")
 	}
 	for frames, want := range map[int]bool{40: false, 60: true} { // 25.6 and 16.9 us apart on average
@@ -432,8 +432,8 @@ func TestAnswersInOneRead(t *testing.T) {
 		for i := range frames {
 			events = append(events, timed{100 + i*2/frames, chatText("a")})
 		}
-		if o, _ := playTimed(t, "chat", append(events, timed{101, delta("", stop, "")})); o.InOneRead != want {
-			t.Errorf("%d frames in 1 ms: one read %v", frames, o.InOneRead)
+		if o, _ := playTimed(t, "chat", append(events, timed{101, delta("", stop, "")})); o.WrittenAtOnce != want {
+			t.Errorf("%d frames in 1 ms: one read %v", frames, o.WrittenAtOnce)
 		}
 	}
 }

@@ -784,7 +784,7 @@ type Streams struct {
 	InOneFrame uint64 `json:"in_one_frame"`
 	// Completed streams of several frames that the server wrote at once: they arrived in one read, or less than 20 us
 	// apart on average.
-	InOneRead uint64 `json:"in_one_read"`
+	WrittenAtOnce uint64 `json:"written_at_once"`
 	// Completed streams that have frames without text, if nothing shows whether those frames carried a token.
 	Undecided uint64 `json:"undecided"`
 }

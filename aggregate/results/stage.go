@@ -171,7 +171,7 @@ func streamsOf(c *spatev1.Counters) Streams {
 		WholeAnswers:    c.GetWholeAnswers(),
 		StreamedAnswers: c.GetStreamedAnswers(),
 		InOneFrame:      c.GetInOneFrame(),
-		InOneRead:       c.GetInOneRead(),
+		WrittenAtOnce:   c.GetWrittenAtOnce(),
 		Undecided:       c.GetUndecided(),
 	}
 	if c.GetUncountedFrames() == 0 {

@@ -225,8 +225,8 @@ func streaming(e Evidence) (Check, bool) {
 	if e.Whole {
 		return streamed(c)
 	}
-	part := min(1, share(c[measure.WholeAnswers]+c[measure.InOneFrame]+c[measure.InOneRead], all))
-	switch max(c[measure.WholeAnswers], c[measure.InOneFrame], c[measure.InOneRead]) {
+	part := min(1, share(c[measure.WholeAnswers]+c[measure.InOneFrame]+c[measure.WrittenAtOnce], all))
+	switch max(c[measure.WholeAnswers], c[measure.InOneFrame], c[measure.WrittenAtOnce]) {
 	case 0:
 		return streamingLimits.held(part, "every answer of several tokens came as a stream")
 	case c[measure.WholeAnswers]:
@@ -238,7 +238,7 @@ func streaming(e Evidence) (Check, bool) {
 				"token, or hides reasoning", c[measure.InOneFrame], all, example(c))
 	default:
 		return streamingLimits.held(part, "all tokens of %d of %d answers came in one write: they were held back",
-			c[measure.InOneRead], all)
+			c[measure.WrittenAtOnce], all)
 	}
 }
 

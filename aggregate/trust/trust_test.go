@@ -253,10 +253,10 @@ func TestAnswersThatAreNotStreamedAreFlaws(t *testing.T) {
 		"200 tokens in one frame": {func(e *Evidence) {
 			e.Counts[measure.InOneFrame], e.Counts[measure.OutputTokens] = 1000, 200_000
 		}, "streaming", Invalid, "came in 1 frame (200 tokens on average): the server does not stream token by token"},
-		"all tokens in one write": {func(e *Evidence) { e.Counts[measure.InOneRead] = 1000 }, "streaming", Invalid,
+		"all tokens in one write": {func(e *Evidence) { e.Counts[measure.WrittenAtOnce] = 1000 }, "streaming", Invalid,
 			"came in one write"},
 		"a few answers at once": {
-			func(e *Evidence) { e.Counts[measure.InOneRead] = 20 },
+			func(e *Evidence) { e.Counts[measure.WrittenAtOnce] = 20 },
 			"streaming",
 			Suspect,
 			"20 of 1000",

@@ -1331,128 +1331,128 @@ func (x *ModelCount) GetTtftUs() uint64 {
 type Counters struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Measured requests that started.
-	Started uint64 `protobuf:"varint,1,opt,name=started,proto3" json:"started,omitempty"`
+	Started uint64 `protobuf:"varint,1,opt,name=started,proto3" json:"started,omitempty"` // requests
 	// Measured requests that completed.
-	Completed uint64 `protobuf:"varint,2,opt,name=completed,proto3" json:"completed,omitempty"`
+	Completed uint64 `protobuf:"varint,2,opt,name=completed,proto3" json:"completed,omitempty"` // requests
 	// Measured requests that failed: the sum of the errors.
-	Failed uint64 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	Failed uint64 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"` // requests
 	// Measured requests cancelled by the drain timeout or a stop. No latency includes them.
-	Cancelled uint64 `protobuf:"varint,4,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	Cancelled uint64 `protobuf:"varint,4,opt,name=cancelled,proto3" json:"cancelled,omitempty"` // requests
 	// Unmeasured requests that started.
-	UnmeasuredStarted uint64 `protobuf:"varint,5,opt,name=unmeasured_started,json=unmeasuredStarted,proto3" json:"unmeasured_started,omitempty"`
+	UnmeasuredStarted uint64 `protobuf:"varint,5,opt,name=unmeasured_started,json=unmeasuredStarted,proto3" json:"unmeasured_started,omitempty"` // requests
 	// Unmeasured requests that ended in any way.
-	UnmeasuredEnded uint64 `protobuf:"varint,6,opt,name=unmeasured_ended,json=unmeasuredEnded,proto3" json:"unmeasured_ended,omitempty"`
+	UnmeasuredEnded uint64 `protobuf:"varint,6,opt,name=unmeasured_ended,json=unmeasuredEnded,proto3" json:"unmeasured_ended,omitempty"` // requests
 	// Prompt tokens of completed requests, by the server's usage.
-	InputTokens uint64 `protobuf:"varint,7,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	InputTokens uint64 `protobuf:"varint,7,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"` // tokens
 	// Output tokens of completed requests.
-	OutputTokens uint64 `protobuf:"varint,8,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	OutputTokens uint64 `protobuf:"varint,8,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"` // tokens
 	// Frames of measured requests that arrived and may carry a token, however the requests ended. Frames with text may,
 	// and frames without text for which a token is not ruled out. A frame counts in the window in which it arrived.
-	Frames uint64 `protobuf:"varint,9,opt,name=frames,proto3" json:"frames,omitempty"`
+	Frames uint64 `protobuf:"varint,9,opt,name=frames,proto3" json:"frames,omitempty"` // frames
 	// Tokens in `frames`, by the server's running usage.
-	TokensArrived uint64 `protobuf:"varint,10,opt,name=tokens_arrived,json=tokensArrived,proto3" json:"tokens_arrived,omitempty"`
+	TokensArrived uint64 `protobuf:"varint,10,opt,name=tokens_arrived,json=tokensArrived,proto3" json:"tokens_arrived,omitempty"` // tokens
 	// Completed requests without usage from the server. Their output tokens are counted by frames; their input tokens are
 	// not known.
-	WithoutUsage uint64 `protobuf:"varint,11,opt,name=without_usage,json=withoutUsage,proto3" json:"without_usage,omitempty"`
+	WithoutUsage uint64 `protobuf:"varint,11,opt,name=without_usage,json=withoutUsage,proto3" json:"without_usage,omitempty"` // requests, completed
 	// Completed requests in `isl_compared` whose prompt had another number of tokens than requested.
-	IslMissed uint64 `protobuf:"varint,12,opt,name=isl_missed,json=islMissed,proto3" json:"isl_missed,omitempty"`
+	IslMissed uint64 `protobuf:"varint,12,opt,name=isl_missed,json=islMissed,proto3" json:"isl_missed,omitempty"` // requests, completed
 	// Completed requests whose output had another number of tokens than requested.
-	OslMissed uint64 `protobuf:"varint,13,opt,name=osl_missed,json=oslMissed,proto3" json:"osl_missed,omitempty"`
+	OslMissed uint64 `protobuf:"varint,13,opt,name=osl_missed,json=oslMissed,proto3" json:"osl_missed,omitempty"` // requests, completed
 	// Connections opened.
-	Connections uint64 `protobuf:"varint,14,opt,name=connections,proto3" json:"connections,omitempty"`
+	Connections uint64 `protobuf:"varint,14,opt,name=connections,proto3" json:"connections,omitempty"` // connections
 	// Reads that held more than one token frame of a stream.
-	CoalescedReads uint64 `protobuf:"varint,15,opt,name=coalesced_reads,json=coalescedReads,proto3" json:"coalesced_reads,omitempty"`
+	CoalescedReads uint64 `protobuf:"varint,15,opt,name=coalesced_reads,json=coalescedReads,proto3" json:"coalesced_reads,omitempty"` // reads
 	// Token frames timed by the program's clock because they had no kernel timestamp.
-	UnstampedFrames uint64 `protobuf:"varint,16,opt,name=unstamped_frames,json=unstampedFrames,proto3" json:"unstamped_frames,omitempty"`
+	UnstampedFrames uint64 `protobuf:"varint,16,opt,name=unstamped_frames,json=unstampedFrames,proto3" json:"unstamped_frames,omitempty"` // frames
 	// Completed requests that met the stage's SLO, if it has one.
-	Good uint64 `protobuf:"varint,17,opt,name=good,proto3" json:"good,omitempty"`
+	Good uint64 `protobuf:"varint,17,opt,name=good,proto3" json:"good,omitempty"` // requests, completed
 	// Prompt tokens of completed requests that the server took from its prefix cache, by its usage.
-	CachedTokens uint64 `protobuf:"varint,18,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
+	CachedTokens uint64 `protobuf:"varint,18,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"` // tokens
 	// Completed requests whose usage reported cached tokens.
-	WithCachedTokens uint64 `protobuf:"varint,19,opt,name=with_cached_tokens,json=withCachedTokens,proto3" json:"with_cached_tokens,omitempty"`
+	WithCachedTokens uint64 `protobuf:"varint,19,opt,name=with_cached_tokens,json=withCachedTokens,proto3" json:"with_cached_tokens,omitempty"` // requests, completed
 	// Prompt tokens of completed requests in a prefix shared with an earlier request of the stage. By the workload's count.
-	SharedTokens uint64 `protobuf:"varint,20,opt,name=shared_tokens,json=sharedTokens,proto3" json:"shared_tokens,omitempty"`
+	SharedTokens uint64 `protobuf:"varint,20,opt,name=shared_tokens,json=sharedTokens,proto3" json:"shared_tokens,omitempty"` // tokens
 	// Frames of unmeasured requests, counted like `frames`.
-	UnmeasuredFrames uint64 `protobuf:"varint,21,opt,name=unmeasured_frames,json=unmeasuredFrames,proto3" json:"unmeasured_frames,omitempty"`
+	UnmeasuredFrames uint64 `protobuf:"varint,21,opt,name=unmeasured_frames,json=unmeasuredFrames,proto3" json:"unmeasured_frames,omitempty"` // frames
 	// Completed requests whose prompt length is known, as requested and by the server's usage.
-	IslCompared uint64 `protobuf:"varint,22,opt,name=isl_compared,json=islCompared,proto3" json:"isl_compared,omitempty"`
+	IslCompared uint64 `protobuf:"varint,22,opt,name=isl_compared,json=islCompared,proto3" json:"isl_compared,omitempty"` // requests, completed
 	// Those of `frames` whose tokens no running usage reported.
-	UncountedFrames uint64 `protobuf:"varint,23,opt,name=uncounted_frames,json=uncountedFrames,proto3" json:"uncounted_frames,omitempty"`
+	UncountedFrames uint64 `protobuf:"varint,23,opt,name=uncounted_frames,json=uncountedFrames,proto3" json:"uncounted_frames,omitempty"` // frames
 	// Frames of completed requests that carried a token. This is decided from the whole stream.
-	TokenFrames uint64 `protobuf:"varint,24,opt,name=token_frames,json=tokenFrames,proto3" json:"token_frames,omitempty"`
+	TokenFrames uint64 `protobuf:"varint,24,opt,name=token_frames,json=tokenFrames,proto3" json:"token_frames,omitempty"` // frames
 	// Frames of completed requests that vLLM's client takes the time of.
-	Chunks uint64 `protobuf:"varint,25,opt,name=chunks,proto3" json:"chunks,omitempty"`
+	Chunks uint64 `protobuf:"varint,25,opt,name=chunks,proto3" json:"chunks,omitempty"` // frames
 	// Completed requests answered with one body although a stream was requested.
-	WholeAnswers uint64 `protobuf:"varint,26,opt,name=whole_answers,json=wholeAnswers,proto3" json:"whole_answers,omitempty"`
+	WholeAnswers uint64 `protobuf:"varint,26,opt,name=whole_answers,json=wholeAnswers,proto3" json:"whole_answers,omitempty"` // requests, completed
 	// Completed streams of eight tokens or more, by usage, with one token frame.
-	InOneFrame uint64 `protobuf:"varint,27,opt,name=in_one_frame,json=inOneFrame,proto3" json:"in_one_frame,omitempty"`
+	InOneFrame uint64 `protobuf:"varint,27,opt,name=in_one_frame,json=inOneFrame,proto3" json:"in_one_frame,omitempty"` // requests, completed
 	// Completed streams of eight or more token frames that the server wrote at once: they arrived in one read, or less than
 	// 20 us apart on average.
-	InOneRead uint64 `protobuf:"varint,28,opt,name=in_one_read,json=inOneRead,proto3" json:"in_one_read,omitempty"`
+	WrittenAtOnce uint64 `protobuf:"varint,28,opt,name=written_at_once,json=writtenAtOnce,proto3" json:"written_at_once,omitempty"` // requests, completed
 	// Bytes of output text of completed requests, as encoded in JSON.
-	TextBytes uint64 `protobuf:"varint,29,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"`
+	TextBytes uint64 `protobuf:"varint,29,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"` // bytes
 	// Reasoning tokens in the output of completed requests, by usage or else by the frames before the answer.
-	ReasoningTokens uint64 `protobuf:"varint,30,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
+	ReasoningTokens uint64 `protobuf:"varint,30,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"` // tokens
 	// Those of `reasoning_tokens` that usage reports for requests that streamed no reasoning.
-	HiddenReasoningTokens uint64 `protobuf:"varint,31,opt,name=hidden_reasoning_tokens,json=hiddenReasoningTokens,proto3" json:"hidden_reasoning_tokens,omitempty"`
+	HiddenReasoningTokens uint64 `protobuf:"varint,31,opt,name=hidden_reasoning_tokens,json=hiddenReasoningTokens,proto3" json:"hidden_reasoning_tokens,omitempty"` // tokens
 	// Completed streams with frames without text for which nothing shows whether they carried a token.
-	Undecided uint64 `protobuf:"varint,32,opt,name=undecided,proto3" json:"undecided,omitempty"`
+	Undecided uint64 `protobuf:"varint,32,opt,name=undecided,proto3" json:"undecided,omitempty"` // requests, completed
 	// Those of `isl_missed` that were off by more than one token and by more than 1 % of the requested length.
-	IslFar uint64 `protobuf:"varint,33,opt,name=isl_far,json=islFar,proto3" json:"isl_far,omitempty"`
+	IslFar uint64 `protobuf:"varint,33,opt,name=isl_far,json=islFar,proto3" json:"isl_far,omitempty"` // requests, completed
 	// Tokens in the first token frames of completed streams, where running usage reported them.
-	HeadTokens uint64 `protobuf:"varint,34,opt,name=head_tokens,json=headTokens,proto3" json:"head_tokens,omitempty"`
+	HeadTokens uint64 `protobuf:"varint,34,opt,name=head_tokens,json=headTokens,proto3" json:"head_tokens,omitempty"` // tokens
 	// Completed streams whose `head_tokens` are known.
-	WithHeadTokens uint64 `protobuf:"varint,35,opt,name=with_head_tokens,json=withHeadTokens,proto3" json:"with_head_tokens,omitempty"`
+	WithHeadTokens uint64 `protobuf:"varint,35,opt,name=with_head_tokens,json=withHeadTokens,proto3" json:"with_head_tokens,omitempty"` // requests, completed
 	// Completed requests answered with a stream although one body was requested.
-	StreamedAnswers uint64 `protobuf:"varint,36,opt,name=streamed_answers,json=streamedAnswers,proto3" json:"streamed_answers,omitempty"`
+	StreamedAnswers uint64 `protobuf:"varint,36,opt,name=streamed_answers,json=streamedAnswers,proto3" json:"streamed_answers,omitempty"` // requests, completed
 	// Completed requests whose output tokens are not known. These are answers in one piece without usage.
-	UncountedOutputs uint64 `protobuf:"varint,37,opt,name=uncounted_outputs,json=uncountedOutputs,proto3" json:"uncounted_outputs,omitempty"`
+	UncountedOutputs uint64 `protobuf:"varint,37,opt,name=uncounted_outputs,json=uncountedOutputs,proto3" json:"uncounted_outputs,omitempty"` // requests, completed
 	// Completed requests that defined tools.
-	WithTools uint64 `protobuf:"varint,38,opt,name=with_tools,json=withTools,proto3" json:"with_tools,omitempty"`
+	WithTools uint64 `protobuf:"varint,38,opt,name=with_tools,json=withTools,proto3" json:"with_tools,omitempty"` // requests, completed
 	// Completed requests whose answer has a tool call.
-	WithToolCalls uint64 `protobuf:"varint,39,opt,name=with_tool_calls,json=withToolCalls,proto3" json:"with_tool_calls,omitempty"`
+	WithToolCalls uint64 `protobuf:"varint,39,opt,name=with_tool_calls,json=withToolCalls,proto3" json:"with_tool_calls,omitempty"` // requests, completed
 	// Tool calls in the answers of completed requests.
-	ToolCalls uint64 `protobuf:"varint,40,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	ToolCalls uint64 `protobuf:"varint,40,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"` // calls
 	// Those of `tool_calls` that name a tool of their request and have a JSON object as arguments.
-	ValidToolCalls uint64 `protobuf:"varint,41,opt,name=valid_tool_calls,json=validToolCalls,proto3" json:"valid_tool_calls,omitempty"`
+	ValidToolCalls uint64 `protobuf:"varint,41,opt,name=valid_tool_calls,json=validToolCalls,proto3" json:"valid_tool_calls,omitempty"` // calls
 	// Completed requests that demanded a form of the answer which can be checked, and got no tool call.
-	CheckedAnswers uint64 `protobuf:"varint,42,opt,name=checked_answers,json=checkedAnswers,proto3" json:"checked_answers,omitempty"`
+	CheckedAnswers uint64 `protobuf:"varint,42,opt,name=checked_answers,json=checkedAnswers,proto3" json:"checked_answers,omitempty"` // requests, completed
 	// Those of `checked_answers` whose answer has the form.
-	ValidAnswers uint64 `protobuf:"varint,43,opt,name=valid_answers,json=validAnswers,proto3" json:"valid_answers,omitempty"`
+	ValidAnswers uint64 `protobuf:"varint,43,opt,name=valid_answers,json=validAnswers,proto3" json:"valid_answers,omitempty"` // requests, completed
 	// Measured sessions all of whose requests completed.
-	CompletedSessions uint64 `protobuf:"varint,44,opt,name=completed_sessions,json=completedSessions,proto3" json:"completed_sessions,omitempty"`
+	CompletedSessions uint64 `protobuf:"varint,44,opt,name=completed_sessions,json=completedSessions,proto3" json:"completed_sessions,omitempty"` // sessions
 	// Measured sessions with a request that failed, was cancelled or was not sent because others were.
-	BrokenSessions uint64 `protobuf:"varint,45,opt,name=broken_sessions,json=brokenSessions,proto3" json:"broken_sessions,omitempty"`
+	BrokenSessions uint64 `protobuf:"varint,45,opt,name=broken_sessions,json=brokenSessions,proto3" json:"broken_sessions,omitempty"` // sessions
 	// Texts of completed requests whose number the workload sets: inputs of embeddings, documents of rerank and score.
-	Texts uint64 `protobuf:"varint,46,opt,name=texts,proto3" json:"texts,omitempty"`
+	Texts uint64 `protobuf:"varint,46,opt,name=texts,proto3" json:"texts,omitempty"` // texts
 	// Images in completed requests with usage, in addition to text of a requested length.
-	Images uint64 `protobuf:"varint,47,opt,name=images,proto3" json:"images,omitempty"`
+	Images uint64 `protobuf:"varint,47,opt,name=images,proto3" json:"images,omitempty"` // images
 	// Prompt tokens of these requests, by usage, beyond those requested for the text.
-	ImageTokens uint64 `protobuf:"varint,48,opt,name=image_tokens,json=imageTokens,proto3" json:"image_tokens,omitempty"`
+	ImageTokens uint64 `protobuf:"varint,48,opt,name=image_tokens,json=imageTokens,proto3" json:"image_tokens,omitempty"` // tokens
 	// Token frames with the time of the packet that carried their last byte, where the system allows it: --packet-times.
-	PacketFrames uint64 `protobuf:"varint,49,opt,name=packet_frames,json=packetFrames,proto3" json:"packet_frames,omitempty"`
+	PacketFrames uint64 `protobuf:"varint,49,opt,name=packet_frames,json=packetFrames,proto3" json:"packet_frames,omitempty"` // frames
 	// Completed requests that the model ended, or a stop word, by the finish reason. Package api has the reasons of each
 	// kind.
-	EndedStop uint64 `protobuf:"varint,50,opt,name=ended_stop,json=endedStop,proto3" json:"ended_stop,omitempty"`
+	EndedStop uint64 `protobuf:"varint,50,opt,name=ended_stop,json=endedStop,proto3" json:"ended_stop,omitempty"` // requests, completed
 	// Completed requests that a limit on tokens ended, by the finish reason.
-	EndedLength uint64 `protobuf:"varint,51,opt,name=ended_length,json=endedLength,proto3" json:"ended_length,omitempty"`
+	EndedLength uint64 `protobuf:"varint,51,opt,name=ended_length,json=endedLength,proto3" json:"ended_length,omitempty"` // requests, completed
 	// Completed requests that ended in tool calls, by the finish reason.
-	EndedToolCalls uint64 `protobuf:"varint,52,opt,name=ended_tool_calls,json=endedToolCalls,proto3" json:"ended_tool_calls,omitempty"`
+	EndedToolCalls uint64 `protobuf:"varint,52,opt,name=ended_tool_calls,json=endedToolCalls,proto3" json:"ended_tool_calls,omitempty"` // requests, completed
 	// Completed requests that a content filter or a refusal ended, by the finish reason.
-	EndedFiltered uint64 `protobuf:"varint,53,opt,name=ended_filtered,json=endedFiltered,proto3" json:"ended_filtered,omitempty"`
+	EndedFiltered uint64 `protobuf:"varint,53,opt,name=ended_filtered,json=endedFiltered,proto3" json:"ended_filtered,omitempty"` // requests, completed
 	// Completed requests with another finish reason.
-	EndedOther uint64 `protobuf:"varint,54,opt,name=ended_other,json=endedOther,proto3" json:"ended_other,omitempty"`
+	EndedOther uint64 `protobuf:"varint,54,opt,name=ended_other,json=endedOther,proto3" json:"ended_other,omitempty"` // requests, completed
 	// Token frames that share the time of a later one, because they were read together and have no times of packets.
-	SharedFrames uint64 `protobuf:"varint,55,opt,name=shared_frames,json=sharedFrames,proto3" json:"shared_frames,omitempty"`
+	SharedFrames uint64 `protobuf:"varint,55,opt,name=shared_frames,json=sharedFrames,proto3" json:"shared_frames,omitempty"` // frames
 	// Completed streams whose first token frame has no time of its own: it is a shared frame, or lacks the kernel's
 	// timestamp.
-	LateFirstFrames uint64 `protobuf:"varint,56,opt,name=late_first_frames,json=lateFirstFrames,proto3" json:"late_first_frames,omitempty"`
+	LateFirstFrames uint64 `protobuf:"varint,56,opt,name=late_first_frames,json=lateFirstFrames,proto3" json:"late_first_frames,omitempty"` // requests, completed
 	// Completed streams whose last token frame lacks the kernel's timestamp.
-	LateLastFrames uint64 `protobuf:"varint,57,opt,name=late_last_frames,json=lateLastFrames,proto3" json:"late_last_frames,omitempty"`
+	LateLastFrames uint64 `protobuf:"varint,57,opt,name=late_last_frames,json=lateLastFrames,proto3" json:"late_last_frames,omitempty"` // requests, completed
 	// Measured requests sent once more because the server closed a kept connection before it answered.
-	Reconnected uint64 `protobuf:"varint,58,opt,name=reconnected,proto3" json:"reconnected,omitempty"`
+	Reconnected uint64 `protobuf:"varint,58,opt,name=reconnected,proto3" json:"reconnected,omitempty"` // requests
 	// Measured requests whose response had not ended a millisecond after its last event.
-	LateEnds      uint64 `protobuf:"varint,59,opt,name=late_ends,json=lateEnds,proto3" json:"late_ends,omitempty"`
+	LateEnds      uint64 `protobuf:"varint,59,opt,name=late_ends,json=lateEnds,proto3" json:"late_ends,omitempty"` // requests
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1676,9 +1676,9 @@ func (x *Counters) GetInOneFrame() uint64 {
 	return 0
 }
 
-func (x *Counters) GetInOneRead() uint64 {
+func (x *Counters) GetWrittenAtOnce() uint64 {
 	if x != nil {
-		return x.InOneRead
+		return x.WrittenAtOnce
 	}
 	return 0
 }
@@ -2888,7 +2888,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\brequests\x18\x02 \x01(\x04R\brequests\x12\x15\n" +
 	"\x06e2e_us\x18\x03 \x01(\x04R\x05e2eUs\x12\x1a\n" +
 	"\bstreamed\x18\x04 \x01(\x04R\bstreamed\x12\x17\n" +
-	"\attft_us\x18\x05 \x01(\x04R\x06ttftUs\"\xd1\x10\n" +
+	"\attft_us\x18\x05 \x01(\x04R\x06ttftUs\"\xd9\x10\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2920,8 +2920,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06chunks\x18\x19 \x01(\x04R\x06chunks\x12#\n" +
 	"\rwhole_answers\x18\x1a \x01(\x04R\fwholeAnswers\x12 \n" +
 	"\fin_one_frame\x18\x1b \x01(\x04R\n" +
-	"inOneFrame\x12\x1e\n" +
-	"\vin_one_read\x18\x1c \x01(\x04R\tinOneRead\x12\x1d\n" +
+	"inOneFrame\x12&\n" +
+	"\x0fwritten_at_once\x18\x1c \x01(\x04R\rwrittenAtOnce\x12\x1d\n" +
 	"\n" +
 	"text_bytes\x18\x1d \x01(\x04R\ttextBytes\x12)\n" +
 	"\x10reasoning_tokens\x18\x1e \x01(\x04R\x0freasoningTokens\x126\n" +
