@@ -77,7 +77,7 @@ func TestLastReadingFollowsTheLastRequestOfAllAgents(t *testing.T) {
 func TestWaitForOtherAgentsEndsWithTheLease(t *testing.T) {
 	t.Parallel()
 	c, e := newCoordinator(t), enginetest.New(t, time.Millisecond, 0)
-	c.lease, e.CountsEnded = 300*time.Millisecond, true
+	c.lease, e.CountsEnded = time.Second, true
 	c.start(Config{})
 	c.next()
 	c.begin(enginetest.ReadingServers(closedStage(0, e)))

@@ -216,7 +216,7 @@ func TestAnOversizeSnapshotIsRefusedAndTheAgentComesBack(t *testing.T) {
 
 func TestASilentAgentIsLost(t *testing.T) {
 	t.Parallel()
-	h := start(t, func(c *coordinator.Config) { c.Run.Silence = 300 * time.Millisecond })
+	h := start(t, func(c *coordinator.Config) { c.Run.Silence = 2 * time.Second })
 	a := h.Agent("a")
 	id := h.Submit(1)
 	a.Apply()
