@@ -8,8 +8,8 @@ type Run struct {
 	Name string
 	// Result of the run.
 	Result *results.Result
-	// Requests calls each with the measured requests of a stage by its index, without those of observers, in any order,
-	// and stops at the first error. It may be called several times. Nil: the run has no request rows.
+	// Requests calls each with the measured requests of a stage by its index, in any order, and stops at the first
+	// error. It may be called several times. Nil: the run has no request rows.
 	Requests func(stage uint32, each func(*Request) error) error
 	// Definitions has a hash of each stage's workload, load and seed, by the stage's index. Nil: not known.
 	Definitions map[uint32]string

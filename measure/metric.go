@@ -57,7 +57,7 @@ type Parts uint8
 const (
 	// Breakdowns are endpoints and agents.
 	Breakdowns Parts = 1 << iota
-	// RegionWindows are single windows of a region or an observer.
+	// RegionWindows are single windows of a region.
 	RegionWindows
 	// Paths are the connections from a region to an endpoint.
 	Paths

@@ -106,7 +106,6 @@ func (e *expansion) stages() []*spatev1.Stage {
 			Lexicon:      lexicons[next.target],
 			OnAgentLoss:  frame.GetOnAgentLoss(),
 			Regions:      frame.GetRegions(),
-			Observers:    frame.GetObservers(),
 			FailFast:     frame.GetFailFast(),
 			Agents:       frame.GetAgents(),
 		})
@@ -157,7 +156,6 @@ func (e *expansion) frame() *spatev1.Stage {
 		Pause:        proto.CloneOf(p.GetPause()),
 		OnAgentLoss:  cmp.Or(p.GetOnAgentLoss(), defaults.OnAgentLoss),
 		Regions:      maps.Clone(p.GetRegions()),
-		Observers:    defaults.Observers(p.GetObservers()),
 		FailFast:     p.FailFast == nil || p.GetFailFast(),
 		Agents:       proto.CloneOf(p.GetAgents()),
 	}

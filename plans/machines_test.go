@@ -28,18 +28,10 @@ func TestMachines(t *testing.T) {
 		want  *spatev1.Stage
 	}{
 		"nothing": {"", &spatev1.Stage{OnAgentLoss: "fail"}},
-		"all": {"on_agent_loss: reassign\nregions: {eu: 0.6, us: 0.4}\nobservers: {rate: 0.5}",
-			&spatev1.Stage{OnAgentLoss: "reassign", Regions: eu, Observers: &spatev1.Observers{Rate: 0.5}}},
+		"all": {"on_agent_loss: reassign\nregions: {eu: 0.6, us: 0.4}",
+			&spatev1.Stage{OnAgentLoss: "reassign", Regions: eu}},
 		"agents": {"agents: {labels: {region: eu, pool: big}, count: 10}", &spatev1.Stage{OnAgentLoss: "fail",
 			Agents: &spatev1.AgentSelector{Labels: map[string]string{"region": "eu", "pool": "big"}, Count: 10}}},
-		"default": {"observers: {}",
-			&spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 1}}},
-		"zero": {"observers: {concurrency: 0}",
-			&spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 1}}},
-		"concurrency": {"observers: {concurrency: 3}",
-			&spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 3}}},
-		"simulated": {"simulation: {speed: 10}\nobservers: {rate: 0.5}",
-			&spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Rate: 5}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stages := load(t, onMachines(test.lines,
@@ -48,8 +40,7 @@ func TestMachines(t *testing.T) {
 				t.Fatalf("%d stages", len(stages))
 			}
 			for i, s := range stages {
-				got := &spatev1.Stage{OnAgentLoss: s.GetOnAgentLoss(), Regions: s.GetRegions(),
-					Observers: s.GetObservers(), Agents: s.GetAgents()}
+				got := &spatev1.Stage{OnAgentLoss: s.GetOnAgentLoss(), Regions: s.GetRegions(), Agents: s.GetAgents()}
 				if diff := cmp.Diff(test.want, got, protocmp.Transform()); diff != "" {
 					t.Errorf("stage %d (-want +got):\n%s", i, diff)
 				}
@@ -62,7 +53,7 @@ func TestMachines(t *testing.T) {
 func TestMachinesChangeNoSeed(t *testing.T) {
 	const loads = "[{rate: [5, 6], duration: 1s}]"
 	plain := load(t, onMachines("", loads)).Outline()
-	for i, s := range load(t, onMachines("on_agent_loss: degrade\nregions: {eu: 1}\nobservers: {}\nagents: {count: 2}", loads)).Outline() {
+	for i, s := range load(t, onMachines("on_agent_loss: degrade\nregions: {eu: 1}\nagents: {count: 2}", loads)).Outline() {
 		if s.GetSeed() != plain[i].GetSeed() {
 			t.Errorf("stage %d has another seed", i)
 		}
@@ -74,24 +65,7 @@ func TestWarnings(t *testing.T) {
 		lines, loads string
 		want         string // Empty: there is no warning.
 	}{
-		"no observers": {"", "[{rate: [1], duration: 1s}]", ""},
-		"light":        {"observers: {rate: 0.5}", "[{rate: [5], duration: 1s}]", ""},
-		"not light": {"observers: {rate: 0.5}", "[{rate: [5, 4], duration: 1s}]",
-			"plan.yaml:2:19: observers.rate: observers are not a light load: more than a tenth of the load of 1 of 2 stages, and 12 % of that of stage 2 (4 req/s poisson)"},
-		"in two regions": {"observers: {rate: 0.5}\nregions: {a: 1, b: 5}", "[{rate: [5], duration: 1s}]",
-			"1 of 1 stages, and 20 % of that of stage 1"},
-		"slots": {"observers: {}", "[{concurrency: [1, 10], duration: 1s}]",
-			"plan.yaml:2:12: observers: observers are not a light load: more than a tenth of the load of 1 of 2 stages, and 100 % of that of stage 1 (concurrency 1)"},
-		"nothing to compare": {"observers: {}", "[{rate: [1], duration: 1s}]", ""},
-		"phases": {"observers: {rate: 2}", "[{rate_phases: [{from: 0, to: 10, duration: 1s}]}]",
-			"20 % of that of stage 1"},
-		"slots of phases": {"observers: {concurrency: 2}",
-			"[{concurrency_phases: [{from: 0, to: 10, duration: 1s}]}]", "20 % of that of stage 1"},
-		"search": {"observers: {rate: 0.5}",
-			"[{search: {rate: {from: 1, to: 100}, keep: {error_share: 0}}, duration: 1s}]", "50 % of that of stage 1"},
-		"search of slots": {"observers: {}",
-			"[{search: {concurrency: {from: 4, to: 100}, keep: {error_share: 0}}, duration: 1s}]",
-			"25 % of that of stage 1"},
+		"nothing": {"", "[{rate: [1], duration: 1s}]", ""},
 		"p99 of few requests": {"", "[{search: {rate: {from: 1, to: 100}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: 1s}]}}, requests: 999}]",
 			"loads[0].search.keep.latencies[0].percentile: p99 is known from 1000 requests on, ten of which lie beyond it, and " +
 				"no stage has more than 999: give requests: 1000, or a lower percentile"},
@@ -102,8 +76,6 @@ func TestWarnings(t *testing.T) {
 			"fewer below 10 req/s, where it is known by its slowest requests alone: begin there, give a duration of 1m40s"},
 		"a mean, and slots": {"", "[{search: {rate: {from: 1, to: 9}, keep: {latencies: [{metric: ttft, at_most: 1s}]}}, duration: 10s}, " +
 			"{search: {concurrency: {from: 1, to: 9}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: 1s}]}}, duration: 10s}]", ""},
-		"the same, compressed": {"observers: {rate: 0.5}\nsimulation: {speed: 10}", "[{rate: [4], duration: 1s}]",
-			"12 % of that of stage 1 (40 req/s poisson)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := load(t, onMachines(test.lines, test.loads)).Warnings()
@@ -111,27 +83,6 @@ func TestWarnings(t *testing.T) {
 				t.Errorf("got %v, want %q", got, test.want)
 			}
 		})
-	}
-}
-
-// TestWarningOfKnownRows: observers and the load send the same rows of a file, unless cache busting puts something
-// before each.
-func TestWarningOfKnownRows(t *testing.T) {
-	for workloads, want := range map[string]string{
-		"[{jsonl: {path: x, osl: 1}}, {name: b, sharegpt: {path: x}}]":                "plan.yaml:2:12: observers: observers send the same rows of a file as the load (jsonl, b): a prefix cache",
-		"[{jsonl: {path: x, osl: 1}, cache_busting: request}]":                        "",
-		"[{random: {isl: 1, osl: 1}}, {mooncake: {path: x}}]":                         "",
-		"[{sharegpt: {path: x}, cache_busting: request}, {jsonl: {path: x, osl: 1}}]": "(jsonl)",
-	} {
-		text := strings.Replace(onMachines("observers: {rate: 1}", "[{rate: [500], duration: 1s}]"),
-			"[{random: {isl: 1, osl: 1}}]", workloads, 1)
-		got := load(t, text).Warnings()
-		if (len(got) == 0) != (want == "") || !strings.Contains(fmt.Sprint(got), want) {
-			t.Errorf("%s: got %v, want %q", workloads, got, want)
-		}
-	}
-	if got := load(t, onMachines("", "[{rate: [5], duration: 1s}]")).Warnings(); len(got) > 0 {
-		t.Errorf("without observers: %v", got)
 	}
 }
 
@@ -210,7 +161,7 @@ func TestDraftOnMachines(t *testing.T) {
 		t.Fatalf("a draft does not speak of several machines:\n%s", text)
 	}
 	p := load(t, plan+strings.ReplaceAll("\n"+machines, "\n# ", "\n")).Proto()
-	if p.GetOnAgentLoss() != "reassign" || len(p.GetRegions()) != 2 || p.GetObservers().GetRate() == 0 {
+	if p.GetOnAgentLoss() != "reassign" || len(p.GetRegions()) != 2 {
 		t.Errorf("got %v", p)
 	}
 }

@@ -50,7 +50,6 @@ name: right
 slo: {ttft: 2s}
 on_agent_loss: degrade
 regions: {eu: 0.6, us: 0.4}
-observers: {rate: 0.5}
 targets:
   - {name: t, endpoints: ["https://h"], model: m, api: completions, prompts: text, connection: {insecure_skip_verify: true}}
 workloads:
@@ -76,9 +75,6 @@ var typicalMistakes = []string{
 	"eu: 0.6 -> eu: 0",
 	"eu: 0.6 -> eu: much",
 	"eu: 0.6 -> eu: 1000001",
-	"rate: 0.5} -> rate: 0.5, concurrency: 1}",
-	"rate: 0.5} -> rate: -1}",
-	"rate: 0.5} -> concurrency: 65}",
 	"https://h -> h",
 	"insecure_skip_verify: true -> insecure_skip_verify: 1",
 	"conditioned: false -> conditioned: 0",

@@ -11,19 +11,12 @@ import (
 	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/content"
 )
 
-// light is the largest load of observers, as a part of a stage's load, that causes no warning.
-const light = 0.1
-
-// Warnings returns what is valid in a plan but perhaps not intended: observers that are not a light load beside a
-// stage's own, observers that send the same requests as the load, targets that do not run in turns, or limits that do
-// not apply to a target. Numbers in warnings are those of the stages; in a simulation, those of the simulation.
+// Warnings returns what is valid in a plan but perhaps not intended: targets that do not run in turns, limits that do
+// not apply to a target, or percentiles that stages are too short to know.
 func (p *Plan) Warnings() Mistakes {
-	stages := p.Outline()
-	return slices.Concat(p.oneAfterTheOther(), p.heavyObservers(stages), p.knownRows(stages), p.idleLimits(),
-		p.fewValues())
+	return slices.Concat(p.oneAfterTheOther(), p.idleLimits(), p.fewValues())
 }
 
 // oneAfterTheOther returns a warning if several targets do not run in turns.
@@ -71,73 +64,6 @@ func (p *Plan) idleLimitsOf(path string, slo *spatev1.SLO, of func(*spatev1.Targ
 		}
 	}
 	return found
-}
-
-// heavyObservers returns a warning if the observers are not a light load.
-func (p *Plan) heavyObservers(stages []*spatev1.Stage) Mistakes {
-	heaviest, most, many := 0, 0.0, 0
-	for i, s := range stages {
-		part := observed(s)
-		if part > light {
-			many++
-		}
-		if part > most {
-			heaviest, most = i, part
-		}
-	}
-	if many == 0 {
-		return nil
-	}
-	field := "observers"
-	for _, own := range p.document.Given(field, "rate", "concurrency") {
-		field += "." + own
-	}
-	return Mistakes{p.Mistake(field,
-		fmt.Sprintf("observers are not a light load: more than a tenth of the load of %d of %d stages, "+
-			"and %.0f %% of that of stage %d (%s); their requests are in no result, but the target serves them",
-			many, len(stages), 100*most, heaviest+1, loadpoint.Words(stages[heaviest].GetLoad())))}
-}
-
-// knownRows returns a warning if observers send the same texts as the load. Rows of a file do not depend on the seed.
-func (p *Plan) knownRows(stages []*spatev1.Stage) Mistakes {
-	var names []string
-	for _, s := range stages {
-		w := s.GetWorkload()
-		own := slices.ContainsFunc(content.Parts(w), func(part *spatev1.Workload) bool {
-			return content.File(part) != nil && part.GetCacheBusting() != "request"
-		})
-		if s.GetObservers() != nil && own && !slices.Contains(names, w.GetName()) {
-			names = append(names, w.GetName())
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	return Mistakes{p.Mistake("observers",
-		fmt.Sprintf("observers send the same rows of a file as the load (%s): a prefix cache may answer "+
-			"them sooner; set cache_busting: request to rule that out", strings.Join(names, ", ")))}
-}
-
-// observed returns the load of a stage's observers as a part of the stage's own. It returns 0 if there are no
-// observers, or if the two loads cannot be compared. If the plan has no regions, this is the load of one observer;
-// there may be more of them.
-func observed(s *spatev1.Stage) float64 {
-	o, l := s.GetObservers(), s.GetLoad()
-	rate, concurrency := l.GetRate(), float64(l.GetConcurrency())
-	if rates, concurrencies := loadpoint.Varied(l); rates != nil || concurrencies != nil {
-		rate, concurrency = rates.GetFrom(), concurrencies.GetFrom()
-	}
-	if len(l.GetPhases()) > 0 && concurrency == 0 {
-		rate = loadpoint.LargestPhase(l.GetPhases())
-	}
-	many := float64(max(1, len(s.GetRegions())))
-	switch {
-	case o.GetRate() > 0 && rate > 0:
-		return many * o.GetRate() / rate
-	case o.GetConcurrency() > 0 && concurrency > 0:
-		return many * float64(o.GetConcurrency()) / concurrency
-	}
-	return 0
 }
 
 // fewValues returns a warning for each percentile of a search or a frontier that its stages cannot know, all of them or

@@ -29,15 +29,11 @@ func agentsSection(r *results.Result) section.Section {
 			summaries[a.Name].add(s, a)
 		}
 	}
-	observed := observations(r.Stages)
 	var rows [][]string
 	for _, a := range r.Run.Agents {
 		s := summaries[a.Name]
 		if s == nil {
-			s = &agentSummary{} // an observer in all stages: it has no part in the load
-		}
-		if n := observed[a.Name]; n > 0 {
-			s.notes = append(s.notes, "observer in "+stages(n))
+			s = &agentSummary{} // no stage began
 		}
 		rows = append(rows, []string{
 			a.Name, cmp.Or(a.Region, unknown), cmp.Or(a.Host, unknown), cmp.Or(a.Version, unknown),
@@ -89,19 +85,6 @@ func missing(part results.AgentResult) string {
 		requests = words.Count(*n, "request")
 	}
 	return text + fmt.Sprintf("; %s never sent, due from second %s on", requests, shortest(*l.UnsentFromS))
-}
-
-// observations counts the stages that each agent observed.
-func observations(stages []results.StageResult) map[string]uint64 {
-	counts := make(map[string]uint64)
-	for _, s := range stages {
-		for _, o := range s.Observers {
-			for _, name := range o.Agents {
-				counts[name]++
-			}
-		}
-	}
-	return counts
 }
 
 // startWords returns how far from the armed start an agent started: "0.31 ms late ± 0.05 ms".

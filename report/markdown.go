@@ -39,7 +39,7 @@ func detailsOf(r *results.Result) ([]section.Section, error) {
 		requestsSection(r.Stages), ratesSection(r.Stages), reasoningSection(r.Stages), imagesSection(r.Stages),
 		endingsSection(r.Stages), answersSection(r.Stages), sessionsSection(r.Stages), turnsSection(r.Stages),
 		errorsSection(r.Stages), lengthsSection(r.Stages), preparationsSection(r.Stages),
-		regionsSection(r.Stages), pathsSection(r.Stages), observersSection(r.Stages), accountsSection(r.Stages),
+		regionsSection(r.Stages), pathsSection(r.Stages), accountsSection(r.Stages),
 		serversSection(r.Stages), enginesSection(r.Stages), gpusSection(r.Stages), startsSection(r.Stages),
 		agentsSection(r),
 	}, errors.Join(err, err2)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
@@ -52,36 +51,6 @@ func regionsSection(stages []results.StageResult) section.Section {
 	}
 	return section.New("Regions",
 		section.Table(append([]string{"Stage", "Region", "Agents"}, contributionHeaders...), rows))
-}
-
-// observersSection returns what observers measured with a light load, each observer above the load of its region, so
-// that the two can be compared.
-func observersSection(stages []results.StageResult) section.Section {
-	var rows [][]string
-	var missing []string
-	for _, s := range stages {
-		for _, o := range s.Observers {
-			row := func(who, load string, c results.Contribution) {
-				rows = append(rows, append([]string{stageName(s), cmp.Or(o.Region, unknown), who, load},
-					contributionCells(c)...))
-			}
-			row("observer "+strings.Join(o.Agents, ", "), o.Load, o.Contribution)
-			if i := slices.IndexFunc(s.Regions,
-				func(r results.RegionResult) bool { return r.Name == o.Region }); i >= 0 {
-				row("the load's agents", s.Load.Words, s.Regions[i].Contribution)
-			}
-			for _, reason := range o.Missing {
-				missing = append(missing, fmt.Sprintf("%s: %s", stageName(s), reason))
-			}
-		}
-	}
-	if len(rows) == 0 {
-		return section.Section{}
-	}
-	return section.New("Observers: what a light load saw beside the load",
-		section.Text("What an observer sent is in no other number of this report."),
-		section.Table(append([]string{"Stage", "Region", "Who", "Load"}, contributionHeaders...), rows),
-		section.List(missing))
 }
 
 // pathColumns are the tables about the network path from a region to an endpoint.

@@ -6,31 +6,22 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/requests"
 )
 
-// distributedDir creates the run directory of a stage with agents a in eu and b in us, and c as eu's observer. Agent b
-// was lost, and the coordinator was restarted.
+// distributedDir creates the run directory of a stage with agents a in eu and b in us. Agent b was lost, and the
+// coordinator was restarted.
 func distributedDir(t *testing.T) string {
 	t.Helper()
 	dir, run, rec := t.TempDir(), runRecord(requests.JSONL), stageRecord(0)
 	run.Stages, run.Restarts = 1, 2
-	rec.Stage.Observers = &spatev1.Observers{Rate: 0.5}
-	rec.Agents = append(rec.Agents, proto.CloneOf(rec.GetAgents()[0]))
-	rec.Agents[1].Agent.Region, rec.Agents[2].Agent.Name, rec.Agents[2].Observer = "us", "c", true
+	rec.Agents[1].Agent.Region = "us"
 	rec.Agents[1].Loss = &spatev1.Loss{FromWindow: 1, TakenOverNs: new(int64(4e9)), Share: 0.25}
 	all := snapshotsOf(0)
 	all[1].Totals.StartErrorNs, all[1].DroppedRecords = 310_000, 3
-	for _, s := range all[:2] {
-		own := proto.CloneOf(s)
-		own.Key.Agent = "c"
-		all = append(all, own)
-	}
 	l, err := ledger.Create(filepath.Join(dir, ledger.File), ledger.Change{Run: run})
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +43,7 @@ func TestReportOfSeveralRegions(t *testing.T) {
 		"> - stage 1: " + lostLine + "\n",
 		"- The coordinator was restarted during the run: 2 times\n",
 		"\n! concurrency 1: PARTIAL: " + lostLine +
-			"; 6 request rows are missing from the requests file, nothing else: an agent's memory for them was full\n",
+			"; 3 request rows are missing from the requests file, nothing else: an agent's memory for them was full\n",
 		"## Regions\n\n| Stage | Region | Agents | Completed | Failed | Cancelled | req/s |",
 		stage + "eu | 1 | 20 | 0 | 0 | ", stage + "us | 1 | 10 | 0 | 0 | ",
 		" | 3.00 | 1.00 / 2.00 / n/a | 2.00 |\n", " | 53.00 | 1.00 / 52.00 / n/a | 42.00 |\n",
@@ -60,12 +51,8 @@ func TestReportOfSeveralRegions(t *testing.T) {
 			"| Stage | From region | http://one | http://two |\n|:-:|:-:|:-:|:-:|\n" +
 			stage + "eu | 3.00, 3.00 | n/a |\n" + stage + "us | n/a | 53.00, 53.00 |\n\nRound trip to Dynamo 3P1D:\n\n",
 		stage + "eu | 2.00, 2.00 | n/a |\n" + stage + "us | n/a | 42.00, 42.00 |\n",
-		"## Observers: what a light load saw beside the load\n\nWhat an observer sent is in no other number of this report.\n\n",
-		stage + "eu | observer c | 0.5 req/s constant | 20 | 0 | 0 | ",
-		stage + "eu | the load's agents | concurrency 1 | 20 | 0 | 0 | ",
 		"| a | eu | host-a | v1 | 1 | 20 | 0 | 0.31 ms late ± 0.08 ms |  |\n",
 		"| b | us | host-b | v1 | 1 | 10 | 0 | n/a | stage 1: 25 % of the load missing from second 1 on |\n",
-		"| c | eu | host-a | v1 | 0 | 0 | 0 | n/a | observer in 1 stage |\n",
 	} {
 		if !strings.Contains(files["report.md"], want) {
 			t.Errorf("no %q in\n%s", want, files["report.md"])
@@ -95,18 +82,14 @@ func TestTerminalSaysWhatWasLost(t *testing.T) {
 	}
 }
 
-// Rows of observers are marked and come last. Of a lost agent, there are the rows of the requests that the result
-// counts.
+// Of a lost agent, there are the rows of the requests that the result counts.
 func TestRowsOfSeveralRegions(t *testing.T) {
 	rows := jsonRows(t, written(t, distributedDir(t))["requests.jsonl"])
 	counts := make(map[string]int)
-	for i, row := range rows {
+	for _, row := range rows {
 		counts[row.Agent]++
-		if row.Observer != (row.Agent == "c") || row.Observer != (i >= 30) {
-			t.Errorf("row %d of %s: observer %v", i, row.Agent, row.Observer)
-		}
 	}
-	if counts["a"] != 20 || counts["b"] != 10 || counts["c"] != 20 {
+	if counts["a"] != 20 || counts["b"] != 10 {
 		t.Errorf("rows by agent: %v", counts)
 	}
 }
@@ -122,7 +105,7 @@ func TestReportOfOneMachine(t *testing.T) {
 	if err := writeMarkdown(&b, &results.Result{Stages: []results.StageResult{stage}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, section := range []string{"## Regions", "## Connections", "## Observers", "## Start", "was restarted"} {
+	for _, section := range []string{"## Regions", "## Connections", "## Start", "was restarted"} {
 		if strings.Contains(b.String(), section) {
 			t.Errorf("%s in\n%s", section, b.String())
 		}

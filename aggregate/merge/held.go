@@ -22,7 +22,6 @@ type cell struct {
 	window   uint32
 	endpoint uint32
 	part     uint32 // of the mixture
-	observed bool   // by observers
 }
 
 // held holds series that are not in the tallies yet. They are kept apart by cell.
@@ -71,12 +70,6 @@ func (s *Stage) settle() {
 func (s *Stage) spread(c cell, add func(*Tally)) {
 	add(&c.region.Tally)
 	add(c.region.Paths[c.endpoint])
-	if c.observed {
-		if t := s.observerWindow(c.window, c.name); t != nil {
-			add(t)
-		}
-		return
-	}
 	add(s.sums.Total)
 	add(s.sums.Endpoints[c.endpoint])
 	if s.sums.Parts != nil {
@@ -101,16 +94,4 @@ func (w *liveWindow) spread(c cell, add func(*Tally)) {
 		w.endpoints[c.endpoint] = newTally(keyMetrics)
 	}
 	add(w.endpoints[c.endpoint])
-}
-
-// observerWindow returns the tally of what the observers of a region measured in a window, or nil if the window cannot
-// be viewed any more.
-func (s *Stage) observerWindow(window uint32, region string) *Tally {
-	if window < s.forgotten || s.hidden {
-		return nil
-	}
-	if s.observerWindows[window] == nil {
-		s.observerWindows[window] = make(map[string]*Tally)
-	}
-	return addTo(s.observerWindows[window], region, regionMetrics)
 }

@@ -15,8 +15,6 @@ import (
 // Stage merges the snapshots of one stage. The sums are exact, so the order of snapshots does not matter. The caller
 // must not add a snapshot twice (Ledger.Append reports which are new). All methods may be called concurrently.
 //
-// What observers measure is kept separately: only Views and the observers of results contain it.
-//
 // Memory is bounded by the number of agents, regions and endpoints, plus some 200 bytes for each window. The histograms
 // of single windows stay until Forget or HideWindows.
 type Stage struct {
@@ -29,10 +27,8 @@ type Stage struct {
 	undated   bool   // no views to date are saved
 	packers   packers
 	held      held            // not in the tallies yet; see lock
-	highest   uint32          // highest window delivered, by agents or observers
+	highest   uint32          // highest window delivered
 	toDates   map[uint32]View // views to date at the ends of windows, see advance
-
-	observerWindows map[uint32]map[string]*Tally // observers' windows that can still be viewed, by region
 
 	watch Watch
 }
@@ -45,7 +41,7 @@ type Watch func(window uint32, m spatev1.Metric, values histogram.Encoded)
 type Sums struct {
 	// Target is the target of the stage.
 	Target *spatev1.Target
-	// Total is what all agents measured, without observers. Regions are what the agents of each region measured, and
+	// Total is what all agents measured. Regions are what the agents of each region measured, and
 	// Endpoints what they measured at each endpoint of the target.
 	Total     *Tally
 	Regions   map[string]*Region
@@ -57,9 +53,6 @@ type Sums struct {
 	// Agents are the agents of the load, Windows the windows that they delivered.
 	Agents  map[AgentKey]*Agent
 	Windows map[uint32]*Window
-	// ObserverRegions are what observers measured, by region. Observers are the agents that observe.
-	ObserverRegions map[string]*Region
-	Observers       map[AgentKey]*Agent
 	// Servers has the server metrics.
 	Servers servermetrics.Metrics
 
@@ -78,20 +71,17 @@ type AgentKey struct {
 // NewStage returns an empty Stage for the stage of a record. The agents of the record may contribute.
 func NewStage(rec *spatev1.StageRecord) *Stage {
 	s := &Stage{
-		index:           rec.GetStage().GetIndex(),
-		packers:         newPackers(),
-		held:            newHeld(),
-		toDates:         make(map[uint32]View),
-		observerWindows: make(map[uint32]map[string]*Tally),
+		index:   rec.GetStage().GetIndex(),
+		packers: newPackers(),
+		held:    newHeld(),
+		toDates: make(map[uint32]View),
 		sums: Sums{
-			Target:          rec.GetStage().GetTarget(),
-			closed:          rec.GetStage().GetLoad().GetConcurrency() > 0,
-			Total:           newTally(measure.All),
-			Regions:         make(map[string]*Region),
-			Agents:          make(map[AgentKey]*Agent),
-			Windows:         make(map[uint32]*Window),
-			ObserverRegions: make(map[string]*Region),
-			Observers:       make(map[AgentKey]*Agent),
+			Target:  rec.GetStage().GetTarget(),
+			closed:  rec.GetStage().GetLoad().GetConcurrency() > 0,
+			Total:   newTally(measure.All),
+			Regions: make(map[string]*Region),
+			Agents:  make(map[AgentKey]*Agent),
+			Windows: make(map[uint32]*Window),
 		},
 	}
 	for range rec.GetStage().GetTarget().GetEndpoints() {
@@ -137,18 +127,14 @@ func (s *Stage) Update(rec *spatev1.StageRecord) {
 // update applies a record.
 func (s *Sums) update(rec *spatev1.StageRecord) {
 	for _, assigned := range rec.GetAgents() {
-		agents, regions := s.Agents, s.Regions
-		if assigned.GetObserver() {
-			agents, regions = s.Observers, s.ObserverRegions
-		}
 		name := assigned.GetAgent().GetRegion()
-		if regions[name] == nil {
-			regions[name] = newRegion(len(s.Endpoints))
+		if s.Regions[name] == nil {
+			s.Regions[name] = newRegion(len(s.Endpoints))
 		}
-		a := agents[keyOf(assigned)]
+		a := s.Agents[keyOf(assigned)]
 		if a == nil {
-			a = newAgent(name, regions[name])
-			agents[keyOf(assigned)] = a
+			a = newAgent(name, s.Regions[name])
+			s.Agents[keyOf(assigned)] = a
 		}
 		a.Joined, a.Loss, a.failed = assigned.GetJoinedNs(), assigned.GetLoss(), assigned.GetFailure() != ""
 		a.Left = assigned.LeftNs
@@ -157,22 +143,12 @@ func (s *Sums) update(rec *spatev1.StageRecord) {
 
 // Agent returns what an assigned agent delivered.
 func (s *Sums) Agent(assigned *spatev1.AssignedAgent) *Agent {
-	a, _ := s.find(keyOf(assigned))
-	return a
+	return s.Agents[keyOf(assigned)]
 }
 
 // keyOf returns the key of an assigned agent's process.
 func keyOf(a *spatev1.AssignedAgent) AgentKey {
 	return AgentKey{a.GetAgent().GetName(), a.GetIncarnation()}
-}
-
-// find returns an agent and whether it is an observer, or nil if it takes no part.
-func (s *Sums) find(key AgentKey) (a *Agent, observes bool) {
-	if a := s.Agents[key]; a != nil {
-		return a, false
-	}
-	a = s.Observers[key]
-	return a, a != nil
 }
 
 // Add merges a snapshot that has passed Check. On an error, nothing of it is merged. A lost agent's snapshot
@@ -227,7 +203,7 @@ func (s *Stage) merge(snapshot *spatev1.Snapshot, decoded [][]part) error {
 		return errStranger
 	}
 	key := AgentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
-	agent, observes := s.sums.find(key)
+	agent := s.sums.Agents[key]
 	if agent == nil {
 		return errStranger
 	}
@@ -240,32 +216,28 @@ func (s *Stage) merge(snapshot *spatev1.Snapshot, decoded [][]part) error {
 	s.advance(snapshot.GetWindow())
 	agent.deliver(snapshot)
 	s.sums.Servers.Add(snapshot)
-	if first := measure.FirstWindow(snapshot); first < snapshot.GetWindow() && !observes {
+	if first := measure.FirstWindow(snapshot); first < snapshot.GetWindow() {
 		s.sums.spans = append(s.sums.spans, span{first, snapshot.GetWindow()})
 	}
-	s.mergeSeries(agent, observes, snapshot, decoded)
-	if !observes {
-		s.sums.addTurns(snapshot, decoded[len(snapshot.GetSeries()):])
-		s.window(snapshot.GetWindow()) // a window without measurements counts as delivered, too
-		for _, share := range snapshot.GetShares() {
-			s.window(share.GetWindow()).WindowShare.add(share)
-		}
+	s.mergeSeries(agent, snapshot, decoded)
+	s.sums.addTurns(snapshot, decoded[len(snapshot.GetSeries()):])
+	s.window(snapshot.GetWindow()) // a window without measurements counts as delivered, too
+	for _, share := range snapshot.GetShares() {
+		s.window(share.GetWindow()).WindowShare.add(share)
 	}
 	return nil
 }
 
 // mergeSeries merges the measurements of an agent by part and endpoint.
-func (s *Stage) mergeSeries(agent *Agent, observes bool, snapshot *spatev1.Snapshot, decoded [][]part) {
+func (s *Stage) mergeSeries(agent *Agent, snapshot *spatev1.Snapshot, decoded [][]part) {
 	for i, series := range snapshot.GetSeries() {
 		at := place{
 			first: measure.FirstWindow(snapshot), window: snapshot.GetWindow(), agent: snapshot.GetKey().GetAgent(),
 			sequence: snapshot.GetKey().GetSequence(), endpoint: series.GetEndpoint(),
 		}
 		agent.add(series, decoded[i], at, s.packers)
-		if !observes {
-			s.window(at.window).add(series, decoded[i], at, agent.RegionName)
-		}
-		s.share(cell{agent.region, agent.RegionName, at.window, at.endpoint, series.GetPart(), observes},
+		s.window(at.window).add(series, decoded[i], at, agent.RegionName)
+		s.share(cell{agent.region, agent.RegionName, at.window, at.endpoint, series.GetPart()},
 			pendingSeries{series, decoded[i], at})
 	}
 }
@@ -273,7 +245,7 @@ func (s *Stage) mergeSeries(agent *Agent, observes bool, snapshot *spatev1.Snaps
 // share adds measurements to all tallies but those of agents and their windows, and shows values to the watch.
 func (s *Stage) share(c cell, series pendingSeries) {
 	s.hold(c, series)
-	if c.observed || s.watch == nil {
+	if s.watch == nil {
 		return
 	}
 	for _, p := range series.parts {

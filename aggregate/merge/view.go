@@ -11,8 +11,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// View is what was measured in one window, or in a stage to date: as a whole, by region, agent and endpoint, and by
-// observers. It is a copy, which later additions do not change.
+// View is what was measured in one window, or in a stage to date: as a whole, by region, agent and endpoint. It is a
+// copy, which later additions do not change.
 type View struct {
 	// Window is the number of the window. In a view to date, it is the highest window delivered.
 	Window uint32
@@ -30,8 +30,6 @@ type View struct {
 	Endpoints []Part
 	// Parts are the parts of the mixture, in their order. Nil: there is no mixture.
 	Parts []Part
-	// Observers are what observers measured, sorted by region. No other field contains it.
-	Observers []Part
 	// Servers are the server metrics of a window, sorted by source, name and labels. A view to date has none.
 	Servers []servermetrics.Value
 }
@@ -130,14 +128,14 @@ func (s *Stage) Window(number uint32) (View, bool) {
 	}
 	return View{
 		Window: number, PeakInFlight: s.sums.InFlight(int(number)), Total: w.live.total.Measured(),
-		Regions: partsOf(w.live.regions), Agents: w.live.agentParts(), Observers: partsOf(s.observerWindows[number]),
+		Regions: partsOf(w.live.regions), Agents: w.live.agentParts(),
 		Endpoints: s.endpointParts(w.live.endpoints[:], (*Tally).Measured),
 		Parts:     s.mixtureParts(w.live.parts, (*Tally).Measured),
 		Servers:   s.sums.Servers.Window(number, s.sums.Target),
 	}, true
 }
 
-// WindowWithin is Window without endpoints, observers and servers, and without agents if there are more than a number.
+// WindowWithin is Window without endpoints and servers, and without agents if there are more than a number.
 func (s *Stage) WindowWithin(number uint32, agents int) (View, bool) {
 	s.lock()
 	defer s.mu.Unlock()
@@ -190,7 +188,6 @@ func (s *Stage) ToDateWithoutAgents() View {
 func (s *Stage) withoutAgents() View {
 	v := View{
 		Total: s.sums.Total.bucketed(), Regions: bucketedParts(s.sums.Regions),
-		Observers: bucketedParts(s.sums.ObserverRegions),
 		Endpoints: s.endpointParts(s.sums.Endpoints[:min(len(s.sums.Endpoints), shownEndpoints)], (*Tally).bucketed),
 		Parts:     s.mixtureParts(s.sums.Parts, (*Tally).bucketed),
 	}
@@ -324,7 +321,6 @@ func (s *Stage) HideWindows() {
 	for _, w := range s.sums.Windows {
 		w.live = nil
 	}
-	clear(s.observerWindows)
 	clear(s.toDates)
 }
 
@@ -348,11 +344,10 @@ func (s *Stage) Forget(through uint32) {
 		if w := s.sums.Windows[s.forgotten]; w != nil {
 			w.live = nil
 		}
-		delete(s.observerWindows, s.forgotten)
 	}
 }
 
-// Waiting returns the names of the agents and observers that have not delivered a window yet, sorted. An agent delivers
+// Waiting returns the names of the agents that have not delivered a window yet, sorted. An agent delivers
 // its windows in order and sends its totals last. Waiting leaves out agents that failed, were lost or had not joined.
 // It returns nil if any agent is patience windows or more ahead: those behind may be lost. What they deliver later is
 // in the sums to date.
@@ -365,13 +360,11 @@ func (s *Stage) Waiting(window uint32) []string {
 	return s.behind(window)
 }
 
-// behind returns the names of the agents and observers that have still to deliver a window, sorted.
+// behind returns the names of the agents that have still to deliver a window, sorted.
 func (s *Stage) behind(window uint32) (names []string) {
-	for _, agents := range []map[AgentKey]*Agent{s.sums.Agents, s.sums.Observers} {
-		for key, a := range agents {
-			if a.lacks(window) {
-				names = append(names, key.Name)
-			}
+	for key, a := range s.sums.Agents {
+		if a.lacks(window) {
+			names = append(names, key.Name)
 		}
 	}
 	slices.Sort(names)

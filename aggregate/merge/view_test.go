@@ -82,14 +82,11 @@ func mixedIn(rec *spatev1.StageRecord, snapshots []*spatev1.Snapshot) {
 func TestPartsAddUpToTheStage(t *testing.T) {
 	rec := fixture.StageRecord(0, 3)
 	snapshots := fixture.Recorded(rec, fixture.SteadyRequests(3, 50), fixture.EndWindow)
-	rec.Agents[2].Observer = true
 	mixedIn(rec, snapshots)
 	var want [2]uint64
 	for _, s := range snapshots {
 		for _, series := range s.GetSeries() {
-			if s.GetKey().GetAgent() != rec.GetAgents()[2].GetAgent().GetName() {
-				want[series.GetPart()] += series.GetCounters().GetCompleted()
-			}
+			want[series.GetPart()] += series.GetCounters().GetCompleted()
 		}
 	}
 	stage := merged(t, rec, snapshots)
@@ -152,10 +149,10 @@ func TestWaitingNamesTheAgentsBehind(t *testing.T) {
 	check(1, "")
 }
 
-// Waiting leaves out agents that failed without a loss, for example an observer that was not ready.
+// Waiting leaves out agents that failed without a loss.
 func TestWhoTakesNoPartIsNotWaitedFor(t *testing.T) {
 	rec := fixture.StageRecord(0, 3)
-	rec.Agents[1].Observer, rec.Agents[1].Failure = true, "was not ready when the others were"
+	rec.Agents[1].Failure = "was not ready when the others were"
 	if got := NewStage(rec).Waiting(0); !slices.Equal(got, []string{"a", "c"}) {
 		t.Errorf("waits for %v", got)
 	}
@@ -184,10 +181,10 @@ func TestAViewIsACopy(t *testing.T) {
 	}
 }
 
-// Waiting leaves out agents and observers that were lost, had not joined, or are far behind.
+// Waiting leaves out agents that were lost, had not joined, or are far behind.
 func TestWaitingForThoseThatMayStillCome(t *testing.T) {
 	rec := fixture.StageRecord(0, 4)
-	rec.Agents[2].JoinedNs, rec.Agents[3].Observer = 3.5e9, true
+	rec.Agents[2].JoinedNs = 3.5e9
 	stage := NewStage(rec)
 	add := func(agent string, window uint32) {
 		t.Helper()
@@ -217,30 +214,6 @@ func TestWaitingForThoseThatMayStillCome(t *testing.T) {
 	add("a", 3+patience)
 	check(3, "")
 	check(4, "c d")
-}
-
-func TestViewsShowObserversApart(t *testing.T) {
-	rec := fixture.StageRecord(0, 3)
-	rec.Agents[2].Observer = true
-	stage := merged(t, rec, fixture.Recorded(rec, fixture.SteadyRequests(3, 50), fixture.EndWindow))
-	for name, v := range map[string]View{"to date": stage.ToDate(), "window": must(stage.Window(2))} {
-		sum := &spatev1.Counters{}
-		for _, p := range v.Regions {
-			measure.AddTo(sum, p.Measured.Counters)
-		}
-		if len(v.Agents) != 2 || len(v.Observers) != 1 || v.Observers[0].Name != "east" ||
-			!proto.Equal(sum, v.Total.Counters) {
-			t.Errorf("%s: agents %v, observers %v", name, names(v.Agents), names(v.Observers))
-		}
-		d := v.Observers[0].Measured.Summary(spatev1.Metric_METRIC_TTFT)
-		if 2*d.Count != v.Total.Counters.GetCompleted() {
-			t.Errorf("%s: %d of %d", name, d.Count, v.Total.Counters.GetCompleted())
-		}
-	}
-	stage.Forget(2)
-	if len(stage.observerWindows) != 2 {
-		t.Errorf("%d windows of observers are kept", len(stage.observerWindows))
-	}
 }
 
 // must returns a view that must exist.

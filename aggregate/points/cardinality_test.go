@@ -16,20 +16,19 @@ import (
 )
 
 // shape is the size of a run.
-type shape struct{ stages, agents, regions, observers, endpoints, servers, parts int }
+type shape struct{ stages, agents, regions, endpoints, servers, parts int }
 
 // mostSeries and perSecond return the bounds in docs/influxdb.md.
 func (s shape) mostSeries() int {
 	whole := 1 + s.regions + s.endpoints + s.parts
-	return 2*s.stages*(whole+s.agents) + s.stages*whole + 3*s.stages*s.observers +
-		s.agents + 3 + 3*s.stages + s.stages*s.servers
+	return 2*s.stages*(whole+s.agents) + s.stages*whole + s.agents + 3 + 3*s.stages + s.stages*s.servers
 }
 
 func (s shape) perSecond() int {
-	return 2*(1+s.regions+s.agents+s.endpoints+s.parts+s.observers) + s.agents + s.servers
+	return 2*(1+s.regions+s.agents+s.endpoints+s.parts) + s.agents + s.servers
 }
 
-// record returns a stage of the run, with a snapshot of each agent and observer merged.
+// record returns a stage of the run, with a snapshot of each agent merged.
 func (s shape) record(index int) (*spatev1.StageRecord, *merge.Stage) {
 	rec := &spatev1.StageRecord{
 		StartTime: timestamppb.New(begin),
@@ -39,10 +38,10 @@ func (s shape) record(index int) (*spatev1.StageRecord, *merge.Stage) {
 	for i := range s.endpoints + 3 { // more endpoints than views show, if s.endpoints is at the limit
 		rec.Stage.Target.Endpoints = append(rec.Stage.Target.Endpoints, fmt.Sprintf("http://e%d", i))
 	}
-	for i := range s.agents + s.observers {
+	for i := range s.agents {
 		rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{
 			Agent:       &spatev1.AgentInfo{Name: fmt.Sprintf("a%d", i), Region: fmt.Sprintf("r%d", i%s.regions)},
-			Incarnation: 1, Observer: i >= s.agents,
+			Incarnation: 1,
 		})
 	}
 	if s.endpoints < 64 {
@@ -93,7 +92,7 @@ func (s shape) points() (rows []sink.Row, second int) {
 		for _, p := range servers(scope, rec, view) {
 			rows = append(rows, p.Rows()...)
 		}
-		for _, a := range rec.GetAgents()[:s.agents] {
+		for _, a := range rec.GetAgents() {
 			rows = append(rows, sink.AgentPoint{RunID: "r", Plan: "p", Agent: a.GetAgent().GetName(), Time: begin,
 				SilentSeconds: new(0.5)}.Rows()...)
 		}
@@ -130,7 +129,7 @@ func (s shape) events(run Run, st *spatev1.Stage) (rows []sink.Row) {
 
 // The numbers of series per run and of points per second are those in docs/influxdb.md.
 func TestCardinality(t *testing.T) {
-	for _, s := range []shape{{1, 1, 1, 0, 1, 0, 0}, {3, 7, 2, 2, 4, 5, 2}, {2, 5, 3, 1, 64, 0, 3}} {
+	for _, s := range []shape{{1, 1, 1, 1, 0, 0}, {3, 7, 2, 4, 5, 2}, {2, 5, 3, 64, 0, 3}} {
 		rows, second := s.points()
 		series := map[string]bool{}
 		for _, row := range rows {
@@ -146,7 +145,7 @@ func TestCardinality(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	example := shape{stages: 10, agents: 1000, regions: 3, observers: 3, endpoints: 4, servers: 48}
+	example := shape{stages: 10, agents: 1000, regions: 3, endpoints: 4, servers: 48}
 	for _, n := range []int{example.mostSeries(), example.perSecond()} {
 		if text := fmt.Sprintf("%d,%03d", n/1000, n%1000); !strings.Contains(string(document), text) {
 			t.Errorf("docs/influxdb.md lacks %s", text)
@@ -156,7 +155,7 @@ func TestCardinality(t *testing.T) {
 
 // No tag has the name of a field, because InfluxDB 3 stores both as columns of one table.
 func TestTagsAreNoFields(t *testing.T) {
-	rows, _ := shape{2, 3, 2, 1, 2, 2, 2}.points()
+	rows, _ := shape{2, 3, 2, 2, 2, 2}.points()
 	for _, row := range append(rows, append(sinktest.Window(1).Rows(), sinktest.Stage().Rows()...)...) {
 		for _, tag := range row.Tags {
 			for _, field := range row.Fields {

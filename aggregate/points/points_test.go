@@ -35,14 +35,13 @@ func places[P interface{ Rows() []sink.Row }](points []P) string {
 	return strings.Join(out, ", ")
 }
 
-// The points of the whole, regions, agents, endpoints and observers have different measurements or tags, so that
-// nothing counts twice.
-func TestPointsByRegionAndObserver(t *testing.T) {
+// The points of the whole, regions, agents and endpoints have different tags, so that nothing counts twice.
+func TestPointsByRegion(t *testing.T) {
 	rec := &spatev1.StageRecord{StartTime: timestamppb.Now(),
 		Stage: &spatev1.Stage{Target: &spatev1.Target{Endpoints: []string{"http://e"}}}}
-	for i, region := range []string{"eu", "us", "eu"} {
+	for i, region := range []string{"eu", "us"} {
 		rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{
-			Agent: &spatev1.AgentInfo{Name: fmt.Sprintf("a%d", i), Region: region}, Incarnation: 1, Observer: i == 2,
+			Agent: &spatev1.AgentInfo{Name: fmt.Sprintf("a%d", i), Region: region}, Incarnation: 1,
 		})
 	}
 	merged := merge.NewStage(rec)
@@ -57,23 +56,21 @@ func TestPointsByRegionAndObserver(t *testing.T) {
 	}
 	view, _ := merged.Window(0)
 	toDate, result := merged.ToDate(), results.OfStage(merged, rec)
-	want := "observer_to_date eu, observer_window eu, to_date, to_date a0 eu, to_date a1 us, to_date eu, to_date http://e, to_date us, " +
+	want := "to_date, to_date a0 eu, to_date a1 us, to_date eu, to_date http://e, to_date us, " +
 		"window, window a0 eu, window a1 us, window eu, window http://e, window us"
 	if got := places(windows(sink.Scope{}, rec, view, &toDate)); got != want {
 		t.Errorf("windows: %s", got)
 	}
 	if got := places(stage(sink.Scope{}, rec, result,
-		toDate)); got != "observer_stage eu, stage, stage eu, stage http://e, stage us" {
+		toDate)); got != "stage, stage eu, stage http://e, stage us" {
 		t.Errorf("stages: %s", got)
 	}
 
 	add(0, &spatev1.Snapshot{Window: 1, Series: []*spatev1.Series{{Counters: &spatev1.Counters{Completed: 1}}}})
-	for i := 1; i < 3; i++ { // in which they measured nothing
-		add(i, &spatev1.Snapshot{Window: 1})
-	}
+	add(1, &spatev1.Snapshot{Window: 1}) // in which it measured nothing
 	view, _ = merged.Window(1)
 	toDate = merged.ToDate()
-	want = "observer_to_date eu, to_date, to_date a0 eu, to_date a1 us, to_date eu, to_date http://e, to_date us, " +
+	want = "to_date, to_date a0 eu, to_date a1 us, to_date eu, to_date http://e, to_date us, " +
 		"window, window a0 eu, window eu, window http://e"
 	if got := places(windows(sink.Scope{}, rec, view, &toDate)); got != want {
 		t.Errorf("second windows: %s", got)

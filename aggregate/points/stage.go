@@ -28,8 +28,8 @@ func Result(run Run, rec *spatev1.StageRecord, r results.StageResult, merged *me
 	return whole(run.Scope(rec.GetStage()), rec, r, merged.Total()).Rows()
 }
 
-// stage returns the points of a stage's results: as a whole, by region, endpoint and part, and of its observers. v is
-// the view of the whole stage.
+// stage returns the points of a stage's results: as a whole, by region, endpoint and part. v is the view of the
+// whole stage.
 func stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v merge.View) []sink.Point {
 	out := []sink.Point{whole(scope, rec, r, v.Total)}
 	for _, region := range r.Regions {
@@ -51,15 +51,6 @@ func stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v 
 		s.Part = p.Name
 		out = append(out, part(s, rec, p.Measured, r.DurationS, r.Complete))
 	}
-	for _, o := range r.Observers {
-		m := find(v.Observers, o.Region)
-		if m == nil {
-			continue
-		}
-		s := scope
-		s.Region, s.Observer = o.Region, true
-		out = append(out, part(s, rec, *m, o.DurationS, len(o.Missing) == 0))
-	}
 	return out
 }
 
@@ -77,8 +68,8 @@ func whole(
 	return p
 }
 
-// part returns the point of a stage, of a region, of its observer, of an endpoint, or of a part of the mixture. seconds
-// is the time of its rates.
+// part returns the point of a stage, of a region, of an endpoint, or of a part of the mixture. seconds is the time of
+// its rates.
 func part(
 	scope sink.Scope, rec *spatev1.StageRecord, m merge.Measured, seconds *float64, complete bool,
 ) sink.StagePoint {

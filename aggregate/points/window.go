@@ -42,12 +42,9 @@ var divisions = []division{
 		func(s *sink.Scope, p merge.Part) { s.Region, s.Agent = p.Region, p.Name }},
 	{func(v merge.View) []merge.Part { return v.Endpoints }, func(s *sink.Scope, p merge.Part) { s.Endpoint = p.Name }},
 	{func(v merge.View) []merge.Part { return v.Parts }, func(s *sink.Scope, p merge.Part) { s.Part = p.Name }},
-	{func(v merge.View) []merge.Part { return v.Observers },
-		func(s *sink.Scope, p merge.Part) { s.Region, s.Observer = p.Name, true }},
 }
 
-// windows returns the points of one window of a stage: of all agents, and of each region, agent, endpoint, part and
-// observer.
+// windows returns the points of one window of a stage: of all agents, and of each region, agent, endpoint and part.
 // toDate is nil if the view to date is not known for this window.
 func windows(scope sink.Scope, rec *spatev1.StageRecord, view merge.View, toDate *merge.View) []sink.Point {
 	var total *merge.Measured
@@ -91,7 +88,7 @@ func verdictToDate(total merge.Measured, rec *spatev1.StageRecord) *uint64 {
 	return new(results.JudgeToDate(total, rec).Verdict.Number())
 }
 
-// ToDate returns the rows of a stage up to now: as a whole, and of each region, endpoint, part and observer.
+// ToDate returns the rows of a stage up to now: as a whole, and of each region, endpoint and part.
 func ToDate(run Run, rec *spatev1.StageRecord, merged *merge.Stage) (rows []sink.Row) {
 	view, scope := merged.ToDateWithoutAgents(), run.Scope(rec.GetStage())
 	row := func(s sink.Scope, m *merge.Measured, verdict *uint64) {

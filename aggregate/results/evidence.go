@@ -77,7 +77,7 @@ func answeredBy(r *StageResult) (all [][]trust.AnsweredBy) {
 func (s sums) lostAgent(rec *spatev1.StageRecord) bool {
 	return rec.GetStartTime() != nil && slices.ContainsFunc(rec.GetAgents(), func(a *spatev1.AssignedAgent) bool {
 		agent := s.Agent(a)
-		return !a.GetObserver() && (agent.Loss != nil || agent.Totals == nil && a.GetFailure() != "")
+		return agent.Loss != nil || agent.Totals == nil && a.GetFailure() != ""
 	})
 }
 

@@ -30,9 +30,6 @@ func (s sums) missing(rec *spatev1.StageRecord) []string {
 		add("no agent took part")
 	}
 	for i, assigned := range rec.GetAgents() {
-		if assigned.GetObserver() {
-			continue // an observer has no part in the load
-		}
 		for _, reason := range s.agentMissing(rec, assigned) {
 			add("agent %s %s", processName(rec, i), reason)
 		}

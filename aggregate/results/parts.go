@@ -9,7 +9,6 @@ import (
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans/endpoint"
-	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
@@ -40,13 +39,11 @@ func latenciesOf(t *merge.Tally) (l Latencies) {
 	return l
 }
 
-// agentResults returns the results by agent, without observers.
+// agentResults returns the results by agent.
 func (s sums) agentResults(rec *spatev1.StageRecord) []AgentResult {
 	results := make([]AgentResult, 0, len(rec.GetAgents()))
 	for _, assigned := range rec.GetAgents() {
-		if !assigned.GetObserver() {
-			results = append(results, s.agentResult(rec.GetStage().GetLoad(), assigned, s.Agent(assigned)))
-		}
+		results = append(results, s.agentResult(rec.GetStage().GetLoad(), assigned, s.Agent(assigned)))
 	}
 	return results
 }
@@ -90,7 +87,7 @@ func (s sums) startSpread(rec *spatev1.StageRecord) *StartSpread {
 	known, r := 0, &StartSpread{}
 	for _, assigned := range rec.GetAgents() {
 		a := s.Agent(assigned)
-		if assigned.GetObserver() || a.Totals == nil || !started(a) {
+		if a.Totals == nil || !started(a) {
 			continue
 		}
 		known++
@@ -109,13 +106,10 @@ func (s sums) startSpread(rec *spatev1.StageRecord) *StartSpread {
 	return r
 }
 
-// droppedRecords returns the number of request rows that agents dropped. Observers count, because their rows are in the
-// same files.
+// droppedRecords returns the number of request rows that agents dropped.
 func (s sums) droppedRecords() (rows uint64) {
-	for _, agents := range []map[merge.AgentKey]*merge.Agent{s.Agents, s.Observers} {
-		for _, a := range agents {
-			rows += a.DroppedRows
-		}
+	for _, a := range s.Agents {
+		rows += a.DroppedRows
 	}
 	return rows
 }
@@ -128,9 +122,7 @@ func (s sums) regionResults(rec *spatev1.StageRecord, duration *float64) []Regio
 		if names[region] == nil {
 			names[region] = make(map[string]bool)
 		}
-		if !a.GetObserver() {
-			names[region][a.GetAgent().GetName()] = true
-		}
+		names[region][a.GetAgent().GetName()] = true
 	}
 	results := make([]RegionResult, 0, len(s.Regions))
 	for _, name := range slices.Sorted(maps.Keys(s.Regions)) {
@@ -161,41 +153,6 @@ func (s sums) partResults(stage *spatev1.Stage, duration *float64) []PartResult 
 		results = append(results, r)
 	}
 	return results
-}
-
-// observerResults returns what observers measured, by region.
-func (s sums) observerResults(rec *spatev1.StageRecord) []ObserverResult {
-	results := make([]ObserverResult, 0, len(s.ObserverRegions))
-	for _, name := range slices.Sorted(maps.Keys(s.ObserverRegions)) {
-		r := ObserverResult{Region: name, Agents: []string{}, Load: observersLoad(rec.GetStage().GetObservers()),
-			Missing: []string{}}
-		var of []*merge.Agent
-		for i, assigned := range rec.GetAgents() {
-			a := s.Agent(assigned)
-			if !assigned.GetObserver() || a.RegionName != name {
-				continue
-			}
-			of = append(of, a)
-			r.Agents = append(r.Agents, assigned.GetAgent().GetName())
-			for _, reason := range s.agentMissing(rec, assigned) {
-				r.Missing = append(r.Missing, "observer "+processName(rec, i)+" "+reason)
-			}
-		}
-		if from, to, ok := merge.SpanOf(slices.Values(of), (*spatev1.Totals).GetLastEndNs); ok {
-			r.DurationS = new(float64(to-from) / nanosPerSecond)
-		}
-		r.Contribution = contribution(s.ObserverRegions[name], rec.GetStage().GetTarget(), r.DurationS)
-		results = append(results, r)
-	}
-	return results
-}
-
-// observersLoad returns the light load of an observer in words.
-func observersLoad(o *spatev1.Observers) string {
-	if o.GetRate() > 0 {
-		return loadpoint.Words(&spatev1.LoadPoint{Rate: o.GetRate(), Arrival: "constant"})
-	}
-	return loadpoint.Words(&spatev1.LoadPoint{Concurrency: max(o.GetConcurrency(), 1)})
 }
 
 // contribution summarizes what a region measured. duration is the time for its rates, in seconds.

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/aggregate/internal/fixture"
-	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -65,45 +64,6 @@ func checkRegions(rt *rapid.T, t *testing.T, rec *spatev1.StageRecord, requests 
 			rt.Fatalf("region %q: %+v, want %+v", region.Name, n, want.Requests)
 		}
 	}
-}
-
-// An observer beside the load affects only the results of observers, even if the observer is lost.
-func TestObserversAreInNoOtherNumber(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		rec := fixture.StageRecord(0, 2)
-		requests := anyRequests(rt, 3)
-		load := slices.DeleteFunc(slices.Clone(requests), func(q fixture.Request) bool { return q.Agent == 2 })
-		want := OfStage(merged(t, rec, fixture.Recorded(rec, load, fixture.EndWindow)), rec)
-
-		rec = fixture.StageRecord(0, 3)
-		rec.Agents[2].Observer = true
-		rec.Stage.Observers = &spatev1.Observers{Rate: 0.5}
-		snapshots := rapid.Permutation(fixture.Recorded(rec, requests, fixture.EndWindow)).Draw(rt, "order")
-		lost := rapid.Bool().Draw(rt, "lost")
-		if lost {
-			rec.Agents[2].Loss = &spatev1.Loss{FromWindow: 1, Share: 1}
-			snapshots = slices.DeleteFunc(snapshots, func(s *spatev1.Snapshot) bool { return !merge.InResult(rec, s) })
-		}
-		r := OfStage(merged(t, rec, snapshots), rec)
-		o := r.Observers[0]
-		if o.Region != "east" || o.Load != "0.5 req/s constant" || !slices.Equal(o.Agents, []string{"c"}) ||
-			(len(o.Missing) > 0) != lost {
-			rt.Fatalf("observer %+v", o)
-		}
-		own := slices.DeleteFunc(slices.Clone(requests), func(q fixture.Request) bool {
-			return q.Agent != 2 || lost &&
-				fixture.EndWindow(q) >= 1
-		})
-		alone := alone(t, own)
-		if diff := cmp.Diff(alone.Latencies, o.Latencies); diff != "" || !lost &&
-			!cmp.Equal(alone.RequestThroughput, o.RequestThroughput) {
-			rt.Fatalf("observer's latencies:\n%s", diff)
-		}
-		r.Observers = want.Observers
-		if diff := cmp.Diff(want, r); diff != "" {
-			rt.Fatalf("other numbers differ:\n%s", diff)
-		}
-	})
 }
 
 func TestStartSpread(t *testing.T) {

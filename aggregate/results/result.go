@@ -379,12 +379,10 @@ type StageResult struct {
 	Parts []PartResult `json:"parts"`
 	// Results by endpoint, in the order of the target's endpoints.
 	Endpoints []EndpointResult `json:"endpoints"`
-	// Results by agent, in the order of the split. Observers are not among them.
+	// Results by agent, in the order of the split.
 	Agents []AgentResult `json:"agents"`
 	// Results by region of the agents, sorted by name, with each region's connections.
 	Regions []RegionResult `json:"regions"`
-	// What observers measured beside the load, by region. Observers' requests are in no other number.
-	Observers []ObserverResult `json:"observers"`
 	// Server metrics by the URL they were read from: gauges between the first measured start and the last measured end,
 	// counters and histograms over the stage (from_s to to_s). Empty: the servers have no metrics, or the plan does not
 	// want them to be read.
@@ -835,21 +833,6 @@ type RegionResult struct {
 	Contribution
 }
 
-// ObserverResult is what the observer of one region measured.
-type ObserverResult struct {
-	// Name of the region. Empty: agents without a region.
-	Region string `json:"region"`
-	// Names of the agents that observed from this region, as a rule one.
-	Agents []string `json:"agents"`
-	// Light load that the observer sent, in words.
-	Load string `json:"load"`
-	// What is missing of the observer's measurements, in words. The stage can be complete nevertheless.
-	Missing []string `json:"missing"`
-	// From the observer's first measured start to its last measured end, in seconds.
-	DurationS *float64 `json:"duration_s"`
-	Contribution
-}
-
 // Contribution holds what the agents of one region measured together.
 type Contribution struct {
 	// Number of requests, by how they ended.
@@ -858,7 +841,7 @@ type Contribution struct {
 	InputTokens *uint64 `json:"input_tokens"`
 	// Output tokens of completed requests. Null: those of some are not known.
 	OutputTokens *uint64 `json:"output_tokens"`
-	// Completed requests per second of duration_s: that of the observer, or for a region that of the stage.
+	// Completed requests per second of the stage's duration_s.
 	RequestThroughput *float64 `json:"request_throughput"`
 	// Output tokens of completed requests per second of duration_s.
 	OutputTokenThroughput *float64 `json:"output_token_throughput"`

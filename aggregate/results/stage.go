@@ -105,7 +105,7 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 	r.Goodput = goodputOf(wholeSLO(stage), s.Total.Counters, r.DurationS)
 	r.Servers, r.GPUs = s.serverResults(r.DurationS)
 	r.Engine, r.EngineRoles = servermetrics.Engines(r.Servers), servermetrics.EngineRoles(r.Servers)
-	r.Regions, r.Observers = s.regionResults(rec, r.DurationS), s.observerResults(rec)
+	r.Regions = s.regionResults(rec, r.DurationS)
 	s.addLengths(&r, stage)
 	r.Trust = s.trustOf(rec, &r)
 	return r
@@ -380,14 +380,11 @@ func unlessZero[T comparable](v T) *T {
 // serverAccount compares the servers' own account of the stage so far with the clients'. It returns nil if there is
 // none.
 func (s sums) serverAccount() *servermetrics.ServerAccount {
-	sent := s.Total.Counters.GetStarted() + s.Total.Counters.GetUnmeasuredStarted()
-	for _, o := range s.Observers {
-		sent += o.Totals.GetCounters().GetStarted()
-	}
 	of := s.Total.Summary
 	return s.Servers.Compare(servermetrics.Client{
-		Measured: s.Total.Counters.GetCompleted(), Sent: sent,
-		TTFT: of(spatev1.Metric_METRIC_TTFT), ITL: of(spatev1.Metric_METRIC_ITL), TPOT: of(spatev1.Metric_METRIC_TPOT),
+		Measured: s.Total.Counters.GetCompleted(),
+		Sent:     s.Total.Counters.GetStarted() + s.Total.Counters.GetUnmeasuredStarted(),
+		TTFT:     of(spatev1.Metric_METRIC_TTFT), ITL: of(spatev1.Metric_METRIC_ITL), TPOT: of(spatev1.Metric_METRIC_TPOT),
 		E2E:       of(spatev1.Metric_METRIC_E2E),
 		SendDelay: of(spatev1.Metric_METRIC_SEND_DELAY), ReceiveLag: of(spatev1.Metric_METRIC_RECEIVE_LAG),
 		Connect: of(spatev1.Metric_METRIC_CONNECT), RTT: of(spatev1.Metric_METRIC_RTT),

@@ -46,7 +46,7 @@ type ServerAccount struct {
 type AccountRequests struct {
 	// Measured requests that completed.
 	Measured uint64 `json:"measured"`
-	// All requests that were sent in the stage, including failed ones and those of a warm-up and of observers.
+	// All requests that were sent in the stage, including failed ones and those of a warm-up.
 	Sent uint64 `json:"sent"`
 	// Requests that the servers counted from from_s to to_s of servers[].
 	Counted uint64 `json:"counted"`
@@ -123,7 +123,7 @@ type AccountParts struct {
 // Client holds what clients measured in a stage, in milliseconds.
 type Client struct {
 	// Measured is the number of completed measured requests. Sent is the number of all requests, including failed ones
-	// and those of a warm-up and of observers.
+	// and those of a warm-up.
 	Measured, Sent uint64
 	// TTFT to RTT summarize metrics of the same names. Nil: no values.
 	TTFT, ITL, TPOT, E2E, SendDelay, ReceiveLag, Connect, RTT *histogram.Summary

@@ -165,7 +165,7 @@ func (d side) judge(c Client) (why, note string) {
 			d.counted, c.Sent), ""
 	case d.counted > c.Measured:
 		more := fmt.Sprintf("the servers counted %d requests beside the %d measured: those of a warm-up that were in flight at its end, of a cool-down, "+
-			"of observers, and failed ones", d.counted-c.Measured, c.Measured)
+			"and failed ones", d.counted-c.Measured, c.Measured)
 		if float64(d.counted-c.Measured) > blur*float64(c.Measured) {
 			return more + "; make the measured part longer", ""
 		}

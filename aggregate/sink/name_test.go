@@ -13,7 +13,7 @@ func TestNames(t *testing.T) {
 	for _, c := range []struct{ measurement, key, want string }{
 		{MeasurementWindow, "completed", `spate_window_completed`},
 		{MeasurementToDate, "completed", `spate_to_date_completed_total`},
-		{MeasurementObserverToDate, "errors_http_503", `spate_observer_to_date_errors_total{class="http_503"}`},
+		{MeasurementToDate, "errors_http_503", `spate_to_date_errors_total{class="http_503"}`},
 		{MeasurementStage, "errors_timeout", `spate_stage_errors{class="timeout"}`},
 		{MeasurementStage, "steady_duration_s", `spate_stage_steady_duration_seconds`},
 		{MeasurementAgent, "clock_offset_ms", `spate_agent_clock_offset_seconds * 0.001`},

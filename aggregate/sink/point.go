@@ -37,9 +37,6 @@ type Scope struct {
 	Endpoint string
 	// Part limits the point to one part of the mixture, by its name. Empty: all requests.
 	Part string
-	// Observer is true if the point is about the observer of the Region. No other point counts what an observer
-	// measured, and its rows have their own measurements.
-	Observer bool
 }
 
 // WindowPoint is one window of a stage, and the stage up to the window's end.

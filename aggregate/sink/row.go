@@ -18,12 +18,6 @@ const (
 	// MeasurementMerged has windows of a stage that an agent merged, at the last of them. Their counts are of more than
 	// a second.
 	MeasurementMerged = "spate_merged_windows"
-	// MeasurementObserverWindow, MeasurementObserverToDate, MeasurementObserverMerged and MeasurementObserver are the
-	// same for observers, by region.
-	MeasurementObserverWindow = "spate_observer_window"
-	MeasurementObserverToDate = "spate_observer_to_date"
-	MeasurementObserverMerged = "spate_observer_merged_windows"
-	MeasurementObserver       = "spate_observer_stage"
 	// MeasurementAgent has the state of agents during a run.
 	MeasurementAgent = "spate_agent"
 	// MeasurementServer has server metrics.

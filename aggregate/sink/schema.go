@@ -138,9 +138,6 @@ func (p ServerPoint) Rows() []Row {
 
 // row returns a row of the scope with its tags and its load, which graphs of sweeps need.
 func (s Scope) row(measurement string) Row {
-	if s.Observer {
-		measurement = observerMeasurements[measurement]
-	}
 	row := Row{Measurement: measurement, Fields: make([]Field, 0, fieldsHint), Tags: make([]Tag, 0, 11),
 		API: s.API, Model: s.Model}
 	row.tag("agent", s.Agent)
@@ -161,12 +158,6 @@ func (s Scope) row(measurement string) Row {
 		row.float("rate", s.Rate)
 	}
 	return row
-}
-
-// observerMeasurements maps measurements of the load to those of observers.
-var observerMeasurements = map[string]string{
-	MeasurementWindow: MeasurementObserverWindow, MeasurementToDate: MeasurementObserverToDate,
-	MeasurementMerged: MeasurementObserverMerged, MeasurementStage: MeasurementObserver,
 }
 
 // scopeTag returns which part of a stage the scope is about, so that a sum over regions does not also count the whole.

@@ -98,11 +98,10 @@ func TestTagsAreSortedAndTellScopesApart(t *testing.T) {
 	}
 }
 
-// Rows of observers and of merged windows have other measurements, so that no panel adds them to the rest.
-func TestObserversAndMergedWindowsAreApart(t *testing.T) {
-	names := func(observer bool, windows uint32) string {
+// Rows of merged windows have another measurement, so that no panel adds them to the rest.
+func TestMergedWindowsAreApart(t *testing.T) {
+	names := func(windows uint32) string {
 		scope := sinktest.Scope()
-		scope.Region, scope.Observer = "eu", observer
 		rows := sink.WindowPoint{Scope: scope, Window: 4, Measures: &sink.Measures{Windows: windows},
 			ToDate: &sink.Measures{Windows: windows}}.Rows()
 		rows = append(rows, sink.StagePoint{Scope: scope, Measures: sink.Measures{Windows: windows}}.Rows()...)
@@ -116,19 +115,11 @@ func TestObserversAndMergedWindowsAreApart(t *testing.T) {
 		}
 		return strings.Join(text, " ")
 	}
-	for _, c := range []struct {
-		observer bool
-		windows  uint32
-		want     string
-	}{
-		{false, 0, "window to_date stage"},
-		{false, 1, "window to_date stage"},
-		{false, 30, "merged_windows to_date stage"},
-		{true, 1, "observer_window observer_to_date observer_stage"},
-		{true, 2, "observer_merged_windows observer_to_date observer_stage"},
+	for windows, want := range map[uint32]string{
+		0: "window to_date stage", 1: "window to_date stage", 30: "merged_windows to_date stage",
 	} {
-		if got := names(c.observer, c.windows); got != c.want {
-			t.Errorf("observer %v, %d windows: %q, want %q", c.observer, c.windows, got, c.want)
+		if got := names(windows); got != want {
+			t.Errorf("%d windows: %q, want %q", windows, got, want)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func definition(s *spatev1.Stage) (string, error) {
 // eachRequest calls each with the measured requests of a stage's result. It holds those of one snapshot in memory.
 func eachRequest(l *ledger.Ledger, rec *spatev1.StageRecord, each func(*compare.Request) error) error {
 	return l.Snapshots(rec.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
-		if !merge.InResult(rec, s) || merge.Assigned(rec, s.GetKey()).GetObserver() {
+		if !merge.InResult(rec, s) {
 			return nil
 		}
 		for _, r := range s.GetRecords() {

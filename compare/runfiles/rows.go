@@ -22,7 +22,6 @@ type row struct {
 	Stage        uint32  `json:"stage" parquet:"stage"`
 	Index        uint64  `json:"index" parquet:"index"`
 	Turn         uint32  `json:"turn" parquet:"turn"`
-	Observer     bool    `json:"observer" parquet:"observer"`
 	Unmeasured   bool    `json:"unmeasured" parquet:"unmeasured"`
 	StartNs      int64   `json:"start_ns" parquet:"start_ns"`
 	FirstTokenNs *int64  `json:"first_token_ns" parquet:"first_token_ns,optional"`
@@ -100,7 +99,7 @@ func byStage(rows []row) (func(uint32, func(*compare.Request) error) error, erro
 	stages := make(map[uint32][]compare.Request)
 	for i := range rows {
 		r := &rows[i]
-		if r.Observer || r.Unmeasured {
+		if r.Unmeasured {
 			continue
 		}
 		hash, err := strconv.ParseUint(r.BodyHash, 16, 64)

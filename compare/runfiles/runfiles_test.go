@@ -38,11 +38,11 @@ func parquetOf(t *testing.T, rows []row) string {
 	return b.String()
 }
 
-// Rows are read from both formats, without observers and unmeasured requests.
+// Rows are read from both formats, without unmeasured requests.
 func TestRows(t *testing.T) {
 	const line = `{"stage":1,"index":4,"start_ns":5,"end_ns":9,"itl_ns":[2,3],"osl_asked":7,"output_tokens":6,` +
 		`"body_hash":"00000000000000ff"}` + "\n"
-	jsonl := line + strings.Replace(line, `"stage"`, `"observer":true,"stage"`, 1) +
+	jsonl := line +
 		strings.Replace(line, `"stage"`, `"unmeasured":true,"stage"`, 1) +
 		strings.Replace(line, `"stage"`, `"error_class":"timeout","stage"`, 1)
 	rows, err := readJSONL(strings.NewReader(jsonl), int64(len(jsonl)))

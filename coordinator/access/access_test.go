@@ -156,10 +156,6 @@ func TestLoads(t *testing.T) {
 	p := parsed(t)
 	const llm = "http://llm.example.com/v1"
 	one := func(l *spatev1.LoadPoint) []*spatev1.Stage { return []*spatev1.Stage{stageAt(llm, l)} }
-	observed := stageAt(llm, closed(9))
-	observed.Observers, observed.Regions = &spatev1.Observers{}, map[string]float64{"eu": 1, "us": 1}
-	unknown := stageAt(llm, closed(1))
-	unknown.Observers = &spatev1.Observers{}
 	for name, c := range map[string]struct {
 		plan    []*spatev1.Stage
 		running [][]*spatev1.Stage
@@ -182,8 +178,6 @@ func TestLoads(t *testing.T) {
 		"search":       {plan: one(&spatev1.LoadPoint{Search: &spatev1.Search{Concurrency: &spatev1.Bounds{From: 1}}}), want: "no bound on its streams"},
 		"search to":    {plan: one(&spatev1.LoadPoint{Search: &spatev1.Search{Concurrency: &spatev1.Bounds{From: 1, To: 10}}})},
 		"sweep":        {plan: one(&spatev1.LoadPoint{Sweep: &spatev1.Sweep{}}), want: "no bound on its streams"},
-		"observers":    {plan: []*spatev1.Stage{observed}, want: "11 streams"},
-		"no regions":   {plan: []*spatev1.Stage{unknown}, want: "no bound on its streams"},
 		"two limits": {plan: []*spatev1.Stage{stageAt("http://a.staging.example.com", closed(5))},
 			want: "*.staging.example.com: the plan asks for 5 streams, and max_streams is 4"},
 	} {

@@ -124,9 +124,8 @@ func (l Limit) check(name, unit string, most, mine, others float64) error {
 
 // remedies say how a plan bounds what it asks for.
 var remedies = map[string]string{
-	"max_streams": "give open loops max_in_flight, searches an end, and name the regions of observers; a sweep has no " +
-		"bound",
-	"max_rate": "give searches an end; replays and sweeps have no bound",
+	"max_streams": "give open loops max_in_flight and searches an end; a sweep has no bound",
+	"max_rate":    "give searches an end; replays and sweeps have no bound",
 }
 
 // load is what a host gets at most: requests in flight, and requests per second that are started by a schedule.
@@ -141,7 +140,7 @@ func (l Limit) most(stages []*spatev1.Stage) (highest load) {
 		if !slices.ContainsFunc(s.GetTarget().GetEndpoints(), func(e string) bool { return has(l.hosts, e) }) {
 			continue
 		}
-		one := loadOf(s.GetLoad()).plus(observing(s))
+		one := loadOf(s.GetLoad())
 		highest.streams, highest.rate = max(highest.streams, one.streams), max(highest.rate, one.rate)
 	}
 	return highest
@@ -175,20 +174,4 @@ func end(b *spatev1.Bounds) float64 {
 		return math.Inf(1)
 	}
 	return b.GetTo()
-}
-
-// observing returns the load of a stage's observers, one in each region. Regions that the plan does not name are not
-// known.
-func observing(s *spatev1.Stage) load {
-	o, regions := s.GetObservers(), float64(len(s.GetRegions()))
-	switch {
-	case o == nil:
-		return load{}
-	case regions == 0:
-		regions = math.Inf(1)
-	}
-	if o.GetRate() > 0 {
-		return load{math.Inf(1), regions * o.GetRate()}
-	}
-	return load{streams: regions * float64(max(1, o.GetConcurrency()))}
 }

@@ -204,7 +204,7 @@ func (r *Run) lostInPause(at clock.Instant, a *agent) {
 		return
 	}
 	follows := "the run ends unless it is back when the pause is over"
-	if policyOf(r.pending) != fail || observersOf(r.roster, r.pending)[a] {
+	if policyOf(r.pending) != fail {
 		follows = "the run continues without it unless it is back when the pause is over"
 	}
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s lost in the pause: %s; %s", a.name(), a.lost, follows)

@@ -1,12 +1,8 @@
 package lifecycle
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"slices"
 	"time"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
@@ -25,8 +21,7 @@ import (
 //	   active, but did not apply a change in time, or came back without its assignment: told to end, never back
 type assignment struct {
 	agent       *agent
-	observer    bool
-	rank        uint32 // place in the stripe; without meaning for an observer
+	rank        uint32 // place in the stripe
 	weight      uint32
 	applied     bool
 	uncertainty time.Duration
@@ -116,7 +111,6 @@ type stage struct {
 	indexed     int
 	start       clock.Instant
 	deadline    clock.Instant       // deadline of the applying or the stopping phase
-	ready       clock.Instant       // since when all but observers are ready; 0: they are not
 	progress    clock.Instant       // when progress was last reported
 	immediate   bool                // agents were told to cancel
 	abortedBy   string              // why an abort rule ended a probe of a search
@@ -157,11 +151,6 @@ func (r *Run) assignmentOf(a *agent) *assignment {
 	return r.stage.assignment(a.name(), a.incarnation)
 }
 
-// places returns the assignments of the load, without observers, by rank.
-func (s *stage) places() []*assignment {
-	return s.where(func(p *assignment) bool { return !p.observer })
-}
-
 // where returns the assignments that satisfy a predicate.
 func (s *stage) where(are func(*assignment) bool) []*assignment {
 	var out []*assignment
@@ -173,12 +162,11 @@ func (s *stage) where(are func(*assignment) bool) []*assignment {
 	return out
 }
 
-// all reports whether each assignment of the load, observers left out, satisfies the predicate is. The stage asks again
-// and again while thousands of agents get ready or done, so the search starts at the assignment that was found not to
-// satisfy the last predicate.
+// all reports whether each assignment satisfies the predicate is. The stage asks again and again while thousands of
+// agents get ready or done, so the search starts at the assignment that was found not to satisfy the last predicate.
 func (s *stage) all(is func(*assignment) bool) bool {
 	for range s.assignments {
-		if p := s.assignments[s.doubtful]; !p.observer && !is(p) {
+		if !is(s.assignments[s.doubtful]) {
 			return false
 		}
 		s.doubtful = (s.doubtful + 1) % len(s.assignments)
@@ -189,19 +177,16 @@ func (s *stage) all(is func(*assignment) bool) bool {
 // stripe returns an assignment's current stripe. The stripes of all agents share their weights and handovers, which
 // never change: a copy for each of ten thousand agents would take seconds and a gigabyte.
 func (s *stage) stripe(p *assignment) *spatev1.Stripe {
-	if p.observer {
-		return &spatev1.Stripe{Weights: []uint32{1}}
-	}
 	return &spatev1.Stripe{
 		Rank: p.rank, Weights: s.firstWeights(), Handovers: slices.Clip(s.record.GetHandovers()),
 	}
 }
 
-// firstWeights returns the weights of the assignments of the load that were there at the start, by rank. The caller
-// must not change them.
+// firstWeights returns the weights of the assignments that were there at the start, by rank. The caller must not change
+// them.
 func (s *stage) firstWeights() []uint32 {
 	if s.first == nil {
-		for _, p := range s.places() {
+		for _, p := range s.assignments {
 			if p.joined == 0 {
 				s.first = append(s.first, p.weight)
 			}
@@ -222,7 +207,7 @@ func (s *stage) refTo(p *assignment) *spatev1.AssignmentRef {
 // are not read again in the stage, because the numbers of two readers could not be ordered.
 func (s *stage) serverSources(p *assignment) (sources []uint32) {
 	all, readers := len(servermetrics.Sources(s.record.GetStage().GetTarget())), len(s.firstWeights())
-	if p.observer || int(p.rank) >= readers {
+	if int(p.rank) >= readers {
 		return nil
 	}
 	for source := int(p.rank); source < all; source += readers {
@@ -233,55 +218,20 @@ func (s *stage) serverSources(p *assignment) (sources []uint32) {
 
 // LoadEnded tells the machine that the load of an agent has ended while its totals are not here yet: the agent scrapes
 // servers, and waits for the last scrape until no agent sends requests. LoadEnded reports whether the load of all
-// agents, observers left out, has ended. The agent asks again until it has. From then on the agent takes nothing over.
-// An agent that was given something too late gets true, so that it ends at once and others can take that over.
+// agents has ended. The agent asks again until it has. From then on the agent takes nothing over. An agent that was
+// given something too late gets true, so that it ends at once and others can take that over.
 func (r *Run) LoadEnded(name string, ref *spatev1.AssignmentRef) (all bool) {
 	if r.phase != running && r.phase != stopping || !r.stage.concerns(ref) {
 		return false
 	}
 	p := r.assignmentOf(r.agents[name])
-	if p == nil || p.observer {
+	if p == nil {
 		return false
 	}
 	p.ended = true
 	if r.stage.hasUnappliedHandover(p) {
 		return true
 	}
-	others := r.stage.where(func(p *assignment) bool { return !p.observer && !p.done() && !p.ended })
+	others := r.stage.where(func(p *assignment) bool { return !p.done() && !p.ended })
 	return len(others) == 0
-}
-
-// longestObservation is the duration of an observer's load: the longest that a plan may give a stage. An observer is
-// stopped when the others are done.
-const longestObservation = 7 * 24 * time.Hour
-
-// observed returns the stage for an observer of a region: the same target and workload under a light load that is
-// measured from the start.
-func observed(st *spatev1.Stage, region string) *spatev1.Stage {
-	out := clone(st)
-	o := st.GetObservers()
-	out.Load = &spatev1.LoadPoint{Duration: durationpb.New(longestObservation), Repeat: st.GetLoad().GetRepeat()}
-	if o.GetRate() > 0 {
-		out.Load.Rate, out.Load.Arrival = o.GetRate(), "constant"
-	} else {
-		out.Load.Concurrency = max(1, o.GetConcurrency())
-	}
-	out.Seed = observerSeed(st.GetSeed(), region)
-	return out
-}
-
-// observerSeed returns a hash of seed and region, so that observers of different regions, and the load, send different
-// requests.
-func observerSeed(seed uint64, region string) uint64 {
-	buffer := binary.BigEndian.AppendUint64([]byte("spate observer seed 1"), seed)
-	sum := sha256.Sum256(append(buffer, region...))
-	return binary.BigEndian.Uint64(sum[:])
-}
-
-// stopObservers stops the observers after the others have ended.
-func (r *Run) stopObservers(at clock.Instant) {
-	s := r.stage
-	r.phase, r.unsaved = stopping, true
-	s.deadline = at.Add(r.totalsTimeout(false))
-	r.sendStop(false)
 }

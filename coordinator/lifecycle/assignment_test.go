@@ -12,8 +12,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Each source has exactly one reader, whatever agents joined or were lost since. Observers and newcomers read no
-// sources, and sources are spread evenly.
+// Each source has exactly one reader, whatever agents joined or were lost since. Newcomers read no sources, and
+// sources are spread evenly.
 func TestEachSourceHasOneReader(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sources := rapid.IntRange(0, 70).Draw(t, "endpoints")
@@ -23,8 +23,7 @@ func TestEachSourceHasOneReader(t *testing.T) {
 			s.assignments = append(s.assignments, &assignment{rank: uint32(len(s.assignments))})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "others") {
-			s.assignments = append(s.assignments, &assignment{observer: true},
-				&assignment{joined: 1, rank: uint32(len(s.places()))})
+			s.assignments = append(s.assignments, &assignment{joined: 1, rank: uint32(len(s.assignments))})
 		}
 		s.assignments[0].failure = "lost"
 		var all []uint32
@@ -32,7 +31,7 @@ func TestEachSourceHasOneReader(t *testing.T) {
 		for _, p := range s.assignments {
 			of := s.serverSources(p)
 			all = append(all, of...)
-			if p.observer || p.joined > 0 {
+			if p.joined > 0 {
 				if len(of) > 0 {
 					t.Fatalf("%v for one who was not there", of)
 				}
@@ -44,7 +43,7 @@ func TestEachSourceHasOneReader(t *testing.T) {
 		if len(all) != min(sources, 64) || len(slices.Compact(all)) != len(all) || most-least > 1 {
 			t.Fatalf("%v, from %d to %d each", all, least, most)
 		}
-		if of := s.serverSources(&assignment{rank: uint32(len(s.places()))}); of != nil {
+		if of := s.serverSources(&assignment{rank: uint32(len(s.assignments))}); of != nil {
 			t.Fatalf("%v for a newcomer", of)
 		}
 	})
@@ -105,7 +104,6 @@ func TestLoadEnded(t *testing.T) {
 		"the other waits":             {func(p *assignment) { p.ended = true }, ref, running, true},
 		"the other was dropped":       {func(p *assignment) { p.failure = "lost" }, ref, running, true},
 		"the other is lost":           {func(p *assignment) { p.lost = "silent" }, ref, running, false},
-		"the other observes":          {func(p *assignment) { p.observer = true }, ref, running, true},
 		"the stage is being stopped":  {whole, ref, stopping, true},
 		"another stage":               {whole, &spatev1.AssignmentRef{RunId: "r"}, running, false},
 		"a stage that has ended":      {whole, ref, closing, false},
@@ -191,14 +189,6 @@ func TestPartsSumUpToAll(t *testing.T) {
 			t.Fatalf("the parts sum up to %v", sum)
 		}
 	})
-}
-
-// Observers of different regions, and the load, send different requests.
-func TestObserversHaveSeedsOfTheirOwn(t *testing.T) {
-	if observerSeed(1, "eu") == observerSeed(1, "us") || observerSeed(1, "eu") == observerSeed(2, "eu") ||
-		observerSeed(1, "") == 1 {
-		t.Error("two seeds are the same")
-	}
 }
 
 // The loss of an assignment names each second with requests that were due and never sent: the seconds from the first

@@ -187,18 +187,14 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 	if passed := at.Sub(s.start); passed > 0 && s.start != 0 {
 		s.progress = s.start.Add(passed.Truncate(progressInterval))
 	}
-	rank := uint32(0)
-	for _, a := range s.record.GetAgents() {
+	for i, a := range s.record.GetAgents() {
 		p := &assignment{
-			agent: r.process(a.GetAgent(), a.GetIncarnation(), at), observer: a.GetObserver(), weight: a.GetWeight(),
+			agent: r.process(a.GetAgent(), a.GetIncarnation(), at), weight: a.GetWeight(),
 			failure: a.GetFailure(), left: a.LeftNs,
 			loss: a.GetLoss(), preparation: a.GetPreparation(), joined: time.Duration(a.GetJoinedNs()),
 			revision: c.GetRevision(),
 		}
-		p.rank, p.covered.next = rank, uint32(p.joined/time.Second)
-		if !p.observer {
-			rank++
-		}
+		p.rank, p.covered.next = uint32(i), uint32(p.joined/time.Second)
 		s.assignments = append(s.assignments, p)
 	}
 	r.stage = s

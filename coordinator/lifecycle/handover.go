@@ -91,7 +91,7 @@ func (r *Run) passOnUnapplied(at clock.Instant, p *assignment) bool {
 // takers returns the assignments that can take an assignment over: the active ones in its region, or else all active
 // ones.
 func (r *Run) takers(p *assignment) []*assignment {
-	active := func(q *assignment) bool { return q != p && !q.observer && q.active() && !q.agent.leaving }
+	active := func(q *assignment) bool { return q != p && q.active() && !q.agent.leaving }
 	near := r.stage.where(func(q *assignment) bool {
 		return active(q) &&
 			q.agent.info.GetRegion() == p.agent.info.GetRegion()
@@ -147,7 +147,7 @@ func (r *Run) revise(at clock.Instant, from time.Duration, handovers ...*spatev1
 	s.record.Handovers = append(s.record.Handovers, handovers...)
 	r.do(PutStage{s.snapshot()})
 	answerBy := max(at.Add(r.lead()), s.start.Add(from)).Add(r.cfg.Silence)
-	for _, p := range s.places() {
+	for _, p := range s.assignments {
 		if p.active() && !p.hasLeft {
 			p.answerBy = answerBy
 			r.sendRevise(p)
@@ -176,9 +176,6 @@ func (p *assignment) agreed(revision uint32) {
 // givesAt returns an instant shortly before the first handover that takes a part from the assignment and that the
 // assignment has not applied. 0: there is none.
 func (s *stage) givesAt(p *assignment) (at clock.Instant) {
-	if p.observer {
-		return 0
-	}
 	for _, h := range s.record.GetHandovers() {
 		if h.GetFromRank() != p.rank || h.GetRevision() <= p.knows || h.GetFromNs() == 0 {
 			continue
@@ -201,7 +198,7 @@ func (s *stage) overdue(at clock.Instant, p *assignment) bool {
 // that takes a part from it ends just before the part changes hands, even if the stage is being stopped, so that
 // nothing is counted twice. Other assignments have longer, by Silence.
 func (r *Run) checkAnswers(at clock.Instant) {
-	for _, p := range r.stage.places() {
+	for _, p := range r.stage.assignments {
 		switch {
 		case r.phase == closing || !p.active() || p.agent.notBack:
 		case r.stage.overdue(at, p):

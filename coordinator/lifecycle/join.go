@@ -32,7 +32,7 @@ func (r *Run) mayJoin(st *spatev1.Stage) bool {
 		r.stage.weights() > mostWeights {
 		return false
 	}
-	return policyOf(st) == reassign || slices.ContainsFunc(r.stage.places(), func(p *assignment) bool {
+	return policyOf(st) == reassign || slices.ContainsFunc(r.stage.assignments, func(p *assignment) bool {
 		return p.left != nil || p.agent.leaving
 	})
 }
@@ -103,7 +103,7 @@ func (r *Run) invite(at clock.Instant, a *agent) {
 	s := r.stage
 	a.inFlight = 0
 	r.joining = &assignment{
-		agent: a, rank: uint32(len(s.places())), weight: r.weightOf(a), revision: s.ref.GetRevision(),
+		agent: a, rank: uint32(len(s.assignments)), weight: r.weightOf(a), revision: s.ref.GetRevision(),
 		knows: s.ref.GetRevision(),
 	}
 	r.joinBy = at.Add(r.applyTimeout(s.record.GetStage()))
@@ -125,19 +125,18 @@ func (r *Run) weightOf(a *agent) uint32 {
 func (r *Run) beside(a *agent) []*assignment {
 	if len(r.stage.record.GetStage().GetRegions()) > 0 {
 		if near := r.stage.where(func(p *assignment) bool {
-			return !p.observer &&
-				p.agent.info.GetRegion() == a.info.GetRegion()
+			return p.agent.info.GetRegion() == a.info.GetRegion()
 		}); len(near) > 0 {
 			return near
 		}
 	}
-	return r.stage.places()
+	return r.stage.assignments
 }
 
 // givers returns the active places that give a newcomer its part: those of its region if the plan splits by region and
 // there are any, else all.
 func (r *Run) givers(c *assignment) []*assignment {
-	active := func(p *assignment) bool { return !p.observer && p.active() && p.left == nil }
+	active := func(p *assignment) bool { return p.active() && p.left == nil }
 	if c != nil && len(r.stage.record.GetStage().GetRegions()) > 0 {
 		if near := r.stage.where(func(p *assignment) bool {
 			return active(p) &&

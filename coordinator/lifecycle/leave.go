@@ -22,15 +22,10 @@ func (r *Run) leave(at clock.Instant, a *agent) {
 	p := r.assignmentOf(a)
 	switch {
 	case p == nil || p.done() || p.toldToEnd:
-	case r.phase == applying && p.observer:
-		r.continueWithout(at, p, "left")
-		r.armIfReady(at)
 	case r.phase == applying:
 		r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s is leaving: the stage is assigned again without it", a.name())
 		r.sendStopTo(p, true, "it is leaving")
 		r.assignWithout(at, p, "left")
-	case r.phase == running && p.observer:
-		r.replace(at, p, "it is leaving")
 	default:
 		r.checkLeaving(at)
 	}
@@ -82,7 +77,7 @@ func (r *Run) checkLeaving(at clock.Instant) {
 	if r.phase != running {
 		return
 	}
-	for _, p := range r.stage.places() {
+	for _, p := range r.stage.assignments {
 		if p.agent.leaving && !p.leaving && p.active() {
 			r.handOver(at, p)
 		}

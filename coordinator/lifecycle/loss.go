@@ -39,22 +39,15 @@ func (r *Run) fenceOf(a *agent) clock.Instant { return r.heardOf(a).Add(r.lease(
 
 // toleratesLossOf reports whether the stage continues without an assignment.
 func (r *Run) toleratesLossOf(p *assignment) bool {
-	return p.observer || r.policy() != fail && p.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
+	return r.policy() != fail && p.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
 }
 
 // loseAssignment applies the policy when the agent of an assignment is lost.
 func (r *Run) loseAssignment(at clock.Instant, p *assignment, reason string) {
 	switch {
 	case p.toldToEnd && r.toleratesLossOf(p): // will be dropped anyway
-	case r.phase == applying && p.observer:
-		r.continueWithout(at, p, "lost: "+reason)
-		r.armIfReady(at)
 	case p.agent.replaced && r.phase != applying && r.replaceable(p):
 		r.replace(at, p, reason)
-	case p.observer:
-		p.lost, p.fence = reason, r.fenceOf(p.agent)
-		r.sayLost(at, p, reason, "its observations are missing from second %d on unless it is back by second %d",
-			p.covered.next, r.second(p.fence))
 	case r.policy() == fail:
 		r.failBy(at, p, "lost: "+reason)
 	case r.phase == applying:
@@ -76,7 +69,7 @@ func (r *Run) replace(at clock.Instant, p *assignment, reason string) {
 
 // replaceable reports whether an assignment can be dropped as soon as its process is known to be gone.
 func (r *Run) replaceable(p *assignment) bool {
-	return r.toleratesLossOf(p) && (p.observer || r.policy() == degrade)
+	return r.toleratesLossOf(p) && r.policy() == degrade
 }
 
 // markLost marks an assignment as lost until its agent comes back. If a handover takes a part from the assignment
@@ -169,9 +162,9 @@ func (r *Run) decide(at clock.Instant, p *assignment) {
 		r.sayLost(at, p, p.lost, "%s", r.consequence(p))
 	}
 	switch {
-	case r.policy() == fail && !p.observer:
+	case r.policy() == fail:
 		r.failBy(at, p, r.lossText(p))
-	case r.phase == running && r.policy() == reassign && !p.observer:
+	case r.phase == running && r.policy() == reassign:
 		r.takeOver(at, p)
 	case over || p.toldToEnd || r.stage.givesAt(p) != 0 || at >= p.fence.Add(r.cfg.StopGrace):
 		r.dropAssignment(at, p)
@@ -202,7 +195,7 @@ func (r *Run) dropAssignment(at clock.Instant, p *assignment) {
 func (r *Run) writeOff(p *assignment) {
 	p.failure = cmp.Or(p.failure, p.totals.GetFailure(), r.lossText(p))
 	p.loss = &spatev1.Loss{FromWindow: p.covered.next, Share: r.stage.part(p), UnsentFromWindow: p.unsentFrom()}
-	r.incomplete = r.incomplete || !p.observer
+	r.incomplete = true
 }
 
 // unsentFrom returns the first window in which requests of an assignment were due and never sent, if it is before the
@@ -229,12 +222,6 @@ func (r *Run) lossText(p *assignment) string {
 
 // sayMissing tells followers what is missing for good.
 func (r *Run) sayMissing(at clock.Instant, p *assignment) {
-	if p.observer {
-		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
-			"observer %s is dropped (%s): its observations are missing from second %d on", p.agent.name(), p.failure,
-			p.loss.GetFromWindow())
-		return
-	}
 	r.notice(at, spatev1.Severity_SEVERITY_ERROR,
 		"agent %s is dropped (%s): %s of the load is missing from second %d on%s",
 		p.agent.name(), p.failure, percent(p.loss.GetShare()), p.loss.GetFromWindow(), p.unsentText())
@@ -264,10 +251,7 @@ func (r *Run) sayFailedItself(at clock.Instant, p *assignment) {
 		return
 	}
 	follows := "its part of the load is missing from then on"
-	switch {
-	case p.observer:
-		follows = "its observations are missing from then on"
-	case r.phase == running && r.policy() == reassign:
+	if r.phase == running && r.policy() == reassign {
 		follows = "the others take its part over"
 	}
 	r.sayLost(at, p, p.totals.GetFailure(), "%s", follows)
@@ -275,7 +259,7 @@ func (r *Run) sayFailedItself(at clock.Instant, p *assignment) {
 
 // endAssignment checks whether an assignment whose snapshots are all merged has done all that it should.
 func (r *Run) endAssignment(at clock.Instant, p *assignment) {
-	if p.totals.GetStopped() && r.phase == running && !p.observer && !p.toldToEnd {
+	if p.totals.GetStopped() && r.phase == running && !p.toldToEnd {
 		r.markToldToEnd(p, "was stopped, but not by its run") // else the loss would go unnoticed
 		if !r.toleratesLossOf(p) {
 			r.failAssignment(at, spatev1.FailureKind_FAILURE_KIND_AGENT, "agent "+p.agent.name()+" "+p.lost)
@@ -302,9 +286,6 @@ func (r *Run) endAssignment(at clock.Instant, p *assignment) {
 // hasUnappliedHandover reports whether an assignment was given a part that its agent has not applied, and that was not
 // passed on since.
 func (s *stage) hasUnappliedHandover(p *assignment) (unapplied bool) {
-	if p.observer {
-		return false
-	}
 	for _, h := range s.record.GetHandovers() {
 		gets := int(p.rank) < len(h.GetWeights()) && h.GetWeights()[p.rank] > 0
 		switch {
@@ -319,7 +300,7 @@ func (s *stage) hasUnappliedHandover(p *assignment) (unapplied bool) {
 
 // handOn applies the policy to an assignment that has ended early and whose snapshots are all merged.
 func (r *Run) handOn(at clock.Instant, p *assignment) {
-	if r.phase == running && r.policy() == reassign && !p.observer {
+	if r.phase == running && r.policy() == reassign {
 		r.takeOver(at, p)
 		r.tellTakers(at)
 		return
@@ -352,22 +333,10 @@ func (r *Run) stopDropped(p *assignment, reason string) {
 	}
 }
 
-// continueWithout continues the stage without an observer that is not ready.
-func (r *Run) continueWithout(at clock.Instant, p *assignment, reason string) {
-	p.failure = reason
-	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s %s: the stage continues without it",
-		p.agent.name(), reason)
-	r.stopDropped(p, reason)
-}
-
 // part returns an assignment's current part of the load, from 0 to 1.
 func (s *stage) part(p *assignment) float64 {
-	if p.observer {
-		return 0
-	}
-	places := s.places()
-	parts, sum := make([]float64, len(places)), 0.0
-	for i, q := range places {
+	parts, sum := make([]float64, len(s.assignments)), 0.0
+	for i, q := range s.assignments {
 		if q.joined == 0 {
 			parts[i] = float64(q.weight)
 			sum += parts[i]
@@ -391,10 +360,9 @@ func passPart(parts []float64, h *spatev1.Handover) {
 	}
 }
 
-// mayReturn reports whether any lost assignment of the load may still come back.
+// mayReturn reports whether any lost assignment may still come back.
 func (s *stage) mayReturn(at clock.Instant) bool {
 	return slices.ContainsFunc(s.assignments, func(p *assignment) bool {
-		return !p.observer && p.isLost() && !p.toldToEnd &&
-			at < p.fence
+		return p.isLost() && !p.toldToEnd && at < p.fence
 	})
 }

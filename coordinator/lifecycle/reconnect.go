@@ -56,7 +56,7 @@ func (r *Run) resendAssign(at clock.Instant, p *assignment, knows bool) {
 func (r *Run) resendChanges(at clock.Instant, p *assignment, resume *spatev1.AssignmentRef, armed bool) {
 	p.revision = min(resume.GetRevision(), r.stage.ref.GetRevision())
 	p.agreed(p.revision)
-	if resume.GetRevision() < r.stage.ref.GetRevision() && p.active() && !p.observer {
+	if resume.GetRevision() < r.stage.ref.GetRevision() && p.active() {
 		p.answerBy = max(p.answerBy, at.Add(r.cfg.Silence))
 		r.sendRevise(p)
 	}
@@ -87,7 +87,7 @@ func (r *Run) catchUp(at clock.Instant, p *assignment) {
 	if p == nil || r.phase != running && r.phase != stopping {
 		return
 	}
-	if p.active() && !p.observer && p.revision < r.stage.ref.GetRevision() {
+	if p.active() && p.revision < r.stage.ref.GetRevision() {
 		p.answerBy = at.Add(r.cfg.Silence)
 		r.sendRevise(p)
 	}

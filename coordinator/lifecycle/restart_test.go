@@ -241,7 +241,7 @@ var lostForgotten = map[string][]int{"lost_between": {5, 6, 7}}
 // which assignments change hands. After a restart leases start again, newcomers are invited again, and moments are
 // later. TestRestoredMachinesComeToTheSame checks their results.
 var losesAgents = regexp.MustCompile(
-	"(^|/)(degrade|reassign|leave|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled|select|cordon)",
+	"(^|/)(degrade|reassign|leave|lost_applying|lost_stopping|join|rearm|held_up|regions|stalled|select|cordon)",
 )
 
 func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {
@@ -339,11 +339,9 @@ var comesToOther = map[string]struct {
 	"reassign_part_unheard": {[]int{7}, "agents have what they were sent, and say so when they are back"},
 	"lost_applying": {[]int{4, 13, 18}, "agents get ready again, and the script does not let them say so " +
 		"again"},
-	"lost_stopping":  {[]int{17}, "agents may drain again"},
-	"observers":      {[]int{10, 11, 12, 17, 18, 19}, "an observer that is lost has a lease to come back"},
-	"observers_lost": {[]int{5, 6, 7, 8}, "an observer that is lost has a lease to come back"},
-	"rearm":          {[]int{25}, "an assignment that is missing is waited for again"},
-	"reassign_all":   {[]int{9, 10, 20}, "a lost agent has a lease to come back, longer than the script lasts"},
+	"lost_stopping": {[]int{17}, "agents may drain again"},
+	"rearm":         {[]int{25}, "an assignment that is missing is waited for again"},
+	"reassign_all":  {[]int{9, 10, 20}, "a lost agent has a lease to come back, longer than the script lasts"},
 	"reassign_open": {[]int{8},
 		"a lost agent has a lease to come back, and the others' totals come before it has ended"},
 }

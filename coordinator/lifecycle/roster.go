@@ -24,7 +24,6 @@ func (r *Run) gather(at clock.Instant) {
 		r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunStarted{RunStarted: &spatev1.RunStarted{
 			Agents: infos(ready), Stages: mostStages(r.plan), Plan: estimate.Plan(r.plan),
 		}}})
-		r.sayObservers(at)
 		r.nextStage(at)
 	case at.Sub(r.begin) >= r.cfg.AgentsTimeout:
 		r.fatal = r.tooFewAgents(ready, missing)
@@ -79,7 +78,7 @@ func withoutAgents(agents []*agent, regions map[string]float64) []string {
 func (r *Run) updateRoster(at clock.Instant, st *spatev1.Stage) string {
 	ready := r.ready(at, st)
 	if policyOf(st) == fail {
-		if why := r.missing(ready, observersOf(r.roster, st)); why != "" {
+		if why := r.missing(ready); why != "" {
 			return why
 		}
 	}
@@ -98,12 +97,12 @@ func (r *Run) updateRoster(at clock.Instant, st *spatev1.Stage) string {
 	return ""
 }
 
-// missing returns which agent of the run is gone, empty if none is. Observers may be gone, and agents that left. A
-// restarted process counts as its agent.
-func (r *Run) missing(ready []*agent, observers map[*agent]bool) string {
+// missing returns which agent of the run is gone, empty if none is. Agents that left may be gone. A restarted process
+// counts as its agent.
+func (r *Run) missing(ready []*agent) string {
 	present := named(ready)
 	for _, old := range r.roster {
-		if !observers[old] && !old.leaving && !present[old.name()] {
+		if !old.leaving && !present[old.name()] {
 			return "agent " + old.name() + " lost: " + cmp.Or(r.whyGone(old), "it is not connected")
 		}
 	}
@@ -136,60 +135,6 @@ func (r *Run) whyAllGone() string {
 		}
 	}
 	return strings.Join(out, ", ")
-}
-
-// observersOf returns the agents that observe in a stage: the last by name in each region with more than one agent.
-func observersOf(agents []*agent, st *spatev1.Stage) map[*agent]bool {
-	out := map[*agent]bool{}
-	if st.GetObservers() == nil {
-		return out
-	}
-	last, number := map[string]*agent{}, map[string]int{}
-	for _, a := range agents {
-		region := a.info.GetRegion()
-		last[region], number[region] = a, number[region]+1
-	}
-	for region, a := range last {
-		if number[region] > 1 {
-			out[a] = true
-		}
-	}
-	return out
-}
-
-// sayObservers tells followers which agents observe at first, and which regions have no observer.
-func (r *Run) sayObservers(at clock.Instant) {
-	if len(r.plan) == 0 || r.plan[0].GetObservers() == nil {
-		return
-	}
-	chosen := observersOf(r.roster, r.plan[0])
-	seen := map[string]bool{}
-	var names, without []string
-	for _, a := range r.roster {
-		if chosen[a] {
-			names, seen[a.info.GetRegion()] = append(names, inRegion(a.name(), a.info.GetRegion())), true
-		}
-	}
-	for _, a := range r.roster {
-		if region := a.info.GetRegion(); !seen[region] {
-			without, seen[region] = append(without, cmp.Or(region, "agents without a region")), true
-		}
-	}
-	if len(names) > 0 {
-		r.notice(at, spatev1.Severity_SEVERITY_INFO, "observers: %s", strings.Join(names, ", "))
-	}
-	if len(without) > 0 {
-		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
-			"no observer for %s: a region needs two agents, one of them for the load", strings.Join(without, ", "))
-	}
-}
-
-// inRegion returns an agent's name, with its region if it has one.
-func inRegion(name, region string) string {
-	if region == "" {
-		return name
-	}
-	return name + " (" + region + ")"
 }
 
 func infos(agents []*agent) []*spatev1.AgentInfo {

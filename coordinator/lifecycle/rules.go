@@ -152,7 +152,7 @@ func (r *Run) sendMeasure(p *assignment) {
 	if s.record.MeasuredFromNs == nil {
 		m.FromNs, m.AnswerByNs = s.proposed.from.Nanoseconds(), new(s.proposed.retry.Sub(s.start).Nanoseconds())
 	}
-	if m.GetFromNs() != 0 && !p.done() && !p.observer {
+	if m.GetFromNs() != 0 && !p.done() {
 		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: m}})
 	}
 }
@@ -161,7 +161,7 @@ func (r *Run) sendMeasure(p *assignment) {
 func (r *Run) Measuring(at clock.Instant, name string, m *spatev1.Measuring) {
 	s, p := r.stage, r.assignmentOf(r.agents[name])
 	switch {
-	case r.phase != running || !s.concerns(m.GetRef()) || p == nil || p.observer || p.failure != "" || p.toldToEnd ||
+	case r.phase != running || !s.concerns(m.GetRef()) || p == nil || p.failure != "" || p.toldToEnd ||
 		p.totals != nil:
 	case s.record.MeasuredFromNs == nil && m.GetAskedNs() == s.proposed.from.Nanoseconds():
 		p.measuring = m
@@ -175,7 +175,7 @@ func (r *Run) Measuring(at clock.Instant, name string, m *spatev1.Measuring) {
 // answered for long.
 func (r *Run) agree(at clock.Instant) {
 	s := r.stage
-	asked := s.where(func(p *assignment) bool { return !p.observer && p.active() })
+	asked := s.where((*assignment).active)
 	if s.proposed.from == 0 || s.record.MeasuredFromNs != nil || len(asked) == 0 {
 		return
 	}
@@ -207,7 +207,7 @@ func (r *Run) agree(at clock.Instant) {
 // none does, as far as is known.
 func (s *stage) disagreement() string {
 	want := s.record.GetMeasuredFromNs()
-	for _, p := range s.places() {
+	for _, p := range s.assignments {
 		switch from := p.measuredFrom; {
 		case from != nil && *from != want:
 			return fmt.Sprintf("agent %s measured from %v on, others from %v on: messages came too late, run the "+
@@ -233,7 +233,7 @@ func (r *Run) checkMeasured() {
 	if s.record.GetStage().GetLoad().GetWarmupUntilSteady() == nil {
 		return
 	}
-	for _, p := range s.places() {
+	for _, p := range s.assignments {
 		if s.record.MeasuredFromNs == nil {
 			s.record.MeasuredFromNs = p.measuredFrom
 		}

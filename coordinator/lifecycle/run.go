@@ -53,8 +53,6 @@ type Config struct {
 	NearUncertainty time.Duration
 	// FarLead is the time from arming to the start in all other cases, added to the largest uncertainty. Default 2 s.
 	FarLead time.Duration
-	// ObserverPatience is how long the other agents, once ready, wait for observers to get ready. Default 5 s.
-	ObserverPatience time.Duration
 	// StopGrace is how long the run waits for an agent's totals after the end of a drain. Default 10 s.
 	StopGrace time.Duration
 	// Missing returns in words which agents have to be connected before the run begins and are not. Nil: none have to.
@@ -82,7 +80,6 @@ func (c Config) withDefaults() Config {
 	set(&c.NearLead, 200*time.Millisecond)
 	set(&c.NearUncertainty, time.Millisecond)
 	set(&c.FarLead, 2*time.Second)
-	set(&c.ObserverPatience, 5*time.Second)
 	set(&c.StopGrace, 10*time.Second)
 	return c
 }

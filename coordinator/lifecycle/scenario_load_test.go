@@ -79,9 +79,6 @@ func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 			st.Agents.Labels = map[string]string{"pool": o["pool"]}
 		}
 	}
-	if o["observers"] != "" {
-		st.Observers = &spatev1.Observers{Rate: s.float(o["observers"])}
-	}
 	if o["pause"] != "" {
 		st.Pause = durationpb.New(s.duration(o["pause"]))
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -31,7 +30,7 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	                    sweep=4:64 (points, saturation); pause=5s; duration=60s;
 //	                    abort=0.5:20:60s (error share, after requests, duration);
 //	                    until=99:0.05 (percentile of TTFT, within); steady=30s (longest warm-up until steady);
-//	                    dataset=90 (MiB); loss=degrade (or reassign); regions=eu:0.6,us:0.4; observers=2 (req/s);
+//	                    dataset=90 (MiB); loss=degrade (or reassign); regions=eu:0.6,us:0.4;
 //	                    pool=big and count=2 (agents); require=a,b (agents that have to be connected)
 //	agents a b=3 c@eu   connect agents, with weights and regions, c@eu#big with the label pool=big; "again" starts them as new processes: agents again b
 //	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES
@@ -504,9 +503,6 @@ func (s *scenario) message(m *spatev1.ConnectResponse) string {
 			m.Assign.GetRef().GetRevision(),
 			m.Assign.GetStripe().GetRank(), m.Assign.GetStripe().GetWeights()) +
 			handovers(m.Assign.GetStripe().GetHandovers())
-		if m.Assign.GetStage().GetObservers() != nil {
-			out += ", " + loadpoint.Words(m.Assign.GetStage().GetLoad())
-		}
 		return out
 	case *spatev1.ConnectResponse_Revise:
 		return fmt.Sprintf("revise stage %d to revision %d, rank %d of weights %v", s.stage,
@@ -556,9 +552,6 @@ func record(r *spatev1.StageRecord) string {
 		}
 		if a.LeftNs != nil {
 			out += fmt.Sprintf("[left %v]", time.Duration(a.GetLeftNs()))
-		}
-		if a.GetObserver() {
-			out += "[observer]"
 		}
 		if a.GetJoinedNs() > 0 {
 			out += fmt.Sprintf("[joined %v]", time.Duration(a.GetJoinedNs()))

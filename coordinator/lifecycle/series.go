@@ -106,7 +106,7 @@ func (e *activeSeries) take(stageIndex uint32, o series.Outcome) string {
 // cutShort returns why a stage, or an agent's part of it, did not run as it should. Empty: it did.
 func cutShort(rec *spatev1.StageRecord) string {
 	for _, a := range rec.GetAgents() {
-		if rec.GetFailure() == "" && a.GetFailure() != "" && !a.GetObserver() {
+		if rec.GetFailure() == "" && a.GetFailure() != "" {
 			return "agent " + a.GetAgent().GetName() + " " + a.GetFailure()
 		}
 	}

@@ -108,13 +108,9 @@ func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
 		record: &spatev1.StageRecord{Stage: st}, deadline: at.Add(r.applyTimeout(st)), declined: map[string][]uint64{},
 		ref: &spatev1.AssignmentRef{RunId: r.id, StageIndex: st.GetIndex(), Revision: revision},
 	}
-	observers := observersOf(r.roster, st)
 	for _, a := range r.roster {
 		a.inFlight = 0
-		s.assignments = append(
-			s.assignments,
-			&assignment{agent: a, observer: observers[a], revision: revision, knows: revision},
-		)
+		s.assignments = append(s.assignments, &assignment{agent: a, revision: revision, knows: revision})
 	}
 	s.weigh(st.GetRegions())
 	for _, p := range s.assignments {
@@ -127,22 +123,21 @@ func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
 	}
 }
 
-// weigh sets rank and weight of the assignments of the load.
+// weigh sets rank and weight of the assignments.
 func (s *stage) weigh(regions map[string]float64) {
-	places := s.places()
-	agents := make([]*spatev1.AgentInfo, len(places))
-	for i, p := range places {
+	agents := make([]*spatev1.AgentInfo, len(s.assignments))
+	for i, p := range s.assignments {
 		agents[i] = p.agent.info
 	}
 	for i, w := range weights.Of(agents, regions) {
-		places[i].rank, places[i].weight = uint32(i), w
+		s.assignments[i].rank, s.assignments[i].weight = uint32(i), w
 	}
 }
 
 // enter adds an assignment to the record.
 func (s *stage) enter(p *assignment) {
 	s.record.Agents = append(s.record.Agents, &spatev1.AssignedAgent{
-		Agent: clone(p.agent.info), Incarnation: p.agent.incarnation, Weight: p.weight, Observer: p.observer,
+		Agent: clone(p.agent.info), Incarnation: p.agent.incarnation, Weight: p.weight,
 		JoinedNs: p.joined.Nanoseconds(),
 	})
 }
@@ -150,11 +145,9 @@ func (s *stage) enter(p *assignment) {
 // sendAssign sends an agent its current assignment.
 func (r *Run) sendAssign(p *assignment) {
 	s := r.stage
-	m := &spatev1.Assign{Ref: s.refTo(p), Stage: s.record.GetStage(), Records: r.cfg.Records, Stripe: s.stripe(p)}
-	if m.Observer = p.observer; p.observer {
-		m.Stage = observed(m.GetStage(), p.agent.info.GetRegion())
-	} else {
-		m.ServerSources = s.serverSources(p)
+	m := &spatev1.Assign{
+		Ref: s.refTo(p), Stage: s.record.GetStage(), Records: r.cfg.Records, Stripe: s.stripe(p),
+		ServerSources: s.serverSources(p),
 	}
 	if policyOf(s.record.GetStage()) == reassign {
 		m.Lease = durationpb.New(r.lease())
@@ -232,9 +225,6 @@ func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
 	p := r.assignmentOf(r.agents[name])
 	switch {
 	case p == nil || p.done():
-	case r.phase == applying && r.stage.matches(m.GetRef()) && p.observer:
-		r.continueWithout(at, p, "rejected: "+m.GetReason())
-		r.armIfReady(at)
 	case r.phase == applying && r.stage.matches(m.GetRef()):
 		r.assignmentRejected(at, p, m)
 	case r.phase == running && p.active() && m.GetRef().GetRevision() > 1:
@@ -262,25 +252,12 @@ func (r *Run) armWaiting(at clock.Instant) {
 }
 
 // armIfReady arms the stage once all agents are ready. An agent whose control stream is broken cannot be armed, so the
-// stage waits until that agent is back or lost. The stage waits for observers only for ObserverPatience.
+// stage waits until that agent is back or lost.
 func (r *Run) armIfReady(at clock.Instant) {
-	s := r.stage
 	set := func(p *assignment) bool { return p.failure != "" || p.applied && p.agent.disconnected == "" }
-	if !s.all(set) {
-		s.ready = 0
-		return
+	if r.stage.all(set) {
+		r.arm(at)
 	}
-	if s.ready == 0 {
-		s.ready = at
-	}
-	late := s.where(func(p *assignment) bool { return p.observer && !set(p) })
-	if len(late) > 0 && at.Sub(s.ready) < r.cfg.ObserverPatience {
-		return
-	}
-	for _, p := range late {
-		r.continueWithout(at, p, "was not ready when the others were")
-	}
-	r.arm(at)
 }
 
 // arm sets the start of the stage and tells the agents.
@@ -342,7 +319,7 @@ func (s *stage) opening() time.Duration {
 		return 0
 	}
 	var largest, sum uint64
-	for _, p := range s.places() {
+	for _, p := range s.assignments {
 		largest, sum = max(largest, uint64(p.weight)), sum+uint64(p.weight)
 	}
 	slots := uint64(l.GetConcurrency()) * largest / max(sum, 1)
@@ -410,16 +387,10 @@ func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 	r.nextStage(at)
 }
 
-// settle closes the stage when no assignment is waited for any more. Observers, whose load has no end, are stopped when
-// all others are done.
+// settle closes the stage when no assignment is waited for any more.
 func (r *Run) settle(at clock.Instant) {
-	s := r.stage
-	switch {
-	case r.phase != running && r.phase != stopping || !s.all((*assignment).done):
-	case len(s.where(func(p *assignment) bool { return !p.done() })) == 0:
+	if (r.phase == running || r.phase == stopping) && r.stage.all((*assignment).done) {
 		r.closeStage(at)
-	case r.phase == running:
-		r.stopObservers(at)
 	}
 }
 

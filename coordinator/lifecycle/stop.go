@@ -92,13 +92,13 @@ func (r *Run) whyStopped() string {
 }
 
 // sendStopTo tells an agent to end its assignment. Enough says that this is the regular end, of a stage that has
-// measured enough or of an observer's assignment.
+// measured enough.
 func (r *Run) sendStopTo(p *assignment, immediately bool, reason string) {
 	rec := r.stage.record
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
 		Ref: r.stage.refTo(p), Immediately: immediately, Reason: reason,
 		Enough: p.failure == "" && !p.toldToEnd && rec.GetFailure() == "" && !rec.GetStopped() &&
-			(p.observer || rec.GetEnough() != ""),
+			rec.GetEnough() != "",
 	}}})
 }
 
@@ -128,7 +128,7 @@ func (r *Run) checkDeadline(at clock.Instant) {
 func (r *Run) applyTimedOut(at clock.Instant) {
 	timeout := r.applyTimeout(r.stage.record.GetStage())
 	var late []string
-	for _, p := range r.stage.places() {
+	for _, p := range r.stage.assignments {
 		if !p.applied {
 			p.failure = fmt.Sprintf("not ready within %v", timeout)
 			late = append(late, p.agent.name())
@@ -169,7 +169,7 @@ func (r *Run) progress(at clock.Instant) {
 		StageIndex: s.ref.GetStageIndex(), Elapsed: durationpb.New(at.Sub(s.start)),
 	}
 	for _, assignment := range s.assignments {
-		if !assignment.done() && !assignment.observer {
+		if !assignment.done() {
 			p.InFlight += assignment.agent.inFlight
 		}
 	}

@@ -52,7 +52,6 @@ type job struct {
 	ref       *spatev1.AssignmentRef
 	stripe    *spatev1.Stripe
 	lease     time.Duration
-	observer  bool
 	until     time.Duration // closed loop: when it leaves
 	left      bool          // closed loop: it left something to others
 	leaves    bool          // starts nothing that others can take over
@@ -155,8 +154,7 @@ func (a *worker) assign(m *spatev1.Assign) {
 		a.job = &job{
 			ref: m.GetRef(), stripe: m.GetStripe(), lease: 30 * time.Second, ready: a.w.at.Add(a.w.prepare),
 			started: map[int]bool{}, newest: -1,
-			next: map[int]uint64{}, observer: m.GetStage().GetLoad().GetDuration().AsDuration() > time.Hour,
-			reads: len(m.GetServerSources()) > 0,
+			next: map[int]uint64{}, reads: len(m.GetServerSources()) > 0,
 		}
 		if m.GetLease() != nil {
 			a.job.lease = m.GetLease().AsDuration()
@@ -195,9 +193,8 @@ func (a *worker) revise(m *spatev1.Revise) {
 }
 
 func (a *worker) settle() {
-	if j := a.job; !j.observer {
-		j.where = settled(j.stripe.GetWeights(), j.stripe.GetHandovers(), a.w.items, a.w.due())
-	}
+	j := a.job
+	j.where = settled(j.stripe.GetWeights(), j.stripe.GetHandovers(), a.w.items, a.w.due())
 }
 
 // work works on the assignment.
@@ -224,9 +221,6 @@ func (a *worker) begin() {
 	j, elapsed := a.job, a.w.at.Sub(a.job.start)
 	for uint32(elapsed/time.Second) > j.window {
 		a.seal(nil)
-	}
-	if j.observer {
-		return
 	}
 	left := false
 	began := 0

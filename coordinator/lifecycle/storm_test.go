@@ -106,9 +106,6 @@ func newStorm(t *rapid.T) *storm {
 		if rapid.IntRange(0, 3).Draw(t, "pause") == 0 {
 			st.Pause = durationpb.New(5 * time.Second)
 		}
-		if rapid.IntRange(0, 3).Draw(t, "observers") == 0 {
-			st.Observers = &spatev1.Observers{Rate: 1}
-		}
 		plan = append(plan, st)
 	}
 	n := rapid.IntRange(1, 5).Draw(t, "agents")
@@ -265,8 +262,8 @@ func (w *storm) push(p *parcel) {
 func (w *storm) complete(rec *spatev1.StageRecord) bool {
 	s := w.stages[rec.GetStage().GetIndex()]
 	for _, x := range rec.GetAgents() {
-		if !x.GetObserver() && (x.GetFailure() != "" || x.GetLoss() != nil ||
-			!s.whole[fmt.Sprint(x.GetAgent().GetName(), x.GetIncarnation())]) {
+		if x.GetFailure() != "" || x.GetLoss() != nil ||
+			!s.whole[fmt.Sprint(x.GetAgent().GetName(), x.GetIncarnation())] {
 			return false
 		}
 	}
@@ -326,7 +323,7 @@ func (w *storm) disturb() {
 func (w *storm) letOneLeave() {
 	a := w.workers[rapid.IntRange(0, len(w.workers)-1).Draw(w.t, "leaving")]
 	others := slices.ContainsFunc(w.workers, func(b *worker) bool { return b != a && !b.leaving && !b.dead })
-	if rec := w.current(); !others || rec.GetStage().GetObservers() != nil || len(rec.GetStage().GetRegions()) > 0 {
+	if rec := w.current(); !others || len(rec.GetStage().GetRegions()) > 0 {
 		return
 	}
 	a.leaving = true
@@ -418,12 +415,7 @@ func (w *storm) checkMeasured(rec *spatev1.StageRecord, parcels []*parcel) {
 // checkMissing checks that each item that was not counted belongs to an assignment whose loss says so.
 func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 	var weights []uint32
-	var places []*spatev1.AssignedAgent
 	for _, x := range rec.GetAgents() {
-		if x.GetObserver() {
-			continue
-		}
-		places = append(places, x)
 		if x.GetJoinedNs() == 0 {
 			weights = append(weights, x.GetWeight())
 		}
@@ -435,7 +427,7 @@ func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 			missing[x.rank]++
 		}
 	}
-	for rank, x := range places {
+	for rank, x := range rec.GetAgents() {
 		knew, regular := w.stages[rec.GetStage().GetIndex()].regular[fmt.Sprint(x.GetAgent().GetName(),
 			x.GetIncarnation())]
 		unheard := func(h *spatev1.Handover) bool {
@@ -454,7 +446,7 @@ func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 		if w.finish.Complete {
 			w.t.Fatalf("the run is complete, and item %d is missing", i)
 		}
-		if places[x.rank].GetLoss() == nil {
+		if rec.GetAgents()[x.rank].GetLoss() == nil {
 			w.t.Fatalf("item %d of place %d is missing, and nothing says so: %v", i, x.rank, rec)
 		}
 	}

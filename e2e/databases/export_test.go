@@ -15,11 +15,10 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// exportPlan has regions, an observer, errors and two stages.
+// exportPlan has errors and two stages.
 const exportPlan = `
 name: exported
 seed: 6
-observers: {rate: 20}
 targets:
   - name: server
     simulator: {endpoints: 2, decode_step: 2ms, decode_step_per_request: 1ms}
@@ -122,9 +121,9 @@ func TestExportWritesTheSamePoints(t *testing.T) {
 	mustEqual(t, "exported again", all(t, db), exported)
 }
 
-// The same holds for several agents, by region, and with observers. Only the numbers to date may be missing from a live
+// The same holds for several agents, by region. Only the numbers to date may be missing from a live
 // window, if the agents did not keep step.
-func TestExportWritesRegionsAndObservers(t *testing.T) {
+func TestExportWritesRegions(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
 	r := programs.RunPlan(t, exportPlan, append(db.Flags(), "--agents", "eu=3,us=1")...)
@@ -138,8 +137,7 @@ func TestExportWritesRegionsAndObservers(t *testing.T) {
 			t.Fatalf("%s is %q, was %q", name, exported[name], value)
 		}
 	}
-	for _, part := range []string{"spate_observer_window ", "spate_observer_to_date ", "spate_observer_stage ",
-		"region=us run=", "agent=eu-1"} {
+	for _, part := range []string{"region=us run=", "agent=eu-1"} {
 		if len(without(exported, part)) == len(exported) {
 			t.Errorf("nothing of %s", part)
 		}

@@ -17,12 +17,11 @@ import (
 	"github.com/spate-load/spate/internal/influxtest"
 )
 
-// documentedPlan has everything that the queries of docs/influxdb.md need: regions, an observer, an SLO and errors.
+// documentedPlan has everything that the queries of docs/influxdb.md need: regions, an SLO and errors.
 const documentedPlan = `
 name: documented
 seed: 8
 slo: {e2e: 30ms}
-observers: {rate: 10}
 targets:
   - name: server
     simulator: {endpoints: 2, decode_step: 2ms, decode_step_per_request: 1ms, error_share: 0.2}

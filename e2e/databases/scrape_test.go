@@ -147,7 +147,7 @@ func valuesOf(rows []rundir.Row) map[string][]int64 {
 	all := map[string][]int64{}
 	add := func(name string, values ...int64) { all[name] = append(all[name], values...) }
 	for _, r := range rows {
-		if r.Unmeasured || r.Observer || !r.Completed() {
+		if r.Unmeasured || !r.Completed() {
 			continue
 		}
 		add("ttft", *r.FirstTokenNs-r.StartNs)

@@ -11,14 +11,12 @@ import (
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/netlab"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 const worldPlan = `
 name: world
 seed: 7
 regions: {eu: 0.5, us: 0.3, ap: 0.2}
-observers: {rate: 8}
 targets: [{name: both, endpoints: [%q, %q], model: m}]
 workloads: [{random: {isl: 40, osl: 4}}]
 loads:
@@ -74,7 +72,6 @@ func TestRegionsAreOneMachine(t *testing.T) {
 	for _, stage := range result.Stages {
 		checkShares(t, stage)
 		checkPaths(t, stage)
-		checkObserver(t, stage, r.rows())
 	}
 	if n := len(result.Run.Agents); n != 4 {
 		t.Errorf("%d agents took part: %+v", n, result.Run.Agents)
@@ -86,13 +83,14 @@ func TestRegionsAreOneMachine(t *testing.T) {
 func checkShares(t *testing.T, s results.StageResult) {
 	t.Helper()
 	for i, want := range []struct {
-		name  string
-		share float64
-	}{{"ap", 0.2}, {"eu", 0.5}, {"us", 0.3}} {
+		name   string
+		agents int
+		share  float64
+	}{{"ap", 1, 0.2}, {"eu", 2, 0.5}, {"us", 1, 0.3}} {
 		r := s.Regions[i]
-		if r.Name != want.name || r.Agents != 1 {
-			t.Errorf("stage %d: region %d is %s with %d agents, want %s with 1", s.Index, i, r.Name,
-				r.Agents, want.name)
+		if r.Name != want.name || r.Agents != want.agents {
+			t.Errorf("stage %d: region %d is %s with %d agents, want %s with %d", s.Index, i, r.Name,
+				r.Agents, want.name, want.agents)
 		}
 		if of := want.share * float64(s.Requests.Started); math.Abs(float64(r.Requests.Started)-of) > 1 {
 			t.Errorf("stage %d: region %s sent %d requests, its share is %.1f", s.Index, r.Name, r.Requests.Started, of)
@@ -132,40 +130,6 @@ func checkPaths(t *testing.T, s results.StageResult) {
 			t.Logf("stage %d: %s to %s: round trip p50 %.1f ms of %d, connect p50 %.1f ms; the way takes %v", s.Index,
 				r.Name, r.Paths[i].URL,
 				r.Paths[i].RTT.P50, r.Paths[i].RTT.Count, r.Paths[i].Connect.P50, least)
-		}
-	}
-}
-
-// checkObserver checks that the only region with two agents has the only observer, and that no other number includes
-// it.
-func checkObserver(t *testing.T, s results.StageResult, rows []rundir.Row) {
-	t.Helper()
-	if len(s.Observers) != 1 {
-		t.Fatalf("stage %d: observers %+v", s.Index, s.Observers)
-	}
-	o := s.Observers[0]
-	if o.Region != "eu" || len(o.Agents) != 1 || o.Agents[0] != "eu-2" || len(o.Missing) != 0 ||
-		o.Requests.Completed == 0 {
-		t.Errorf("stage %d: observer %+v", s.Index, o)
-	}
-	var observed uint64
-	for _, r := range rows {
-		if r.Stage != s.Index {
-			continue
-		}
-		if r.Observer != (r.Agent == "eu-2") {
-			t.Errorf("stage %d: request %d of %s, observer: %v", s.Index, r.Index, r.Agent, r.Observer)
-		}
-		if r.Observer {
-			observed++
-		}
-	}
-	if observed != o.Requests.Started {
-		t.Errorf("stage %d: %d rows of the observer, %d requests", s.Index, observed, o.Requests.Started)
-	}
-	for _, a := range s.Agents {
-		if a.Name == "eu-2" {
-			t.Errorf("stage %d: the observer is among the agents", s.Index)
 		}
 	}
 }

@@ -37,7 +37,6 @@ type Row struct {
 	Stage        uint32  `json:"stage"`
 	Index        uint64  `json:"index"`
 	Agent        string  `json:"agent"`
-	Observer     bool    `json:"observer"`
 	Endpoint     uint32  `json:"endpoint"`
 	Unmeasured   bool    `json:"unmeasured"`
 	ScheduledNs  int64   `json:"scheduled_ns"`

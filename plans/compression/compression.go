@@ -76,9 +76,6 @@ func (k Factor) Frame(s *spatev1.Stage) {
 	s.DrainTimeout = k.shorter(s.GetDrainTimeout())
 	s.Pause = k.shorter(s.GetPause())
 	k.slo(s.GetSlo())
-	if o := s.GetObservers(); o != nil {
-		o.Rate = k.faster(o.GetRate())
-	}
 }
 
 func (k Factor) slo(s *spatev1.SLO) {

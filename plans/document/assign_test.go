@@ -81,8 +81,7 @@ func TestAssign(t *testing.T) {
 		"header":           {[]string{"targets.a.headers.X-Region=eu"}, "headers:\n      X-Region: eu\n", ""},
 		"region":           {[]string{"regions.eu=0.6", "regions.us=2"}, "regions:\n  eu: 0.6\n  us: 2\n", ""},
 		"regions":          {[]string{"regions={eu: 0.6, us: 0.4}"}, "regions: {eu: 0.6, us: 0.4}\n", ""},
-		"agent loss": {[]string{"on_agent_loss=degrade", "observers.rate=0.5"},
-			"on_agent_loss: degrade\nobservers:\n  rate: 0.5\n", ""},
+		"agent loss":       {[]string{"on_agent_loss=degrade"}, "on_agent_loss: degrade\n", ""},
 		"body": {[]string{"targets.a.body.temperature=0.5", "targets.a.body.x.y=[1, {z: 2}]"},
 			"body:\n      temperature: 0.5\n      x:\n        y: [1, {z: 2}]\n", ""},
 		"one after the other": {[]string{"seed=7", "seed=8"}, "seed: 8\n", "seed: 7"},
@@ -109,7 +108,7 @@ func TestAssign(t *testing.T) {
 func TestAssignSaysWhatThereIs(t *testing.T) {
 	tests := map[string]string{
 		"sede=7":                        `cannot set "sede": there is no field "sede"; did you mean "seed"?`,
-		"colour=red":                    `cannot set "colour": there is no field "colour"; there are name, description, seed, targets, workloads, loads, drain_timeout, slo, pause, simulation, on_agent_loss, regions, observers, fail_fast, thresholds, agents, order`,
+		"colour=red":                    `cannot set "colour": there is no field "colour"; there are name, description, seed, targets, workloads, loads, drain_timeout, slo, pause, simulation, on_agent_loss, regions, fail_fast, thresholds, agents, order`,
 		"targets.c.model=x":             `cannot set "targets.c.model": none of the targets is named "c"; there are: a, a.b`,
 		"targets[2].model=x":            `cannot set "targets[2].model": there is no targets[2]: the plan has 2 of them, from 0`,
 		"targets[-1].model=x":           `cannot set "targets[-1].model": there is no targets[-1]: the plan has 2 of them, from 0`,

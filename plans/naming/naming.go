@@ -15,10 +15,10 @@ import (
 // MaxRegion is the largest size of a region's name, in bytes. Gossip carries no longer name.
 const MaxRegion = 64
 
-// agentName is the form of names of agents and relays, which become tags, keys and file names.
+// agentName is the form of names of agents, which become tags, keys and file names.
 var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// CheckName refuses a name that an agent or a relay cannot have. Its error completes "agent name ".
+// CheckName refuses a name that an agent cannot have. Its error completes "agent name ".
 func CheckName(name string) error {
 	if agentName.MatchString(name) {
 		return nil

@@ -20,14 +20,3 @@ func (c *checker) regions(p *spatev1.Plan) {
 		}
 	}
 }
-
-// observers checks that the load of observers is given in one way only.
-func (c *checker) observers(p *spatev1.Plan) {
-	const rate, concurrency = "observers.rate", "observers.concurrency"
-	switch {
-	case c.Has(rate) && c.Has(concurrency):
-		c.wrong(concurrency, "give rate or concurrency, not both")
-	case c.Has(rate) && p.GetObservers().GetRate() == 0:
-		c.wrong(rate, "must be greater than 0: leave it out, and each observer has one request in flight")
-	}
-}

@@ -56,7 +56,6 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	c.simulation(p)
 	c.regions(p)
 	c.agents(p)
-	c.observers(p)
 	c.size(p, opts.MaxStages)
 }
 

@@ -16,7 +16,6 @@ var columns = []struct{ name, meaning string }{
 	{"endpoint", "Index of the endpoint in the target's list"},
 	{"part", "Name of the mixture's part; null: the workload is not a mixture"},
 	{"model", "Model that it named, if the mixture's part has models of its own; null: the target's"},
-	{"observer", "It belongs to the light load of an observer, whose `index` counts apart"},
 	{"unmeasured", "It belongs to warm-up or cool-down"},
 	{"scheduled_ns", "When it was due by the schedule"},
 	{"held_ns", "For how long max_in_flight held it back after `scheduled_ns`; null: not at all"},

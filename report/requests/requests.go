@@ -36,7 +36,6 @@ type Row struct {
 	Endpoint        uint32  `json:"endpoint" parquet:"endpoint"`
 	Part            *string `json:"part" parquet:"part,optional,dict"`
 	Model           *string `json:"model" parquet:"model,optional,dict"`
-	Observer        bool    `json:"observer" parquet:"observer"`
 	Unmeasured      bool    `json:"unmeasured" parquet:"unmeasured"`
 	ScheduledNs     int64   `json:"scheduled_ns" parquet:"scheduled_ns"`
 	StartNs         int64   `json:"start_ns" parquet:"start_ns"`
@@ -125,12 +124,8 @@ func eachStage(ledger *ledger.Ledger, each func([]Row) error) error {
 	return nil
 }
 
-// rowsOf returns the rows of a stage's result, those of observers last.
+// rowsOf returns the rows of a stage's result.
 func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []Row, err error) {
-	observes := make(map[process]bool)
-	for _, a := range stage.GetAgents() {
-		observes[process{a.GetAgent().GetName(), a.GetIncarnation()}] = a.GetObserver()
-	}
 	err = ledger.Snapshots(stage.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
 		if !merge.InResult(stage, s) {
 			return nil
@@ -138,14 +133,13 @@ func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []Row, err 
 		for _, r := range s.GetRecords() {
 			row := rowOf(s, r)
 			row.Part = partName(stage.GetStage(), r.GetPart())
-			row.Observer = observes[process{s.GetKey().GetAgent(), s.GetKey().GetIncarnation()}]
 			rows = append(rows, row)
 		}
 		return nil
 	})
 	// The order of the ledger is fixed, so with a stable sort, rows of one index have a fixed order, too.
 	slices.SortStableFunc(rows, func(a, b Row) int {
-		return cmp.Or(order(a.Observer, b.Observer), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn))
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn))
 	})
 	return rows, err
 }
@@ -156,23 +150,6 @@ func partName(stage *spatev1.Stage, part uint32) *string {
 		return new(parts[part].GetWorkload().GetName())
 	}
 	return nil
-}
-
-// process identifies an agent's process.
-type process struct {
-	agent       string
-	incarnation uint64
-}
-
-// order compares bools: false is less than true.
-func order(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // rowOf converts a record to a row.

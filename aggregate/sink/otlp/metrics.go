@@ -28,9 +28,9 @@ var errNoTime = errors.New("otlp: the point has no time")
 // flight, because counts of windows are differences of those to date.
 func stores(measurement string, field *sink.Field) bool {
 	switch measurement {
-	case sink.MeasurementWindow, sink.MeasurementObserverWindow:
+	case sink.MeasurementWindow:
 		return field.Key == "peak_in_flight"
-	case sink.MeasurementMerged, sink.MeasurementObserverMerged, sink.MeasurementEvent:
+	case sink.MeasurementMerged, sink.MeasurementEvent:
 		return false
 	}
 	if field.Kind == sink.KindBuckets {

@@ -149,7 +149,6 @@ type Row struct {
 	Stage        uint32  `json:"stage" parquet:"stage"`
 	Index        uint64  `json:"index" parquet:"index"`
 	Agent        string  `json:"agent" parquet:"agent"`
-	Observer     bool    `json:"observer" parquet:"observer"`
 	Unmeasured   bool    `json:"unmeasured" parquet:"unmeasured"`
 	ScheduledNs  int64   `json:"scheduled_ns" parquet:"scheduled_ns"`
 	StartNs      int64   `json:"start_ns" parquet:"start_ns"`

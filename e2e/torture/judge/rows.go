@@ -24,7 +24,7 @@ func (j *judge) judgeRows() {
 }
 
 func (j *judge) judgeRow(r *Row) {
-	if !j.isAgent(r.Agent) || r.Observer {
+	if !j.isAgent(r.Agent) {
 		j.wrong("stage %d request %d is of %s, which is not in the script", r.Stage, r.Index, r.Agent)
 	}
 	if r.ErrorClass != nil {

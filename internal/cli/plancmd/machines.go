@@ -45,11 +45,6 @@ func machineWords(plan *plans.Plan) string {
 	if text := agentWords(p.GetAgents()); text != "" {
 		parts = append(parts, "agents: "+text)
 	}
-	if o := plan.Outline()[0].GetObservers(); o.GetRate() > 0 {
-		parts = append(parts, fmt.Sprintf("an observer in each region: %g req/s", o.GetRate()))
-	} else if o != nil {
-		parts = append(parts, fmt.Sprintf("an observer in each region: concurrency %d", o.GetConcurrency()))
-	}
 	if policy := p.GetOnAgentLoss(); policy != "" {
 		parts = append(parts, "on_agent_loss: "+policy)
 	}

@@ -9,11 +9,8 @@ import (
 func TestMachineWords(t *testing.T) {
 	for lines, want := range map[string]string{
 		"": "",
-		"regions: {us: 1, eu: 2}\nobservers: {rate: 0.5}\non_agent_loss: reassign": "regions: eu 66.7 %, us 33.3 %; " +
-			"an observer in each region: 0.5 req/s; on_agent_loss: reassign",
-		"observers: {}":                   "an observer in each region: concurrency 1",
-		"regions: {eu: 0.5, asia: 0.5}":   "regions: asia 50 %, eu 50 %",
-		"regions: {sa: 1}\nobservers: {}": "regions: sa 100 %; an observer in each region: concurrency 1",
+		"regions: {us: 1, eu: 2}\non_agent_loss: reassign": "regions: eu 66.7 %, us 33.3 %; on_agent_loss: reassign",
+		"regions: {eu: 0.5, asia: 0.5}":                    "regions: asia 50 %, eu 50 %",
 	} {
 		plan, err := plans.Load("p", []byte(`name: m
 targets: [{name: t, endpoints: ["http://h"], model: m}]

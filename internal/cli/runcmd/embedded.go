@@ -109,16 +109,12 @@ func (e *embedded) names() []embeddedName {
 func (e *embedded) fits(plan *plans.Plan) error {
 	regions := plancmd.RegionsOf(plan)
 	var missing, cure []string
-	each := 1
-	if plan.Proto().GetObservers() != nil {
-		each = 2 // one of them observes
-	}
 	for _, region := range regions {
 		i := slices.IndexFunc(*e, func(r regionAgents) bool { return r.region == region })
 		if i < 0 {
 			missing = append(missing, region)
 		}
-		cure = append(cure, fmt.Sprintf("%s=%d", region, each))
+		cure = append(cure, region+"=1")
 	}
 	if len(missing) == 0 {
 		return errors.Join(e.idle(plan, regions), e.selected(plan), e.held(plan))

@@ -23,7 +23,6 @@ var (
 	}
 	// apart lists groups of fields of which a message has at most one.
 	apart = map[protoreflect.Name][][]string{
-		"Observers":     {{"rate", "concurrency"}},
 		"RandomContent": {{"osl", "osl_lengths"}, {"texts", "text_counts"}},
 	}
 	// together lists fields that need one of other fields beside them.

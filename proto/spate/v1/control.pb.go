@@ -784,8 +784,6 @@ type Assign struct {
 	Lease *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
 	// Sources of server metrics that this agent reads, by number (see ServerSample.source).
 	ServerSources []uint32 `protobuf:"varint,7,rep,packed,name=server_sources,json=serverSources,proto3" json:"server_sources,omitempty"`
-	// The agent is an observer of the stage.
-	Observer      bool `protobuf:"varint,8,opt,name=observer,proto3" json:"observer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -867,13 +865,6 @@ func (x *Assign) GetServerSources() []uint32 {
 		return x.ServerSources
 	}
 	return nil
-}
-
-func (x *Assign) GetObserver() bool {
-	if x != nil {
-		return x.Observer
-	}
-	return false
 }
 
 // Stripe is one agent's part of a global schedule. Item i belongs to the rank that the pattern of weights names for i,
@@ -1458,7 +1449,7 @@ type Renewed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the heartbeat.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// The load of the assignment in Heartbeat.ended has ended on all agents except observers.
+	// The load of the assignment in Heartbeat.ended has ended on all agents.
 	AllEnded bool `protobuf:"varint,2,opt,name=all_ended,json=allEnded,proto3" json:"all_ended,omitempty"`
 	// The agent, which is leaving, takes part in nothing any more: it may end.
 	Released bool `protobuf:"varint,3,opt,name=released,proto3" json:"released,omitempty"`
@@ -2061,7 +2052,7 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\aWelcome\x12H\n" +
 	"\x12heartbeat_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12 \n" +
-	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\"\x87\x03\n" +
+	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\"\xeb\x02\n" +
 	"\x06Assign\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12%\n" +
 	"\x05stage\x18\x02 \x01(\v2\x0f.spate.v1.StageR\x05stage\x12(\n" +
@@ -2069,8 +2060,7 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\asecrets\x18\x04 \x03(\v2\x1d.spate.v1.Assign.SecretsEntryR\asecrets\x12\x18\n" +
 	"\arecords\x18\x05 \x01(\bR\arecords\x12/\n" +
 	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12%\n" +
-	"\x0eserver_sources\x18\a \x03(\rR\rserverSources\x12\x1a\n" +
-	"\bobserver\x18\b \x01(\bR\bobserver\x1a:\n" +
+	"\x0eserver_sources\x18\a \x03(\rR\rserverSources\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"h\n" +

@@ -1270,8 +1270,7 @@ type StageRecord struct {
 	// Start of the measurement after a warm-up that lasts until the load is steady, in nanoseconds since the stage's
 	// start. Unset: the warm-up is of another kind, or the measurement did not start.
 	MeasuredFromNs *int64 `protobuf:"varint,8,opt,name=measured_from_ns,json=measuredFromNs,proto3,oneof" json:"measured_from_ns,omitempty"`
-	// Handovers among the agents that send the load, in order. Ranks count the entries of `agents` that are not
-	// observers.
+	// Handovers among the agents, in order. Ranks are the places in `agents`.
 	Handovers []*Handover `protobuf:"bytes,9,rep,name=handovers,proto3" json:"handovers,omitempty"`
 	// Verdict on the stage's measurement: "VALID", "SUSPECT" or "INVALID". Empty: it has not been judged.
 	Verdict       string `protobuf:"bytes,10,opt,name=verdict,proto3" json:"verdict,omitempty"`
@@ -1392,8 +1391,6 @@ type AssignedAgent struct {
 	Failure string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
 	// What the agent found out about the target. Unset: the agent did not become ready.
 	Preparation *Preparation `protobuf:"bytes,5,opt,name=preparation,proto3" json:"preparation,omitempty"`
-	// The agent is an observer. Its measurements are part of its region's observer numbers only.
-	Observer bool `protobuf:"varint,6,opt,name=observer,proto3" json:"observer,omitempty"`
 	// Offset from the stage's start at which the agent joined, in nanoseconds. 0: it took part from the start.
 	JoinedNs int64 `protobuf:"varint,7,opt,name=joined_ns,json=joinedNs,proto3" json:"joined_ns,omitempty"`
 	// What is missing because the agent was lost. Unset: it was not lost.
@@ -1468,13 +1465,6 @@ func (x *AssignedAgent) GetPreparation() *Preparation {
 		return x.Preparation
 	}
 	return nil
-}
-
-func (x *AssignedAgent) GetObserver() bool {
-	if x != nil {
-		return x.Observer
-	}
-	return false
 }
 
 func (x *AssignedAgent) GetJoinedNs() int64 {
@@ -1738,14 +1728,13 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\thandovers\x18\t \x03(\v2\x12.spate.v1.HandoverR\thandovers\x12\x18\n" +
 	"\averdict\x18\n" +
 	" \x01(\tR\averdictB\x13\n" +
-	"\x11_measured_from_ns\"\xce\x02\n" +
+	"\x11_measured_from_ns\"\xb2\x02\n" +
 	"\rAssignedAgent\x12)\n" +
 	"\x05agent\x18\x01 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x16\n" +
 	"\x06weight\x18\x03 \x01(\rR\x06weight\x12\x18\n" +
 	"\afailure\x18\x04 \x01(\tR\afailure\x127\n" +
-	"\vpreparation\x18\x05 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\x12\x1a\n" +
-	"\bobserver\x18\x06 \x01(\bR\bobserver\x12\x1b\n" +
+	"\vpreparation\x18\x05 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\x12\x1b\n" +
 	"\tjoined_ns\x18\a \x01(\x03R\bjoinedNs\x12\"\n" +
 	"\x04loss\x18\b \x01(\v2\x0e.spate.v1.LossR\x04loss\x12\x1c\n" +
 	"\aleft_ns\x18\t \x01(\x03H\x00R\x06leftNs\x88\x01\x01B\n" +

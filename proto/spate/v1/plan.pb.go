@@ -58,9 +58,6 @@ type Plan struct {
 	// Part of the load for each region of agents, in any unit: {eu: 0.6, us: 0.4}. The agents of a region split its part
 	// by their weights. Agents of other regions take no part. Default: all agents split the load by their weights.
 	Regions map[string]float64 `protobuf:"bytes,12,rep,name=regions,proto3" json:"regions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// One agent of each region becomes an observer: it sends a light load of its own and measures beside the load. Unset:
-	// no observers.
-	Observers *Observers `protobuf:"bytes,13,opt,name=observers,proto3" json:"observers,omitempty"`
 	// End a stage if its first requests all fail in the same way, or if nine of ten of its requests fail, and skip the
 	// other stages of its target. Default true.
 	FailFast *bool `protobuf:"varint,14,opt,name=fail_fast,json=failFast,proto3,oneof" json:"fail_fast,omitempty"`
@@ -186,13 +183,6 @@ func (x *Plan) GetOnAgentLoss() string {
 func (x *Plan) GetRegions() map[string]float64 {
 	if x != nil {
 		return x.Regions
-	}
-	return nil
-}
-
-func (x *Plan) GetObservers() *Observers {
-	if x != nil {
-		return x.Observers
 	}
 	return nil
 }
@@ -365,63 +355,6 @@ func (x *Threshold) GetPart() string {
 	return ""
 }
 
-// Observers are agents, one in each region, that send a light load of their own instead of a part of the load. The
-// light load is the same in each region. Its results are reported by region and are part of no other number. In a
-// region with more than one agent, the last agent by name becomes the observer.
-type Observers struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Requests per second of each observer, at constant gaps. Not together with concurrency.
-	Rate float64 `protobuf:"fixed64,1,opt,name=rate,proto3" json:"rate,omitempty"`
-	// Requests in flight of each observer. Default 1.
-	Concurrency   uint32 `protobuf:"varint,2,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Observers) Reset() {
-	*x = Observers{}
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Observers) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Observers) ProtoMessage() {}
-
-func (x *Observers) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Observers.ProtoReflect.Descriptor instead.
-func (*Observers) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Observers) GetRate() float64 {
-	if x != nil {
-		return x.Rate
-	}
-	return 0
-}
-
-func (x *Observers) GetConcurrency() uint32 {
-	if x != nil {
-		return x.Concurrency
-	}
-	return 0
-}
-
 // SLO is the set of limits that a request must meet. A limit that is not given does not apply.
 type SLO struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -437,7 +370,7 @@ type SLO struct {
 
 func (x *SLO) Reset() {
 	*x = SLO{}
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -449,7 +382,7 @@ func (x *SLO) String() string {
 func (*SLO) ProtoMessage() {}
 
 func (x *SLO) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -462,7 +395,7 @@ func (x *SLO) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SLO.ProtoReflect.Descriptor instead.
 func (*SLO) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SLO) GetTtft() *durationpb.Duration {
@@ -499,7 +432,7 @@ type Simulation struct {
 
 func (x *Simulation) Reset() {
 	*x = Simulation{}
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -511,7 +444,7 @@ func (x *Simulation) String() string {
 func (*Simulation) ProtoMessage() {}
 
 func (x *Simulation) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -524,7 +457,7 @@ func (x *Simulation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Simulation.ProtoReflect.Descriptor instead.
 func (*Simulation) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Simulation) GetSpeed() float64 {
@@ -616,7 +549,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -628,7 +561,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -641,7 +574,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Target) GetName() string {
@@ -867,7 +800,7 @@ type KubernetesTarget struct {
 
 func (x *KubernetesTarget) Reset() {
 	*x = KubernetesTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +812,7 @@ func (x *KubernetesTarget) String() string {
 func (*KubernetesTarget) ProtoMessage() {}
 
 func (x *KubernetesTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +825,7 @@ func (x *KubernetesTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesTarget.ProtoReflect.Descriptor instead.
 func (*KubernetesTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *KubernetesTarget) GetContext() string {
@@ -977,7 +910,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +922,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +935,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Template) GetPath() string {
@@ -1098,7 +1031,7 @@ type FormFile struct {
 
 func (x *FormFile) Reset() {
 	*x = FormFile{}
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1043,7 @@ func (x *FormFile) String() string {
 func (*FormFile) ProtoMessage() {}
 
 func (x *FormFile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1056,7 @@ func (x *FormFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FormFile.ProtoReflect.Descriptor instead.
 func (*FormFile) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FormFile) GetField() string {
@@ -1177,7 +1110,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1122,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1135,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Connection) GetReuse() string {
@@ -1292,7 +1225,7 @@ type ServerMetrics struct {
 
 func (x *ServerMetrics) Reset() {
 	*x = ServerMetrics{}
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1237,7 @@ func (x *ServerMetrics) String() string {
 func (*ServerMetrics) ProtoMessage() {}
 
 func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1250,7 @@ func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMetrics.ProtoReflect.Descriptor instead.
 func (*ServerMetrics) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ServerMetrics) GetUrls() []string {
@@ -1457,7 +1390,7 @@ type SimulatedTarget struct {
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1402,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1415,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -1801,7 +1734,7 @@ type Workload struct {
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +1746,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +1759,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Workload) GetName() string {
@@ -2094,7 +2027,7 @@ type Tools struct {
 
 func (x *Tools) Reset() {
 	*x = Tools{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2039,7 @@ func (x *Tools) String() string {
 func (*Tools) ProtoMessage() {}
 
 func (x *Tools) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2052,7 @@ func (x *Tools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tools.ProtoReflect.Descriptor instead.
 func (*Tools) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Tools) GetDefinitions() []*structpb.Struct {
@@ -2156,7 +2089,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2101,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2114,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Answer) GetSchema() *structpb.Struct {
@@ -2210,7 +2143,7 @@ type Mixture struct {
 
 func (x *Mixture) Reset() {
 	*x = Mixture{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2155,7 @@ func (x *Mixture) String() string {
 func (*Mixture) ProtoMessage() {}
 
 func (x *Mixture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2168,7 @@ func (x *Mixture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mixture.ProtoReflect.Descriptor instead.
 func (*Mixture) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Mixture) GetParts() []*Part {
@@ -2266,7 +2199,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2211,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2224,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Part) GetWeight() float64 {
@@ -2354,7 +2287,7 @@ type Models struct {
 
 func (x *Models) Reset() {
 	*x = Models{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2299,7 @@ func (x *Models) String() string {
 func (*Models) ProtoMessage() {}
 
 func (x *Models) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2312,7 @@ func (x *Models) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Models.ProtoReflect.Descriptor instead.
 func (*Models) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Models) GetNames() []string {
@@ -2444,7 +2377,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2389,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2402,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -2574,7 +2507,7 @@ type Images struct {
 
 func (x *Images) Reset() {
 	*x = Images{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2519,7 @@ func (x *Images) String() string {
 func (*Images) ProtoMessage() {}
 
 func (x *Images) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2532,7 @@ func (x *Images) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Images.ProtoReflect.Descriptor instead.
 func (*Images) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Images) GetCount() uint32 {
@@ -2669,7 +2602,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +2614,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +2627,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -2785,7 +2718,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +2730,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +2743,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -2845,7 +2778,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +2790,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +2803,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -2914,7 +2847,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +2859,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +2872,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -2971,7 +2904,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2983,7 +2916,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2996,7 +2929,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -3038,7 +2971,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3050,7 +2983,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3063,7 +2996,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -3127,7 +3060,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3072,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3085,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FileContent) GetPath() string {
@@ -3243,7 +3176,7 @@ type Columns struct {
 
 func (x *Columns) Reset() {
 	*x = Columns{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3255,7 +3188,7 @@ func (x *Columns) String() string {
 func (*Columns) ProtoMessage() {}
 
 func (x *Columns) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3268,7 +3201,7 @@ func (x *Columns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Columns.ProtoReflect.Descriptor instead.
 func (*Columns) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Columns) GetPrompt() string {
@@ -3318,7 +3251,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3330,7 +3263,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3343,7 +3276,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -3400,7 +3333,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3412,7 +3345,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3425,7 +3358,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -3501,7 +3434,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3513,7 +3446,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3526,7 +3459,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -3563,7 +3496,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3575,7 +3508,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3588,7 +3521,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -3685,7 +3618,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3697,7 +3630,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3710,7 +3643,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -3953,7 +3886,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3965,7 +3898,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3978,7 +3911,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -4021,7 +3954,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4033,7 +3966,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4046,7 +3979,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -4103,7 +4036,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4115,7 +4048,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4128,7 +4061,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -4185,7 +4118,7 @@ type Spike struct {
 
 func (x *Spike) Reset() {
 	*x = Spike{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4197,7 +4130,7 @@ func (x *Spike) String() string {
 func (*Spike) ProtoMessage() {}
 
 func (x *Spike) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4210,7 +4143,7 @@ func (x *Spike) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spike.ProtoReflect.Descriptor instead.
 func (*Spike) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Spike) GetBase() float64 {
@@ -4261,7 +4194,7 @@ type Steps struct {
 
 func (x *Steps) Reset() {
 	*x = Steps{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4273,7 +4206,7 @@ func (x *Steps) String() string {
 func (*Steps) ProtoMessage() {}
 
 func (x *Steps) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4286,7 +4219,7 @@ func (x *Steps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steps.ProtoReflect.Descriptor instead.
 func (*Steps) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Steps) GetValues() []float64 {
@@ -4314,7 +4247,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4326,7 +4259,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4339,7 +4272,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -4362,7 +4295,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4374,7 +4307,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4387,7 +4320,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -4428,7 +4361,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4440,7 +4373,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4453,7 +4386,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -4525,7 +4458,7 @@ type Frontier struct {
 
 func (x *Frontier) Reset() {
 	*x = Frontier{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4537,7 +4470,7 @@ func (x *Frontier) String() string {
 func (*Frontier) ProtoMessage() {}
 
 func (x *Frontier) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4550,7 +4483,7 @@ func (x *Frontier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frontier.ProtoReflect.Descriptor instead.
 func (*Frontier) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Frontier) GetRate() *Bounds {
@@ -4615,7 +4548,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4627,7 +4560,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4640,7 +4573,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -4675,7 +4608,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4687,7 +4620,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4700,7 +4633,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -4746,7 +4679,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4758,7 +4691,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4771,7 +4704,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Limit) GetMetric() string {
@@ -4810,7 +4743,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4822,7 +4755,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4835,7 +4768,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4876,7 +4809,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4888,7 +4821,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4901,7 +4834,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Precision) GetMetric() string {
@@ -4962,8 +4895,6 @@ type Stage struct {
 	OnAgentLoss string `protobuf:"bytes,12,opt,name=on_agent_loss,json=onAgentLoss,proto3" json:"on_agent_loss,omitempty"`
 	// See Plan.regions.
 	Regions map[string]float64 `protobuf:"bytes,13,rep,name=regions,proto3" json:"regions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// See Plan.observers. Unset: none.
-	Observers *Observers `protobuf:"bytes,14,opt,name=observers,proto3" json:"observers,omitempty"`
 	// See Plan.fail_fast. Of the stages that a template becomes, it applies to the first only, because failures at a
 	// higher load may be what the template looks for.
 	FailFast bool `protobuf:"varint,15,opt,name=fail_fast,json=failFast,proto3" json:"fail_fast,omitempty"`
@@ -4977,7 +4908,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4989,7 +4920,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5002,7 +4933,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -5096,13 +5027,6 @@ func (x *Stage) GetRegions() map[string]float64 {
 	return nil
 }
 
-func (x *Stage) GetObservers() *Observers {
-	if x != nil {
-		return x.Observers
-	}
-	return nil
-}
-
 func (x *Stage) GetFailFast() bool {
 	if x != nil {
 		return x.FailFast
@@ -5145,7 +5069,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5157,7 +5081,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5170,7 +5094,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -5228,7 +5152,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5240,7 +5164,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5253,7 +5177,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -5286,7 +5210,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5298,7 +5222,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5311,7 +5235,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -5397,7 +5321,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[52]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5409,7 +5333,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[52]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5422,7 +5346,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{52}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5590,7 +5514,7 @@ var File_spate_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xf9\a\n" +
+	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xc6\a\n" +
 	"\x04Plan\x129\n" +
 	"\x04name\x18\x01 \x01(\tB%\xbaH\"r \x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$R\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12\x12\n" +
@@ -5606,8 +5530,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	" \x01(\v2\x14.spate.v1.SimulationR\n" +
 	"simulation\x12E\n" +
 	"\ron_agent_loss\x18\v \x01(\tB!\xbaH\x1e\xd8\x01\x01r\x19R\x04failR\adegradeR\breassignR\vonAgentLoss\x12]\n" +
-	"\aregions\x18\f \x03(\v2\x1b.spate.v1.Plan.RegionsEntryB&\xbaH#\x9a\x01 \x10@\"\x06r\x04\x10\x01\x18@*\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\aregions\x121\n" +
-	"\tobservers\x18\r \x01(\v2\x13.spate.v1.ObserversR\tobservers\x12 \n" +
+	"\aregions\x18\f \x03(\v2\x1b.spate.v1.Plan.RegionsEntryB&\xbaH#\x9a\x01 \x10@\"\x06r\x04\x10\x01\x18@*\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\aregions\x12 \n" +
 	"\tfail_fast\x18\x0e \x01(\bH\x00R\bfailFast\x88\x01\x01\x12>\n" +
 	"\n" +
 	"thresholds\x18\x0f \x03(\v2\x13.spate.v1.ThresholdB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\n" +
@@ -5631,10 +5554,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
 	"\bworkload\x18\x03 \x01(\tR\bworkload\x12\x12\n" +
 	"\x04load\x18\x04 \x01(\tR\x04load\x12\x12\n" +
-	"\x04part\x18\x05 \x01(\tR\x04part\"e\n" +
-	"\tObservers\x12-\n" +
-	"\x04rate\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12)\n" +
-	"\vconcurrency\x18\x02 \x01(\rB\a\xbaH\x04*\x02\x18@R\vconcurrency\"\xbd\x01\n" +
+	"\x04part\x18\x05 \x01(\tR\x04part\"\xbd\x01\n" +
 	"\x03SLO\x12<\n" +
 	"\x04ttft\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x04ttft\x12<\n" +
@@ -6082,7 +6002,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06within\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06within\x129\n" +
 	"\n" +
 	"confidence\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
-	"confidence\"\x98\x06\n" +
+	"confidence\"\xe5\x05\n" +
 	"\x05Stage\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12(\n" +
 	"\x06target\x18\x02 \x01(\v2\x10.spate.v1.TargetR\x06target\x12.\n" +
@@ -6097,8 +6017,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	" \x01(\v2\x11.spate.v1.LexiconR\alexicon\x12%\n" +
 	"\x05probe\x18\v \x01(\v2\x0f.spate.v1.ProbeR\x05probe\x12\"\n" +
 	"\ron_agent_loss\x18\f \x01(\tR\vonAgentLoss\x126\n" +
-	"\aregions\x18\r \x03(\v2\x1c.spate.v1.Stage.RegionsEntryR\aregions\x121\n" +
-	"\tobservers\x18\x0e \x01(\v2\x13.spate.v1.ObserversR\tobservers\x12\x1b\n" +
+	"\aregions\x18\r \x03(\v2\x1c.spate.v1.Stage.RegionsEntryR\aregions\x12\x1b\n" +
 	"\tfail_fast\x18\x0f \x01(\bR\bfailFast\x12/\n" +
 	"\x06agents\x18\x10 \x01(\v2\x17.spate.v1.AgentSelectorR\x06agents\x126\n" +
 	"\rpart_datasets\x18\x14 \x03(\v2\x11.spate.v1.DatasetR\fpartDatasets\x1a:\n" +
@@ -6160,214 +6079,211 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
 	(*Threshold)(nil),           // 2: spate.v1.Threshold
-	(*Observers)(nil),           // 3: spate.v1.Observers
-	(*SLO)(nil),                 // 4: spate.v1.SLO
-	(*Simulation)(nil),          // 5: spate.v1.Simulation
-	(*Target)(nil),              // 6: spate.v1.Target
-	(*KubernetesTarget)(nil),    // 7: spate.v1.KubernetesTarget
-	(*Template)(nil),            // 8: spate.v1.Template
-	(*FormFile)(nil),            // 9: spate.v1.FormFile
-	(*Connection)(nil),          // 10: spate.v1.Connection
-	(*ServerMetrics)(nil),       // 11: spate.v1.ServerMetrics
-	(*SimulatedTarget)(nil),     // 12: spate.v1.SimulatedTarget
-	(*Workload)(nil),            // 13: spate.v1.Workload
-	(*Tools)(nil),               // 14: spate.v1.Tools
-	(*Answer)(nil),              // 15: spate.v1.Answer
-	(*Mixture)(nil),             // 16: spate.v1.Mixture
-	(*Part)(nil),                // 17: spate.v1.Part
-	(*Models)(nil),              // 18: spate.v1.Models
-	(*RandomContent)(nil),       // 19: spate.v1.RandomContent
-	(*Images)(nil),              // 20: spate.v1.Images
-	(*Lengths)(nil),             // 21: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 22: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 23: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 24: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 25: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 26: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 27: spate.v1.FileContent
-	(*Columns)(nil),             // 28: spate.v1.Columns
-	(*TraceContent)(nil),        // 29: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 30: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 31: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 32: spate.v1.ThinkTime
-	(*Load)(nil),                // 33: spate.v1.Load
-	(*Warmup)(nil),              // 34: spate.v1.Warmup
-	(*Range)(nil),               // 35: spate.v1.Range
-	(*Phase)(nil),               // 36: spate.v1.Phase
-	(*Spike)(nil),               // 37: spate.v1.Spike
-	(*Steps)(nil),               // 38: spate.v1.Steps
-	(*Replay)(nil),              // 39: spate.v1.Replay
-	(*Sweep)(nil),               // 40: spate.v1.Sweep
-	(*Search)(nil),              // 41: spate.v1.Search
-	(*Frontier)(nil),            // 42: spate.v1.Frontier
-	(*Bounds)(nil),              // 43: spate.v1.Bounds
-	(*Objectives)(nil),          // 44: spate.v1.Objectives
-	(*Limit)(nil),               // 45: spate.v1.Limit
-	(*Abort)(nil),               // 46: spate.v1.Abort
-	(*Precision)(nil),           // 47: spate.v1.Precision
-	(*Stage)(nil),               // 48: spate.v1.Stage
-	(*Dataset)(nil),             // 49: spate.v1.Dataset
-	(*Lexicon)(nil),             // 50: spate.v1.Lexicon
-	(*Probe)(nil),               // 51: spate.v1.Probe
-	(*LoadPoint)(nil),           // 52: spate.v1.LoadPoint
-	nil,                         // 53: spate.v1.Plan.RegionsEntry
-	nil,                         // 54: spate.v1.AgentSelector.LabelsEntry
-	nil,                         // 55: spate.v1.Target.HeadersEntry
-	nil,                         // 56: spate.v1.Target.LabelsEntry
-	nil,                         // 57: spate.v1.Template.FormEntry
-	nil,                         // 58: spate.v1.ServerMetrics.RolesEntry
-	nil,                         // 59: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 60: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 61: google.protobuf.Struct
+	(*SLO)(nil),                 // 3: spate.v1.SLO
+	(*Simulation)(nil),          // 4: spate.v1.Simulation
+	(*Target)(nil),              // 5: spate.v1.Target
+	(*KubernetesTarget)(nil),    // 6: spate.v1.KubernetesTarget
+	(*Template)(nil),            // 7: spate.v1.Template
+	(*FormFile)(nil),            // 8: spate.v1.FormFile
+	(*Connection)(nil),          // 9: spate.v1.Connection
+	(*ServerMetrics)(nil),       // 10: spate.v1.ServerMetrics
+	(*SimulatedTarget)(nil),     // 11: spate.v1.SimulatedTarget
+	(*Workload)(nil),            // 12: spate.v1.Workload
+	(*Tools)(nil),               // 13: spate.v1.Tools
+	(*Answer)(nil),              // 14: spate.v1.Answer
+	(*Mixture)(nil),             // 15: spate.v1.Mixture
+	(*Part)(nil),                // 16: spate.v1.Part
+	(*Models)(nil),              // 17: spate.v1.Models
+	(*RandomContent)(nil),       // 18: spate.v1.RandomContent
+	(*Images)(nil),              // 19: spate.v1.Images
+	(*Lengths)(nil),             // 20: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 21: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 22: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 23: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 24: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 25: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 26: spate.v1.FileContent
+	(*Columns)(nil),             // 27: spate.v1.Columns
+	(*TraceContent)(nil),        // 28: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 29: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 30: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 31: spate.v1.ThinkTime
+	(*Load)(nil),                // 32: spate.v1.Load
+	(*Warmup)(nil),              // 33: spate.v1.Warmup
+	(*Range)(nil),               // 34: spate.v1.Range
+	(*Phase)(nil),               // 35: spate.v1.Phase
+	(*Spike)(nil),               // 36: spate.v1.Spike
+	(*Steps)(nil),               // 37: spate.v1.Steps
+	(*Replay)(nil),              // 38: spate.v1.Replay
+	(*Sweep)(nil),               // 39: spate.v1.Sweep
+	(*Search)(nil),              // 40: spate.v1.Search
+	(*Frontier)(nil),            // 41: spate.v1.Frontier
+	(*Bounds)(nil),              // 42: spate.v1.Bounds
+	(*Objectives)(nil),          // 43: spate.v1.Objectives
+	(*Limit)(nil),               // 44: spate.v1.Limit
+	(*Abort)(nil),               // 45: spate.v1.Abort
+	(*Precision)(nil),           // 46: spate.v1.Precision
+	(*Stage)(nil),               // 47: spate.v1.Stage
+	(*Dataset)(nil),             // 48: spate.v1.Dataset
+	(*Lexicon)(nil),             // 49: spate.v1.Lexicon
+	(*Probe)(nil),               // 50: spate.v1.Probe
+	(*LoadPoint)(nil),           // 51: spate.v1.LoadPoint
+	nil,                         // 52: spate.v1.Plan.RegionsEntry
+	nil,                         // 53: spate.v1.AgentSelector.LabelsEntry
+	nil,                         // 54: spate.v1.Target.HeadersEntry
+	nil,                         // 55: spate.v1.Target.LabelsEntry
+	nil,                         // 56: spate.v1.Template.FormEntry
+	nil,                         // 57: spate.v1.ServerMetrics.RolesEntry
+	nil,                         // 58: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 59: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 60: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
-	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	13,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	33,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	60,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	60,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
-	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	53,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
-	3,   // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
-	2,   // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
-	1,   // 10: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	54,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	60,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	60,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	60,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
-	12,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	55,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	61,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	60,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	60,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	60,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	60,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
-	10,  // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
-	11,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	56,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
-	8,   // 25: spate.v1.Target.template:type_name -> spate.v1.Template
-	7,   // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	57,  // 27: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
-	9,   // 28: spate.v1.Template.files:type_name -> spate.v1.FormFile
-	58,  // 29: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	60,  // 30: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	60,  // 31: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	60,  // 32: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	60,  // 33: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	60,  // 34: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	60,  // 35: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	19,  // 36: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	26,  // 37: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	27,  // 38: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	27,  // 39: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	29,  // 40: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	29,  // 41: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	29,  // 42: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	30,  // 43: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	29,  // 44: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
-	27,  // 45: spate.v1.Workload.file:type_name -> spate.v1.FileContent
-	29,  // 46: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
-	29,  // 47: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
-	16,  // 48: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
-	14,  // 49: spate.v1.Workload.tools:type_name -> spate.v1.Tools
-	15,  // 50: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	61,  // 51: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	61,  // 52: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
-	17,  // 53: spate.v1.Mixture.parts:type_name -> spate.v1.Part
-	13,  // 54: spate.v1.Part.workload:type_name -> spate.v1.Workload
-	4,   // 55: spate.v1.Part.slo:type_name -> spate.v1.SLO
-	18,  // 56: spate.v1.Part.models:type_name -> spate.v1.Models
-	61,  // 57: spate.v1.Part.body:type_name -> google.protobuf.Struct
-	21,  // 58: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	21,  // 59: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	25,  // 60: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	20,  // 61: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	21,  // 62: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
-	22,  // 63: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	23,  // 64: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	23,  // 65: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	24,  // 66: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	31,  // 67: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	28,  // 68: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	31,  // 69: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	21,  // 70: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	21,  // 71: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	21,  // 72: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	31,  // 73: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	32,  // 74: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	60,  // 75: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	60,  // 76: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	34,  // 77: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	35,  // 78: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	35,  // 79: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	32,  // 80: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	36,  // 81: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	36,  // 82: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	39,  // 83: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	40,  // 84: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	41,  // 85: spate.v1.Load.search:type_name -> spate.v1.Search
-	60,  // 86: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	46,  // 87: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	47,  // 88: spate.v1.Load.until:type_name -> spate.v1.Precision
-	60,  // 89: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	37,  // 90: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
-	37,  // 91: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
-	38,  // 92: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
-	38,  // 93: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
-	42,  // 94: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
-	60,  // 95: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	60,  // 96: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	60,  // 97: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	60,  // 98: spate.v1.Spike.at:type_name -> google.protobuf.Duration
-	60,  // 99: spate.v1.Spike.length:type_name -> google.protobuf.Duration
-	60,  // 100: spate.v1.Spike.after:type_name -> google.protobuf.Duration
-	60,  // 101: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
-	43,  // 102: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	43,  // 103: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	44,  // 104: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	43,  // 105: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
-	43,  // 106: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
-	44,  // 107: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
-	45,  // 108: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	60,  // 109: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	60,  // 110: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 111: spate.v1.Stage.target:type_name -> spate.v1.Target
-	13,  // 112: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	52,  // 113: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	60,  // 114: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 115: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	60,  // 116: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	49,  // 117: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	50,  // 118: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	51,  // 119: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	59,  // 120: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 121: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 122: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	49,  // 123: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
-	60,  // 124: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	60,  // 125: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	60,  // 126: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	32,  // 127: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	36,  // 128: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	60,  // 129: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	60,  // 130: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	46,  // 131: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	47,  // 132: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	41,  // 133: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	40,  // 134: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	60,  // 135: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	42,  // 136: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
-	137, // [137:137] is the sub-list for method output_type
-	137, // [137:137] is the sub-list for method input_type
-	137, // [137:137] is the sub-list for extension type_name
-	137, // [137:137] is the sub-list for extension extendee
-	0,   // [0:137] is the sub-list for field type_name
+	5,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
+	12,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	32,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	59,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	3,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
+	59,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	4,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
+	52,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	2,   // 8: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
+	1,   // 9: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
+	53,  // 10: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	59,  // 11: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	59,  // 12: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	59,  // 13: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	11,  // 14: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	54,  // 15: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	60,  // 16: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	59,  // 17: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	59,  // 18: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	59,  // 19: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	59,  // 20: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	9,   // 21: spate.v1.Target.connection:type_name -> spate.v1.Connection
+	10,  // 22: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
+	55,  // 23: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	7,   // 24: spate.v1.Target.template:type_name -> spate.v1.Template
+	6,   // 25: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
+	56,  // 26: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
+	8,   // 27: spate.v1.Template.files:type_name -> spate.v1.FormFile
+	57,  // 28: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	59,  // 29: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	59,  // 30: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	59,  // 31: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	59,  // 32: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	59,  // 33: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	59,  // 34: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	18,  // 35: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	25,  // 36: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	26,  // 37: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	26,  // 38: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	28,  // 39: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	28,  // 40: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	28,  // 41: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	29,  // 42: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	28,  // 43: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
+	26,  // 44: spate.v1.Workload.file:type_name -> spate.v1.FileContent
+	28,  // 45: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
+	28,  // 46: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
+	15,  // 47: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
+	13,  // 48: spate.v1.Workload.tools:type_name -> spate.v1.Tools
+	14,  // 49: spate.v1.Workload.answer:type_name -> spate.v1.Answer
+	60,  // 50: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	60,  // 51: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	16,  // 52: spate.v1.Mixture.parts:type_name -> spate.v1.Part
+	12,  // 53: spate.v1.Part.workload:type_name -> spate.v1.Workload
+	3,   // 54: spate.v1.Part.slo:type_name -> spate.v1.SLO
+	17,  // 55: spate.v1.Part.models:type_name -> spate.v1.Models
+	60,  // 56: spate.v1.Part.body:type_name -> google.protobuf.Struct
+	20,  // 57: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	20,  // 58: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	24,  // 59: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	19,  // 60: spate.v1.RandomContent.images:type_name -> spate.v1.Images
+	20,  // 61: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
+	21,  // 62: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	22,  // 63: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	22,  // 64: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	23,  // 65: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	30,  // 66: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	27,  // 67: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	30,  // 68: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	20,  // 69: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	20,  // 70: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	20,  // 71: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	30,  // 72: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	31,  // 73: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	59,  // 74: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	59,  // 75: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	33,  // 76: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	34,  // 77: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	34,  // 78: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	31,  // 79: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	35,  // 80: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	35,  // 81: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	38,  // 82: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	39,  // 83: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	40,  // 84: spate.v1.Load.search:type_name -> spate.v1.Search
+	59,  // 85: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	45,  // 86: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	46,  // 87: spate.v1.Load.until:type_name -> spate.v1.Precision
+	59,  // 88: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	36,  // 89: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
+	36,  // 90: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
+	37,  // 91: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
+	37,  // 92: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
+	41,  // 93: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
+	59,  // 94: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	59,  // 95: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	59,  // 96: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	59,  // 97: spate.v1.Spike.at:type_name -> google.protobuf.Duration
+	59,  // 98: spate.v1.Spike.length:type_name -> google.protobuf.Duration
+	59,  // 99: spate.v1.Spike.after:type_name -> google.protobuf.Duration
+	59,  // 100: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
+	42,  // 101: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	42,  // 102: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	43,  // 103: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	42,  // 104: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
+	42,  // 105: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
+	43,  // 106: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
+	44,  // 107: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	59,  // 108: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	59,  // 109: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	5,   // 110: spate.v1.Stage.target:type_name -> spate.v1.Target
+	12,  // 111: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	51,  // 112: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	59,  // 113: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	3,   // 114: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	59,  // 115: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	48,  // 116: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	49,  // 117: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	50,  // 118: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	58,  // 119: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	1,   // 120: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	48,  // 121: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	59,  // 122: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	59,  // 123: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	59,  // 124: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	31,  // 125: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	35,  // 126: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	59,  // 127: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	59,  // 128: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	45,  // 129: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	46,  // 130: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	40,  // 131: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	39,  // 132: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	59,  // 133: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	41,  // 134: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
+	135, // [135:135] is the sub-list for method output_type
+	135, // [135:135] is the sub-list for method input_type
+	135, // [135:135] is the sub-list for extension type_name
+	135, // [135:135] is the sub-list for extension extendee
+	0,   // [0:135] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -6376,8 +6292,8 @@ func file_spate_v1_plan_proto_init() {
 		return
 	}
 	file_spate_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[13].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[5].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[12].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),
 		(*Workload_Sharegpt)(nil),
@@ -6392,26 +6308,26 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_OpenaiLog)(nil),
 		(*Workload_Mix)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[20].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[36].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[44].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[46].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[26].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[35].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[43].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[45].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   60,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -25,13 +25,12 @@ import (
 	"github.com/spate-load/spate/simulator/config"
 )
 
-// plan has a closed and an open loop over two regions with an observer each, an SLO that some requests miss, and a
+// plan has a closed and an open loop over two regions, an SLO that some requests miss, and a
 // server that sometimes fails.
 const plan = `
 name: watched
 seed: 3
 on_agent_loss: degrade
-observers: {rate: 20}
 slo: {e2e: 30ms}
 targets:
   - name: server a
@@ -45,7 +44,7 @@ loads:
   - {rate: [120], duration: 4s}
 `
 
-// team lists the agents by region. The last one of each region observes. The agent lost is ended in the first stage.
+// team lists the agents by region. The agent lost is ended in the first stage.
 var team = map[string][]string{"eu": {"eu-1", "eu-2", "eu-3"}, "us": {"us-1", "us-2"}}
 
 const lost = "eu-2"

@@ -98,7 +98,7 @@ func TestDashboardsShowARealRun(t *testing.T) {
 	w.finalValues()
 	w.stagesSoFar()
 	w.countsAddUp()
-	w.regionsAndObservers()
+	w.regions()
 	w.agents()
 	w.wentWrong()
 }
@@ -326,8 +326,8 @@ func total(rows []row, column string) (sum float64) {
 	return sum
 }
 
-// regionsAndObservers compares regions and observers with results.json.
-func (w watched) regionsAndObservers() {
+// regions compares regions with results.json.
+func (w watched) regions() {
 	for i, s := range w.result.Stages {
 		for _, part := range s.Regions {
 			one := w
@@ -341,16 +341,8 @@ func (w watched) regionsAndObservers() {
 				"completed": float64(part.Requests.Completed),
 			})
 		}
-		for _, part := range s.Observers {
-			one := w
-			one.chosen = filling{"run": {w.result.Run.ID}, "stage": {fmt.Sprint(i)}, "region": {part.Region}}
-			w.known("observer of "+part.Region, one.panel("regions.json", "Results of observers")[0],
-				map[string]float64{
-					"TTFT p99": part.TTFT.P99, "E2E mean": part.E2E.Mean, "completed": float64(part.Requests.Completed),
-				})
-		}
-		if len(s.Regions) != 2 || len(s.Observers) != 2 {
-			w.Errorf("stage %d has %d regions and %d observers", i, len(s.Regions), len(s.Observers))
+		if len(s.Regions) != 2 {
+			w.Errorf("stage %d has %d regions", i, len(s.Regions))
 		}
 	}
 }

@@ -16,15 +16,9 @@ func regions() Board {
 			query{series("spate_to_date", ofRegions, byRegion, last(field+"_p99", "p99 to date")),
 				ofEach("region")}).legendRight().logarithmic()
 	}
-	seen := func(title, field string) Panel {
-		return lines(title+" seen by observers",
-			"What observers measure beside the load. They send the same light load from each region, so differences are those of the regions.", milliseconds,
-			query{series("spate_observer_to_date", ofRegions, byRegion, last(field+"_p50", "p50 to date"),
-				last(field+"_p99", "p99 to date")), ofEach("region")}).legendRight().logarithmic()
-	}
 	tags, between := []string{"stage", "region", "target", "workload", "load"}, endpoints()
 	return board("spate-regions", "Spate: regions and endpoints",
-		"Load and latencies by the region of agents, the path from there to the endpoints, and what observers measure.",
+		"Load and latencies by the region of agents, and the path from there to the endpoints.",
 		"now-15m", "5s",
 		[]Panel{
 			lines("Requests per second by region", "Completed in each second.", requestRate,
@@ -47,13 +41,10 @@ func regions() Board {
 				query{series("spate_to_date", ofRegions, byRegion, last("connect_ms_p99", "connect p99 to date")),
 					ofEach("region")}).legendRight(),
 		},
-		[]Panel{seen("TTFT", "ttft_ms"), seen("E2E", "e2e_ms")},
 		between[0], between[1], told(),
 		[]Panel{resultTable("Results by region", "Rates add up to those of the stage.", "spate_stage", ofRegions, tags,
 			result{"RTT p50", "rtt_ms_p50", milliseconds},
 			result{"connect p99", "connect_ms_p99", milliseconds}).high(12)},
-		[]Panel{resultTable("Results of observers", "They are in no other number.", "spate_observer_stage",
-			ofRegions, tags)},
 	)
 }
 
