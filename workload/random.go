@@ -48,6 +48,10 @@ func newRandom(r *spatev1.RandomContent, c Config) (*random, error) {
 	if err != nil {
 		return nil, err
 	}
+	if texts != nil && uint64(texts.longest())*uint64(isl.longest()) > maxTokens {
+		return nil, fmt.Errorf("workload: a request may have %d texts of %d tokens each: at most %d tokens together",
+			texts.longest(), isl.longest(), maxTokens)
+	}
 	w := &random{
 		images: pictures, words: words, contents: draw.New(c.Seed, "content"), template: c.Template, busting: b,
 		isl: newLengths(isl, c.Seed, "isl"), osl: newLengths(osl, c.Seed, "osl"),

@@ -65,6 +65,6 @@ func schemaForm(value gjson.Result) form {
 	}
 	return func(answer string) bool {
 		instance, err := jsonschema.UnmarshalJSON(strings.NewReader(answer))
-		return err == nil && compiled.Validate(instance) == nil
+		return err == nil && !schema.TooDeep(instance) && compiled.Validate(instance) == nil
 	}
 }

@@ -3,6 +3,7 @@ package schema
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -24,7 +25,7 @@ const name = "spate:schema"
 var oneLine = strings.NewReplacer("\n", " ", strconv.Quote(name+"#"), "the schema")
 
 // Compile returns the schema of a JSON text. It returns an error, on one line, if the text is not JSON or not a schema,
-// or if it refers to another document. It reads no files.
+// if it refers to another document, or if checking an answer by it may take too long. It reads no files.
 func Compile(text string) (*jsonschema.Schema, error) {
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {
@@ -38,6 +39,10 @@ func Compile(text string) (*jsonschema.Schema, error) {
 	compiled, err := c.Compile(name)
 	if err != nil {
 		return nil, errors.New(oneLine.Replace(err.Error()))
+	}
+	if (costs{}).of(compiled, MaxDepth) > maxSteps {
+		return nil, fmt.Errorf("to check a value by it may take more than %d steps, as definitions refer to others several "+
+			"times: let each refer to the next once", maxSteps)
 	}
 	return compiled, nil
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -182,6 +183,9 @@ func (c *checker) random(path string, r *spatev1.RandomContent) {
 	c.tokenIDs(path, r)
 }
 
+// maxTokens is how many tokens the texts of a request may have together: as many as a prompt.
+const maxTokens = 1 << 24
+
 // texts checks the number of texts of a request.
 func (c *checker) texts(path string, r *spatev1.RandomContent) {
 	given := c.Given(path, "texts", "text_counts")
@@ -189,6 +193,10 @@ func (c *checker) texts(path string, r *spatev1.RandomContent) {
 		return
 	}
 	c.counts(path, "texts", "text_counts", r.GetTexts(), r.GetTextCounts(), defaults.MaxTexts)
+	if tokens := uint64(r.GetTexts()) * uint64(r.GetIsl()); tokens > maxTokens {
+		c.wrong(path+"."+given[0], fmt.Sprintf("gives a request %d tokens with the isl of %d: at most %d", tokens,
+			r.GetIsl(), maxTokens))
+	}
 	for _, field := range c.Given(path, "prefix", "images") {
 		c.wrong(path+"."+field, fmt.Sprintf("does not work with %s: texts are independent of each other", given[0]))
 	}
@@ -384,5 +392,7 @@ func (c *checker) empirical(path string, e *spatev1.EmpiricalLengths, most uint3
 			Message: fmt.Sprintf("must be as many as the values: there are %d weights for %d values", weights, values)})
 	case sum == 0:
 		c.keep(document.Finding{Path: path + ".weights", Whole: true, Message: "must not all be 0"})
+	case math.IsInf(sum, 0):
+		c.keep(document.Finding{Path: path + ".weights", Whole: true, Message: "must have a finite sum"})
 	}
 }

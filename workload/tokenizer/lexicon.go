@@ -31,7 +31,8 @@ const (
 // a line, and behind a space. Then 1,000 texts of 64 random words must have 64 tokens each. If a text fails,
 // neighbouring words that are not two tokens are removed, and the trials start over. Tokens of today's models end where
 // a space starts, so one round is enough for them.
-func (t *Tokenizer) Lexicon() (*spatev1.Lexicon, error) {
+func (t *Tokenizer) Lexicon() (_ *spatev1.Lexicon, err error) {
+	defer tooSlow(&err)
 	words := t.candidates()
 	for {
 		bad, err := t.failing(words)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/dlclark/regexp2"
@@ -44,6 +45,23 @@ func findText(text, wanted string) (all []match) {
 	}
 }
 
+// maxSearch is the longest search for one match, which takes microseconds: an expression may make it take forever.
+const maxSearch = 2 * time.Second
+
+// slowError is the panic of a finder whose search took longer.
+type slowError struct{ error }
+
+// tooSlow makes an error of a search that took too long.
+func tooSlow(err *error) {
+	fault := recover()
+	if slow, ok := fault.(slowError); ok {
+		*err = fmt.Errorf("tokenizer: a search by one of its patterns takes longer than %v (%w): set the target's "+
+			"tokenizer to server or usage", maxSearch, slow.error)
+	} else if fault != nil {
+		panic(fault)
+	}
+}
+
 // newExpression returns the finder of a regular expression. In the files' dialect, ^ and $ match at line boundaries.
 func newExpression(expression string) (finder, error) {
 	re, err := regexp2.Compile(expression, regexp2.Multiline)
@@ -51,6 +69,7 @@ func newExpression(expression string) (finder, error) {
 		return nil, fmt.Errorf("its pattern %q is not supported (%w): set the target's tokenizer to server or usage",
 			expression, err)
 	}
+	re.MatchTimeout = maxSearch
 	return func(text string) []match { return findExpression(re, text) }, nil
 }
 
@@ -65,7 +84,7 @@ func findExpression(re *regexp2.Regexp, text string) (all []match) {
 		}
 	}
 	if err != nil {
-		panic(err) // only for a timeout, and none is set
+		panic(slowError{err})
 	}
 	return all
 }

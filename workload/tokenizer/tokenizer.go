@@ -81,8 +81,9 @@ func parse(data []byte) (*Tokenizer, error) {
 }
 
 // Count returns the number of tokens of a text by itself. It returns an error if the text is not UTF-8, because then
-// there is no right answer.
-func (t *Tokenizer) Count(text string) (int, error) {
+// there is no right answer, or if a pattern of the tokenizer takes too long on it.
+func (t *Tokenizer) Count(text string) (n int, err error) {
+	defer tooSlow(&err)
 	if !utf8.ValidString(text) {
 		return 0, fmt.Errorf("tokenizer: %.40q is not UTF-8", text)
 	}

@@ -181,6 +181,18 @@ func TestMergesAgainstOracle(t *testing.T) {
 	}
 }
 
+// An expression that would search forever ends with an error.
+func TestEndlessSearch(t *testing.T) {
+	tokenizer, err := parse([]byte(`{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?:a|aa)+\\d"},
+		"behavior":"Isolated"},"model":{"vocab":{"a":0}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokenizer.Count(strings.Repeat("a", 60)); err == nil || !strings.Contains(err.Error(), "takes longer than") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // FuzzCount searches for texts that a tokenizer fails on, and for files that break it.
 func FuzzCount(f *testing.F) {
 	f.Add(`{"model":{"vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}}`, "aab")
