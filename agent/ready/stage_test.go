@@ -27,7 +27,7 @@ func TestRejectedDatasets(t *testing.T) {
 		"no directory": {func(_ *spatev1.Stage, k *Resources) { k.Datasets.Dir = "" }, "no directory for datasets"},
 		"another length": {func(s *spatev1.Stage, _ *Resources) { s.Dataset.Rows++ },
 			"has 5 rows, but the stage was made for 6"},
-		"another size": {func(s *spatev1.Stage, _ *Resources) { s.Dataset.Size++ }, "damaged"},
+		"another size": {func(s *spatev1.Stage, _ *Resources) { s.Dataset.Size++ }, "bytes instead of"},
 		"no rows":      {func(s *spatev1.Stage, _ *Resources) { s.Dataset = nil }, "trace has no rows"},
 		"replay of words": {func(s *spatev1.Stage, _ *Resources) {
 			s.Dataset, s.Workload = nil, enginetest.StageOf(nil, e).Workload

@@ -87,8 +87,7 @@ func (s *Store) Path(sha256 string, size uint64) (path string, found bool, err e
 		return path, false, err
 	}
 	if info, err := os.Stat(path); err == nil && uint64(info.Size()) != size {
-		return path, false, fmt.Errorf("dataset %s has %d bytes, and not the %d that were announced", path, info.Size(),
-			size)
+		return path, false, fmt.Errorf("dataset %s has %d bytes instead of %d", path, info.Size(), size)
 	}
 	return path, true, nil
 }
