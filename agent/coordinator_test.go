@@ -31,6 +31,7 @@ type coordinator struct {
 	t        *testing.T
 	agent    *Agent
 	lease    time.Duration
+	interval time.Duration                // of heartbeats
 	messages chan *spatev1.ConnectRequest // except heartbeats
 
 	mu         sync.Mutex
@@ -49,7 +50,8 @@ type coordinator struct {
 
 func newCoordinator(t *testing.T) *coordinator {
 	return &coordinator{
-		t: t, lease: time.Minute, messages: make(chan *spatev1.ConnectRequest, 100), cut: make(chan struct{}),
+		t: t, lease: time.Minute, interval: 20 * time.Millisecond,
+		messages: make(chan *spatev1.ConnectRequest, 100), cut: make(chan struct{}),
 		answer: func(*spatev1.Snapshot) (string, bool) { return "", true },
 	}
 }
@@ -94,7 +96,7 @@ func (c *coordinator) Connect(stream grpc.BidiStreamingServer[spatev1.ConnectReq
 		return err
 	}
 	err = stream.Send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Welcome{Welcome: &spatev1.Welcome{
-		HeartbeatInterval: durationpb.New(20 * time.Millisecond), Lease: durationpb.New(c.lease), Coordinator: "c",
+		HeartbeatInterval: durationpb.New(c.interval), Lease: durationpb.New(c.lease), Coordinator: "c",
 	}}})
 	if err != nil {
 		return err

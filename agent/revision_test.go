@@ -202,6 +202,7 @@ func TestSecretsAreRememberedForTheirRun(t *testing.T) {
 func TestLongRevisionsAreHeard(t *testing.T) {
 	t.Parallel()
 	c := newCoordinator(t)
+	c.interval = 10 * time.Second // no heartbeat is answered while the revision comes and is applied
 	c.start(Config{})
 	c.next()
 	e := enginetest.New(t, time.Millisecond, 0)
