@@ -41,3 +41,13 @@ func TestARefusedNumberIsNamed(t *testing.T) {
 		t.Errorf("it says %v, want %q", err, want)
 	}
 }
+
+// A client with older or newer definitions than the coordinator's is refused. One that names none is not.
+func TestCheckClient(t *testing.T) {
+	for definitions, want := range map[uint32]bool{0: true, measure.Definitions: true,
+		measure.Definitions - 1: false, measure.Definitions + 1: false} {
+		if err := CheckClient(&spatev1.SubmitRunRequest{Definitions: definitions}); (err == nil) != want {
+			t.Errorf("definitions %d: %v", definitions, err)
+		}
+	}
+}

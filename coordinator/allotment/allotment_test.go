@@ -121,6 +121,10 @@ func TestDecide(t *testing.T) {
 			waiting: []string{"r2 - 1 >x,y", "r3 - 1 >y", "r4 - 1 >z", "r5 - 2"},
 			want:    []string{"waits servers r1", "waits servers r2", "begins a", "begins b c"},
 		},
+		"a run that loads two of its servers is named once": {
+			agents: "a=r1 b", running: []string{"r1 - 1 >x,y"}, waiting: []string{"r2 - 1 >x,y"},
+			want: []string{"waits servers r1"},
+		},
 		"a run that waits for agents keeps its server": {
 			agents: "a=r1 b c#small", running: []string{"r1 - 1"}, waiting: []string{"r2 - 3 >x", "r3 small 1 >x"},
 			want: []string{"waits agents r1", "waits servers r2"},

@@ -82,6 +82,7 @@ func TestWeightBesideCapacities(t *testing.T) {
 		want     uint32
 	}{
 		"calibrated":     {capable(100_000), 10},
+		"slow":           {capable(100), 1},
 		"not calibrated": {&spatev1.AgentInfo{Weight: 2}, 7},
 	} {
 		if got := Beside(tc.newcomer, present, given); got != tc.want {
