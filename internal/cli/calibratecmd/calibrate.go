@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/agent/calibration"
 	"github.com/spate-load/spate/agent/capacity"
+	"github.com/spate-load/spate/internal/calibration"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/words"

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/spate-load/spate/agent/calibration"
 	"github.com/spate-load/spate/agent/capacity"
+	"github.com/spate-load/spate/internal/calibration"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")

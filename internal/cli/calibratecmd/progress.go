@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spate-load/spate/agent/calibration"
+	"github.com/spate-load/spate/internal/calibration"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/words"

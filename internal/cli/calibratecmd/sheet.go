@@ -12,8 +12,8 @@ import (
 
 	"github.com/spate-load/spate/internal/layout"
 
-	"github.com/spate-load/spate/agent/calibration"
 	"github.com/spate-load/spate/agent/capacity"
+	"github.com/spate-load/spate/internal/calibration"
 	"github.com/spate-load/spate/internal/words"
 )
 

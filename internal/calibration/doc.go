@@ -8,9 +8,9 @@
 //	Calibrator (this process) --assigns loads--> agent process --requests--> simulator process
 //	     ^---- readings, once a window ---------------'-----------------------'
 //
-// The agent is the same as in any run, with its session, loads, recorder and client; the package acts as its
-// coordinator (conductor.go). Nothing leaves loopback. The processes end when their input ends, so none is left behind,
-// however the calibrator ends.
+// The agent is the same as in any run, with its session, loads, recorder and client, and this process has its
+// coordinator (cluster.go): each load is a run. Nothing leaves loopback. The processes end when their input ends, so
+// none is left behind, however the calibrator ends.
 //
 // Pure functions decide which load is safe (limit.go). The package prints nothing. `spate calibrate` calls it.
 package calibration

@@ -72,10 +72,9 @@ type calibrator struct {
 	cores     Cores
 	agent     *process
 	simulator *process
-	dir       string // of the agent's socket
+	dir       string // of the runs, and the agent's socket
 	where     endpoints
-	conductor *conductor
-	stages    uint32
+	cluster   *cluster
 	deadline  clock.Instant // no load starts later; 0: no bound
 }
 
@@ -147,10 +146,10 @@ func stoppedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// start starts the processes and waits until the agent is connected.
+// start starts the processes. The agent connects by itself.
 func (c *calibrator) start(ctx context.Context) (err error) {
 	if c.dir, err = os.MkdirTemp("", "spate-calibrate-"); err != nil {
-		return fmt.Errorf("a directory for the agent's socket: %w", err)
+		return fmt.Errorf("a directory for the runs: %w", err)
 	}
 	setup := simulatorSetup{Step: c.config.Step, Spread: c.config.Spread, Endpoints: 1}
 	if n := len(c.config.Streams); n > 0 {
@@ -164,13 +163,12 @@ func (c *calibrator) start(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("the agent's socket: %w", err)
 	}
-	c.conductor = newConductor(listener)
-	c.agent, err = launch(ctx, "agent", c.config.Agent, c.cores.Agent, agentSetup{Coordinator: "unix:" + socket},
-		&struct{}{})
-	if err != nil {
+	if c.cluster, err = serveCluster(listener, "unix:"+socket, filepath.Join(c.dir, "runs")); err != nil {
 		return err
 	}
-	return c.conductor.awaitAgent(ctx)
+	c.agent, err = launch(ctx, "agent", c.config.Agent, c.cores.Agent, agentSetup{Coordinator: "unix:" + socket},
+		&struct{}{})
+	return err
 }
 
 // close ends what start started. It may be called more than once.
@@ -178,8 +176,8 @@ func (c *calibrator) close() {
 	if c.agent != nil {
 		c.agent.stop()
 	}
-	if c.conductor != nil {
-		c.conductor.close()
+	if c.cluster != nil {
+		_ = c.cluster.close() // what was measured is known
 	}
 	if c.simulator != nil {
 		c.simulator.stop()
@@ -187,7 +185,7 @@ func (c *calibrator) close() {
 	if c.dir != "" {
 		_ = os.RemoveAll(c.dir)
 	}
-	c.agent, c.conductor, c.simulator, c.dir = nil, nil, nil, ""
+	c.agent, c.cluster, c.simulator, c.dir = nil, nil, nil, ""
 }
 
 // late reports whether no further load may start.
@@ -229,9 +227,7 @@ func (l Load) String() string {
 func (c *calibrator) measure(ctx context.Context, load Load) (Row, error) {
 	before := load.ramp() + settleTime
 	c.config.OnStart(load, leadTime+before)
-	stage := load.stage(c.stages, c.where, c.config.Step, before+c.config.Window)
-	c.stages++
-	start, err := c.conductor.startLoad(ctx, stage)
+	start, err := c.cluster.startLoad(ctx, load.plan(c.where, c.config.Step, before+c.config.Window))
 	if err != nil {
 		return Row{}, err
 	}
@@ -239,7 +235,7 @@ func (c *calibrator) measure(ctx context.Context, load Load) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	failure, err := c.conductor.stopLoad(ctx)
+	failure, err := c.cluster.stopLoad(ctx)
 	switch {
 	case err != nil:
 		return Row{}, err

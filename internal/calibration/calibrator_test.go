@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/plans"
 )
 
 // small returns a configuration with loads that any machine can take.
@@ -101,5 +103,18 @@ func TestConfigReportsAllErrors(t *testing.T) {
 	empty.Streams, empty.Starts = nil, nil
 	if err := empty.Validate(); err == nil || !strings.Contains(err.Error(), "no load") {
 		t.Error(err)
+	}
+}
+
+// The smallest and the largest loads are valid plans.
+func TestLoadsAreValidPlans(t *testing.T) {
+	where := endpoints{Streams: []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, Short: []string{"http://127.0.0.1:3"}}
+	for _, load := range []Load{{Streams: 1}, {Streams: 1e6}, {Starts: 0.5}, {Starts: 1e6}} {
+		for _, window := range []time.Duration{500 * time.Millisecond, 10 * time.Minute} {
+			text := load.plan(where, time.Second/40, window)
+			if _, err := plans.Load("plan", []byte(text), plans.Options{}); err != nil {
+				t.Errorf("%v in %v: %v\n%s", load, window, err, text)
+			}
+		}
 	}
 }
