@@ -38,14 +38,11 @@ func Load(path string, data []byte, opts Options) (*Plan, error) {
 	if err := d.Read(msg); err != nil {
 		return nil, err
 	}
-	ms := d.Mistakes()
-	if d.Complete() {
-		ms = append(ms, d.Relevant(rules.Broken(d, msg,
-			rules.Options{MaxStages: opts.MaxStages, Discover: opts.Discover}))...)
-	}
+	ms := append(d.Mistakes(), d.Relevant(rules.Broken(d, msg,
+		rules.Options{MaxStages: opts.MaxStages, Discover: opts.Discover}))...)
 	withBaseURLs(msg)
 	p := &Plan{path: path, written: data, changes: opts.Changes, discover: opts.Discover, msg: msg, document: d}
-	if d.Complete() && opts.Lookup != nil {
+	if opts.Lookup != nil {
 		_, missing := p.lookUp(opts.Lookup)
 		ms = append(ms, missing...)
 	}
@@ -157,9 +154,6 @@ func Thresholds(data []byte) ([]*spatev1.Threshold, error) {
 	}
 	if err := d.Read(plan); err != nil {
 		return nil, err
-	}
-	if missed := len(d.Mistakes()); missed > 0 && !d.Complete() {
-		return nil, fmt.Errorf("the plan cannot be read: %w", d.Mistakes())
 	}
 	asRun := loadsAsRun(plan)
 	for _, t := range plan.GetThresholds() {

@@ -164,7 +164,7 @@ func targetsOf(targets []*spatev1.Target) []RunTarget {
 func planOf(run *spatev1.RunRecord) *spatev1.Plan {
 	plan, text := &spatev1.Plan{}, run.GetPlanYaml()
 	d, err := document.Parse("plan.yaml", text, plan.ProtoReflect().Descriptor(), len(text))
-	if err != nil || d.Read(plan) != nil || !d.Complete() {
+	if err != nil || d.Read(plan) != nil {
 		return nil
 	}
 	return plan

@@ -162,19 +162,13 @@ func (a assigner) names(list *yaml.Node, field protoreflect.FieldDescriptor) []s
 
 // defaultName returns the default name of a list's item, or "" if it has none or cannot be read.
 func (a assigner) defaultName(node *yaml.Node, desc protoreflect.MessageDescriptor) string {
-	text, err := encode("item", node)
-	if err != nil {
-		return ""
-	}
 	message, err := protoregistry.GlobalTypes.FindMessageByName(desc.FullName())
 	if err != nil {
 		return ""
 	}
-	item := message.New().Interface()
-	if _, complete := decode("item", text, item); !complete {
-		return ""
-	}
-	return a.nameOf(item)
+	item := message.New()
+	readShape(node, item)
+	return a.nameOf(item.Interface())
 }
 
 // listWords lists the items of a list, by name or else by index.

@@ -147,9 +147,6 @@ func (d *Document) Append(list, field string, texts []string) error {
 // editable refuses documents in which nothing can be changed, and notes that this one will be.
 func (d *Document) editable() error {
 	root := d.tree.Content[0]
-	if readShape(root, d.desc).nodes > maxNodes {
-		return d.tooManyValues()
-	}
 	if root.Kind != yaml.MappingNode {
 		return Mistakes{{Path: d.path, Line: root.Line, Column: root.Column,
 			Message: "expected fields (name: value), got " + kindWord(root)}}

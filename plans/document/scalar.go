@@ -1,17 +1,20 @@
 package document
 
 import (
+	"fmt"
 	"math"
+	"math/big"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
-	"buf.build/go/protoyaml"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // kindWord names the kind of a node in a plan author's words, without its value, which may be a secret.
@@ -33,19 +36,37 @@ func kindWord(node *yaml.Node) string {
 
 func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag == "!!null" }
 
-func (s *shape) scalar(path string, node *yaml.Node, field protoreflect.FieldDescriptor) {
-	switch kind := field.Kind(); {
-	case isNull(node), node.Kind == yaml.ScalarNode && node.Value == "" && zeroIsDefault(field):
+// scalar returns the value of a field. It is not valid if the node has none for it.
+func (s *shape) scalar(path string, node *yaml.Node, field protoreflect.FieldDescriptor) (v protoreflect.Value) {
+	if isNull(node) || node.Kind == yaml.ScalarNode && node.Value == "" && zeroIsDefault(field) {
 		s.add(path, node, "is empty: give a value or leave it out")
-	case kind == protoreflect.StringKind:
-		s.text(path, node)
-	case kind == protoreflect.DoubleKind:
-		s.number(path, node)
-	case kind == protoreflect.Uint32Kind:
-		s.whole(path, node, 32)
-	case kind == protoreflect.Uint64Kind:
-		s.whole(path, node, 64)
+		return v
 	}
+	switch field.Kind() {
+	case protoreflect.StringKind:
+		if s.text(path, node) {
+			return protoreflect.ValueOfString(node.Value)
+		}
+	case protoreflect.DoubleKind:
+		if n, ok := s.number(path, node); ok {
+			return protoreflect.ValueOfFloat64(n)
+		}
+	case protoreflect.Uint32Kind:
+		if n, ok := s.whole(path, node, 32); ok {
+			return protoreflect.ValueOfUint32(uint32(n)) //nolint:gosec // whole has checked it
+		}
+	case protoreflect.Uint64Kind:
+		if n, ok := s.whole(path, node, 64); ok {
+			return protoreflect.ValueOfUint64(n)
+		}
+	case protoreflect.BoolKind:
+		if n, ok := s.boolean(path, node); ok {
+			return protoreflect.ValueOfBool(n)
+		}
+	default:
+		panic(fmt.Sprintf("document: fields of kind %v, such as %s, cannot be read", field.Kind(), field.FullName()))
+	}
+	return v
 }
 
 // zeroIsDefault reports whether the schema's rules ignore a field that is not set. They would not notice an empty text.
@@ -54,18 +75,27 @@ func zeroIsDefault(field protoreflect.FieldDescriptor) bool {
 	return ok && rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE
 }
 
-func (s *shape) text(path string, node *yaml.Node) {
+func (s *shape) text(path string, node *yaml.Node) bool {
 	if node.Kind != yaml.ScalarNode {
 		s.add(path, node, "expected text, got %s", kindWord(node))
 	} else if node.Tag != "!!str" {
 		s.add(path, node, "expected text, got %s: put it in quotes", kindWord(node))
 	}
+	return node.Kind == yaml.ScalarNode && node.Tag == "!!str"
 }
 
-func (s *shape) whole(path string, node *yaml.Node, bits int) {
+func (s *shape) boolean(path string, node *yaml.Node) (value, ok bool) {
+	if node.Tag != "!!bool" || node.Value != "true" && node.Value != "false" {
+		s.add(path, node, "expected true or false, got %s", kindWord(node))
+		return false, false
+	}
+	return node.Value == "true", true
+}
+
+func (s *shape) whole(path string, node *yaml.Node, bits int) (value uint64, ok bool) {
 	largest := uint64(math.MaxUint64) >> (64 - bits)
-	if _, err := strconv.ParseUint(node.Value, 10, bits); err == nil && node.Tag == "!!int" {
-		return
+	if n, err := strconv.ParseUint(node.Value, 10, bits); err == nil && node.Tag == "!!int" {
+		return n, true
 	}
 	switch {
 	case quoted(node) && allDigits.MatchString(node.Value):
@@ -79,6 +109,7 @@ func (s *shape) whole(path string, node *yaml.Node, bits int) {
 	default:
 		s.add(path, node, "expected a whole number, got %s", kindWord(node))
 	}
+	return 0, false
 }
 
 var allDigits = regexp.MustCompile(`^[0-9]+$`)
@@ -87,7 +118,7 @@ func quoted(node *yaml.Node) bool {
 	return node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0
 }
 
-func (s *shape) number(path string, node *yaml.Node) {
+func (s *shape) number(path string, node *yaml.Node) (value float64, ok bool) {
 	numeric := node.Tag == "!!int" || node.Tag == "!!float"
 	v, err := strconv.ParseFloat(node.Value, 64)
 	switch {
@@ -97,48 +128,72 @@ func (s *shape) number(path string, node *yaml.Node) {
 		s.add(path, node, "expected a number: take it out of its quotes")
 	case !numeric || err != nil || math.IsInf(v, 0) || math.IsNaN(v):
 		s.add(path, node, "expected a number like 2 or 0.5, got %q", shorten(node.Value))
+	default:
+		return v, true
+	}
+	return 0, false
+}
+
+func (s *shape) duration(path string, node *yaml.Node, into *durationpb.Duration) {
+	switch d, err := time.ParseDuration(node.Value); {
+	case isNull(node):
+		s.add(path, node, "is empty: give a duration like 30s or 5m, or leave it out")
+	case node.Kind != yaml.ScalarNode:
+		s.add(path, node, "expected a duration like 30s or 5m, got %s", kindWord(node))
+	case err != nil:
+		s.add(path, node, "expected a duration like 30s or 5m, got %q", shorten(node.Value))
+	case !inNanoseconds(node.Value):
+		s.add(path, node, "expected a duration in whole nanoseconds, got %q", shorten(node.Value))
+	default:
+		proto.Merge(into, durationpb.New(d))
 	}
 }
 
-// duration also uses the standard library, which has the decoder's syntax but notices overflow.
-func (s *shape) duration(path string, node *yaml.Node) {
-	if isNull(node) {
-		s.add(path, node, "is empty: give a duration like 30s or 5m, or leave it out")
-		return
+// fraction is a number with digits behind the point in a duration, with its unit.
+var fraction = regexp.MustCompile(`\.(\d+)(h|ms|m|s|us|µs|μs|ns)`)
+
+// inNanoseconds reports whether a duration is a whole number of nanoseconds: time.ParseDuration cuts the rest off.
+func inNanoseconds(text string) bool {
+	for _, part := range fraction.FindAllStringSubmatch(text, -1) {
+		unit, err := time.ParseDuration("1" + part[2])
+		if err != nil {
+			return false
+		}
+		n, ok := new(big.Rat).SetString("0." + part[1])
+		if !ok || !n.Mul(n, new(big.Rat).SetInt64(int64(unit))).IsInt() {
+			return false
+		}
 	}
-	if node.Kind != yaml.ScalarNode {
-		s.add(path, node, "expected a duration like 30s or 5m, got %s", kindWord(node))
-		return
-	}
-	_, syntax := time.ParseDuration(node.Value)
-	_, exact := protoyaml.ParseDuration(node.Value)
-	switch {
-	case syntax != nil:
-		s.add(path, node, "expected a duration like 30s or 5m, got %q", shorten(node.Value))
-	case exact != nil:
-		s.add(path, node, "expected a duration in whole nanoseconds, got %q", shorten(node.Value))
-	}
+	return true
 }
 
 // maxExact is the largest whole number that all JSON readers represent exactly.
 const maxExact = 1 << 53
 
-// jsonScalar refuses scalars that the decoder would silently send as text.
-func (s *shape) jsonScalar(path string, node *yaml.Node) {
+// jsonScalar reads a scalar of a JSON object. It refuses what looks like a number or a bool, and would be sent as text.
+func (s *shape) jsonScalar(path string, node *yaml.Node) *structpb.Value {
 	switch node.Tag {
+	case "!!null":
+		return structpb.NewNullValue()
 	case "!!bool":
 		if node.Value != "true" && node.Value != "false" {
 			s.add(path, node, "must be true or false in lower case, or text in quotes")
 		}
+		return structpb.NewBoolValue(node.Value == "true")
 	case "!!int":
-		if v, err := strconv.ParseInt(node.Value, 10, 64); err != nil || v > maxExact || v < -maxExact {
+		v, err := strconv.ParseInt(node.Value, 10, 64)
+		if err != nil || v > maxExact || v < -maxExact {
 			s.add(path, node, "is not a decimal number that JSON can hold exactly: put it in quotes to send it as text")
 		}
+		return structpb.NewNumberValue(float64(v))
 	case "!!float":
-		if v, err := strconv.ParseFloat(node.Value, 64); err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+		v, err := strconv.ParseFloat(node.Value, 64)
+		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
 			s.add(path, node, "is not a number in JSON: put it in quotes to send it as text")
 		}
+		return structpb.NewNumberValue(v)
 	}
+	return structpb.NewStringValue(node.Value)
 }
 
 // shorten keeps a value from flooding a message.

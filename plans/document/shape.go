@@ -5,9 +5,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/spate-load/spate/internal/nearest"
 )
@@ -37,18 +40,15 @@ type Finding struct {
 }
 
 // shape is the tree of a plan compared with the schema: the position of each field, and where the tree does not fit.
-// The decoder is more lenient than a person wants: it accepts "4k" as a number, a field's number as its name, a
-// duplicate key and a null. This walk makes plans strict.
 type shape struct {
 	at    map[string]*yaml.Node
 	found []Finding
-	nodes int
 }
 
-// readShape walks the tree of a plan.
-func readShape(root *yaml.Node, desc protoreflect.MessageDescriptor) *shape {
+// readShape walks the tree of a plan and fills the message.
+func readShape(root *yaml.Node, into protoreflect.Message) *shape {
 	s := &shape{at: map[string]*yaml.Node{"": root}}
-	s.message("", root, desc)
+	s.message("", root, into)
 	return s
 }
 
@@ -80,28 +80,30 @@ func (s *shape) keep(f Finding) {
 	}
 }
 
-// enter counts a node, and refuses aliases.
-func (s *shape) enter(path string, node *yaml.Node) bool {
-	if s.nodes++; s.nodes > maxNodes {
+// alias refuses aliases.
+func (s *shape) alias(path string, node *yaml.Node) bool {
+	if node.Kind != yaml.AliasNode {
 		return false
 	}
-	if node.Kind == yaml.AliasNode {
-		s.add(path, node, "aliases (*%s) are not supported: write the value out", node.Value)
-		return false
-	}
+	s.add(path, node, "aliases (*%s) are not supported: write the value out", node.Value)
 	return true
 }
 
-func (s *shape) message(path string, node *yaml.Node, desc protoreflect.MessageDescriptor) {
+func (s *shape) message(path string, node *yaml.Node, into protoreflect.Message) {
 	if isNull(node) {
 		s.add(path, node, "is empty: give its fields, write {} to take the defaults, or leave it out")
 		return
 	}
+	fields := into.Descriptor().Fields()
+	if name := shorthand(into.Descriptor(), node); name != "" {
+		s.field(join(path, name), node, into, fields.ByTextName(name))
+		return
+	}
 	chosen := make(map[protoreflect.OneofDescriptor]string)
 	s.mapping(path, node, func(key, value *yaml.Node) {
-		field := desc.Fields().ByTextName(key.Value)
+		field := fields.ByTextName(key.Value)
 		if field == nil {
-			s.unknown(path, key, desc)
+			s.unknown(path, key, into.Descriptor())
 			return
 		}
 		if choice := field.ContainingOneof(); choice != nil && !choice.IsSynthetic() {
@@ -111,8 +113,23 @@ func (s *shape) message(path string, node *yaml.Node, desc protoreflect.MessageD
 			}
 			chosen[choice] = key.Value
 		}
-		s.field(join(path, key.Value), value, field)
+		s.field(join(path, key.Value), value, into, field)
 	})
+}
+
+// shorthand returns the field that a single value stands for: the duration of a warm-up, the condition of a threshold.
+// Empty: none.
+func shorthand(desc protoreflect.MessageDescriptor, node *yaml.Node) string {
+	if node.Kind != yaml.ScalarNode {
+		return ""
+	}
+	switch _, err := time.ParseDuration(node.Value); {
+	case desc.Name() == "Warmup" && err == nil:
+		return "duration"
+	case desc.Name() == "Threshold":
+		return "that"
+	}
+	return ""
 }
 
 func (s *shape) unknown(path string, key *yaml.Node, desc protoreflect.MessageDescriptor) {
@@ -139,7 +156,7 @@ func (s *shape) mapping(path string, node *yaml.Node, visit func(key, value *yam
 		key, value := node.Content[i], node.Content[i+1]
 		first := seen[key.Value]
 		switch {
-		case !s.enter(path, key):
+		case s.alias(path, key):
 		case key.Tag == "!!merge":
 			s.add(path, key, "merge keys (<<) are not supported: write the fields out")
 		case key.Kind != yaml.ScalarNode:
@@ -154,94 +171,115 @@ func (s *shape) mapping(path string, node *yaml.Node, visit func(key, value *yam
 	}
 }
 
-func (s *shape) field(path string, node *yaml.Node, field protoreflect.FieldDescriptor) {
+func (s *shape) field(path string, node *yaml.Node, into protoreflect.Message, field protoreflect.FieldDescriptor) {
 	s.at[path] = node
-	if !s.enter(path, node) {
-		return
-	}
 	switch {
+	case s.alias(path, node):
 	case field.IsList():
-		s.list(path, node, field)
+		s.list(path, node, field, into.Mutable(field).List())
 	case field.IsMap():
-		s.stringMap(path, node, field)
+		s.stringMap(path, node, field, into.Mutable(field).Map())
+	case field.Message() != nil:
+		s.inner(path, node, into.Mutable(field).Message())
 	default:
-		s.value(path, node, field)
-	}
-}
-
-func (s *shape) list(path string, node *yaml.Node, field protoreflect.FieldDescriptor) {
-	switch {
-	case node.Kind != yaml.SequenceNode && !isNull(node):
-		s.add(path, node, "expected a list, got %s", kindWord(node))
-	case len(node.Content) == 0:
-		s.add(path, node, "is an empty list: give at least one value, or leave it out")
-	}
-	if node.Kind != yaml.SequenceNode {
-		return
-	}
-	for i, item := range node.Content {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		s.at[at] = item
-		if s.enter(at, item) {
-			s.value(at, item, field)
+		if v := s.scalar(path, node, field); v.IsValid() {
+			into.Set(field, v)
 		}
 	}
 }
 
-func (s *shape) stringMap(path string, node *yaml.Node, field protoreflect.FieldDescriptor) {
+// list reads a list. One value stands for a list of one.
+func (s *shape) list(path string, node *yaml.Node, field protoreflect.FieldDescriptor, into protoreflect.List) {
+	items := node.Content
+	switch {
+	case node.Kind == yaml.ScalarNode && field.Message() == nil && !isNull(node):
+		items = []*yaml.Node{node}
+	case node.Kind != yaml.SequenceNode && !isNull(node):
+		s.add(path, node, "expected a list, got %s", kindWord(node))
+		return
+	case len(items) == 0:
+		s.add(path, node, "is an empty list: give at least one value, or leave it out")
+	}
+	for i, item := range items {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		s.at[at] = item
+		// An item that cannot be read has its place in the list, so that the others keep their numbers.
+		if field.Message() != nil {
+			if inner := into.AppendMutable().Message(); !s.alias(at, item) {
+				s.inner(at, item, inner)
+			}
+			continue
+		}
+		v := into.NewElement()
+		if !s.alias(at, item) {
+			if read := s.scalar(at, item, field); read.IsValid() {
+				v = read
+			}
+		}
+		into.Append(v)
+	}
+}
+
+func (s *shape) stringMap(path string, node *yaml.Node, field protoreflect.FieldDescriptor, into protoreflect.Map) {
 	s.mapping(path, node, func(key, value *yaml.Node) {
 		at := path + "[" + strconv.Quote(key.Value) + "]"
 		s.at[at] = value
-		if s.enter(at, value) {
-			s.value(at, value, field.MapValue())
+		name := protoreflect.ValueOfString(key.Value).MapKey()
+		switch {
+		case s.alias(at, value):
+		case field.MapValue().Message() != nil:
+			s.inner(at, value, into.Mutable(name).Message())
+		default:
+			if v := s.scalar(at, value, field.MapValue()); v.IsValid() {
+				into.Set(name, v)
+			}
 		}
 	})
 }
 
-// value checks one value of a field, or of its list or map.
-func (s *shape) value(path string, node *yaml.Node, field protoreflect.FieldDescriptor) {
-	desc := field.Message()
-	switch {
-	case desc == nil:
-		s.scalar(path, node, field)
-	case desc.FullName() == "google.protobuf.Duration":
-		s.duration(path, node)
-	case desc.FullName() == "google.protobuf.Struct":
-		s.body(path, node, 1)
+// inner reads a message within another one.
+func (s *shape) inner(path string, node *yaml.Node, into protoreflect.Message) {
+	switch into := into.Interface().(type) {
+	case *durationpb.Duration:
+		s.duration(path, node, into)
+	case *structpb.Struct:
+		s.body(path, node, into, 1)
 	default:
-		s.message(path, node, desc)
+		s.message(path, node, into.ProtoReflect())
 	}
 }
 
-// body checks a JSON object, which may have any names and any values that can be sent exactly.
-func (s *shape) body(path string, node *yaml.Node, depth int) {
+// body reads a JSON object, which may have any names and any values that can be sent exactly.
+func (s *shape) body(path string, node *yaml.Node, into *structpb.Struct, depth int) {
+	into.Fields = map[string]*structpb.Value{}
 	s.mapping(path, node, func(key, value *yaml.Node) {
 		at := path + "[" + strconv.Quote(shorten(key.Value)) + "]"
 		if depth == 1 {
 			s.at[at] = value
 		}
-		s.bodyValue(at, value, depth)
+		into.Fields[key.Value] = s.bodyValue(at, value, depth)
 	})
 }
 
-func (s *shape) bodyValue(path string, node *yaml.Node, depth int) {
-	if !s.enter(path, node) {
-		return
-	}
-	if depth > maxBodyDepth {
+func (s *shape) bodyValue(path string, node *yaml.Node, depth int) *structpb.Value {
+	switch {
+	case s.alias(path, node):
+		return structpb.NewNullValue()
+	case depth > maxBodyDepth:
 		s.add(path, node, "is nested more than %d levels deep", maxBodyDepth)
-		return
-	}
-	switch node.Kind {
-	case yaml.MappingNode:
-		s.body(path, node, depth+1)
-	case yaml.SequenceNode:
+		return structpb.NewNullValue()
+	case node.Kind == yaml.MappingNode:
+		inner := &structpb.Struct{}
+		s.body(path, node, inner, depth+1)
+		return structpb.NewStructValue(inner)
+	case node.Kind == yaml.SequenceNode:
+		list := &structpb.ListValue{}
 		for _, item := range node.Content {
-			s.bodyValue(path, item, depth+1)
+			list.Values = append(list.Values, s.bodyValue(path, item, depth+1))
 		}
-	default:
-		s.jsonScalar(path, node)
+		return structpb.NewListValue(list)
 	}
+	return s.jsonScalar(path, node)
 }
 
 func join(path, name string) string {
@@ -249,30 +287,6 @@ func join(path, name string) string {
 		return name
 	}
 	return path + "." + name
-}
-
-// mistakes returns where the tree does not fit the schema.
-func (s *shape) mistakes(file string) Mistakes {
-	var ms Mistakes
-	for _, f := range s.found {
-		ms = append(ms, s.mistake(file, f))
-	}
-	return ms
-}
-
-// news drops what the decoder reports about nodes that already have a better message.
-func (s *shape) news(decoded Mistakes) Mistakes {
-	known := make(map[string]bool)
-	for _, m := range s.mistakes("") {
-		known[fmt.Sprint(m.Line, ":", m.Column)] = true
-	}
-	var fresh Mistakes
-	for _, m := range decoded {
-		if !known[fmt.Sprint(m.Line, ":", m.Column)] {
-			fresh = append(fresh, m)
-		}
-	}
-	return fresh
 }
 
 // explained reports whether a finding follows from where the tree does not fit the schema.
