@@ -215,11 +215,3 @@ func TestWaitingForThoseThatMayStillCome(t *testing.T) {
 	check(3, "")
 	check(4, "c d")
 }
-
-// must returns a view that must exist.
-func must(v View, ok bool) View {
-	if !ok {
-		panic("no view")
-	}
-	return v
-}

@@ -384,7 +384,8 @@ func (s sums) serverAccount() *servermetrics.ServerAccount {
 	return s.Servers.Compare(servermetrics.Client{
 		Measured: s.Total.Counters.GetCompleted(),
 		Sent:     s.Total.Counters.GetStarted() + s.Total.Counters.GetUnmeasuredStarted(),
-		TTFT:     of(spatev1.Metric_METRIC_TTFT), ITL: of(spatev1.Metric_METRIC_ITL), TPOT: of(spatev1.Metric_METRIC_TPOT),
+		TTFT:     of(spatev1.Metric_METRIC_TTFT), ITL: of(spatev1.Metric_METRIC_ITL),
+		TPOT:      of(spatev1.Metric_METRIC_TPOT),
 		E2E:       of(spatev1.Metric_METRIC_E2E),
 		SendDelay: of(spatev1.Metric_METRIC_SEND_DELAY), ReceiveLag: of(spatev1.Metric_METRIC_RECEIVE_LAG),
 		Connect: of(spatev1.Metric_METRIC_CONNECT), RTT: of(spatev1.Metric_METRIC_RTT),

@@ -1,4 +1,5 @@
-// Package defaults fills in what a plan leaves out. docs/plan.md and the pages it names list the defaults. Its functions return copies.
+// Package defaults fills in what a plan leaves out. docs/plan.md and the pages it names list the defaults. Its
+// functions return copies.
 package defaults
 
 import (
