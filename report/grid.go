@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/aggregate/trust"
 )
 
 // grid is one table: the stages of one target and workload, either all open loop or all closed loop.
@@ -251,7 +250,8 @@ func (g *grid) conclusions() []string {
 		lines = append(lines, conclusion(s))
 	}
 	for _, f := range g.frontiers {
-		lines = append(lines, frontierWords(f))
+		lines = append(lines, fmt.Sprintf("frontier of throughput in the steady part of each stage against %s: %s", f.Latency,
+			f.Sentence))
 	}
 	return lines
 }
@@ -259,70 +259,6 @@ func (g *grid) conclusions() []string {
 // conclusion returns what a search found, in one line.
 func conclusion(s results.SearchResult) string {
 	return fmt.Sprintf("search for the highest load with %s: %s", strings.Join(s.Objectives, ", "), s.Sentence)
-}
-
-// frontierWords returns what a frontier found, in one line.
-func frontierWords(f results.FrontierResult) string {
-	point := func(stage *uint32) *results.FrontierPoint {
-		for i := range f.Points {
-			if stage != nil && f.Points[i].Stage == *stage {
-				return &f.Points[i]
-			}
-		}
-		return nil
-	}
-	var parts []string
-	if p := point(f.Knee); p != nil {
-		parts = append(parts, fmt.Sprintf("knee at %s (%s req/s, %s ms)%s", loadWords(f.Unit, p.Load),
-			fixed(p.RequestThroughput), fixed(p.LatencyMs), doubted(p)))
-	}
-	if p := point(f.HighestGoodput); p != nil {
-		parts = append(parts, fmt.Sprintf("highest goodput %s req/s at %s%s", fixed(p.Goodput),
-			loadWords(f.Unit, p.Load), doubted(p)))
-	}
-	for _, l := range f.Limits {
-		parts = append(parts, limitWords(f, l)+doubted(point(l.Stage)))
-	}
-	for _, more := range []*string{f.End, f.Reason} {
-		if more != nil {
-			parts = append(parts, *more)
-		}
-	}
-	return fmt.Sprintf("frontier of throughput in the steady part of each stage against %s: %s; %s", f.Latency,
-		strings.Join(parts, "; "), stages(uint64(len(f.Points))))
-}
-
-// limitWords says up to which load objectives were kept.
-func limitWords(f results.FrontierResult, l results.FrontierLimit) string {
-	words := "highest load with " + strings.Join(f.Objectives, ", ")
-	if l.Part != nil {
-		words = "of " + *l.Part
-	}
-	if l.Kept == nil {
-		words += ": none"
-	} else {
-		words += ": " + loadWords(f.Unit, *l.Kept)
-	}
-	if l.Broke != nil {
-		words += fmt.Sprintf(", %s is too high (%s)", shortest(*l.Broke), text(l.Reason))
-	}
-	return words
-}
-
-// doubted returns the verdict on a point that is not VALID.
-func doubted(p *results.FrontierPoint) string {
-	if p == nil || p.Verdict == nil || *p.Verdict == trust.Valid {
-		return ""
-	}
-	return ", " + string(*p.Verdict)
-}
-
-// loadWords formats a load of a search or a frontier.
-func loadWords(unit string, load float64) string {
-	if unit == "concurrency" {
-		return shortest(load) + " in flight"
-	}
-	return shortest(load) + " req/s"
 }
 
 // stages formats a number of stages.

@@ -378,14 +378,3 @@ func TestWholeAnswersHaveNoColumnsOfStreams(t *testing.T) {
 		t.Error("tokens of one stage have no column:\n" + terminal.String())
 	}
 }
-
-// The throughput of a frontier is that of the steady part, and its line says so: the table has the whole stage's.
-func TestAFrontierSaysWhichThroughputItHas(t *testing.T) {
-	f := results.FrontierResult{Unit: "concurrency", Latency: "mean e2e", Knee: new(uint32(3)), Points: []results.FrontierPoint{
-		{Stage: 3, Load: 64, RequestThroughput: new(158.75), LatencyMs: new(400.0)}}}
-	want := "frontier of throughput in the steady part of each stage against mean e2e: " +
-		"knee at 64 in flight (158.75 req/s, 400.00 ms); 1 stage"
-	if got := frontierWords(f); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}

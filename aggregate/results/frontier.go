@@ -29,7 +29,7 @@ func frontiersOf(records []*spatev1.FrontierRecord, stages []StageResult) []Fron
 			Latency: latencyWords(asked.GetMetric(), asked.GetPercentile()), Points: []FrontierPoint{},
 			Knee: r.Knee, HighestGoodput: r.Best, Objectives: objectives(asked.GetKeep()), Limits: []FrontierLimit{},
 			End: unlessZero(r.GetEnd()), Tolerance: asked.GetTolerance(), Converged: r.GetConverged(),
-			Reason: unlessZero(r.GetReason()),
+			Reason: unlessZero(r.GetReason()), Sentence: r.GetSentence(),
 		}
 		for _, p := range r.GetPoints() {
 			f.Points = append(f.Points, frontierPoint(p, stages))

@@ -199,6 +199,8 @@ type FrontierResult struct {
 	Converged bool `json:"converged"`
 	// Why they are not. Null: they are.
 	Reason *string `json:"reason"`
+	// All of this in one sentence.
+	Sentence string `json:"sentence"`
 }
 
 // FrontierPoint is one stage of a frontier.

@@ -6,7 +6,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -152,6 +154,7 @@ func (f *frontier) Curve() *spatev1.FrontierRecord {
 	if p := f.best(); p != nil {
 		rec.Best = &p.stage
 	}
+	rec.Sentence = f.sentence(rec)
 	return rec
 }
 
@@ -215,13 +218,20 @@ func (f *frontier) limits() []*spatev1.FrontierLimit {
 // Conclusion returns what was found, and whether it is known within the tolerance.
 func (f *frontier) Conclusion() (text string, good bool) {
 	rec := f.Curve()
+	return rec.GetSentence(), rec.GetConverged()
+}
+
+// sentence says what was found, and why no more was.
+func (f *frontier) sentence(rec *spatev1.FrontierRecord) string {
 	if len(f.curve) == 0 {
-		return "no result: " + rec.GetReason(), false
+		return "no result: " + rec.GetReason()
 	}
-	parts := []string{fmt.Sprintf("%d points from %s to %s", len(f.curve), f.words(f.curve[0].load),
-		f.words(f.highest().load)), "knee at " + f.words(f.knee().load)}
+	knee := f.knee()
+	parts := []string{fmt.Sprintf("knee at %s (%s, %s)%s", f.words(knee.load), rateWords(knee.throughput),
+		Milliseconds(time.Duration(knee.latency*float64(time.Second))), knee.doubted())}
 	if p := f.best(); p != nil {
-		parts = append(parts, fmt.Sprintf("highest goodput %s at %s", rateWords(p.goodput), f.words(p.load)))
+		parts = append(parts, fmt.Sprintf("highest goodput %s at %s%s", rateWords(p.goodput), f.words(p.load),
+			p.doubted()))
 	}
 	for _, l := range rec.GetLimits() {
 		parts = append(parts, f.limitWords(l))
@@ -231,7 +241,15 @@ func (f *frontier) Conclusion() (text string, good bool) {
 			parts = append(parts, more)
 		}
 	}
-	return strings.Join(parts, "; "), rec.GetConverged()
+	return strings.Join(append(parts, words.Count(uint64(len(f.runs)), "stage")), "; ")
+}
+
+// doubted returns the verdict on a point that is not VALID.
+func (p *point) doubted() string {
+	if rank(p.verdict) <= rank("VALID") {
+		return ""
+	}
+	return ", " + p.verdict
 }
 
 // limitWords says up to which load objectives were kept.
@@ -240,12 +258,13 @@ func (f *frontier) limitWords(l *spatev1.FrontierLimit) string {
 	if l.GetPart() != "" {
 		of = "part " + l.GetPart() + ": "
 	}
-	switch {
-	case l.Kept == nil:
+	if l.Kept == nil {
 		return fmt.Sprintf("%sno load is within the limits (%s)", of, l.GetReason())
-	case l.Broke == nil:
-		return fmt.Sprintf("%s%s is within the limits", of, f.words(l.GetKept()))
 	}
-	return fmt.Sprintf("%s%s is within the limits, %s is too high (%s)", of, f.words(l.GetKept()),
-		number(l.GetBroke()), l.GetReason())
+	i := slices.IndexFunc(f.curve, func(p point) bool { return p.stage == l.GetStageIndex() })
+	text := fmt.Sprintf("%s%s is within the limits%s", of, f.words(l.GetKept()), f.curve[i].doubted())
+	if l.Broke != nil {
+		text += fmt.Sprintf(", %s is too high (%s)", number(l.GetBroke()), l.GetReason())
+	}
+	return text
 }

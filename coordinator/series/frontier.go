@@ -47,6 +47,7 @@ type point struct {
 	throughput, latency, goodput float64 // 0: not known, or none
 	judged                       []judged
 	out                          string // why the stage is not on the curve; empty: it is
+	verdict                      string
 	unmeasured                   bool   // the stage says nothing about the server
 }
 
@@ -347,7 +348,7 @@ func (f *frontier) bounded() string {
 
 // pointOf returns what a stage measured.
 func (f *frontier) pointOf(step Step, stageIndex uint32, o Outcome) point {
-	p := point{load: step.Value, stage: stageIndex}
+	p := point{load: step.Value, stage: stageIndex, verdict: o.Verdict}
 	if o.Throughput != nil {
 		p.throughput = *o.Throughput
 	}

@@ -250,7 +250,7 @@ func TestFrontierEnds(t *testing.T) {
 			change:     func(o *series.Outcome) { o.Short = true },
 			conclusion: "no result", reason: "in no whole second of the stage were all of its slots busy"},
 		{name: "stopped", load: frontierOf(1, 512, false, 12, nil), end: "stopped on request",
-			conclusion: "1 point", reason: "stopped on request"},
+			conclusion: "1 stage", reason: "stopped on request"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := series.New(c.load)

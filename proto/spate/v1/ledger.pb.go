@@ -957,7 +957,9 @@ type FrontierRecord struct {
 	// Why the frontier did not converge. Empty: it did.
 	Reason string `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The frontier has points and was not ended early: it converged, or ran as many stages as it may.
-	Complete      bool `protobuf:"varint,12,opt,name=complete,proto3" json:"complete,omitempty"`
+	Complete bool `protobuf:"varint,12,opt,name=complete,proto3" json:"complete,omitempty"`
+	// All of this in one sentence.
+	Sentence      string `protobuf:"bytes,13,opt,name=sentence,proto3" json:"sentence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1074,6 +1076,13 @@ func (x *FrontierRecord) GetComplete() bool {
 		return x.Complete
 	}
 	return false
+}
+
+func (x *FrontierRecord) GetSentence() string {
+	if x != nil {
+		return x.Sentence
+	}
+	return ""
 }
 
 // FrontierPoint is what a frontier uses of one of its stages.
@@ -1676,7 +1685,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x12\x12\n" +
 	"\x04load\x18\x02 \x01(\x01R\x04load\x12\x14\n" +
-	"\x05broke\x18\x03 \x01(\tR\x05broke\"\x96\x03\n" +
+	"\x05broke\x18\x03 \x01(\tR\x05broke\"\xb2\x03\n" +
 	"\x0eFrontierRecord\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
@@ -1690,7 +1699,8 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\tconverged\x18\n" +
 	" \x01(\bR\tconverged\x12\x16\n" +
 	"\x06reason\x18\v \x01(\tR\x06reason\x12\x1a\n" +
-	"\bcomplete\x18\f \x01(\bR\bcompleteB\a\n" +
+	"\bcomplete\x18\f \x01(\bR\bcomplete\x12\x1a\n" +
+	"\bsentence\x18\r \x01(\tR\bsentenceB\a\n" +
 	"\x05_kneeB\a\n" +
 	"\x05_best\"\xd6\x01\n" +
 	"\rFrontierPoint\x12\x1f\n" +
