@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -201,6 +202,16 @@ func (l *Ledger) Has(stage uint32, k *spatev1.SnapshotKey) (found bool, err erro
 // Snapshots calls fn with each snapshot of a stage, ordered by agent, incarnation and sequence, and stops at fn's first
 // error. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error {
+	return l.snapshots(stage, func(encoded []byte) []byte { return encoded }, fn)
+}
+
+// Measurements is Snapshots, but leaves out the request rows, which are most of a snapshot and in no sum.
+func (l *Ledger) Measurements(stage uint32, fn func(*spatev1.Snapshot) error) error {
+	return l.snapshots(stage, withoutRows, fn)
+}
+
+// snapshots implements Snapshots. part returns what is decoded of an encoded snapshot.
+func (l *Ledger) snapshots(stage uint32, part func([]byte) []byte, fn func(*spatev1.Snapshot) error) error {
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
 	err := l.viewSnapshots(func(store snapshotStore) error {
 		c := store.places.Cursor()
@@ -210,7 +221,7 @@ func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error
 				return err
 			}
 			s := &spatev1.Snapshot{}
-			if err := proto.Unmarshal(v, s); err != nil {
+			if err := proto.Unmarshal(part(v), s); err != nil {
 				return err
 			}
 			if err := fn(s); err != nil {
@@ -223,6 +234,24 @@ func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error
 		return fmt.Errorf("read snapshots of stage %d: %w", stage+1, err)
 	}
 	return nil
+}
+
+// rowsField is the number of the field of a snapshot with its request rows.
+var rowsField = (&spatev1.Snapshot{}).ProtoReflect().Descriptor().Fields().ByName("records").Number()
+
+// withoutRows returns an encoded snapshot without its request rows. It decodes nothing, and does not change encoded.
+func withoutRows(encoded []byte) (out []byte) {
+	for rest := encoded; len(rest) > 0; {
+		number, _, n := protowire.ConsumeField(rest)
+		if n < 0 {
+			return encoded // decoding it says what is wrong
+		}
+		if number != rowsField {
+			out = append(out, rest[:n]...)
+		}
+		rest = rest[n:]
+	}
+	return out
 }
 
 // viewSnapshots runs fn in a read transaction on the snapshots.

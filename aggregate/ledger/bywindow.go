@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"encoding/binary"
 	"fmt"
+	"iter"
 
 	"go.etcd.io/bbolt"
 	"google.golang.org/protobuf/proto"
@@ -42,25 +43,74 @@ func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error 
 }
 
 // readersOf returns a reader for each process that has snapshots of a stage.
-func readersOf(from snapshotStore, stage uint32) (readers, error) {
-	var queue readers
-	prefix := binary.BigEndian.AppendUint32(nil, stage)
-	for c, at := from.places.Cursor(), prefix; ; {
-		key, _ := c.Seek(at)
-		if !bytes.HasPrefix(key, prefix) || len(key) < len(prefix)+16 {
-			break
-		}
-		process := bytes.Clone(key[:len(key)-8])
+func readersOf(from snapshotStore, stage uint32) (queue readers, err error) {
+	for process := range from.processes(stage) {
 		r := &reader{store: from, cursor: from.places.Cursor(), process: process, at: process}
 		if _, err := r.next(); err != nil {
 			return nil, err
 		}
 		queue = append(queue, r)
-		// after its last snapshot
-		at = append(bytes.Clone(process), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
 	}
 	heap.Init(&queue)
 	return queue, nil
+}
+
+// processes returns the prefixes of the keys of the processes that have snapshots of a stage, in order.
+func (s snapshotStore) processes(stage uint32) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		prefix := binary.BigEndian.AppendUint32(nil, stage)
+		for c, at := s.places.Cursor(), prefix; ; {
+			key, _ := c.Seek(at)
+			if !bytes.HasPrefix(key, prefix) || len(key) < len(prefix)+16 {
+				return
+			}
+			process := bytes.Clone(key[:len(key)-8])
+			if !yield(process) {
+				return
+			}
+			at = after(process)
+		}
+	}
+}
+
+// lastOf returns the key and the place of the last snapshot of a process.
+func (s snapshotStore) lastOf(process []byte) (key, place []byte) {
+	c := s.places.Cursor()
+	if next, _ := c.Seek(after(process)); next == nil {
+		return c.Last()
+	}
+	return c.Prev()
+}
+
+// after returns a key behind all keys of a process.
+func after(process []byte) []byte {
+	return append(bytes.Clone(process), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
+}
+
+// Newest calls fn with the newest snapshot of each process that has any of a stage, without request rows, and stops at
+// fn's first error. It reads no others, so it takes as long for a long stage as for a short one.
+func (l *Ledger) Newest(stage uint32, fn func(*spatev1.Snapshot) error) error {
+	err := l.viewSnapshots(func(store snapshotStore) error {
+		for process := range store.processes(stage) {
+			key, place := store.lastOf(process)
+			value, err := store.at(key, place)
+			if err != nil {
+				return err
+			}
+			s := &spatev1.Snapshot{}
+			if err := proto.Unmarshal(withoutRows(value), s); err != nil {
+				return err
+			}
+			if err := fn(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read newest snapshots of stage %d: %w", stage+1, err)
+	}
+	return nil
 }
 
 // reader reads the snapshots of one process in order.

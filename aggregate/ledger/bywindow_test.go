@@ -1,12 +1,15 @@
 package ledger
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/aggregate/internal/fixture"
@@ -14,7 +17,7 @@ import (
 )
 
 // ByWindow returns all snapshots of the stage, sorted, for any processes and any order of arrival. The names of
-// processes may have a common prefix.
+// processes may have a common prefix. Newest returns the last of each process.
 func TestByWindow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l, err := Create(fmt.Sprintf("%s/%d.db", t.TempDir(), rapid.Uint64().Draw(rt, "file")),
@@ -63,7 +66,47 @@ func TestByWindow(t *testing.T) {
 		if !slices.EqualFunc(got, want, func(g string, w *spatev1.Snapshot) bool { return g == KeyText(w.GetKey()) }) {
 			rt.Fatalf("got %v, want %v", got, want)
 		}
+		last := map[string]string{}
+		for _, s := range want {
+			last[fmt.Sprint(s.GetKey().GetAgent(), s.GetKey().GetIncarnation())] = KeyText(s.GetKey())
+		}
+		newest := map[string]string{}
+		if err := l.Newest(1, func(s *spatev1.Snapshot) error {
+			newest[fmt.Sprint(s.GetKey().GetAgent(), s.GetKey().GetIncarnation())] = KeyText(s.GetKey())
+			return nil
+		}); err != nil || !maps.Equal(newest, last) {
+			rt.Fatalf("newest: got %v, want %v, %v", newest, last, err)
+		}
 	})
+}
+
+// Measurements returns what Snapshots returns, but for the request rows.
+func TestMeasurementsHaveNoRows(t *testing.T) {
+	l, _ := newLedger(t)
+	want := []*spatev1.Snapshot{fixture.BusySnapshot(0, 1), fixture.BusySnapshot(0, 2), fixture.BusySnapshot(0, 3)}
+	for i, s := range want {
+		s.Records = nil
+		for range i {
+			s.Records = append(s.Records, &spatev1.RequestRecord{Index: 7, StartNs: 1, ItlNs: []int64{20, 30}})
+		}
+	}
+	if _, err := l.Append(want); err != nil {
+		t.Fatal(err)
+	}
+	i := 0
+	if err := l.Measurements(0, func(s *spatev1.Snapshot) error {
+		want[i].Records = nil
+		if !proto.Equal(s, want[i]) {
+			t.Errorf("snapshot %d: got %v, want %v", i, s, want[i])
+		}
+		i++
+		return nil
+	}); err != nil || i != len(want) {
+		t.Errorf("%d snapshots, %v", i, err)
+	}
+	if broken := []byte{0x0a, 0x7f}; !bytes.Equal(withoutRows(broken), broken) {
+		t.Error("what cannot be read is left out")
+	}
 }
 
 func TestByWindowStopsAtAnError(t *testing.T) {

@@ -1,6 +1,10 @@
 package merge
 
-import "github.com/spate-load/spate/measure"
+import (
+	"math"
+
+	"github.com/spate-load/spate/measure"
+)
 
 // A snapshot goes into several tallies: the whole stage, its region, its endpoint, and their windows. With a thousand
 // agents, adding each snapshot to each tally would be most of the coordinator's work, so snapshots of agents are held
@@ -19,9 +23,20 @@ const fewHeld = 2
 type cell struct {
 	region   *Region
 	name     string // of the region
-	window   uint32
+	window   uint32 // see shown
 	endpoint uint32
 	part     uint32 // of the mixture
+}
+
+// unshown is the window of all cells whose window cannot be viewed any more: they go into the same tallies.
+const unshown = math.MaxUint32
+
+// shown returns a window if it can still be viewed, and unshown if it cannot.
+func (s *Stage) shown(window uint32) uint32 {
+	if window < s.forgotten || s.hidden {
+		return unshown
+	}
+	return window
 }
 
 // held holds series that are not in the tallies yet. They are kept apart by cell.

@@ -101,7 +101,7 @@ func Replay(l *ledger.Ledger, rec *spatev1.StageRecord, watch Watch) (*Stage, er
 	stage := NewStage(rec)
 	stage.HideWindows()
 	stage.watch = watch
-	if err := l.Snapshots(rec.GetStage().GetIndex(), stage.Add); err != nil {
+	if err := l.Measurements(rec.GetStage().GetIndex(), stage.Add); err != nil {
 		return nil, err
 	}
 	return stage, nil
@@ -237,7 +237,7 @@ func (s *Stage) mergeSeries(agent *Agent, snapshot *spatev1.Snapshot, decoded []
 		}
 		agent.add(series, decoded[i], at, s.packers)
 		s.window(at.window).add(series, decoded[i], at, agent.RegionName)
-		s.share(cell{agent.region, agent.RegionName, at.window, at.endpoint, series.GetPart()},
+		s.share(cell{agent.region, agent.RegionName, s.shown(at.window), at.endpoint, series.GetPart()},
 			pendingSeries{series, decoded[i], at})
 	}
 }
@@ -249,7 +249,7 @@ func (s *Stage) share(c cell, series pendingSeries) {
 		return
 	}
 	for _, p := range series.parts {
-		s.watch(c.window, p.metric, p.values)
+		s.watch(series.at.window, p.metric, p.values)
 	}
 }
 
