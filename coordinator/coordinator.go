@@ -90,6 +90,7 @@ type Coordinator struct {
 
 	boot      string // id of this machine's boot, see bootID
 	diskOf    func(*ledger.Ledger) writes.Disk
+	rebuilds  func(run string) // called before a run is rebuilt
 	admission *admission.Admission
 
 	restarts, renewals atomic.Uint64
@@ -120,9 +121,10 @@ func New(cfg Config) (*Coordinator, error) {
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), closing: make(chan struct{}),
 		sessions: map[string]*session{}, owners: map[string]owner{}, runs: map[string]*run{},
-		taken:  map[string]taken{},
-		boot:   bootID(),
-		diskOf: func(l *ledger.Ledger) writes.Disk { return l },
+		taken:    map[string]taken{},
+		boot:     bootID(),
+		diskOf:   func(l *ledger.Ledger) writes.Disk { return l },
+		rebuilds: func(string) {},
 	}
 	c.log = c.cfg.Logger
 	c.storage = storage.New(c.cfg.DataDir, c.cfg.RunDir)
@@ -168,8 +170,8 @@ func (c *Coordinator) Run(ctx context.Context) error {
 }
 
 // Serve serves on a listener until Close, and closes the listener. Before serving, a coordinator that is not local
-// resumes the runs in the data directory that have not ended. Serve also joins gossip, if configured, and announces the
-// listener's port.
+// finds the runs in the data directory that have not ended, which it resumes while it serves. Serve also joins gossip,
+// if configured, and announces the listener's port.
 func (c *Coordinator) Serve(l net.Listener) error {
 	if err := c.cfg.checkAddr(l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
@@ -246,9 +248,10 @@ func (c *Coordinator) GossipAddress() string {
 // closeTimeout bounds how long Close waits for handlers, which have all been told to return.
 const closeTimeout = 2 * time.Second
 
-// Close aborts the runs in progress, keeps what was measured, tells agents to stop, and ends all services. Waiting runs
-// wait until a coordinator is started in the same directory. Close blocks until everything has stopped, which takes up
-// to sinkDeadline if a run's sink still has points to write. It may be called twice.
+// Close aborts the runs in progress, keeps what was measured, tells agents to stop, and ends all services. Runs that
+// wait or are still being rebuilt wait until a coordinator is started in the same directory. Close blocks until
+// everything has stopped, which takes up to sinkDeadline if a run's sink still has points to write. It may be called
+// twice.
 func (c *Coordinator) Close() error { return c.end(false) }
 
 // Leave is Close, except that it leaves the runs in progress to the next coordinator on the same data directory. Agents
@@ -263,9 +266,12 @@ func (c *Coordinator) end(leave bool) error {
 		c.closed = true
 		cluster, last := c.cluster, slices.Clone(c.active)
 		for _, r := range last {
-			if leave {
+			switch {
+			case !r.isRebuilt(): // that ends, and the run is left as it is
+				c.removeActive(r)
+			case leave:
 				c.setAside(r)
-			} else {
+			default:
 				c.abort(r, "the coordinator was closed")
 			}
 		}

@@ -47,6 +47,9 @@ func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 			if m.err != nil {
 				return s.c.pushEnded(m.err, admission.AddressOf(stream.Context()))
 			}
+			if err := s.c.awaitRebuilt(stream.Context(), m.message.GetSnapshot().GetKey().GetRunId()); err != nil {
+				return err
+			}
 			answer, err := s.c.receiveSnapshot(m.message.GetSnapshot(), who)
 			if err != nil {
 				return err
@@ -194,6 +197,9 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 	r = c.runs[k.GetRunId()]
 	if r == nil || !c.inProgress(r) {
 		return nil, false, nil
+	}
+	if !r.isRebuilt() {
+		return nil, false, errReading
 	}
 	return r, from != nil && from.incarnation == k.GetIncarnation() &&
 		clock.Now().Sub(from.heard) < c.cfg.Run.Silence, nil

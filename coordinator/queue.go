@@ -128,8 +128,8 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 		_ = os.Remove(c.storage.Dir(id)) // empty: nothing else would remove the directory
 		return nil, err
 	}
-	r := c.makeRun(record, submission, l)
-	c.storage.Reserve(id).Hold(c.log)
+	r := makeRun(record, submission)
+	c.setLedger(r, l)
 	r.secrets, r.client = s.secrets, s.request.GetVersion()
 	return r, nil
 }
@@ -321,7 +321,9 @@ func (c *Coordinator) estimateWaits() func() []*time.Duration {
 	agents, running, waiting := c.allotmentAgents(), allotmentRuns(c.active), allotmentRuns(c.queue)
 	now, limits, queue := clock.Now(), c.limits(), slices.Clone(c.queue)
 	for i, r := range c.active {
-		c.confined(r, func() { running[i].Left = r.machine.Left(now) })
+		if r.isRebuilt() {
+			c.confined(r, func() { running[i].Left = r.machine.Left(now) })
+		}
 	}
 	return func() []*time.Duration {
 		for i, r := range queue {

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
@@ -21,6 +25,11 @@ import (
 
 // A coordinator resumes the runs in its data directory that have not ended: those that had begun, from where their
 // ledgers stand, and the waiting runs when their turn comes. Local runs are left alone.
+//
+// A run that had begun is known from the start, with its agents, and rebuilt while the coordinator serves, because that
+// takes time in proportion to what its stage has measured. Until then it has no machine. Heartbeats of its agents are
+// answered, which renews their leases, its agents keep their snapshots, and a call that stops it waits. Its time begins
+// when it is rebuilt, so nothing is decided about an agent because the coordinator was reading.
 
 // bootID identifies this boot of the machine, during which the monotonic clock continues. Empty: it is not known.
 func bootID() string {
@@ -54,7 +63,7 @@ func (c *Coordinator) resumeRuns() error {
 	for _, id := range ids {
 		var l *leftover.Run
 		err := c.recovered(id, func() (err error) {
-			l, err = c.openLeftover(id)
+			l, err = c.findLeftover(id)
 			return err
 		})
 		if err != nil {
@@ -87,42 +96,41 @@ func (c *Coordinator) beginResumed() (written []<-chan struct{}) {
 	return written
 }
 
-// openLeftover opens the ledger of a run that has not ended and can be resumed. It returns nil for other runs.
-func (c *Coordinator) openLeftover(id string) (*leftover.Run, error) {
-	resumable := false
-	err := ledger.Peek(c.storage.Ledger(id), func(l *ledger.Ledger) error {
-		record, err1 := l.Run()
-		submission, err2 := l.Submission()
-		resumable = record.GetEndTime() == nil && len(submission.GetPlan()) > 0 && record.GetRunId() == id
-		if resumable && submission.GetLocal() {
-			resumable = false
-			c.log.Info("interrupted local run is left alone: resume it with spate resume", "directory", c.storage.Dir(id))
+// findLeftover reads the records of a run that has not ended and can be resumed. It returns nil for other runs. It
+// reads no measurements, so it takes as long for a long run as for a short one.
+func (c *Coordinator) findLeftover(id string) (found *leftover.Run, err error) {
+	err = ledger.Peek(c.storage.Ledger(id), func(l *ledger.Ledger) error {
+		if record, err := l.Run(); err != nil || record.GetEndTime() != nil || record.GetRunId() != id {
+			return err
 		}
-		return errors.Join(err1, err2)
+		r, err := leftover.Read(l)
+		switch {
+		case err != nil || len(r.Submission.GetPlan()) == 0:
+		case r.Submission.GetLocal():
+			c.log.Info("interrupted local run is left alone: resume it with spate resume", "directory", c.storage.Dir(id))
+		default:
+			found = r
+		}
+		return err
 	})
-	if err != nil || !resumable {
-		return nil, err
-	}
-	ledger, err := ledger.Open(c.storage.Ledger(id))
-	if err != nil {
-		return nil, err
-	}
-	return leftover.Read(ledger)
+	return found, err
 }
 
-// resumeOrQueue resumes a run that had begun, or queues a run that had not. It closes the ledger of a run that cannot
-// be resumed.
+// resumeOrQueue begins to rebuild a run that had begun, or queues a run that had not.
 func (c *Coordinator) resumeOrQueue(l *leftover.Run) {
-	id := l.Record.GetRunId()
-	err := c.recovered(id, func() error {
-		if l.Checkpoint == nil {
-			return c.requeue(l)
+	if l.Checkpoint == nil {
+		id := l.Record.GetRunId()
+		if err := c.recovered(id, func() error { return c.requeueStored(l) }); err != nil {
+			c.log.Error("run cannot be resumed and is left unchanged", "run", id, "error", err)
 		}
-		return c.restore(l, clock.Now(), time.Now())
-	})
-	if err != nil {
-		c.log.Error("run cannot be resumed and is left unchanged", "run", id,
-			"error", errors.Join(err, l.Ledger.Close()))
+		return
+	}
+	r := loadBegun(l)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.register(r, l)
+		c.workers.Go(func() { _ = c.rebuild(r, l, nil) }) // which logs why it could not
 	}
 }
 
@@ -135,29 +143,30 @@ func levelOf(l *leftover.Run) slog.Level {
 	return slog.LevelWarn
 }
 
-// loadRun makes a run from its ledger, with its events.
-func (c *Coordinator) loadRun(l *leftover.Run, beyond uint64) (*run, error) {
-	var earlier []*spatev1.FollowRunResponse
-	err := l.Ledger.Events(0, func(e *spatev1.FollowRunResponse) error {
-		earlier = append(earlier, e)
-		return nil
-	})
+// loadRun makes a run from its records. New events get numbers beyond a number.
+func loadRun(l *leftover.Run, beyond uint64) *run {
+	r := makeRun(l.Record, l.Submission)
+	r.events, r.secrets = events.New(l.Events, beyond), l.Secrets
+	return r
+}
+
+// requeueStored is requeue of a run whose ledger is not open.
+func (c *Coordinator) requeueStored(l *leftover.Run) error {
+	opened, err := ledger.Open(c.storage.Ledger(l.Record.GetRunId()))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r := c.makeRun(l.Record, l.Submission, l.Ledger)
-	r.events, r.secrets = events.New(earlier, beyond), l.Secrets
-	c.storage.Reserve(r.id).Hold(c.log)
-	return r, nil
+	if err := c.requeue(l, opened); err != nil {
+		return errors.Join(err, opened.Close())
+	}
+	return nil
 }
 
 // requeue queues a run that was waiting. A run that needs secrets ends as failed if they are not known, since they are
 // never written to disk.
-func (c *Coordinator) requeue(l *leftover.Run) error {
-	r, err := c.loadRun(l, 0)
-	if err != nil {
-		return err
-	}
+func (c *Coordinator) requeue(l *leftover.Run, opened *ledger.Ledger) error {
+	r := loadRun(l, 0)
+	c.setLedger(r, opened)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -179,35 +188,16 @@ func (c *Coordinator) requeue(l *leftover.Run) error {
 // numbered but not kept, so the next process cannot know which numbers followers have seen.
 const restartStride = 1 << 32
 
-// restore resumes a run that had begun.
-func (c *Coordinator) restore(l *leftover.Run, now clock.Instant, wall time.Time) error {
+// loadBegun makes a run that had begun from its records.
+func loadBegun(l *leftover.Run) *run {
 	l.Record.Restarts++
-	r, err := c.loadRun(l, uint64(l.Record.GetRestarts())*restartStride)
-	if err != nil {
-		return err
-	}
-	memory, err := l.Memory(r.stages.PutEarlier)
-	if err != nil {
-		return err
-	}
-	c.placeStart(memory, now, wall)
-	if r.machine, err = lifecycle.Restore(c.machineConfig(r), r.id, memory, now, wall); err != nil {
-		return err
-	}
-	c.openSink(r) // before anything is merged
-	r.unsaved = true
-	rebuild := func() error { return r.rebuild(memory.Stage, l.Checkpoint.GetPhase() == "closing") }
-	if err := c.recovered(r.id, rebuild); err != nil {
-		return errors.Join(err, r.sink.Close(context.Background()))
-	}
-	c.restarts.Add(1)
-	c.log.Log(context.Background(), levelOf(l), "run resumed", "run", r.id, "phase", l.Checkpoint.GetPhase(),
-		"stages_begun", l.Checkpoint.GetBegun(), "restarts", l.Record.GetRestarts())
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return errors.Join(errClosing, r.sink.Close(context.Background()))
-	}
+	r := loadRun(l, uint64(l.Record.GetRestarts())*restartStride)
+	r.rebuilt, r.unsaved = make(chan struct{}), true
+	return r
+}
+
+// register makes a run that is about to be rebuilt known, with its agents. c.mu is held.
+func (c *Coordinator) register(r *run, l *leftover.Run) {
 	c.active = append(c.active, r)
 	for _, info := range l.Checkpoint.GetRoster() {
 		if name := info.GetName(); c.runOf(name) == nil {
@@ -215,6 +205,79 @@ func (c *Coordinator) restore(l *leftover.Run, now clock.Instant, wall time.Time
 		}
 	}
 	c.remember(r)
+}
+
+// rebuild reads the ledger of a registered run, which it opens unless it is open, and continues the run. If it cannot,
+// it closes the ledger, logs why, and leaves the run as it is.
+func (c *Coordinator) rebuild(r *run, l *leftover.Run, opened *ledger.Ledger) error {
+	begin := time.Now()
+	err := c.recovered(r.id, func() (err error) {
+		c.rebuilds(r.id)
+		if opened == nil {
+			if opened, err = ledger.Open(c.storage.Ledger(r.id)); err != nil {
+				return err
+			}
+		}
+		c.setLedger(r, opened)
+		memory, err := c.readBegun(r, l)
+		if err != nil {
+			return err
+		}
+		return c.resume(r, l, memory, time.Since(begin))
+	})
+	if err == nil {
+		return nil
+	}
+	if opened != nil {
+		err = errors.Join(err, opened.Close(), r.sink.Close(context.Background()))
+	}
+	if !errors.Is(err, errClosing) {
+		c.log.Error("run cannot be resumed and is left unchanged", "run", r.id, "error", err)
+	}
+	c.giveUp(r)
+	return err
+}
+
+// readBegun merges what the ledger has of the stage in progress, and returns what the machine needs. A stage that has
+// ended counts as in progress while its result is being computed.
+func (c *Coordinator) readBegun(r *run, l *leftover.Run) (lifecycle.Memory, error) {
+	memory, err := l.Memory(r.ledger, r.stages.PutEarlier)
+	if err != nil {
+		return memory, err
+	}
+	c.openSink(r) // before anything is merged
+	rec := memory.Stage
+	if rec == nil || rec.GetEnded() && l.Checkpoint.GetPhase() != "closing" {
+		return memory, nil
+	}
+	memory.Delivered = lifecycle.NewDelivered(rec)
+	return memory, r.stages.Rebuild(r.ledger, rec, func(s *spatev1.Snapshot) error {
+		memory.Delivered.Add(s)
+		if c.leaves() {
+			return errClosing
+		}
+		return nil
+	})
+}
+
+// resume continues a run that was read, with the agents that are connected.
+func (c *Coordinator) resume(r *run, l *leftover.Run, memory lifecycle.Memory, took time.Duration) error {
+	now, wall := clock.Now(), time.Now()
+	c.placeStart(memory, now, wall)
+	machine, err := lifecycle.Restore(c.machineConfig(r), r.id, memory, now, wall)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosing
+	}
+	r.machine = machine
+	close(r.rebuilt)
+	c.restarts.Add(1)
+	c.log.Log(context.Background(), levelOf(l), "run resumed", "run", r.id, "phase", l.Checkpoint.GetPhase(),
+		"stages_begun", l.Checkpoint.GetBegun(), "restarts", l.Record.GetRestarts(), "read_in", took)
 	c.workers.Go(func() { c.work(r) })
 	c.feedAt(r, now, func(r *run, at clock.Instant) {
 		r.machine.Warn(at, l.GapNotice())
@@ -223,7 +286,63 @@ func (c *Coordinator) restore(l *leftover.Run, now clock.Instant, wall time.Time
 			r.machine.Cordon(at, name, said.Is)
 		}
 	})
+	for _, name := range slices.Sorted(maps.Keys(c.sessions)) {
+		if c.runOf(name) == r {
+			c.rejoin(r, c.sessions[name])
+		}
+	}
+	c.allot(now)
 	return nil
+}
+
+// giveUp forgets a run that cannot be rebuilt, and tells its agents to stop.
+func (c *Coordinator) giveUp(r *run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.removeActive(r)
+	delete(c.runs, r.id)
+	c.recent = slices.DeleteFunc(c.recent, func(id string) bool { return id == r.id })
+	r.over()
+	if c.closed {
+		return // the next coordinator tries again
+	}
+	for _, s := range c.sessions {
+		if s.hello.GetResume().GetRunId() == r.id {
+			c.stopStale(s)
+		}
+	}
+	c.allot(clock.Now())
+}
+
+// errReading ends the stream of an agent, which keeps its snapshots and sends them again.
+var errReading = status.Error(codes.Unavailable, "the coordinator was restarted, and still reads what it has of the run")
+
+// isRebuilt reports whether a run is rebuilt, or need not be.
+func (r *run) isRebuilt() bool {
+	select {
+	case <-r.rebuilt:
+		return true
+	default:
+		return r.rebuilt == nil
+	}
+}
+
+// awaitRebuilt blocks while a run is being rebuilt. Its error is a status.
+func (c *Coordinator) awaitRebuilt(ctx context.Context, id string) error {
+	r := c.known(id)
+	if r == nil || r.isRebuilt() {
+		return nil
+	}
+	select {
+	case <-r.rebuilt:
+		return nil
+	case <-r.ended: // it cannot be rebuilt
+		return nil
+	case <-c.closing:
+		return errClosing
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
 }
 
 // placeStart converts the start of the stage in progress to this boot's monotonic clock. During the same boot the start
@@ -234,15 +353,6 @@ func (c *Coordinator) placeStart(m lifecycle.Memory, now clock.Instant, wall tim
 		return
 	}
 	m.Checkpoint.StartClockNs = int64(now.Add(m.Stage.GetStartTime().AsTime().Sub(wall)))
-}
-
-// rebuild merges the ledger's snapshots of the stage in progress and tells the machine of each. A stage that has ended
-// counts as in progress while its result is being computed.
-func (r *run) rebuild(rec *spatev1.StageRecord, closing bool) error {
-	if rec == nil || rec.GetEnded() && !closing {
-		return nil
-	}
-	return r.stages.Rebuild(r.ledger, rec, r.machine.Recall)
 }
 
 // Resumption holds what resuming an interrupted run needs besides its ledger.
@@ -259,22 +369,22 @@ type Resumption struct {
 // Resume resumes the interrupted run in RunDir, with new agents. It is called once, on a local coordinator, before
 // Serve. It returns the run's id.
 func (c *Coordinator) Resume(with Resumption) (id string, err error) {
-	ledger, err := ledger.Open(c.storage.Ledger(""))
+	opened, err := ledger.Open(c.storage.Ledger(""))
 	if err != nil {
 		return "", err
 	}
-	l, err := leftover.Read(ledger)
+	l, err := leftover.Read(opened)
 	if err != nil {
-		return "", err
+		return "", errors.Join(err, opened.Close())
 	}
-	if err := c.resume(l, with); err != nil {
-		return "", errors.Join(fmt.Errorf("run %s cannot be resumed: %w", l.Record.GetRunId(), err), ledger.Close())
+	if err := c.resumeLocal(l, opened, with); err != nil {
+		return "", errors.Join(fmt.Errorf("run %s cannot be resumed: %w", l.Record.GetRunId(), err), opened.Close())
 	}
 	return l.Record.GetRunId(), nil
 }
 
-func (c *Coordinator) resume(l *leftover.Run, with Resumption) error {
-	if err := l.DiscardStage(); err != nil {
+func (c *Coordinator) resumeLocal(l *leftover.Run, opened *ledger.Ledger, with Resumption) error {
+	if err := l.DiscardStage(opened); err != nil {
 		return err
 	}
 	l.Secrets = with.Secrets
@@ -285,9 +395,13 @@ func (c *Coordinator) resume(l *leftover.Run, with Resumption) error {
 		}
 	}
 	if l.Checkpoint != nil {
-		return c.restore(l, clock.Now(), time.Now())
+		r := loadBegun(l)
+		c.mu.Lock()
+		c.register(r, l)
+		c.mu.Unlock()
+		return c.rebuild(r, l, opened)
 	}
-	if err := c.requeue(l); err != nil {
+	if err := c.requeue(l, opened); err != nil {
 		return err
 	}
 	c.mu.Lock()

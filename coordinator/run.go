@@ -30,8 +30,9 @@ type run struct {
 	id         string
 	record     *spatev1.RunRecord
 	submission *spatev1.Submission
-	machine    *lifecycle.Run // nil: the run waits, or ended before it began
-	ledger     *ledger.Ledger
+	machine    *lifecycle.Run  // nil: the run waits, ended before it began, or is being rebuilt
+	rebuilt    chan struct{}   // closed when an earlier coordinator's run continues; nil: of others
+	ledger     *ledger.Ledger  // nil: the run is being rebuilt
 	disk       *writes.Watched // the ledger, for writes that others wait for
 	writes     writes.Queue
 	epoch      int               // raised when a write fails: batches of earlier epochs are dropped
@@ -55,13 +56,18 @@ type run struct {
 	once     sync.Once                 // closes ended
 }
 
-// makeRun makes a run from what its ledger holds.
-func (c *Coordinator) makeRun(record *spatev1.RunRecord, submission *spatev1.Submission, ledger *ledger.Ledger) *run {
+// makeRun makes a run from what its ledger holds. setLedger must be called next.
+func makeRun(record *spatev1.RunRecord, submission *spatev1.Submission) *run {
 	return &run{
-		id: record.GetRunId(), record: record, submission: submission, ledger: ledger,
-		disk: writes.Watch(c.diskOf(ledger), clock.Now), sink: sink.Discard, events: events.New(nil, 0),
+		id: record.GetRunId(), record: record, submission: submission, sink: sink.Discard, events: events.New(nil, 0),
 		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: &live.Stages{},
 	}
+}
+
+// setLedger gives a run its open ledger.
+func (c *Coordinator) setLedger(r *run, l *ledger.Ledger) {
+	r.ledger, r.disk = l, writes.Watch(c.diskOf(l), clock.Now)
+	c.storage.Reserve(r.id).Hold(c.log)
 }
 
 // over marks the run as ended, or as left to another coordinator.
@@ -78,9 +84,10 @@ func (c *Coordinator) feed(r *run, event func(r *run, at clock.Instant)) {
 	c.feedAt(r, clock.Now(), event)
 }
 
-// feedAt gives an event to the machine of a run, if the run is in progress, and queues the effects. c.mu is held.
+// feedAt gives an event to the machine of a run, if the run is in progress, and queues the effects. A run that is being
+// rebuilt has no machine: what it misses is made up for by resume. c.mu is held.
 func (c *Coordinator) feedAt(r *run, at clock.Instant, event func(r *run, at clock.Instant)) {
-	if !c.inProgress(r) {
+	if !c.inProgress(r) || !r.isRebuilt() {
 		return
 	}
 	c.confined(r, func() {

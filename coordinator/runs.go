@@ -203,6 +203,10 @@ func (s runService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunSer
 		}
 		select {
 		case <-more:
+		case <-r.ended:
+			if events, ended, _ := r.events.After(number); len(events) == 0 && !ended {
+				return s.c.gone(r.id)
+			}
 		case <-s.c.closing:
 			if _, ended, _ := r.events.After(number); !ended {
 				return errClosing
@@ -235,10 +239,18 @@ func (s runService) replay(q *spatev1.FollowRunRequest, stream spatev1.RunServic
 		}
 	}
 	if !ended {
-		return status.Errorf(codes.FailedPrecondition,
-			"run %s was interrupted and is not in progress: what it measured can be fetched", q.GetRunId())
+		return s.c.gone(q.GetRunId())
 	}
 	return nil
+}
+
+// gone is the status of a run that has not ended, and is not in progress here.
+func (c *Coordinator) gone(id string) error {
+	if c.leaves() {
+		return errClosing // the next coordinator continues it
+	}
+	return status.Errorf(codes.FailedPrecondition,
+		"run %s was interrupted and is not in progress: what it measured can be fetched", id)
 }
 
 // peek reads the ledger of a run that is only on disk. Its error is a status.
@@ -275,6 +287,9 @@ func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*sp
 		defer s.c.record(audit.Entry{
 			Action: audit.Stop, Caller: caller, Run: id, Immediately: q.GetImmediately(),
 		})
+	}
+	if err := s.c.awaitRebuilt(ctx, id); err != nil {
+		return nil, err
 	}
 	written, known := s.c.stop(id, q.GetImmediately(), caller.String())
 	if !known {

@@ -26,6 +26,7 @@ type session struct {
 	admission.Origin
 	info        *spatev1.AgentInfo
 	incarnation uint64
+	hello       *spatev1.Hello
 	heard       clock.Instant
 	heartbeat   *spatev1.Heartbeat
 	outbox      chan *spatev1.ConnectResponse
@@ -58,7 +59,7 @@ func (s *session) send(m *spatev1.ConnectResponse) {
 // Another process with the same name is refused until the first one is gone.
 func (c *Coordinator) join(h *spatev1.Hello, from admission.Origin) (*session, error) {
 	s := &session{
-		Origin: from, info: h.GetAgent(), incarnation: h.GetIncarnation(), heard: clock.Now(),
+		Origin: from, info: h.GetAgent(), incarnation: h.GetIncarnation(), hello: h, heard: clock.Now(),
 		outbox: make(chan *spatev1.ConnectResponse, outboxSize), gone: make(chan struct{}),
 	}
 	name := s.info.GetName()
@@ -78,14 +79,11 @@ func (c *Coordinator) join(h *spatev1.Hello, from admission.Origin) (*session, e
 	c.sessions[name] = s
 	c.own(name, owner{incarnation: s.incarnation, who: s.Who})
 	s.send(c.welcome())
-	c.stopStale(s, h.GetResume())
+	c.stopStale(s)
 	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", s.Address)
 	if r := c.runOf(name); r != nil {
 		c.taken[name] = taken{r, s.info}
-		c.feed(r, func(r *run, at clock.Instant) {
-			r.machine.Connected(at, s.info, s.incarnation, h.GetResume(), h.GetArmed())
-			c.tellVersion(r, "agent "+name, s.info.GetVersion(), at)
-		})
+		c.rejoin(r, s)
 		return s, nil
 	}
 	switch now := clock.Now(); {
@@ -95,6 +93,14 @@ func (c *Coordinator) join(h *spatev1.Hello, from admission.Origin) (*session, e
 		c.offer(s, now)
 	}
 	return s, nil
+}
+
+// rejoin tells the machine of a run that an agent of the run is connected, and what the agent works on. c.mu is held.
+func (c *Coordinator) rejoin(r *run, s *session) {
+	c.feed(r, func(r *run, at clock.Instant) {
+		r.machine.Connected(at, s.info, s.incarnation, s.hello.GetResume(), s.hello.GetArmed())
+		c.tellVersion(r, "agent "+s.info.GetName(), s.info.GetVersion(), at)
+	})
 }
 
 // tellVersion tells a run's followers, once per program, that a program has another version. Both versions speak the
@@ -147,7 +153,8 @@ func (c *Coordinator) own(name string, o owner) {
 }
 
 // stopStale tells an agent to stop work for a run that it does not belong to. c.mu is held.
-func (c *Coordinator) stopStale(s *session, resume *spatev1.AssignmentRef) {
+func (c *Coordinator) stopStale(s *session) {
+	resume := s.hello.GetResume()
 	if r := c.runOf(s.info.GetName()); resume == nil || r != nil && r.id == resume.GetRunId() {
 		return
 	}
@@ -178,14 +185,17 @@ func (c *Coordinator) supersede(old, s *session) error {
 func (c *Coordinator) renew(s *session, h *spatev1.Heartbeat) {
 	c.renewals.Add(1)
 	r := c.runOf(s.info.GetName())
-	answer := &spatev1.Renewed{
-		Number:   h.GetNumber(),
-		Released: h.GetLeaving() && (r == nil || r.machine.Released(s.info.GetName())),
-	}
-	if r != nil && h.GetEnded() != nil {
+	answer := &spatev1.Renewed{Number: h.GetNumber(), Released: h.GetLeaving() && c.released(s.info.GetName())}
+	if r != nil && r.isRebuilt() && h.GetEnded() != nil {
 		answer.AllEnded = r.machine.LoadEnded(s.info.GetName(), h.GetEnded())
 	}
 	s.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: answer}})
+}
+
+// released reports whether no run needs an agent that is about to end, or drained. c.mu is held.
+func (c *Coordinator) released(name string) bool {
+	r := c.runOf(name)
+	return r == nil || r.isRebuilt() && r.machine.Released(name)
 }
 
 func (c *Coordinator) welcome() *spatev1.ConnectResponse {
@@ -372,8 +382,8 @@ func (s runService) CordonAgents(
 
 // cordon returns whether an agent takes runs, and whether a drained one has handed its part over. c.mu is held.
 func (c *Coordinator) cordon(name string) spatev1.Cordon {
-	is, r := c.cordons.Of(name), c.runOf(name)
-	if is == spatev1.Cordon_CORDON_DRAINED && r != nil && !r.machine.Released(name) {
+	is := c.cordons.Of(name)
+	if is == spatev1.Cordon_CORDON_DRAINED && !c.released(name) {
 		return spatev1.Cordon_CORDON_DRAINING
 	}
 	return is
@@ -404,13 +414,12 @@ func (c *Coordinator) statuses(r *run) []*spatev1.AgentStatus {
 
 // health returns the health of an agent that was last heard this long ago. c.mu is held.
 func (c *Coordinator) health(name string, silent time.Duration) spatev1.AgentHealth {
-	switch {
+	switch r := c.runOf(name); {
 	case silent > 2*c.cfg.HeartbeatInterval:
 		return spatev1.AgentHealth_AGENT_HEALTH_SILENT
 	case c.sessions[name].heartbeat.GetLeaving():
 		return spatev1.AgentHealth_AGENT_HEALTH_LEAVING
-	case c.runOf(name) != nil && c.runOf(name).machine.Busy(name) &&
-		c.cordon(name) != spatev1.Cordon_CORDON_DRAINED:
+	case r != nil && (!r.isRebuilt() || r.machine.Busy(name)) && c.cordon(name) != spatev1.Cordon_CORDON_DRAINED:
 		return spatev1.AgentHealth_AGENT_HEALTH_BUSY
 	}
 	return spatev1.AgentHealth_AGENT_HEALTH_READY

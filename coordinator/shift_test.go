@@ -44,6 +44,8 @@ type shift struct {
 
 	length time.Duration
 
+	rebuilds func(run string) // called before a run is rebuilt; nil: nothing is
+
 	ids       []string          // of the runs, in the order of submission
 	rates     map[string]int    // highest rate of a run
 	servers   map[string]string // server of a run
@@ -116,6 +118,9 @@ func (s *shift) start() {
 	}
 	if s.c, err = New(s.cfg); err != nil {
 		s.t.Fatal(err)
+	}
+	if s.rebuilds != nil {
+		s.c.rebuilds = s.rebuilds
 	}
 	if err := s.c.lockData(); err != nil {
 		s.t.Fatal(err)

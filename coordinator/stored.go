@@ -92,7 +92,7 @@ func (c *Coordinator) unendedRuns() (out []*spatev1.RunSummary, unended map[stri
 func (r *run) summary() *spatev1.RunSummary {
 	out := storage.SummaryOf(proto.CloneOf(r.record), r.plan())
 	out.State = spatev1.RunState_RUN_STATE_WAITING
-	if r.machine != nil {
+	if r.machine != nil || r.rebuilt != nil {
 		out.State = spatev1.RunState_RUN_STATE_RUNNING
 	}
 	for _, rec := range r.stages.Records() {

@@ -100,7 +100,7 @@ func (c *Coordinator) usePolicy(p *access.Policy) {
 
 // wants reports whether a run in progress would use one more agent. c.mu is held.
 func (c *Coordinator) wants(r *run, s *session, at clock.Instant) (wants bool) {
-	c.confined(r, func() { wants = r.machine.Wants(at, s.info) })
+	c.confined(r, func() { wants = r.isRebuilt() && r.machine.Wants(at, s.info) })
 	return wants
 }
 
@@ -133,7 +133,7 @@ func (c *Coordinator) letGo(r *run, at clock.Instant) {
 
 // unneeded returns the agents that belong to a run and that the run does not need, by name. c.mu is held.
 func (c *Coordinator) unneeded(r *run, at clock.Instant) (names []string) {
-	if !c.inProgress(r) {
+	if !c.inProgress(r) || !r.isRebuilt() {
 		return nil
 	}
 	c.confined(r, func() {

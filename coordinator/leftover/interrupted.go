@@ -29,20 +29,20 @@ type Interrupted struct {
 // says why if the run cannot be resumed.
 func ReadInterrupted(dir string) (*Interrupted, error) {
 	var out *Interrupted
-	err := ledger.Peek(filepath.Join(dir, ledger.File), func(ledger *ledger.Ledger) error {
-		r, err := readRecords(ledger)
+	err := ledger.Peek(filepath.Join(dir, ledger.File), func(l *ledger.Ledger) error {
+		r, err := Read(l)
 		if err != nil {
 			return err
 		}
-		out, err = r.interrupted()
+		out, err = r.interrupted(l)
 		return err
 	})
 	return out, err
 }
 
 // interrupted describes the run for the person who decides whether to resume it.
-func (r *Run) interrupted() (*Interrupted, error) {
-	memory, again, err := r.rewound()
+func (r *Run) interrupted(l *ledger.Ledger) (*Interrupted, error) {
+	memory, again, err := r.rewound(l)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +50,10 @@ func (r *Run) interrupted() (*Interrupted, error) {
 		Record: r.Record, Agents: r.Checkpoint.GetRoster(),
 		Kept: memory.Checkpoint.GetBegun(), Again: again, Left: memory.Left(),
 	}
-	err = r.Ledger.Events(0, func(e *spatev1.FollowRunResponse) error {
-		out.LastEvent = e.GetNumber()
-		return nil
-	})
-	return out, err
+	if n := len(r.Events); n > 0 {
+		out.LastEvent = r.Events[n-1].GetNumber()
+	}
+	return out, nil
 }
 
 // resumable returns why a run cannot be resumed, nil if it can.
@@ -73,13 +72,13 @@ func (r *Run) resumable() error {
 
 // rewound returns the state from which a run is resumed, and the stage that was in progress and is measured again, nil
 // if there was none.
-func (r *Run) rewound() (lifecycle.Memory, *spatev1.Stage, error) {
+func (r *Run) rewound(l *ledger.Ledger) (lifecycle.Memory, *spatev1.Stage, error) {
 	m := lifecycle.Memory{Submission: r.Submission, Checkpoint: &spatev1.Checkpoint{}}
 	if err := r.resumable(); err != nil || r.Checkpoint == nil {
 		return m, nil, err
 	}
 	m.Checkpoint = r.Checkpoint
-	stages, err := r.Ledger.Stages()
+	stages, err := l.Stages()
 	if err != nil {
 		return m, nil, err
 	}
@@ -92,8 +91,8 @@ func (r *Run) rewound() (lifecycle.Memory, *spatev1.Stage, error) {
 }
 
 // DiscardStage rewinds the run in its ledger to before the stage in progress.
-func (r *Run) DiscardStage() error {
-	memory, again, err := r.rewound()
+func (r *Run) DiscardStage(l *ledger.Ledger) error {
+	memory, again, err := r.rewound(l)
 	if err != nil || r.Checkpoint == nil {
 		return err
 	}
@@ -102,5 +101,5 @@ func (r *Run) DiscardStage() error {
 		change.Discard = []uint32{again.GetIndex()}
 	}
 	r.Checkpoint = memory.Checkpoint
-	return r.Ledger.Put(change)
+	return l.Put(change)
 }

@@ -15,35 +15,30 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Run is a run that has not ended. The caller of Read closes its ledger.
+// Run is a run that has not ended.
 type Run struct {
-	// Ledger, Record and Submission are the run's own.
-	Ledger     *ledger.Ledger
+	// Record and Submission are the run's own.
 	Record     *spatev1.RunRecord
 	Submission *spatev1.Submission
 	// Checkpoint is the last state of the run's machine. Nil: the run has not begun.
 	Checkpoint *spatev1.Checkpoint
+	// Events are the run's events so far.
+	Events []*spatev1.FollowRunResponse
 	// Secrets are the values of the plan's references, if they were given on resuming.
 	Secrets map[string]string
 }
 
-// Read reads the records from which a run is resumed. It closes the ledger if that fails.
-func Read(ledger *ledger.Ledger) (*Run, error) {
-	r, err := readRecords(ledger)
-	if err != nil {
-		return nil, errors.Join(err, ledger.Close())
-	}
-	return r, nil
-}
-
-// readRecords reads the run's record, submission and checkpoint.
-func readRecords(ledger *ledger.Ledger) (*Run, error) {
-	r := &Run{Ledger: ledger}
+// Read reads what a run is resumed from, but for its measurements. The ledger may be open for a Peek only.
+func Read(l *ledger.Ledger) (*Run, error) {
+	r := &Run{}
 	var err1, err2, err3 error
-	r.Record, err1 = ledger.Run()
-	r.Submission, err2 = ledger.Submission()
-	r.Checkpoint, err3 = ledger.Checkpoint()
-	return r, errors.Join(err1, err2, err3)
+	r.Record, err1 = l.Run()
+	r.Submission, err2 = l.Submission()
+	r.Checkpoint, err3 = l.Checkpoint()
+	return r, errors.Join(err1, err2, err3, l.Events(0, func(e *spatev1.FollowRunResponse) error {
+		r.Events = append(r.Events, e)
+		return nil
+	}))
 }
 
 // Submitted returns when the run was submitted.
@@ -62,10 +57,11 @@ func (r *Run) GapNotice() string {
 	return "the coordinator was restarted; the run continues as soon as its agents are back"
 }
 
-// Memory returns what the machine needs to be restored. It calls known with the record of each stage.
-func (r *Run) Memory(known func(*spatev1.StageRecord)) (lifecycle.Memory, error) {
+// Memory returns what the machine needs to be restored, but for what the stage in progress has delivered. It calls
+// known with the record of each stage, and merges the probes of a search in progress.
+func (r *Run) Memory(l *ledger.Ledger, known func(*spatev1.StageRecord)) (lifecycle.Memory, error) {
 	m := lifecycle.Memory{Submission: r.Submission, Checkpoint: r.Checkpoint}
-	records, err := r.Ledger.Stages()
+	records, err := l.Stages()
 	if err != nil {
 		return m, err
 	}
@@ -82,7 +78,7 @@ func (r *Run) Memory(known func(*spatev1.StageRecord)) (lifecycle.Memory, error)
 		if rec == nil {
 			return m, errors.New("the record of a probe is missing")
 		}
-		o, err := live.Outcome(r.Ledger, rec, series.Asks(r.Checkpoint.GetTemplate().GetLoad()))
+		o, err := live.Outcome(l, rec, series.Asks(r.Checkpoint.GetTemplate().GetLoad()))
 		if err != nil {
 			return m, err
 		}

@@ -28,19 +28,14 @@ type assignment struct {
 	preparation *spatev1.Preparation // what the agent found out about the target
 	joined      time.Duration        // offset from which it takes part
 
-	snapshots uint64          // merged so far
-	totals    *spatev1.Totals // nil: not received yet
-	covered   coverage        // merged windows
-	delivered clock.Instant   // when a snapshot was last merged, or could first have been; 0: not known yet
-	begun     []uint64        // closed loop: items begun, by the newest merged snapshot
-	newest    uint64          // sequence of that snapshot
+	delivery
+	delivered clock.Instant // when a snapshot was last merged, or could first have been; 0: not known yet
 
 	revision uint32        // of the last assignment that the agent was sent
 	knows    uint32        // newest revision that the agent is known to have applied
 	answerBy clock.Instant // deadline for applying the last revision; 0: applied
 
-	measuring    *spatev1.Measuring // answer to the last proposal of when to measure; nil: none yet
-	measuredFrom *int64             // offset from which it measures for good, by its snapshots; nil: not known
+	measuring *spatev1.Measuring // answer to the last proposal of when to measure; nil: none yet
 
 	ended     bool          // its load has ended; it holds its totals back until the load of all has
 	lost      string        // why the agent is lost, or was told to end; empty: neither
@@ -48,11 +43,22 @@ type assignment struct {
 	lossTold  bool          // followers were told that it was lost
 	toldToEnd bool          // the agent was told to end its assignment, or should be
 	leaving   bool          // the agent was told to start nothing that others can take over
-	hasLeft   bool          // closed loop: it starts nothing more, and begun tells what is left to others
 	left      *int64        // offset from which others have its part, because it left; nil: it stayed
 	stays     bool          // followers were told that its agent cannot leave
 	failure   string        // why the assignment was dropped
 	loss      *spatev1.Loss // what is missing because of it
+}
+
+// delivery is what an assignment's merged snapshots say.
+type delivery struct {
+	snapshots    uint64          // number of them
+	totals       *spatev1.Totals // nil: not received yet
+	covered      coverage        // merged windows
+	begun        []uint64        // closed loop: items begun, by the newest snapshot
+	newest       uint64          // sequence of that snapshot
+	hasLeft      bool            // closed loop: it starts nothing more, and begun tells what is left to others
+	measuredFrom *int64          // offset from which it measures for good; nil: not known
+	seen         uint32          // newest revision that was applied
 }
 
 // whole reports whether all that the assignment measured is merged.
@@ -70,20 +76,20 @@ func (p *assignment) active() bool {
 func (p *assignment) isLost() bool { return p.lost != "" && !p.done() }
 
 // take records a merged snapshot.
-func (p *assignment) take(s *spatev1.Snapshot) {
-	p.snapshots++
-	p.covered.add(measure.FirstWindow(s), s.GetWindow())
-	if sequence := s.GetKey().GetSequence(); sequence >= p.newest {
-		p.newest, p.begun = sequence, s.GetStartedItems()
-		p.hasLeft = s.GetLeft()
+func (d *delivery) take(s *spatev1.Snapshot) {
+	d.snapshots++
+	d.covered.add(measure.FirstWindow(s), s.GetWindow())
+	if sequence := s.GetKey().GetSequence(); sequence >= d.newest {
+		d.newest, d.begun = sequence, s.GetStartedItems()
+		d.hasLeft = s.GetLeft()
 	}
 	if t := s.GetTotals(); t != nil {
-		p.totals = t
+		d.totals = t
 	}
 	if s.MeasuredFromNs != nil {
-		p.measuredFrom = s.MeasuredFromNs
+		d.measuredFrom = s.MeasuredFromNs
 	}
-	p.agreed(s.GetRevision())
+	d.seen = max(d.seen, s.GetRevision())
 }
 
 // coverage is the set of an assignment's merged windows, which may come in any order.

@@ -83,11 +83,43 @@ type Memory struct {
 	Stage *spatev1.StageRecord
 	// Outcomes are the outcomes of the checkpoint's probes, in order, as CloseStage asked for them.
 	Outcomes []series.Outcome
+	// Delivered is what the ledger's snapshots of the stage say.
+	Delivered Delivered
+}
+
+// Delivered is what the snapshots of one stage say, by process.
+type Delivered struct {
+	stage uint32
+	of    map[process]*delivery
+}
+
+// NewDelivered returns what a stage has without snapshots. rec is the record of the stage.
+func NewDelivered(rec *spatev1.StageRecord) Delivered {
+	d := Delivered{rec.GetStage().GetIndex(), map[process]*delivery{}}
+	for _, a := range rec.GetAgents() {
+		p := process{a.GetAgent().GetName(), a.GetIncarnation()}
+		if d.of[p] == nil {
+			d.of[p] = &delivery{covered: coverage{next: firstWindow(a)}}
+		}
+	}
+	return d
+}
+
+// firstWindow returns the first window that an assigned agent delivers.
+func firstWindow(a *spatev1.AssignedAgent) uint32 {
+	return uint32(a.GetJoinedNs() / int64(time.Second))
+}
+
+// Add adds a snapshot that is in the ledger, unless it is not of the stage and its agents.
+func (d Delivered) Add(snapshot *spatev1.Snapshot) {
+	p := d.of[process{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}]
+	if p != nil && snapshot.GetStageIndex() == d.stage {
+		p.take(snapshot)
+	}
 }
 
 // Restore returns the machine of a run in its old state, at an instant whose wall time is given. The shell then calls
-// Recall for each snapshot of the stage in progress that is in the ledger, and then Resume. No agent is connected: each
-// has the length of a lease to come back.
+// Resume. No agent is connected: each has the length of a lease to come back.
 func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) (*Run, error) {
 	r := New(cfg, id, m.Submission.GetPlan(), at, wall)
 	c := m.Checkpoint
@@ -115,9 +147,13 @@ func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) 
 		r.pending = clone(c.GetPending())
 		r.resume = at.Add(r.pending.GetPause().AsDuration())
 	}
-	if r.inStage() {
-		return r, r.restoreStage(c, m.Stage, at)
+	if !r.inStage() {
+		return r, nil
 	}
+	if err := r.restoreStage(c, m.Stage, at); err != nil {
+		return nil, err
+	}
+	r.recall(m.Delivered)
 	return r, nil
 }
 
@@ -192,9 +228,9 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 			agent: r.process(a.GetAgent(), a.GetIncarnation(), at), weight: a.GetWeight(),
 			failure: a.GetFailure(), left: a.LeftNs,
 			loss: a.GetLoss(), preparation: a.GetPreparation(), joined: time.Duration(a.GetJoinedNs()),
-			revision: c.GetRevision(),
+			revision: c.GetRevision(), rank: uint32(i),
 		}
-		p.rank, p.covered.next = uint32(i), uint32(p.joined/time.Second)
+		p.covered.next = firstWindow(a)
 		s.assignments = append(s.assignments, p)
 	}
 	r.stage = s
@@ -239,19 +275,22 @@ func (r *Run) process(info *spatev1.AgentInfo, incarnation uint64, at clock.Inst
 	return a
 }
 
-// Recall tells a restored machine that a snapshot of the stage in progress is in the ledger.
-func (r *Run) Recall(snapshot *spatev1.Snapshot) {
-	p := r.senderOf(snapshot)
-	if p == nil {
+// recall takes over what was delivered in the stage in progress.
+func (r *Run) recall(d Delivered) {
+	if r.phase != running && r.phase != stopping {
 		return
 	}
-	p.take(snapshot)
-	if p.loss == nil && p.failure == p.totals.GetFailure() {
-		p.failure = "" // the record has it from the totals
+	for of, delivered := range d.of {
+		p := r.stage.assignment(of.agent, of.incarnation)
+		p.delivery = *delivered
+		p.agreed(p.seen)
+		if p.loss == nil && p.failure == p.totals.GetFailure() {
+			p.failure = "" // the record has it from the totals
+		}
 	}
 }
 
-// Resume is called after Restore and Recall. It continues what the machine was doing when its process ended, and acts
+// Resume is called after Restore. It continues what the machine was doing when its process ended, and acts
 // on the ledger's last snapshots.
 func (r *Run) Resume(at clock.Instant) {
 	switch r.phase {

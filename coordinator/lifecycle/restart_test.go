@@ -161,12 +161,13 @@ func (s *scenario) restart() {
 		o.Aborted = rules.AbortReason(s.records[p.GetStageIndex()])
 		m.Outcomes = append(m.Outcomes, o)
 	}
+	m.Delivered = lifecycle.NewDelivered(m.Stage)
+	for _, snapshot := range s.snapshots {
+		m.Delivered.Add(snapshot)
+	}
 	var err error
 	if s.run, err = lifecycle.Restore(s.cfg, "r", m, s.at, epoch.Add(s.at.Sub(s.began))); err != nil {
 		s.t.Fatal(err)
-	}
-	for _, snapshot := range s.snapshots {
-		s.run.Recall(snapshot)
 	}
 	s.run.Resume(s.at)
 	for name, to := range s.cordons {

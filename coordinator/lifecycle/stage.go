@@ -334,6 +334,7 @@ func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 		return
 	}
 	p.take(snapshot)
+	p.agreed(snapshot.GetRevision())
 	p.delivered = at
 	if r.stage.record.MeasuredFromNs != nil {
 		if why := r.stage.disagreement(); why != "" {

@@ -29,6 +29,8 @@ type worker struct {
 	beat        clock.Instant // last heartbeat
 	sequence    uint64
 	outbox      []*parcel
+	resume      *spatev1.AssignmentRef // what it said when it connected
+	armed       bool
 	job         *job
 	over        uint32 // 1 + index of the last stage that it has ended
 }
@@ -87,8 +89,10 @@ func (a *worker) live() {
 	}
 	if a.connected && !a.stalled && a.w.at.Sub(a.beat) >= time.Second {
 		a.beat, a.renewed = a.w.at, a.w.at
-		a.w.run.Heard(a.w.at, a.info.GetName(), &spatev1.Heartbeat{Leaving: a.leaving})
-		if a.leaving && len(a.outbox) == 0 && a.w.run.Released(a.info.GetName()) {
+		if !a.w.reading {
+			a.w.run.Heard(a.w.at, a.info.GetName(), &spatev1.Heartbeat{Leaving: a.leaving})
+		}
+		if a.leaving && !a.w.reading && len(a.outbox) == 0 && a.w.run.Released(a.info.GetName()) {
 			a.cut(true)
 			a.dead = true
 			return
@@ -97,7 +101,7 @@ func (a *worker) live() {
 	if a.job != nil {
 		a.work()
 	}
-	for a.connected && !a.deaf && len(a.outbox) > 0 && a.outbox[0].at <= a.w.at {
+	for a.connected && !a.deaf && !a.w.reading && len(a.outbox) > 0 && a.outbox[0].at <= a.w.at {
 		p := a.outbox[0]
 		a.outbox = a.outbox[1:]
 		a.w.push(p)
@@ -208,8 +212,9 @@ func (a *worker) work() {
 			FailureKind: spatev1.FailureKind_FAILURE_KIND_AGENT})
 	case !j.said && a.w.at >= j.ready:
 		if a.connected && !a.stalled {
-			j.said = true
-			a.w.run.Applied(a.w.at, a.info.GetName(), &spatev1.Applied{Ref: j.ref, ClockUncertaintyNs: 1000})
+			if j.said = true; !a.w.reading {
+				a.w.run.Applied(a.w.at, a.info.GetName(), &spatev1.Applied{Ref: j.ref, ClockUncertaintyNs: 1000})
+			}
 		}
 	case j.start != 0 && a.w.at >= j.start:
 		a.begin()
@@ -275,7 +280,7 @@ func (a *worker) othersEnded() bool {
 	if a.w.at.Sub(j.ended) > 15*time.Second {
 		return true
 	}
-	if !a.connected || a.stalled || j.asked != 0 && a.w.at.Sub(j.asked) < 200*time.Millisecond {
+	if a.w.reading || !a.connected || a.stalled || j.asked != 0 && a.w.at.Sub(j.asked) < 200*time.Millisecond {
 		return false
 	}
 	j.asked = a.w.at
@@ -317,12 +322,13 @@ func (a *worker) end(t *spatev1.Totals) {
 func (a *worker) connect() {
 	a.connected, a.stalled, a.inbox = true, false, nil
 	a.beat = a.w.at
-	var resume *spatev1.AssignmentRef
-	armed := false
+	a.resume, a.armed = nil, false
 	if a.job != nil {
-		resume, armed = a.job.ref, a.job.start != 0
+		a.resume, a.armed = a.job.ref, a.job.start != 0
 	}
-	a.w.run.Connected(a.w.at, a.info, a.incarnation, resume, armed)
+	if !a.w.reading {
+		a.w.run.Connected(a.w.at, a.info, a.incarnation, a.resume, a.armed)
+	}
 }
 
 // cut breaks the control stream. If told is false, the machine only notices the silence.

@@ -41,6 +41,7 @@ type storm struct {
 	checkpoint *spatev1.Checkpoint
 	snapshots  []*spatev1.Snapshot
 	trouble    bool // anything was broken
+	reading    bool // the coordinator reads its ledger, and only answers heartbeats
 }
 
 // tally is the result of a stage.
@@ -346,29 +347,44 @@ func (w *storm) restart(a *worker) {
 	fresh.connect()
 }
 
-// startAnew kills the coordinator and restarts it. Agents come back at once or later.
+// startAnew kills the coordinator and restarts it. Agents come back at once or later. While the coordinator reads its
+// ledger, it answers heartbeats, takes no snapshots, and the machine hears of nothing.
 func (w *storm) startAnew() {
 	if w.run.Ended() {
 		return
 	}
-	m := lifecycle.Memory{Submission: &spatev1.Submission{Plan: w.plan}, Checkpoint: proto.CloneOf(w.checkpoint)}
-	if begun := m.Checkpoint.GetBegun(); begun > 0 {
-		m.Stage = w.stages[begun-1].record
-	}
-	var err error
-	if w.run, err = lifecycle.Restore(w.cfg, "r", m, w.at, time.Unix(0, 0)); err != nil {
-		w.t.Fatal(err)
-	}
-	for _, s := range w.snapshots {
-		w.run.Recall(s)
-	}
-	w.run.Resume(w.at)
-	w.carryOut()
+	w.reading = true
 	for _, a := range w.workers {
 		again := a.connected && rapid.IntRange(0, 3).Draw(w.t, "back") > 0
 		a.cut(false)
 		if again {
 			a.connect()
+		}
+	}
+	for range rapid.SampledFrom([]int{0, 0, 20, 150, 400}).Draw(w.t, "reading") {
+		w.at = w.at.Add(step)
+		for _, a := range slices.Concat(w.workers, w.old) {
+			a.live()
+		}
+	}
+	w.reading = false
+	m := lifecycle.Memory{Submission: &spatev1.Submission{Plan: w.plan}, Checkpoint: proto.CloneOf(w.checkpoint)}
+	if begun := m.Checkpoint.GetBegun(); begun > 0 {
+		m.Stage = w.stages[begun-1].record
+	}
+	m.Delivered = lifecycle.NewDelivered(m.Stage)
+	for _, snapshot := range w.snapshots {
+		m.Delivered.Add(snapshot)
+	}
+	var err error
+	if w.run, err = lifecycle.Restore(w.cfg, "r", m, w.at, time.Unix(0, 0)); err != nil {
+		w.t.Fatal(err)
+	}
+	w.run.Resume(w.at)
+	w.carryOut()
+	for _, a := range w.workers {
+		if a.connected {
+			w.run.Connected(w.at, a.info, a.incarnation, a.resume, a.armed)
 			w.carryOut()
 		}
 	}

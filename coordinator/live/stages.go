@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/spate-load/spate/aggregate/ledger"
@@ -145,53 +146,42 @@ func (s *Stages) inProgress() (Stage, bool) {
 // may have had them only in memory. Points written twice are the same.
 const republished = 30
 
-// Rebuild merges the ledger's snapshots of a stage that an earlier coordinator began, and passes each to recall. Only
-// the last windows are kept to be published.
-func (s *Stages) Rebuild(l *ledger.Ledger, rec *spatev1.StageRecord, recall func(*spatev1.Snapshot)) error {
-	index := rec.GetStage().GetIndex()
-	last, err := lastWindows(l, index)
-	if err != nil {
+// Rebuild merges the ledger's snapshots of a stage that an earlier coordinator began, and passes each to recall, both
+// without request rows. It ends at the first error of recall. Only the last windows are kept to be published.
+func (s *Stages) Rebuild(l *ledger.Ledger, rec *spatev1.StageRecord, recall func(*spatev1.Snapshot) error) error {
+	index, last := rec.GetStage().GetIndex(), windows{}
+	m := &Stage{Record: rec, merged: s.newMerge(rec)}
+	if err := l.Newest(index, func(snapshot *spatev1.Snapshot) error {
+		k := snapshot.GetKey()
+		last[merge.AgentKey{Name: k.GetAgent(), Incarnation: k.GetIncarnation()}] = snapshot.GetWindow()
+		m.last = max(m.last, snapshot.GetWindow())
+		return nil
+	}); err != nil {
 		return err
 	}
-	m := &Stage{Record: rec, merged: s.newMerge(rec)}
 	if first := last.common(rec); first > republished {
 		m.first = first - republished
 		m.merged.Forget(m.first - 1)
 	}
-	err = l.Snapshots(index, func(snapshot *spatev1.Snapshot) error {
-		m.last = max(m.last, snapshot.GetWindow())
-		recall(snapshot)
-		return m.merged.Add(snapshot)
-	})
+	if err := l.Measurements(index, func(snapshot *spatev1.Snapshot) error {
+		return errors.Join(recall(snapshot), m.merged.Add(snapshot))
+	}); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(m)
-	return err
+	return nil
 }
 
-// windows holds the highest window by agent's name and incarnation.
-type windows map[string]map[uint64]uint32
-
-// lastWindows returns the highest window that each process delivered.
-func lastWindows(l *ledger.Ledger, index uint32) (windows, error) {
-	out := windows{}
-	err := l.Snapshots(index, func(s *spatev1.Snapshot) error {
-		k := s.GetKey()
-		if out[k.GetAgent()] == nil {
-			out[k.GetAgent()] = map[uint64]uint32{}
-		}
-		of := out[k.GetAgent()]
-		of[k.GetIncarnation()] = max(of[k.GetIncarnation()], s.GetWindow())
-		return nil
-	})
-	return out, err
-}
+// windows holds the highest window by process.
+type windows map[merge.AgentKey]uint32
 
 // common returns the highest window that all of a stage's processes have delivered, 0 if there are no processes.
 func (w windows) common(rec *spatev1.StageRecord) uint32 {
 	least := uint32(measure.MaxWindow)
 	for _, a := range rec.GetAgents() {
-		least = min(least, w[a.GetAgent().GetName()][a.GetIncarnation()])
+		least = min(least, w[merge.AgentKey{Name: a.GetAgent().GetName(), Incarnation: a.GetIncarnation()}])
 	}
 	if len(rec.GetAgents()) == 0 {
 		return 0

@@ -11,8 +11,8 @@ func TestCommonWindows(t *testing.T) {
 		{Agent: &spatev1.AgentInfo{Name: "a"}, Incarnation: 1}, {Agent: &spatev1.AgentInfo{Name: "b"}, Incarnation: 1},
 	}}
 	for want, w := range map[uint32]windows{
-		7: {"a": {1: 9}, "b": {1: 7, 2: 3}},
-		0: {"a": {1: 9}},
+		7: {{Name: "a", Incarnation: 1}: 9, {Name: "b", Incarnation: 1}: 7, {Name: "b", Incarnation: 2}: 3},
+		0: {{Name: "a", Incarnation: 1}: 9},
 	} {
 		if got := w.common(rec); got != want {
 			t.Errorf("%v: %d, want %d", w, got, want)
