@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/clustertest"
+	"github.com/spate-load/spate/coordinator/rules"
 	"github.com/spate-load/spate/coordinator/writes"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -373,7 +374,7 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	}()
 	r := h.active()
 	ended := func() bool {
-		h.c.tick(r, h.c.publisherOf(r))
+		h.c.tick(r, rules.View{}, false)
 		h.c.mu.Lock()
 		defer h.c.mu.Unlock()
 		return r.machine.Ended()

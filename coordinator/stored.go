@@ -67,25 +67,34 @@ func (c *Coordinator) find(id string) ([]*spatev1.RunSummary, error) {
 
 // unendedRuns returns the waiting runs, last first, and then the runs in progress, newest first. unended has their ids.
 func (c *Coordinator) unendedRuns() (out []*spatev1.RunSummary, unended map[string]bool) {
-	unended = map[string]bool{}
-	c.mu.Lock()
-	for _, r := range slices.Concat(c.active, c.queue) {
-		unended[r.id], out = true, append(out, r.summary())
-	}
-	waiting := out[len(c.active):]
-	for i, s := range waiting {
-		r := c.queue[i]
-		s.Place, s.WaitsFor, s.WaitsBecause = uint32(i+1), slices.Clone(r.wait.For), c.why(r)
-	}
-	estimate := c.estimateWaits()
-	c.mu.Unlock()
+	out, waiting, estimate := c.summaries()
 	for i, wait := range estimate() {
 		if wait != nil {
 			waiting[i].Wait = durationpb.New(*wait)
 		}
 	}
+	unended = map[string]bool{}
+	for _, s := range out {
+		unended[s.GetRunId()] = true
+	}
 	slices.Reverse(out)
 	return out, unended
+}
+
+// summaries returns the runs in progress and those that wait, the latter also alone, with a function that estimates how
+// long they wait, without a lock.
+func (c *Coordinator) summaries() (all, waiting []*spatev1.RunSummary, estimate func() []*time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range slices.Concat(c.active, c.queue) {
+		all = append(all, r.summary())
+	}
+	waiting = all[len(c.active):]
+	for i, s := range waiting {
+		r := c.queue[i]
+		s.Place, s.WaitsFor, s.WaitsBecause = uint32(i+1), slices.Clone(r.wait.For), c.why(r)
+	}
+	return all, waiting, c.estimateWaits()
 }
 
 // summary summarises a run in memory. Coordinator.mu is held.

@@ -2,45 +2,68 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/live"
+	"github.com/spate-load/spate/coordinator/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // tickInterval is how often the machine is told the time.
 const tickInterval = 100 * time.Millisecond
 
-// work is the run's worker. It tells the machine the time, and computes results without holding the lock. It returns
-// when the run has ended.
+// work is the run's worker. It tells the machine the time, and computes results without holding the lock. The results
+// of a whole stage, which may take long, are computed by another goroutine, which has the publisher meanwhile. It
+// returns when the run has ended.
 func (c *Coordinator) work(r *run) {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
 	publisher := c.publisherOf(r)
 	health := &live.Health{Run: r.points(), Sink: r.sink, Interval: c.cfg.HeartbeatInterval, Log: c.log,
 		Agents: func() []*spatev1.AgentStatus { return c.statuses(r) }}
+	idle := make(chan struct{}) // closed unless the results of a stage are being computed
+	close(idle)
 	for {
 		select {
 		case <-r.ended:
+			<-idle
 			c.latest.Leave(r.id)
 			c.guarded(r, func() { c.closeSink(r) })
 			c.recordEnded()
 			c.guarded(r, func() { c.tidy(time.Now()) })
 			return
 		case e := <-r.toClose:
-			c.guarded(r, func() { c.closeStage(r, publisher, e) })
+			<-idle // the machine has heard of the stage before
+			done := make(chan struct{})
+			idle = done
+			c.workers.Go(func() {
+				defer close(done)
+				c.guarded(r, func() { c.closeStage(r, publisher, e) })
+			})
 		case <-tick.C:
 			c.guarded(r, func() {
-				publisher.Windows(false)
-				health.Show(time.Now())
-				for _, p := range c.tick(r, publisher) {
-					c.publish(r, publisher.Progress(p))
+				select {
+				case <-idle:
+					c.publishWindows(r, publisher)
+				default:
+					c.tick(r, rules.View{}, false)
 				}
+				health.Show(time.Now())
 				c.allotRegularly()
 			})
 		}
+	}
+}
+
+// publishWindows publishes what has become known since the last tick, and tells the machine the time.
+func (c *Coordinator) publishWindows(r *run, publisher *live.Publisher) {
+	publisher.Windows(false)
+	view, ruled := publisher.View()
+	for _, p := range c.tick(r, view, ruled) {
+		c.publish(r, publisher.Progress(p))
 	}
 }
 
@@ -81,10 +104,9 @@ func (c *Coordinator) closeSink(r *run) {
 	}
 }
 
-// tick tells the machine the time and what was merged, and returns the progress to report. While the disk is stalled,
-// time stands still for the machine.
-func (c *Coordinator) tick(r *run, publisher *live.Publisher) []lifecycle.Progress {
-	view, ruled := publisher.View()
+// tick tells the machine the time and, if ruled is true, what was merged, and returns the progress to report. While the
+// disk is stalled, time stands still for the machine.
+func (c *Coordinator) tick(r *run, view rules.View, ruled bool) []lifecycle.Progress {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !r.disk.Stalled() {
@@ -113,7 +135,14 @@ func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
 // closeStage publishes the rest of a stage and tells the machine whether anything is missing.
 func (c *Coordinator) closeStage(r *run, publisher *live.Publisher, e lifecycle.CloseStage) {
 	publisher.Windows(true)
-	last, complete, outcome := publisher.EndStage(e)
+	last, complete, outcome, err := publisher.EndStage(e)
+	if err != nil {
+		c.log.Error("the results of a stage cannot be computed", "run", r.id, "error", err)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.abort(r, fmt.Sprintf("the results of stage %d cannot be computed: %v", e.Record.GetStage().GetIndex()+1, err))
+		return
+	}
 	if last != nil {
 		c.publish(r, live.ProgressEvent(time.Now(), last))
 	}

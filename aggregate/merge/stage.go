@@ -3,6 +3,7 @@ package merge
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/spate-load/spate/aggregate/ledger"
@@ -139,6 +140,17 @@ func (s *Sums) update(rec *spatev1.StageRecord) {
 		a.Joined, a.Loss, a.failed = assigned.GetJoinedNs(), assigned.GetLoss(), assigned.GetFailure() != ""
 		a.Left = assigned.LeftNs
 	}
+}
+
+// HasUncounted reports whether a snapshot was merged that does not count by a later record: it came while the loss of
+// its agent was being decided.
+func (s *Stage) HasUncounted(rec *spatev1.StageRecord) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(rec.GetAgents(), func(a *spatev1.AssignedAgent) bool {
+		of, loss := s.sums.Agent(a), a.GetLoss()
+		return of != nil && loss != nil && len(of.peaks) > int(loss.GetFromWindow())
+	})
 }
 
 // Agent returns what an assigned agent delivered.

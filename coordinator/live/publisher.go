@@ -6,7 +6,6 @@
 package live
 
 import (
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -107,28 +106,23 @@ func (p *Publisher) put(all []sink.Point) {
 	}
 }
 
-// correct merges a stage that lost an agent again, from the ledger. A snapshot that arrived while the loss was being
-// decided may be in the merge, but it does not count in the ledger, from which all reports are made.
-func (p *Publisher) correct(m *Stage, rec *spatev1.StageRecord) {
-	lost := func(a *spatev1.AssignedAgent) bool { return a.GetLoss() != nil }
-	if !slices.ContainsFunc(rec.GetAgents(), lost) {
-		return
-	}
-	if merged, err := merge.Replay(p.ledger, rec, nil); err == nil {
-		m.merged = merged
-	} // a ledger that cannot be read ends the run at the next write
-}
-
 // EndStage publishes the result of a stage and frees its measurements. It returns the stage's last progress, whether
-// the result is complete, and the outcome by which sweeps and searches decide.
-func (p *Publisher) EndStage(e lifecycle.CloseStage) (last *spatev1.StageProgress, complete bool, o series.Outcome) {
+// the result is complete, and the outcome by which sweeps and searches decide. If a snapshot that does not count was
+// merged, it merges the stage again from the ledger, of which all reports are made.
+func (p *Publisher) EndStage(
+	e lifecycle.CloseStage,
+) (last *spatev1.StageProgress, complete bool, o series.Outcome, err error) {
 	rec := e.Record
 	index := rec.GetStage().GetIndex()
 	m, ok := p.stages.Get(index)
 	if !ok || m.merged == nil {
-		return nil, false, o
+		return nil, false, o, nil
 	}
-	p.correct(&m, rec)
+	if m.merged.HasUncounted(rec) {
+		if m.merged, err = merge.Replay(p.ledger, rec, nil); err != nil {
+			return nil, false, o, err
+		}
+	}
 	result, total := results.OfStage(m.merged, rec), m.merged.Total()
 	if p.sink != sink.Discard {
 		p.put(points.EndOfStage(p.run, rec, result, m.merged))
@@ -136,7 +130,7 @@ func (p *Publisher) EndStage(e lifecycle.CloseStage) (last *spatev1.StageProgres
 	p.latest.end(p.run, rec, m.merged, result)
 	o = outcomeOf(m.merged, result, rec, e.Keep)
 	p.stages.forget(index)
-	return whole(index, result, total), result.Complete, o
+	return whole(index, result, total), result.Complete, o, nil
 }
 
 // Progress completes the machine's progress with what was merged.
