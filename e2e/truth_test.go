@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/agent/requestid"
+	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/rundir"
 )
@@ -23,7 +23,7 @@ func TestMeasuredTimesAreTheServers(t *testing.T) {
 	rows := map[string]rundir.Row{}
 	for stage, all := range r.Rows() {
 		for _, one := range all {
-			rows[requestid.Of(result.Run.ID, stage).String(one.Index, 0)] = one
+			rows[stream.RequestIDsOf(result.Run.ID, stage).String(one.Index, 0)] = one
 		}
 	}
 	if len(rows) != 2*68 || !result.Run.Complete {

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/stripe"
 )
 
 // sizes returns the weights of 1,000 agents of three sizes.
@@ -23,7 +22,7 @@ func sizes() []uint32 {
 // BenchmarkWalk lets one of 1,000 agents walk through a stage of 10 million requests.
 func BenchmarkWalk(b *testing.B) {
 	const requests = 10_000_000
-	s, err := stripe.New(sizes(), 500)
+	s, err := NewStripe(sizes(), 500)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -84,7 +83,7 @@ func (e evenly) At(i uint64) (time.Duration, bool) {
 // nothing.
 func BenchmarkReplay(b *testing.B) {
 	const rows = 1_000_000
-	s, err := stripe.New(sizes(), 500)
+	s, err := NewStripe(sizes(), 500)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -208,7 +207,7 @@ func BenchmarkThink(b *testing.B) {
 
 // BenchmarkClosed takes requests from a closed loop.
 func BenchmarkClosed(b *testing.B) {
-	s, err := stripe.New(sizes(), 500)
+	s, err := NewStripe(sizes(), 500)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/portable"
 	"github.com/spate-load/spate/workload/draw"
 )
 
@@ -304,5 +303,5 @@ func (t *think) after(i uint64) time.Duration {
 	if !t.exponential {
 		return t.mean
 	}
-	return time.Duration(math.RoundToEven(float64(t.mean) * portable.Exponential(t.random.At(i))))
+	return time.Duration(math.RoundToEven(float64(t.mean) * draw.Exponential(t.random.At(i))))
 }

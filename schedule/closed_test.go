@@ -11,11 +11,10 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/stripe"
 )
 
 // closed returns the closed loop of a stripe.
-func closed(t rapid.TB, load *spatev1.LoadPoint, s stripe.Stripe) *Closed {
+func closed(t rapid.TB, load *spatev1.LoadPoint, s Stripe) *Closed {
 	t.Helper()
 	c, err := NewClosed(load, 1, sole(s))
 	if err != nil {
@@ -68,7 +67,7 @@ func TestClosedUnion(t *testing.T) {
 }
 
 // checkOwn checks an agent's requests and marks them as seen.
-func checkOwn(t *rapid.T, load *spatev1.LoadPoint, s stripe.Stripe, all []Arrival, seen []bool) {
+func checkOwn(t *rapid.T, load *spatev1.LoadPoint, s Stripe, all []Arrival, seen []bool) {
 	measured := uint64(0)
 	for i, a := range all {
 		if i > 0 && a.Index <= all[i-1].Index {

@@ -3,8 +3,6 @@ package schedule
 import (
 	"math"
 	"time"
-
-	"github.com/spate-load/spate/schedule/gaps"
 )
 
 // mostConditioned bounds the arrivals, warm-up included, whose gaps are summed before a schedule starts. The sum takes
@@ -76,7 +74,7 @@ func (c *conditioned) copyTo(used process) process { return copied(c, used) }
 // condition returns the stretches of a schedule. It returns nil if the schedule is not conditioned: it does not end by
 // requests, the start of its measured part is not known in advance, it is longer than mostConditioned, or it is so
 // bursty that its sums are meaningless.
-func condition(g gaps.Sequence, rate float64, l *limits) []stretch {
+func condition(g gaps, rate float64, l *limits) []stretch {
 	if l.requests == 0 || l.pending || l.requests+l.warmupRequests > mostConditioned {
 		return nil
 	}

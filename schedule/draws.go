@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/stripe"
 	"github.com/spate-load/spate/workload/draw"
 )
 
@@ -49,7 +48,7 @@ func (d *draws) seat(sequence int, i, k, cycle uint64) uint64 {
 
 // count returns how many arrivals with indices in [from, below) are drawn for a stripe by the weights. A billion take a
 // few seconds.
-func (d *draws) count(base *stripe.Stripe, from, below uint64) (n uint64) {
+func (d *draws) count(base *Stripe, from, below uint64) (n uint64) {
 	if base.Empty() {
 		return 0
 	}

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/stripe"
 )
 
 // crew are the agents of a closed loop. Some of them are lost.
@@ -250,10 +249,10 @@ func TestSharesRefuse(t *testing.T) {
 		"has nothing":  {give(&spatev1.Handover{Weights: two, FromRank: 2}), "rank 2 has nothing"},
 		"too late":     {give(&spatev1.Handover{FromRank: 1, Weights: two, FromNs: math.MaxInt64}), "its moment is"},
 		"patterns without end": {give(slices.Repeat([]*spatev1.Handover{
-			{FromRank: 1, Weights: []uint32{stripe.MaxCycle - 1, 1}},
-			{FromRank: 1, Weights: []uint32{1, stripe.MaxCycle - 1}},
+			{FromRank: 1, Weights: []uint32{MaxCycle - 1, 1}},
+			{FromRank: 1, Weights: []uint32{1, MaxCycle - 1}},
 		}, 10)...), "weights of all handovers sum up"},
-		"weights without end": {give(&spatev1.Handover{FromRank: 1, Weights: []uint32{stripe.MaxCycle: 1}}),
+		"weights without end": {give(&spatev1.Handover{FromRank: 1, Weights: []uint32{MaxCycle: 1}}),
 			"1048577 weights"},
 		"beyond counting": {give(&spatev1.Handover{Weights: two, FromItems: []uint64{1<<62 + 1}}),
 			"too large"},

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/spate-load/spate/schedule/stripe"
 )
 
 // list is a group of a closed loop's slots that an agent got together, with the requests that belong to them.
@@ -31,11 +29,11 @@ type list struct {
 // ring selects a part of a list's slots.
 type ring struct {
 	of    uint64 // slots of that list
-	part  stripe.Stripe
+	part  Stripe
 	slots uint64 // numbers of part below of
 }
 
-func newRing(of uint64, part stripe.Stripe) ring {
+func newRing(of uint64, part Stripe) ring {
 	return ring{of: of, part: part, slots: part.Below(of)}
 }
 
@@ -85,7 +83,7 @@ func measures(lists []list) (n uint64) {
 }
 
 // cut returns the part of a list that a handover gives to one rank.
-func (l *list) cut(part stripe.Stripe, from, warmed uint64) list {
+func (l *list) cut(part Stripe, from, warmed uint64) list {
 	r := newRing(l.slots, part)
 	n := list{rings: append(slices.Clone(l.rings), r), slots: r.slots, end: l.end}
 	if n.slots == 0 {

@@ -15,22 +15,21 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/stripe"
 	"github.com/spate-load/spate/workload/draw"
 )
 
 // whole is the stripe of a machine that does everything.
-var whole, _ = stripe.New([]uint32{1}, 0)
+var whole, _ = NewStripe([]uint32{1}, 0)
 
 // weights draws the weights of 1 to 64 agents, at least one of them positive.
 var weights = rapid.SliceOfN(rapid.Uint32Range(0, 40), 1, 64).Filter(func(w []uint32) bool { return slices.Max(w) > 0 })
 
 // split returns the stripes of all agents, in the order of the weights.
-func split(weights []uint32) ([]stripe.Stripe, error) {
-	stripes := make([]stripe.Stripe, len(weights))
+func split(weights []uint32) ([]Stripe, error) {
+	stripes := make([]Stripe, len(weights))
 	for rank := range stripes {
 		var err error
-		if stripes[rank], err = stripe.New(weights, rank); err != nil {
+		if stripes[rank], err = NewStripe(weights, rank); err != nil {
 			return nil, err
 		}
 	}
@@ -38,12 +37,12 @@ func split(weights []uint32) ([]stripe.Stripe, error) {
 }
 
 // sole returns the share of a stripe without handovers.
-func sole(s stripe.Stripe) Share {
+func sole(s Stripe) Share {
 	return Share{stripe: new(spatev1.Stripe), base: s, changed: math.MaxInt64}
 }
 
 // schedule returns a stripe's schedule. A replay uses traceOf(seed).
-func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s stripe.Stripe) Open {
+func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) Open {
 	t.Helper()
 	var open Open
 	var err error
@@ -59,7 +58,7 @@ func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s stripe.Stripe)
 }
 
 // dealtTo reports whether an arrival is a stripe's by definition, in turn or by a draw.
-func dealtTo(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s stripe.Stripe, i uint64) bool {
+func dealtTo(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe, i uint64) bool {
 	t.Helper()
 	if load.GetSplit() == "random" && !s.Empty() {
 		i = draw.New(seed, "split").Sub(0).Below(i, s.Cycle())
@@ -68,7 +67,7 @@ func dealtTo(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s stripe.Stripe, 
 }
 
 // drain returns all arrivals of a schedule.
-func drain(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s stripe.Stripe) []Arrival {
+func drain(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) []Arrival {
 	t.Helper()
 	return rest(t, schedule(t, load, seed, s))
 }
@@ -470,7 +469,7 @@ func TestOpenRefuses(t *testing.T) {
 
 // TestEmptyStripeHasNoArrivals: the schedule ends at once instead of walking through the whole stage.
 func TestEmptyStripeHasNoArrivals(t *testing.T) {
-	none, err := stripe.New([]uint32{1, 0}, 1)
+	none, err := NewStripe([]uint32{1, 0}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

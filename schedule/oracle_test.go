@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/stripe"
 )
 
 // dumbWarmup says what is warm-up: the first requests indices, what is offered before until, and the first told offers,
@@ -83,7 +82,7 @@ func TestClosedEndsAsDefined(t *testing.T) {
 			coolFrom = end - load.GetCooldown().AsDuration()
 			load.Phases = []*spatev1.Phase{{From: float64(load.Concurrency), Duration: durationpb.New(end)}}
 		}
-		s, err := stripe.New([]uint32{3, 1, 2}, rapid.IntRange(0, 2).Draw(t, "rank"))
+		s, err := NewStripe([]uint32{3, 1, 2}, rapid.IntRange(0, 2).Draw(t, "rank"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/portable"
+	"github.com/spate-load/spate/workload/draw"
 )
 
 // shape is how a phase's value changes from its start to its end.
@@ -128,7 +128,7 @@ func (p *phase) value(at time.Duration) float64 {
 	x := float64(at-p.begin) / float64(p.length)
 	switch p.shape {
 	case exponentially:
-		return p.from * portable.Exp(float64(portable.Log(p.to/p.from)*x))
+		return p.from * draw.Exp(float64(draw.Log(p.to/p.from)*x))
 	case steps:
 		return p.step(p.stepAt(at))
 	default:

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/stripe"
 )
 
 // rateAt returns the value of a phase, by definition, at a share of its length.
@@ -189,7 +188,7 @@ func TestWake(t *testing.T) {
 				rapid.Map(rapid.IntRange(1, most), func(n int) float64 { return float64(n) }))
 			load.Phases = append(load.Phases, phaseOf(t, values, 10, 60))
 		}
-		s, err := stripe.New([]uint32{2, 3}, rapid.IntRange(0, 1).Draw(t, "rank"))
+		s, err := NewStripe([]uint32{2, 3}, rapid.IntRange(0, 1).Draw(t, "rank"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/gaps"
 )
 
 // maxRate is the rate at which arrivals are a nanosecond apart.
@@ -28,7 +27,7 @@ var errOver = errors.New("schedule: over")
 
 // newProcess returns the load's arrival process, at its start.
 func newProcess(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits) (process, error) {
-	g, err := gaps.New(load, seed)
+	g, err := newGaps(load, seed)
 	if err != nil {
 		return nil, fmt.Errorf("schedule: %w", err)
 	}
@@ -127,7 +126,7 @@ func shiftLeft(high, low uint64, s uint) (uint64, uint64) {
 // The sum is kept in whole units of 2^-32 ns. It is exact, so errors do not accumulate. Each gap is computed in floats
 // by steps that every processor rounds alike, so agents on different machines have the same schedule to the nanosecond.
 type renewal struct {
-	gaps     gaps.Sequence
+	gaps     gaps
 	rate     float64
 	index    uint64
 	ns       uint64

@@ -5,8 +5,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/spate-load/spate/schedule/gaps"
-	"github.com/spate-load/spate/schedule/portable"
+	"github.com/spate-load/spate/workload/draw"
 )
 
 // ramp generates arrivals at a rate r(t) that changes over time, from a process of rate 1.
@@ -79,7 +78,7 @@ func (e expected) float() float64 {
 
 // base is an arrival process of rate 1: arrival i is at the sum of gaps 0 to i, or at i without gaps.
 type base struct {
-	gaps  gaps.Sequence // nil: whole numbers
+	gaps  gaps // nil: whole numbers
 	index uint64
 	sum   expected
 }
@@ -144,7 +143,7 @@ func newSegment(begin, length time.Duration, from, to float64, s shape) segment 
 	mass := (g.low + g.high) * float64(length) / (2 * float64(time.Second))
 	g.slope = difference / seconds
 	if s == exponentially && difference > 0 {
-		growth := portable.Log1p(difference / g.low)
+		growth := draw.Log1p(difference / g.low)
 		mass = difference * seconds / growth
 		g.exponential, g.slope = true, growth/seconds
 	}
@@ -169,7 +168,7 @@ func (g *segment) after(u float64) float64 {
 	case u == 0:
 		return 0
 	case g.exponential:
-		return portable.Log1p(u*g.slope/g.low) / g.slope
+		return draw.Log1p(u*g.slope/g.low) / g.slope
 	case g.slope == 0:
 		return u / g.low
 	default:

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/stripe"
 )
 
 // Share is one agent's part of a schedule. Parts may change hands during the stage. A Share is immutable: it may be
@@ -28,21 +27,21 @@ import (
 type Share struct {
 	stripe    *spatev1.Stripe
 	rank      uint32
-	base      stripe.Stripe   // the rank's numbers by the weights alone
-	pattern   *stripe.Pattern // pattern of the weights; nil: not needed, there are no handovers
-	handovers []handover      // in order
-	seats     uint64          // sum of the cycles of all handovers' rounds
-	gives     [][]int         // indices of handovers by giving rank
-	changed   time.Duration   // arrivals before it never changed hands
-	settled   time.Duration   // from this moment on no more handovers
-	keeps     bool            // the rank has arrivals from settled on
-	draws     *draws          // nil: arrivals are dealt in turn
+	base      Stripe        // the rank's numbers by the weights alone
+	pattern   *Pattern      // pattern of the weights; nil: not needed, there are no handovers
+	handovers []handover    // in order
+	seats     uint64        // sum of the cycles of all handovers' rounds
+	gives     [][]int       // indices of handovers by giving rank
+	changed   time.Duration // arrivals before it never changed hands
+	settled   time.Duration // from this moment on no more handovers
+	keeps     bool          // the rank has arrivals from settled on
+	draws     *draws        // nil: arrivals are dealt in turn
 }
 
 // handover splits the rest of one rank's list over other ranks.
 type handover struct {
 	from      uint32
-	pattern   *stripe.Pattern
+	pattern   *Pattern
 	at        time.Duration
 	fromItems []uint64
 }
@@ -53,18 +52,18 @@ const (
 	// latestMoment bounds the moments of handovers. Nothing is due that late, and sums with it do not overflow.
 	latestMoment = time.Duration(math.MaxInt64 / 2)
 	// mostSeats bounds the memory of handovers, whatever a coordinator sends: 8 bytes per seat.
-	mostSeats = 16 * stripe.MaxCycle
+	mostSeats = 16 * MaxCycle
 )
 
 // NewShare reads a stripe. A rank that is not in the stripe's weights has what handovers give it, which may be nothing
-// yet. It fails if weights are not valid for stripe.New, if a handover's moment is negative or beyond latestMoment, or
+// yet. It fails if weights are not valid for NewStripe, if a handover's moment is negative or beyond latestMoment, or
 // if a handover takes from a rank that never had anything.
 func NewShare(m *spatev1.Stripe) (Share, error) {
 	s := Share{stripe: &spatev1.Stripe{Weights: m.GetWeights(), Rank: m.GetRank()}, rank: m.GetRank(),
 		changed: math.MaxInt64}
 	if int(s.rank) < len(m.GetWeights()) {
 		var err error
-		if s.base, err = stripe.New(m.GetWeights(), int(s.rank)); err != nil {
+		if s.base, err = NewStripe(m.GetWeights(), int(s.rank)); err != nil {
 			return Share{}, err
 		}
 	}
@@ -172,7 +171,7 @@ func (s *Share) append(list []*spatev1.Handover) (Share, error) {
 	n := *s
 	if n.pattern == nil {
 		var err error
-		if n.pattern, err = stripe.NewPattern(s.stripe.GetWeights(), nil); err != nil {
+		if n.pattern, err = NewPattern(s.stripe.GetWeights(), nil); err != nil {
 			return Share{}, err
 		}
 	}
@@ -220,7 +219,7 @@ func (s *Share) add(m *spatev1.Handover, holders map[uint32]bool) error {
 		last = s.handovers[n-1].pattern // handovers of one loss or one newcomer are often alike
 	}
 	var err error
-	if h.pattern, err = stripe.NewPattern(m.GetWeights(), last); err != nil {
+	if h.pattern, err = NewPattern(m.GetWeights(), last); err != nil {
 		return err
 	}
 	if !h.pattern.SharesRound(last) {

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/stripe"
 	"github.com/spate-load/spate/workload/draw"
 )
 
@@ -22,7 +21,7 @@ type held struct {
 
 // cycleOf returns the owners of the items of a cycle. Package stripe's tests compare them with their definition.
 func cycleOf(weights []uint32) []int {
-	p, err := stripe.NewPattern(weights, nil)
+	p, err := NewPattern(weights, nil)
 	if err != nil {
 		panic(err)
 	}

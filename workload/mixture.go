@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/portable"
 	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/draw"
 	"github.com/spate-load/spate/workload/mix"
@@ -38,7 +37,7 @@ func newModels(part *spatev1.Part, first int, seed uint64) models {
 	}
 	sum := 0.0
 	for k := range n {
-		sum += portable.Exp(-part.GetModels().GetZipf() * portable.Log(float64(k+1)))
+		sum += draw.Exp(-part.GetModels().GetZipf() * draw.Log(float64(k+1)))
 		m.upTo = append(m.upTo, sum)
 	}
 	for k := range m.upTo {

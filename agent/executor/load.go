@@ -14,12 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spate-load/spate/agent/executor/balance"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/recorder"
 	"github.com/spate-load/spate/agent/stream"
-	"github.com/spate-load/spate/agent/timer"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/kernel"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -31,7 +30,7 @@ type Load struct {
 	*ready.Stage
 	start         clock.Instant
 	uncertainty   time.Duration // of start
-	balance       *balance.Balance
+	balance       *balance
 	newWatch      func() Watch // nil: requests are not watched
 	recorder      *recorder.Recorder
 	deadCheck     deadCheck
@@ -54,10 +53,10 @@ type Load struct {
 	ended    bool          // nothing more can be taken over
 	sent     time.Duration // latest offset of the arrivals that an open loop has sent; -1: none
 
-	client   client                             // the stage's; tests in virtual time replace it and the timers
-	newTimer func(context.Context) *timer.Timer // timer.New
+	client   client                              // the stage's; tests in virtual time replace it and the timers
+	newTimer func(context.Context) *kernel.Timer // kernel.NewTimer
 
-	alarm atomic.Pointer[timer.Timer] // on which the open loop waits for what is due; nil: there is none
+	alarm atomic.Pointer[kernel.Timer] // on which the open loop waits for what is due; nil: there is none
 
 	startError    time.Duration
 	arrivals      atomic.Uint64 // measured arrivals that have started
@@ -111,9 +110,9 @@ type Config struct {
 
 // New returns an armed load of a ready stage.
 func New(s *ready.Stage, c Config) *Load {
-	l := &Load{Stage: s, start: c.Start, uncertainty: c.Uncertainty, balance: balance.New(s.Assigned, s.Content),
+	l := &Load{Stage: s, start: c.Start, uncertainty: c.Uncertainty, balance: newBalance(s.Assigned, s.Content),
 		account: newAccount(c.RequestHeartbeat), newWatch: c.NewWatch, expire: c.Expire, sent: -1,
-		client: s.Client, newTimer: timer.New}
+		client: s.Client, newTimer: kernel.NewTimer}
 	l.rateCheck.max = c.MaxRate
 	l.deadCheck.minTime = s.Target().GetConnectTimeout().AsDuration()
 	if _, joined := s.Part.Joined(); joined || !s.Assigned.GetFailFast() {
@@ -201,10 +200,10 @@ func (l *Load) yield() {
 
 // awaitStart blocks until the armed start, or until a joined agent's first arrivals, and reports whether the load may
 // start. Its lateness is the start error. It calls revised for each revision of the stripe that comes meanwhile.
-func (l *Load) awaitStart(t *timer.Timer, revised func()) bool {
+func (l *Load) awaitStart(t *kernel.Timer, revised func()) bool {
 	at := l.begins()
 	err := t.WaitExactly(at)
-	for errors.Is(err, timer.ErrWoken) {
+	for errors.Is(err, kernel.ErrWoken) {
 		revised()
 		at = l.begins()
 		err = t.WaitExactly(at)

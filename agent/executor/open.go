@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spate-load/spate/agent/timer"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/kernel"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
 )
@@ -25,7 +25,7 @@ const overdueCheck = 100 * time.Millisecond
 // requests run on workers, which are reused.
 type openLoop struct {
 	*Load
-	timer         *timer.Timer
+	timer         *kernel.Timer
 	places        *places       // one is taken by each arrival under way
 	workerStarted chan struct{} // signals that an awaited worker has started
 	revisions     chan struct{} // signals that the stripe was revised
@@ -111,7 +111,7 @@ func (o *openLoop) startAll() bool {
 			return true
 		}
 		err := o.timer.WaitAwake(at)
-		if err != nil && !errors.Is(err, timer.ErrWoken) {
+		if err != nil && !errors.Is(err, kernel.ErrWoken) {
 			return false
 		}
 		now := clock.Now()

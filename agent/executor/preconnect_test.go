@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/enginetest"
-	"github.com/spate-load/spate/agent/executor/balance"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -51,7 +50,7 @@ func loadConnecting(
 // and send no request before the start.
 func TestConnectionsBeforeTheStart(t *testing.T) {
 	const slots = 40
-	for _, kind := range []string{"", "random", balance.LeastOutstanding} {
+	for _, kind := range []string{"", "random", leastOutstanding} {
 		t.Run("balance "+kind, virtual(func(t *testing.T) {
 			stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: slots},
 				newEngine(t, 50*ms, 0), newEngine(t, 50*ms, 0))

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/agent/ready"
-	"github.com/spate-load/spate/agent/timer"
+	"github.com/spate-load/spate/internal/kernel"
 	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -90,5 +90,5 @@ func (l *Load) goVirtual() {
 		e, _ := engines.Load(url)
 		c = append(c, e.(*enginetest.Engine))
 	}
-	l.client, l.newTimer = c, timer.NewPlain
+	l.client, l.newTimer = c, kernel.NewPlainTimer
 }

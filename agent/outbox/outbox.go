@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/agent/merge"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -97,7 +96,7 @@ func (o *Outbox) Add(ref *spatev1.AssignmentRef, s *spatev1.Snapshot) Pressure {
 	s.StageIndex, s.Revision = ref.GetStageIndex(), ref.GetRevision()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, piece := range merge.Split(s) {
+	for _, piece := range split(s) {
 		p := newParcel(ref.GetRunId(), piece)
 		o.fresh = append(o.fresh, p)
 		o.bytes += p.bytes
@@ -147,19 +146,19 @@ func (o *Outbox) closestPair() int {
 // mergeable reports whether a parcel may be merged with the next one.
 func (p *parcel) mergeable(next *parcel) bool {
 	return !p.unmergeable && p.run == next.run && p.snapshot.GetStageIndex() == next.snapshot.GetStageIndex() &&
-		p.rows+next.rows+max(p.bytes-p.rows, next.bytes-next.rows) <= merge.MaxBytes
+		p.rows+next.rows+max(p.bytes-p.rows, next.bytes-next.rows) <= maxBytes
 }
 
 // mergeAt merges a fresh snapshot with the next one, and reports whether they fit.
 func (o *Outbox) mergeAt(i int) bool {
 	a, b := o.fresh[i], o.fresh[i+1]
-	sum, fits := merge.Snapshots(a.snapshot, b.snapshot)
+	sum, fits := Merge(a.snapshot, b.snapshot)
 	if !fits {
 		a.unmergeable = true
 		return false
 	}
 	p := a.mergedWith(b, sum)
-	if p.bytes > merge.MaxBytes {
+	if p.bytes > maxBytes {
 		a.unmergeable = true
 		return false
 	}
@@ -174,7 +173,7 @@ func (o *Outbox) dropRows() int {
 		if p.rows == 0 {
 			continue
 		}
-		n := merge.DropRecords(p.snapshot)
+		n := dropRecords(p.snapshot)
 		bare := newParcel(p.run, p.snapshot)
 		o.bytes += bare.bytes - p.bytes
 		o.fresh[i] = bare

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"github.com/spate-load/spate/agent/merge"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -272,7 +271,7 @@ func TestMergedSnapshotsFitIntoOneMessage(t *testing.T) {
 	}
 	held := 0
 	for i, p := range o.fresh {
-		if size := proto.Size(p.snapshot); size != p.bytes || size > merge.MaxBytes {
+		if size := proto.Size(p.snapshot); size != p.bytes || size > maxBytes {
 			t.Errorf("snapshot %d has %d bytes, taken for %d", i, size, p.bytes)
 		}
 		held += len(p.snapshot.GetRecords())

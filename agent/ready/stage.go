@@ -14,7 +14,6 @@ import (
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/answers"
 	"github.com/spate-load/spate/agent/preparation"
-	"github.com/spate-load/spate/agent/requestid"
 	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/plans/defaults"
@@ -33,7 +32,7 @@ type Stage struct {
 	// Records reports whether rows of single requests are wanted.
 	Records bool
 	// IDs are those of the stage's requests.
-	IDs requestid.Stage
+	IDs stream.RequestIDs
 	// Client sends requests to the target.
 	Client *stream.Client
 	// Found is what preparation found out about the target.
@@ -94,7 +93,7 @@ func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, er
 		Assigned: a.GetStage(),
 		run:      a.GetRef().GetRunId(),
 		Records:  a.GetRecords(),
-		IDs:      requestid.Of(a.GetRef().GetRunId(), a.GetStage().GetIndex()),
+		IDs:      stream.RequestIDsOf(a.GetRef().GetRunId(), a.GetStage().GetIndex()),
 		Varies:   varies(a.GetStage().GetLoad()),
 
 		answers: res.Answers,

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
-	merging "github.com/spate-load/spate/agent/merge"
+	"github.com/spate-load/spate/agent/outbox"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/clock"
@@ -152,7 +152,7 @@ func TestCoordinatorAcceptsAllRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		for len(all) > 1 {
-			sum, fits := merging.Snapshots(all[0], all[1])
+			sum, fits := outbox.Merge(all[0], all[1])
 			if !fits {
 				t.Fatal("windows of a few requests do not merge")
 			}

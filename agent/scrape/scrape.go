@@ -27,7 +27,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/allow"
-	"github.com/spate-load/spate/agent/merge"
+	"github.com/spate-load/spate/agent/outbox"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -334,7 +334,7 @@ func (s *Scraper) TakeSamples(through uint32) (samples []*spatev1.ServerSample) 
 			rest = append(rest, b)
 			continue
 		}
-		samples = merge.ServerSamples(samples, b.samples)
+		samples = outbox.MergeServerSamples(samples, b.samples)
 	}
 	clear(s.unsent[len(rest):])
 	s.unsent = rest

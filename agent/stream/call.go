@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -121,7 +120,7 @@ func bodyExcerpt(data []byte) string {
 	if webPageHint(data) != "" {
 		return " (a web page)"
 	}
-	return fmt.Sprintf(": %.*s", 8*secrets.MessageLimit, bytes.TrimSpace(data))
+	return fmt.Sprintf(": %.*s", 8*messageLimit, bytes.TrimSpace(data))
 }
 
 // callRequest returns the request of a call.
@@ -211,7 +210,7 @@ func (s server) Unusable(path, message string) error { return s.c.unusable(path,
 func (c *Client) Models(ctx context.Context, endpoint int) ([]api.Model, error) {
 	models, err := c.listModels(ctx, endpoint)
 	for i := range models { // a key that is part of a model's name is not masked: requests name the model
-		models[i].ID = secrets.Secrets{}.Clean(models[i].ID)
+		models[i].ID = secrets{}.Clean(models[i].ID)
 	}
 	return models, err
 }

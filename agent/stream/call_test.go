@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -184,7 +183,7 @@ func TestCallsThatFail(t *testing.T) {
 		for _, err := range []error{models, tokens, measured} {
 			e, ok := errors.AsType[*Error](err)
 			if !ok || e.Class != tt.class || !strings.Contains(e.Message, tt.want) ||
-				strings.Contains(e.Message, "hunter2") || len(e.Message) > secrets.MessageLimit {
+				strings.Contains(e.Message, "hunter2") || len(e.Message) > messageLimit {
 				t.Errorf("%s: %v", name, err)
 			}
 			if ok && tt.class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS && e.HTTPStatus != tt.status {

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/bodies"
@@ -32,7 +31,7 @@ type Client struct {
 	countBody bodies.Body   // body of a request whose tokens are counted; it is not timed
 	model     string        // model name in bodies, after the plan's fields
 	extra     map[string]any
-	secrets   secrets.Secrets
+	secrets   secrets
 	timeout   time.Duration
 	patience  patience
 	maxOutput int     // frames; 0: derived from the tokens asked for
@@ -51,7 +50,7 @@ func New(config Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{dialect: d, model: modelOf(config), extra: config.Body,
-		secrets:  secrets.Of(config.APIKey, config.Connection.ProxyAuth, config.Headers),
+		secrets:  secretsOf(config.APIKey, config.Connection.ProxyAuth, config.Headers),
 		timeout:  orDefault(config.RequestTimeout, defaultRequestTimeout),
 		patience: patience{first: config.FirstTokenTimeout, gap: config.GapTimeout}}
 	c.maxOutput, c.memory = config.MaxOutput, config.Memory

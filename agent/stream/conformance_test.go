@@ -15,7 +15,6 @@ import (
 
 	"github.com/aws/smithy-go/eventstream"
 
-	"github.com/spate-load/spate/agent/stream/events"
 	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/api"
@@ -441,19 +440,19 @@ var answerCases = []answerCase{
 			outcome{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, Err: "429 Too Many Requests: " + f.refusal}
 	}},
 	{"a very long frame", func(f form) (string, outcome) {
-		long := strings.Repeat("x", events.FrameLimit/4)
+		long := strings.Repeat("x", frameLimit/4)
 		want := f.good()
 		want.Answer = long + " two"
 		events := append(f.body(long, " two"), f.tail([]string{long, " two"})...)
 		return chunkedHead + chunk(f.encode(append(events, f.end()...)...)) + lastChunk, want
 	}},
 	{"a frame too long", func(f form) (string, outcome) {
-		long := "data: " + strings.Repeat("x", 2*events.FrameLimit)
+		long := "data: " + strings.Repeat("x", 2*frameLimit)
 		if f.binary {
 			long = messages([]event{{data: long}})
 		}
 		return chunkedHead + chunk(long),
-			outcome{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Err: events.ErrFrameTooLong.Error()}
+			outcome{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Err: errFrameTooLong.Error()}
 	}},
 	{"a page", func(form) (string, outcome) {
 		return plainHead + "Content-Type: text/html\r\n\r\n<html>busy</html>\n",

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/bodies"
 	"github.com/spate-load/spate/api/jsonscan"
@@ -481,7 +480,7 @@ func checkInvariants(t *testing.T, o *Observation) {
 		t.Fatal("a frame is not decided")
 	case o.Err == nil && o.TokenFrames == 0:
 		t.Fatal("complete without a token")
-	case o.Err != nil && (o.Err.Message == "" || len(o.Err.Message) > secrets.MessageLimit || o.Err.Class == 0):
+	case o.Err != nil && (o.Err.Message == "" || len(o.Err.Message) > messageLimit || o.Err.Class == 0):
 		t.Fatalf("error %+v", o.Err)
 	case !o.Usage && o.OutputTokens != o.TokenFrames:
 		t.Fatalf("%d tokens in %d frames without usage", o.OutputTokens, o.TokenFrames)

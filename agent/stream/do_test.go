@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/agent/stream/events"
-	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
@@ -113,7 +111,7 @@ func TestOutcomesOfResponses(t *testing.T) {
 		{"no JSON", chunkedHead + tokens + chunk("data: {\"choices\":[\n\n"), bad, "invalid frame: ", 2},
 		{"no object", chunkedHead + chunk("data: 7\n\n"), bad, "invalid frame: ", 0},
 		{"no events", closing + "<html><body>hello</body></html>\n", bad, "invalid line in the event stream", 0},
-		{"huge frame", closing + "data: " + strings.Repeat("x", events.FrameLimit+1), bad, "longer than", 0},
+		{"huge frame", closing + "data: " + strings.Repeat("x", frameLimit+1), bad, "longer than", 0},
 		{"compressed", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", bad, "gzip", 0},
 		{"error in the stream", chunkedHead + tokens + chunk("data: {\"error\":{\"message\":\"out of memory\"}}\n\n") +
 			chunk(doneFrame) + lastChunk, fault, "out of memory", 2},
@@ -147,7 +145,7 @@ func TestOutcomesOfResponses(t *testing.T) {
 				o.Cancelled {
 				t.Errorf("%v %q, %d frames", class, message, o.TokenFrames)
 			}
-			if o.End == 0 || o.Sent == 0 || len(message) > secrets.MessageLimit {
+			if o.End == 0 || o.Sent == 0 || len(message) > messageLimit {
 				t.Errorf("%+v", o)
 			}
 			if class == status && o.Err.HTTPStatus != o.HTTPStatus {
@@ -307,7 +305,7 @@ func TestRefusalKeepsTheConnection(t *testing.T) {
 		len(long), long)))
 	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
 	for i := range 3 {
-		if o := ask(t, c); o.Connected != (i == 0) || o.Err == nil || len(o.Err.Message) != secrets.MessageLimit {
+		if o := ask(t, c); o.Connected != (i == 0) || o.Err == nil || len(o.Err.Message) != messageLimit {
 			t.Fatalf("request %d: %+v", i, o)
 		}
 	}

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spate-load/spate/agent/stream/events"
-	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
@@ -48,7 +46,7 @@ type exchange struct {
 	closingEmptyText   bool // the closing frame has a field for text
 
 	last   socket.Reading // the read that brought the last bytes of the stream
-	events events.Reader
+	events eventReader
 	growth api.Growth // of the answer
 	room   room
 
@@ -185,7 +183,7 @@ func (x *exchange) wholeComes(contentType string) bool {
 
 // refusal handles a response with a status other than 200.
 func (x *exchange) refusal(r *http.Response) {
-	message := make([]byte, 8*secrets.MessageLimit) // more than is kept: a secret cut in half would not be found
+	message := make([]byte, 8*messageLimit) // more than is kept: a secret cut in half would not be found
 	n, err := io.ReadFull(r.Body, message)
 	x.o.End = x.conn.Arrival(x.io).At
 	if x.caller.Err() != nil {
@@ -206,7 +204,7 @@ func (x *exchange) refusal(r *http.Response) {
 // wholeAnswer handles an answer that is one JSON body.
 func (x *exchange) wholeAnswer(body io.Reader) {
 	data, err := x.readAll(body, x.room.maxBody)
-	defer events.Recycle(data)
+	defer recycle(data)
 	read := x.conn.Arrival(x.io)
 	x.o.WholeAnswer = true
 	switch {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"sync/atomic"
 
-	"github.com/spate-load/spate/agent/stream/events"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -142,7 +141,7 @@ func (x *exchange) readAll(body io.Reader, limit int) ([]byte, error) {
 			if !x.reserve(2 * cap(data)) {
 				return data, nil
 			}
-			data = events.Grown(data, 2*cap(data))
+			data = grown(data, 2*cap(data))
 			x.room.bodyBuffer = cap(data)
 		}
 		n, err := body.Read(data[len(data):min(cap(data), limit+1)])

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
@@ -144,7 +143,7 @@ func (x *exchange) setUsage(f *api.Frame) {
 }
 
 // excerpt returns the start of a frame, for an error message.
-func excerpt(data []byte) string { return string(data[:min(len(data), secrets.MessageLimit)]) }
+func excerpt(data []byte) string { return string(data[:min(len(data), messageLimit)]) }
 
 // recordFrame classifies a frame, and records its time if it carries or may carry a token.
 func (x *exchange) recordFrame(f *api.Frame, read socket.Reading) {

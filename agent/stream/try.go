@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/spate-load/spate/agent/stream/events"
-	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/bodies"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -104,7 +102,7 @@ func (c *Client) eventsOf(data []byte) (all [][]byte) {
 	if c.dialect.Whole {
 		return [][]byte{data}
 	}
-	var r events.Reader
+	var r eventReader
 	r.Reset(c.dialect.Framing)
 	r.Attach(data)
 	defer r.Detach()
@@ -212,7 +210,7 @@ func (t *TrialResult) read(data []byte) error {
 // addFrame records what one frame reports.
 func (t *TrialResult) addFrame(f *trialFrame) error {
 	if len(f.Error) > 0 && string(f.Error) != "null" {
-		return fmt.Errorf("the answer is an error: %.*s", secrets.MessageLimit, f.Error)
+		return fmt.Errorf("the answer is an error: %.*s", messageLimit, f.Error)
 	}
 	for _, u := range []trialUsage{f.Usage, f.Response.Usage} {
 		t.Output = max(t.Output, u.CompletionTokens, u.OutputTokens)

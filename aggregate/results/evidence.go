@@ -12,7 +12,7 @@ import (
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/gaps"
+	"github.com/spate-load/spate/schedule"
 	"github.com/spate-load/spate/workload/content"
 )
 
@@ -89,7 +89,7 @@ func openOf(stage *spatev1.Stage, arrivals *ArrivalTime) *trust.Open {
 		content.PlaysSessions(stage.GetWorkload()) {
 		return nil
 	}
-	return &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate, Shape: gaps.Shape(load)}
+	return &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate, Shape: schedule.GapShape(load)}
 }
 
 // steadyConcurrency returns the number of requests that a closed loop must have in flight all the time. It returns nil

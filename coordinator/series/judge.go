@@ -6,7 +6,7 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/gaps"
+	"github.com/spate-load/spate/schedule"
 )
 
 // metrics maps the names of latencies in plans.
@@ -121,17 +121,17 @@ const backlogDoubt = 3.5
 // by more than the tolerance, which is a share of the load. This alone may be chance, because a random process has a
 // different number of arrivals in each stage. Second, the requests in flight grew by more than chance explains. With n
 // independent requests in flight, the average of the first half, the difference between two times has the variance 2n.
-// For processes burstier than Poisson, the variance is multiplied by the index of dispersion (see gaps.Shape).
+// For processes burstier than Poisson, the variance is multiplied by the index of dispersion (see schedule.GapShape).
 // The growth must exceed three and a half standard deviations, because requests in a queue are not independent. A stage
 // that is too short to show such growth passes.
 //
-// Measured in virtual time (`go test ./simulator/fits -run TestSustained -v` repeats a part of it): Poisson arrivals at a
-// server with 16 slots that completes 29.3 req/s, stages of 10, 30 and 120 s after a warm-up of 3 s, 100 to 400 stages
-// each. At up to 70 % of its capacity the server was never judged overloaded; at 95 % in 0.8 to 2 % of the stages; at
-// 110 % in 14, 70 and 100 %; at 120 % in 41, 98 and 100 %; at 150 % in 97 % or more. Three deviations from the level at
-// the start of the measured part found slightly more overload, but judged up to 3 % of the stages at 70 % overloaded,
-// and one such stage ruins a search. If requests take a large part of the stage, the warm-up must be as long as the
-// requests. Otherwise the number in flight is still growing to its level.
+// Measured in virtual time (`go test ./simulator/fits -run TestSustained -v` repeats a part of it): Poisson arrivals at
+// a server with 16 slots that completes 29.3 req/s, stages of 10, 30 and 120 s after a warm-up of 3 s, 100 to 400
+// stages each. At up to 70 % of its capacity the server was never judged overloaded; at 95 % in 0.8 to 2 % of the
+// stages; at 110 % in 14, 70 and 100 %; at 120 % in 41, 98 and 100 %; at 150 % in 97 % or more. Three deviations from
+// the level at the start of the measured part found slightly more overload, but judged up to 3 % of the stages at 70 %
+// overloaded, and one such stage ruins a search. If requests take a large part of the stage, the warm-up must be as
+// long as the requests. Otherwise the number in flight is still growing to its level.
 //
 // A load that limits its requests in flight holds back what a slow server cannot take. The server did not keep up with
 // it if more than the tolerance was never sent.
@@ -145,7 +145,7 @@ func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, 
 		return true, ""
 	}
 	dispersion := 1.0
-	if shape := gaps.Shape(load); shape > 0 {
+	if shape := schedule.GapShape(load); shape > 0 {
 		dispersion = max(1, 1/shape)
 	}
 	grown := b.Started - b.Ended

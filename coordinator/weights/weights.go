@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule/stripe"
+	"github.com/spate-load/spate/schedule"
 )
 
 // maxWeights is the largest sum of weights that is used unchanged. A larger sum makes stripe patterns longer than many
@@ -41,7 +41,7 @@ func Of(agents []*spatev1.AgentInfo, regions map[string]float64) []uint32 {
 
 // byRegion rounds parts to weights region by region, so that rounding among the agents of a region does not change the
 // region's part. If the agents of a small region would get less than one each, the sum of weights is raised, up to
-// stripe.MaxCycle.
+// schedule.MaxCycle.
 func byRegion(agents []*spatev1.AgentInfo, parts []float64) []uint32 {
 	members, assignments, sum := map[string][]int{}, map[string]float64{}, 0.0
 	for i, a := range agents {
@@ -57,7 +57,7 @@ func byRegion(agents []*spatev1.AgentInfo, parts []float64) []uint32 {
 		of[i] = assignments[name]
 		total = max(total, math.Ceil(float64(len(members[name]))*sum/assignments[name]))
 	}
-	totals, err := stripe.Quantise(of, uint32(min(total, stripe.MaxCycle)))
+	totals, err := schedule.Quantise(of, uint32(min(total, schedule.MaxCycle)))
 	if err != nil {
 		return rounded(parts)
 	}
@@ -67,7 +67,7 @@ func byRegion(agents []*spatev1.AgentInfo, parts []float64) []uint32 {
 		for k, place := range members[name] {
 			own[k] = parts[place]
 		}
-		weights, err := stripe.Quantise(own, max(totals[i], uint32(len(own))))
+		weights, err := schedule.Quantise(own, max(totals[i], uint32(len(own))))
 		if err != nil {
 			return rounded(parts)
 		}
@@ -114,7 +114,7 @@ func ownWeights(agents []*spatev1.AgentInfo, own func(*spatev1.AgentInfo) float6
 // rounded returns weights that sum up to maxWeights, or to the number of agents if that is larger. If there are more
 // agents than a pattern can hold, the agents reject their assignments.
 func rounded(parts []float64) []uint32 {
-	out, err := stripe.Quantise(parts, max(maxWeights, uint32(len(parts))))
+	out, err := schedule.Quantise(parts, max(maxWeights, uint32(len(parts))))
 	if err != nil {
 		return integers(parts)
 	}

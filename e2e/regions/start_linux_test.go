@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/agent/requestid"
+	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/netlab"
 	"github.com/spate-load/spate/internal/rundir"
@@ -160,7 +160,7 @@ func firstArrivals(result results.Result, rows []rundir.Row, got []served) map[a
 	}
 	first := map[at]int64{}
 	for _, r := range rows {
-		came, known := received[requestid.Of(result.Run.ID, r.Stage).String(r.Index, 0)]
+		came, known := received[stream.RequestIDsOf(result.Run.ID, r.Stage).String(r.Index, 0)]
 		if !known {
 			continue
 		}

@@ -3,5 +3,5 @@
 // running. That costs a short request more than the rest of its work, and causes timer interrupts during others' work.
 // Reads also return the kernel's receive timestamps.
 //
-// How to wait is up to the callers: agent/stream, agent/timer and the simulator. The package exists on Linux only.
+// How to wait is up to the callers: agent/stream, the timers and the simulator.
 package kernel

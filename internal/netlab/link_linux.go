@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 
-	"github.com/spate-load/spate/agent/timer"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/kernel"
 )
 
 // mtu is Ethernet's, in bytes.
@@ -76,7 +76,7 @@ func (l *link) take(data []byte, protocol byte) {
 
 // carry delivers packets when they arrive, until ctx ends. Packets for a closed device are dropped.
 func (l *link) carry(ctx context.Context) {
-	at := timer.New(ctx)
+	at := kernel.NewTimer(ctx)
 	defer at.Close()
 	for {
 		select {

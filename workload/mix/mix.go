@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/spate-load/spate/schedule/stripe"
+	"github.com/spate-load/spate/schedule"
 	"github.com/spate-load/spate/workload/draw"
 )
 
@@ -25,7 +25,7 @@ const largestBlock = 100
 // repeat in step with the agents, or with the endpoints, which take arrivals in turn: one agent would send only one
 // part.
 type Mix struct {
-	pattern *stripe.Pattern
+	pattern *schedule.Pattern
 	block   uint64
 	shuffle draw.Sequence
 }
@@ -36,7 +36,7 @@ func New(seed uint64, weights []float64) (*Mix, error) {
 	if err != nil {
 		return nil, err
 	}
-	pattern, err := stripe.NewPattern(whole, nil)
+	pattern, err := schedule.NewPattern(whole, nil)
 	if err != nil {
 		return nil, errRange
 	}

@@ -1,0 +1,182 @@
+package schedule
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// This file has the arrival processes: how far apart the arrivals of an open loop are, in units of their mean.
+
+// gaps is a sequence of independent gaps between arrivals, in units of their mean.
+type gaps interface {
+	// At returns the gap before arrival i. It is a pure function of the seed and i, and never negative.
+	At(i uint64) float64
+}
+
+// arrivals is a way in which the arrivals of an open loop follow each other.
+type arrivals struct {
+	// gaps returns the gaps of a load, nil for constant ones.
+	gaps func(load *spatev1.LoadPoint, random draw.Sequence) (gaps, error)
+	// shape returns 1 / the variance of the gaps in units of their mean, and 0 if they do not vary.
+	shape func(load *spatev1.LoadPoint) float64
+}
+
+// arrivalProcesses has the arrival processes, by the values of LoadPoint.arrival. To add one, add it here and to the
+// values that plan.proto allows.
+var arrivalProcesses = map[string]arrivals{
+	"constant": {
+		gaps:  func(*spatev1.LoadPoint, draw.Sequence) (gaps, error) { return nil, nil },
+		shape: func(*spatev1.LoadPoint) float64 { return 0 },
+	},
+	"poisson": {
+		gaps: func(_ *spatev1.LoadPoint, random draw.Sequence) (gaps, error) {
+			return exponentialGaps{random}, nil
+		},
+		shape: func(*spatev1.LoadPoint) float64 { return 1 },
+	},
+	"gamma": {
+		gaps: func(load *spatev1.LoadPoint, random draw.Sequence) (gaps, error) {
+			return newGammaGaps(load.GetBurstiness(), random)
+		},
+		shape: (*spatev1.LoadPoint).GetBurstiness,
+	},
+}
+
+// newGaps returns the gaps of a load's arrival process, nil for constant ones. The error says what is wrong with the
+// load.
+func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
+	if b := load.GetBurstiness(); load.GetArrival() != "gamma" && b != 0 && b != 1 {
+		return nil, fmt.Errorf(
+			"burstiness is %v, but arrival is %q: burstiness is for gamma arrivals only",
+			b,
+			load.GetArrival(),
+		)
+	}
+	p, known := arrivalProcesses[load.GetArrival()]
+	if !known {
+		return nil, fmt.Errorf("unknown arrival process %q: use one of %s", load.GetArrival(),
+			strings.Join(slices.Sorted(maps.Keys(arrivalProcesses)), ", "))
+	}
+	return p.gaps(load, draw.New(seed, "arrivals"))
+}
+
+// GapShape returns the shape of an open loop's gaps between arrivals: 1 / their variance in units of their mean. It is
+// 1 for Poisson arrivals, less if arrivals are burstier, more if they are smoother, and 0 if the gaps do not vary or
+// the load has no arrival process. The number of arrivals in a long time has the index of dispersion 1 / shape.
+func GapShape(load *spatev1.LoadPoint) float64 {
+	p, known := arrivalProcesses[load.GetArrival()]
+	if !known {
+		return 0
+	}
+	return p.shape(load)
+}
+
+// exponentialGaps are the gaps of a Poisson process: gap i is -ln(1 - U_i), where U_i is number i of the sequence.
+type exponentialGaps struct{ random draw.Sequence }
+
+func (e exponentialGaps) At(i uint64) float64 { return draw.Exponential(e.random.At(i)) }
+
+// gammaGaps have the gamma distribution of shape k and mean 1, so scale 1/k. At a rate r the gaps have shape k and
+// scale 1/(r k), as with vLLM's --burstiness k. Their variance is 1/k: k = 1 is the exponential distribution, a smaller
+// k is burstier, a larger k smoother.
+//
+// Arrivals with such gaps are a renewal process. Its counts in long windows also have an index of dispersion of 1/k.
+// The first gap begins at the start of the stage, each later gap at the previous arrival.
+type gammaGaps struct {
+	random  draw.Sequence
+	d, c    float64 // of Marsaglia and Tsang
+	boost   float64 // 1/k if k < 1; 0: none
+	inverse float64 // 1/k
+}
+
+// Accepted shapes of gamma gaps. Below them nearly all gaps are 0, above them all gaps are nearly equal.
+const (
+	minBurstiness = 1e-6
+	maxBurstiness = 1e6
+)
+
+// newGammaGaps computes what all gaps have in common.
+func newGammaGaps(shape float64, random draw.Sequence) (gaps, error) {
+	if !(shape >= minBurstiness && shape <= maxBurstiness) {
+		return nil, fmt.Errorf("burstiness is %v: it must be from %v to %.0e", shape,
+			minBurstiness, float64(maxBurstiness))
+	}
+	g := &gammaGaps{random: random, inverse: 1 / shape}
+	if shape < 1 {
+		g.boost = 1 / shape
+		shape++
+	}
+	g.d = shape - 1.0/3
+	g.c = 1 / math.Sqrt(9*g.d)
+	return g, nil
+}
+
+// At uses the method of Marsaglia and Tsang ("A simple method for generating gamma variables", 2000). With d = k -
+// 1/3, c = 1/sqrt(9d), x normal and v = (1 + cx)^3, d v has the gamma distribution of shape k >= 1 if it is accepted
+// with probability exp(x^2/2 + d - dv + d ln v), which is above 1 - 0.0331 x^4. For k < 1, a value of shape k + 1 times
+// U^(1/k) has shape k.
+//
+// Each arrival has its own random sequence, from which At takes as many numbers as it needs, so that no gap depends on
+// another.
+func (g *gammaGaps) At(i uint64) float64 {
+	random := stream{sequence: g.random.Sub(i)}
+	v := g.cube(&random)
+	gap := g.d * v * g.inverse
+	if g.boost != 0 {
+		gap *= draw.Exp(-draw.Exponential(random.next()) * g.boost)
+	}
+	return gap
+}
+
+// cube returns an accepted v.
+func (g *gammaGaps) cube(random *stream) float64 {
+	for {
+		x := random.normal()
+		root := 1 + float64(g.c*x)
+		if root <= 0 {
+			continue
+		}
+		v := float64(root * root * root)
+		u := random.fraction()
+		square := x * x
+		if u < 1-float64(0.0331*square*square) ||
+			draw.Log(u) < float64(0.5*square)+float64(g.d*(1-v+draw.Log(v))) {
+			return v
+		}
+	}
+}
+
+// stream reads a sequence from its start.
+type stream struct {
+	sequence draw.Sequence
+	read     uint64
+}
+
+func (s *stream) next() uint64 {
+	n := s.sequence.At(s.read)
+	s.read++
+	return n
+}
+
+// normal returns a standard normal number, by Marsaglia's polar method: a sqrt(-2 ln s / s) with s = a^2 + b^2, for
+// points (a, b) uniform in the unit disc.
+func (s *stream) normal() float64 {
+	for {
+		a, b := s.signed(), s.signed()
+		if q := float64(a*a) + float64(b*b); q < 1 && q > 0 {
+			return a * math.Sqrt(-2*draw.Log(q)/q)
+		}
+	}
+}
+
+// signed returns a uniform number from -1 to 1.
+func (s *stream) signed() float64 { return float64(int64(s.next())) * (1.0 / (1 << 63)) }
+
+// fraction returns a uniform number between 0 and 1, exclusive.
+func (s *stream) fraction() float64 { return float64(s.next()>>12|1) * (1.0 / (1 << 52)) }
