@@ -5,6 +5,7 @@ package template
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -145,11 +146,11 @@ func object(data []byte) bool {
 	return c.Peek() == '{'
 }
 
-// valid reports whether data is JSON.
+// valid reports whether data is JSON. It does not ask gjson, whose stack grows as deep as a server nests its values.
 func valid(data []byte) bool {
 	c := jsonscan.Cursor{B: data}
 	c.Skip(0)
-	return c.End() || gjson.ValidBytes(data)
+	return c.End() || json.Valid(data)
 }
 
 // check returns an error if a path finds nothing in any of an answer's events, or if lines are those of server-sent

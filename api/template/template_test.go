@@ -100,3 +100,11 @@ func TestPathsThatFindNothing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Values that nest without end cost no more memory than their bytes: they are no JSON that anybody reads.
+func TestDeepValuesAreNoAnswer(t *testing.T) {
+	deep := []byte(`{"text": ` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20) + "}")
+	if err := (Spec{Text: "text"}).parse(api.Event{Data: deep}, &api.Frame{}); err == nil {
+		t.Error("a value nested a million deep was read")
+	}
+}
