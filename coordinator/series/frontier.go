@@ -48,7 +48,7 @@ type point struct {
 	judged                       []judged
 	out                          string // why the stage is not on the curve; empty: it is
 	verdict                      string
-	unmeasured                   bool   // the stage says nothing about the server
+	unmeasured                   bool // the stage says nothing about the server
 }
 
 // judged is whether a stage kept the objectives: the whole, then each part of a mixture.
