@@ -10,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/report/section"
 	"github.com/spate-load/spate/report/tables"
 )
@@ -54,7 +55,7 @@ func targetsSection(r *results.Result) (section.Section, error) {
 	if err != nil {
 		return section.Section{}, err
 	}
-	return section.New("Targets side by side", t.Blocks()...), nil
+	return section.New("Targets side by side", section.TableOf(t)...), nil
 }
 
 // searchesSection returns the answers of searches side by side, if several targets have some.
@@ -66,7 +67,7 @@ func searchesSection(r *results.Result) (section.Section, error) {
 	if err != nil {
 		return section.Section{}, err
 	}
-	return section.New("Answers of searches side by side", t.Blocks()...), nil
+	return section.New("Answers of searches side by side", section.TableOf(t)...), nil
 }
 
 // frontiersSection returns the points of frontiers, if there are any.
@@ -74,7 +75,7 @@ func frontiersSection(r *results.Result) section.Section {
 	if len(r.Run.Frontiers) == 0 {
 		return section.Section{}
 	}
-	return section.New("Throughput against latency", append(tables.Frontiers(r).Blocks(),
+	return section.New("Throughput against latency", append(section.TableOf(tables.Frontiers(r)),
 		section.Text("Throughput is that of the steady part of each stage, where it is known: ramp-up and drain, which "+
 			"the tables of targets include, do not lower it."))...)
 }
@@ -85,16 +86,16 @@ func writeHead(b *strings.Builder, run results.RunResult) {
 	if !run.Complete {
 		b.WriteString("> **PARTIAL RESULT.** Something is missing:\n>\n")
 		for _, reason := range run.Missing {
-			fmt.Fprintf(b, "> - %s\n", section.Escape(reason))
+			fmt.Fprintf(b, "> - %s\n", table.Escape(reason))
 		}
 		b.WriteByte('\n')
 	}
 	if k := run.TimeCompression; k != nil {
 		fmt.Fprintf(b, "> **%s**\n\n", compressed(*k))
 	}
-	fmt.Fprintf(b, "- Plan: %s, seed %s\n", section.Escape(text(run.Plan)), whole(run.Seed))
+	fmt.Fprintf(b, "- Plan: %s, seed %s\n", table.Escape(text(run.Plan)), whole(run.Seed))
 	fmt.Fprintf(b, "- Start: %s, end: %s\n", text(run.BeginTime), text(run.EndTime))
-	fmt.Fprintf(b, "- Outcome: %s\n", section.Escape(text(run.Outcome)))
+	fmt.Fprintf(b, "- Outcome: %s\n", table.Escape(text(run.Outcome)))
 	fmt.Fprintf(b, "- Stages planned: %d, agents: %d\n", run.StagesPlanned, len(run.Agents))
 	if run.Restarts > 0 {
 		fmt.Fprintf(b, "- The coordinator was restarted during the run: %s\n", times(run.Restarts))

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/report/section"
 )
 
@@ -88,7 +89,7 @@ var (
 	//go:embed script.js
 	script string
 
-	pageTemplate = template.Must(template.New("page").Funcs(functions).Parse(pageText))
+	pageTemplate = template.Must(template.New("page").Funcs(functions).Parse(table.HTML + pageText))
 )
 
 // Write writes the page.

@@ -326,7 +326,7 @@ func TestLongTables(t *testing.T) {
 		!strings.Contains(page, "<p>Rows 1001 to 1007 are in report.md.</p>\n<p>after</p>") {
 		t.Errorf("%d rows", n)
 	}
-	if len(in.Details[0].Blocks[0].Rows) != len(rows) {
+	if len(in.Details[0].Blocks[0].Table.Rows) != len(rows) {
 		t.Error("the report's own table was cut")
 	}
 }

@@ -62,8 +62,10 @@ func shorten(s *section.Section) {
 	var blocks []section.Block
 	for _, b := range s.Blocks {
 		cut := section.Block{}
-		if n := len(b.Rows); n > mostRows {
-			b.Rows = b.Rows[:mostRows]
+		if b.Table != nil && len(b.Table.Rows) > mostRows {
+			n, shown := len(b.Table.Rows), *b.Table
+			shown.Rows = shown.Rows[:mostRows]
+			b.Table = &shown
 			cut = section.Text("Rows %d to %d are in report.md.", mostRows+1, n)
 		}
 		blocks = append(blocks, b, cut)

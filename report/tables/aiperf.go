@@ -5,13 +5,14 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // AIPerf returns a table with the rows of AIPerf's "LLM Metrics" for each stage, by the definitions of AIPerf 0.13 (the
 // classes in aiperf/metrics/types). Where AIPerf needs a distribution that results.json does not have, the number is
 // not known. AIPerf takes the times of frames with text; a first token without text makes its TTFT unknown.
-func AIPerf(r *results.Result) *Table {
-	t := &Table{Columns: slices.Concat(stageColumns("", ""), []Column{
+func AIPerf(r *results.Result) *table.Table {
+	t := &table.Table{Columns: slices.Concat(stageColumns("", ""), []table.Column{
 		{Key: "metric", Header: "Metric", Label: true, Words: true},
 		{Key: "avg", Header: "avg", Digits: 2}, {Key: "min", Header: "min", Digits: 2},
 		{Key: "max", Header: "max", Digits: 2}, {Key: "p99", Header: "p99", Digits: 2},
@@ -21,7 +22,7 @@ func AIPerf(r *results.Result) *Table {
 	for i := range r.Stages {
 		s := &r.Stages[i]
 		for _, m := range aiperfRows(s) {
-			row := newRow(s, stageName(s), slices.Concat([]Cell{word(m.name)}, m.cells())...)
+			row := newRow(s, stageName(s), slices.Concat([]table.Cell{word(m.name)}, m.cells())...)
 			row.Mark = "" // the heading has it, once for all rows
 			t.Rows = append(t.Rows, row)
 		}
@@ -35,8 +36,8 @@ type aiperfRow struct {
 	values [7]*float64
 }
 
-func (m aiperfRow) cells() []Cell {
-	var cells []Cell
+func (m aiperfRow) cells() []table.Cell {
+	var cells []table.Cell
 	for _, v := range m.values {
 		cells = append(cells, number(v))
 	}

@@ -7,12 +7,13 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // Frontiers returns a table of throughput against latency: for each frontier a row for each of its stages, by load. The
 // table has no rows if the run has no frontiers.
-func Frontiers(r *results.Result) *Table {
-	t := &Table{Columns: []Column{
+func Frontiers(r *results.Result) *table.Table {
+	t := &table.Table{Columns: []table.Column{
 		{Key: "target", Words: true}, {Key: "workload", Words: true}, {Key: "latency", Words: true},
 		{Key: "unit", Words: true}, {Key: "stage"}, {Key: "load"},
 		{Key: "load_words", Header: "Load", Label: true, Words: true}, {Key: "verdict", Words: true},
@@ -33,7 +34,7 @@ func Frontiers(r *results.Result) *Table {
 }
 
 // frontierRow returns the row of a point.
-func frontierRow(r *results.Result, f *results.FrontierResult, p results.FrontierPoint) Row {
+func frontierRow(r *results.Result, f *results.FrontierResult, p results.FrontierPoint) table.Row {
 	verdict, leftOut, load := "", "", ""
 	if p.Verdict != nil {
 		verdict = string(*p.Verdict)
@@ -44,10 +45,10 @@ func frontierRow(r *results.Result, f *results.FrontierResult, p results.Frontie
 	if s := results.StageAt(r.Stages, p.Stage); s != nil {
 		load = s.Load.Words
 	}
-	row := Row{
+	row := table.Row{
 		Heading: layout.Printable(fmt.Sprintf("%s, %s: throughput against %s", f.Target, f.Workload, f.Latency)),
 		Name:    layout.Printable(f.Target + ", " + f.Workload + ", " + load),
-		Cells: []Cell{word(f.Target), word(f.Workload), word(f.Latency), word(f.Unit), count(p.Stage + 1),
+		Cells: []table.Cell{word(f.Target), word(f.Workload), word(f.Latency), word(f.Unit), table.Count(p.Stage + 1),
 			number(&p.Load), word(load), word(verdict), number(p.RequestThroughput), number(p.OutputTokenThroughput),
 			number(p.LatencyMs), number(p.Goodput), number(p.GoodShare), word(yes(p.Pareto)), word(leftOut),
 			word(strings.Join(answersOf(f, p), ", "))},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // Titles of GuideLLM's tables.
@@ -18,11 +19,11 @@ const (
 // GuideLLM 0.8 (guidellm/schemas/base/request_stats.py and guidellm/benchmark/schemas/metrics.py). GuideLLM takes the
 // times of frames with text, weights its ITL and TPOT by tokens, and counts failed requests in throughputs. Where that
 // needs a distribution that results.json does not have, the number is not known.
-func GuideLLM(r *results.Result) *Table {
-	t := &Table{Columns: slices.Concat(stageColumns("Strategy", ""), guideColumns())}
+func GuideLLM(r *results.Result) *table.Table {
+	t := &table.Table{Columns: slices.Concat(stageColumns("Strategy", ""), guideColumns())}
 	for i := range r.Stages {
 		s := &r.Stages[i]
-		var cells []Cell
+		var cells []table.Cell
 		for _, v := range slices.Concat(guideTokenValues(s), guideLatencyValues(s), guideThroughputValues(s)) {
 			cells = append(cells, number(v))
 		}
@@ -32,12 +33,12 @@ func GuideLLM(r *results.Result) *Table {
 }
 
 // guideColumns returns the columns of all tables, in the order of the values.
-func guideColumns() []Column {
-	var columns []Column
+func guideColumns() []table.Column {
+	var columns []table.Column
 	add := func(group, key, header string, stats ...string) {
 		names := map[string]string{"mean": "Mean", "mdn": "Mdn", "p95": "p95"}
 		for _, stat := range stats {
-			columns = append(columns, Column{Key: key + "_" + stat, Header: header + " " + names[stat], Group: group,
+			columns = append(columns, table.Column{Key: key + "_" + stat, Header: header + " " + names[stat], Group: group,
 				Digits: 1})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // throughputs is how many of the first targetValues are throughputs and what they cost.
@@ -15,12 +16,12 @@ const throughputs = 4
 // Searches returns a table of the answers of searches: for each workload and question a row for each target, with
 // ratios to the baseline target, which is named as for Targets. A ratio is known if both searches have an answer that
 // is not INVALID. The table has no rows if the run has no searches.
-func Searches(r *results.Result, baseline string) (*Table, error) {
+func Searches(r *results.Result, baseline string) (*table.Table, error) {
 	name, err := baselineOf(r, baseline)
 	if err != nil {
 		return nil, err
 	}
-	columns := []Column{
+	columns := []table.Column{
 		{Key: "workload", Words: true}, {Key: "objectives", Words: true}, {Key: "unit", Words: true},
 		{Key: "target", Header: "Target", Label: true, Words: true}, {Key: "verdict", Words: true},
 		{Key: "converged", Words: true},
@@ -33,7 +34,7 @@ func Searches(r *results.Result, baseline string) (*Table, error) {
 		}
 		columns = append(columns, c)
 	}
-	t := &Table{Columns: columns, Notes: targetNotes(r, name, "")}
+	t := &table.Table{Columns: columns, Notes: targetNotes(r, name, "")}
 	for i := range r.Run.Searches {
 		s := &r.Run.Searches[i]
 		row := searchRow(r, s)
@@ -68,7 +69,7 @@ func believed(s *results.SearchResult) bool {
 }
 
 // searchRow returns the row of a search, without ratios.
-func searchRow(r *results.Result, s *results.SearchResult) Row {
+func searchRow(r *results.Result, s *results.SearchResult) table.Row {
 	verdict, marks := "", []string(nil)
 	if s.Verdict != nil {
 		verdict = string(*s.Verdict)
@@ -79,10 +80,10 @@ func searchRow(r *results.Result, s *results.SearchResult) Row {
 	if !s.Converged {
 		marks = append(marks, "not as precise as requested")
 	}
-	row := Row{
+	row := table.Row{
 		Heading: layout.Printable(question(s)), Mark: strings.Join(marks, ", "),
 		Name: layout.Printable(s.Target + ", " + s.Workload),
-		Cells: []Cell{word(s.Workload), word(strings.Join(s.Objectives, ", ")), word(s.Unit), word(s.Target),
+		Cells: []table.Cell{word(s.Workload), word(strings.Join(s.Objectives, ", ")), word(s.Unit), word(s.Target),
 			word(verdict), word(yes(s.Converged)), number(s.Kept), number(s.Broke)},
 	}
 	numbers := make([]*float64, throughputs)

@@ -5,11 +5,12 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // Stages returns a table with a row for each stage, and its main numbers.
-func Stages(r *results.Result) *Table {
-	columns := slices.Concat(stageColumns("Load", "Target"), []Column{
+func Stages(r *results.Result) *table.Table {
+	columns := slices.Concat(stageColumns("Load", "Target"), []table.Column{
 		{Key: "concurrency"}, {Key: "rate"},
 		{Key: "requests_completed", Header: "Completed"}, {Key: "requests_failed", Header: "Failed"},
 		{Key: "requests_cancelled"}, {Key: "requests_never_sent"},
@@ -20,7 +21,7 @@ func Stages(r *results.Result) *Table {
 		{Key: "total_token_throughput", Digits: 2},
 		{Key: "goodput_share"}, {Key: "text_throughput"},
 	})
-	t := &Table{Columns: append(columns, latencyColumns()...)}
+	t := &table.Table{Columns: append(columns, latencyColumns()...)}
 	for i := range r.Stages {
 		t.Rows = append(t.Rows, stageRow(&r.Stages[i]))
 	}
@@ -39,22 +40,22 @@ var latencies = []struct {
 }
 
 // latencyColumns returns the columns of latencies. latencyCells has the cells.
-func latencyColumns() (columns []Column) {
+func latencyColumns() (columns []table.Column) {
 	for _, m := range latencies {
 		columns = append(columns,
-			Column{Key: "mean_" + m.key, Header: "Mean " + m.header, Digits: 2},
-			Column{Key: "median_" + m.key, Header: "Median " + m.header, Digits: 2},
-			Column{Key: "p90_" + m.key}, Column{Key: "p95_" + m.key},
-			Column{Key: "p99_" + m.key, Header: "P99 " + m.header, Digits: 2})
+			table.Column{Key: "mean_" + m.key, Header: "Mean " + m.header, Digits: 2},
+			table.Column{Key: "median_" + m.key, Header: "Median " + m.header, Digits: 2},
+			table.Column{Key: "p90_" + m.key}, table.Column{Key: "p95_" + m.key},
+			table.Column{Key: "p99_" + m.key, Header: "P99 " + m.header, Digits: 2})
 	}
 	return columns
 }
 
-func latencyCells(l *results.Latencies) (cells []Cell) {
+func latencyCells(l *results.Latencies) (cells []table.Cell) {
 	for _, m := range latencies {
 		d := m.of(l)
 		if d == nil {
-			cells = append(cells, make([]Cell, 5)...)
+			cells = append(cells, make([]table.Cell, 5)...)
 			continue
 		}
 		for _, v := range []float64{d.Mean, d.P50, d.P90, d.P95, d.P99} {
@@ -64,14 +65,14 @@ func latencyCells(l *results.Latencies) (cells []Cell) {
 	return cells
 }
 
-func stageRow(s *results.StageResult) Row {
+func stageRow(s *results.StageResult) table.Row {
 	var share *float64
 	if s.Goodput != nil {
 		share = s.Goodput.Share
 	}
-	cells := []Cell{
+	cells := []table.Cell{
 		knownCount(s.Load.Concurrency), number(s.Load.Rate),
-		count(s.Requests.Completed), count(s.Requests.Failed), count(s.Requests.Cancelled),
+		table.Count(s.Requests.Completed), table.Count(s.Requests.Failed), table.Count(s.Requests.Cancelled),
 		knownCount(s.Requests.NeverSent), number(s.DurationS), knownCount(s.InputTokens), knownCount(s.OutputTokens),
 		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput), number(share),
 		number(s.TextThroughput),

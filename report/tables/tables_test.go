@@ -19,12 +19,13 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/table"
 )
 
 var update = flag.Bool("update", false, "write the expected files again")
 
 // all are the tables under the names of their expected files.
-func all(t *testing.T, r *results.Result) map[string]*Table {
+func all(t *testing.T, r *results.Result) map[string]*table.Table {
 	targets, err := Targets(r, "")
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +34,7 @@ func all(t *testing.T, r *results.Result) map[string]*Table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]*Table{"targets": targets, "searches": searches, "frontiers": Frontiers(r), "parts": Parts(r),
+	return map[string]*table.Table{"targets": targets, "searches": searches, "frontiers": Frontiers(r), "parts": Parts(r),
 		"stages": Stages(r), "vllm": VLLM(r), "guidellm": GuideLLM(r),
 		"aiperf": AIPerf(r)}
 }
@@ -41,12 +42,12 @@ func all(t *testing.T, r *results.Result) map[string]*Table {
 // TestTables compares all tables in all formats with the files in testdata. go test ./report/tables -update writes them
 // again.
 func TestTables(t *testing.T) {
-	for name, table := range all(t, twoTargets()) {
+	for name, shown := range all(t, twoTargets()) {
 		for suffix, write := range map[string]func(*bytes.Buffer) error{
-			"txt":  func(b *bytes.Buffer) error { return table.Text(b, 0) },
-			"md":   func(b *bytes.Buffer) error { return table.Markdown(b) },
-			"csv":  func(b *bytes.Buffer) error { return table.CSV(b) },
-			"json": func(b *bytes.Buffer) error { return table.JSON(b) },
+			"txt":  func(b *bytes.Buffer) error { return shown.Text(b, 0) },
+			"md":   func(b *bytes.Buffer) error { return shown.Markdown(b) },
+			"csv":  func(b *bytes.Buffer) error { return shown.CSV(b) },
+			"json": func(b *bytes.Buffer) error { return shown.JSON(b) },
 		} {
 			if suffix == "json" && name != "targets" {
 				continue // TestFormatsAgree compares it with the CSV
@@ -74,12 +75,12 @@ func TestTables(t *testing.T) {
 
 // Programs read the same rows from CSV and JSON: as many values as keys, and no key twice.
 func TestFormatsAgree(t *testing.T) {
-	for name, table := range all(t, twoTargets()) {
+	for name, shown := range all(t, twoTargets()) {
 		var asCSV, asJSON bytes.Buffer
-		if err := table.CSV(&asCSV); err != nil {
+		if err := shown.CSV(&asCSV); err != nil {
 			t.Fatal(err)
 		}
-		if err := table.JSON(&asJSON); err != nil {
+		if err := shown.JSON(&asJSON); err != nil {
 			t.Fatal(err)
 		}
 		lines, err := csv.NewReader(&asCSV).ReadAll()
@@ -121,11 +122,11 @@ func TestVLLMHasThePublishedColumns(t *testing.T) {
 // A baseline whose numbers mean nothing, or that is missing, leaves the ratios unknown.
 func TestRatios(t *testing.T) {
 	ratios := func(r *results.Result, baseline string) (known int) {
-		table, err := Targets(r, baseline)
+		shown, err := Targets(r, baseline)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, row := range table.Rows {
+		for _, row := range shown.Rows {
 			for _, c := range row.Cells {
 				if c.Ratio != nil {
 					known++
@@ -172,11 +173,11 @@ func TestRatiosOfSearches(t *testing.T) {
 	} {
 		r := twoTargets()
 		c.change(r.Run.Searches)
-		table, err := Searches(r, "")
+		shown, err := Searches(r, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if highest := table.Rows[1].Cells[6]; (highest.Ratio != nil) != c.known || c.known && *highest.Ratio != 1.5 {
+		if highest := shown.Rows[1].Cells[6]; (highest.Ratio != nil) != c.known || c.known && *highest.Ratio != 1.5 {
 			t.Errorf("%s: %+v", name, highest)
 		}
 	}
@@ -199,8 +200,8 @@ func TestTextIsData(t *testing.T) {
 	r.Stages[0].Workload = "a|b\x1b[31m\n<script>"
 	r.Stages[0].Load.Words = "=1+1"
 	var text, markdown, values bytes.Buffer
-	table := Stages(r)
-	for _, err := range []error{table.Text(&text, 0), table.Markdown(&markdown), table.CSV(&values)} {
+	shown := Stages(r)
+	for _, err := range []error{shown.Text(&text, 0), shown.Markdown(&markdown), shown.CSV(&values)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,8 +217,8 @@ func TestNarrow(t *testing.T) {
 	var b bytes.Buffer
 	r := twoTargets()
 	r.Stages[1].Workload = "another" // a second heading does not count its columns again
-	table := Stages(r)
-	if err := table.Text(&b, 60); err != nil {
+	shown := Stages(r)
+	if err := shown.Text(&b, 60); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.SplitSeq(b.String(), "\n") {
@@ -225,11 +226,11 @@ func TestNarrow(t *testing.T) {
 			t.Errorf("%d columns: %s", len([]rune(line)), line)
 		}
 	}
-	shown := slices.DeleteFunc(slices.Clone(table.Columns), func(c Column) bool { return c.Header == "" })
+	columns := slices.DeleteFunc(slices.Clone(shown.Columns), func(c table.Column) bool { return c.Header == "" })
 	var dropped int
 	_, note, found := strings.Cut(b.String(), "up to ")
-	if _, err := fmt.Sscan(note, &dropped); !found || err != nil || dropped < 1 || dropped >= len(shown) {
-		t.Errorf("%d of %d columns: %s", dropped, len(shown), b.String())
+	if _, err := fmt.Sscan(note, &dropped); !found || err != nil || dropped < 1 || dropped >= len(columns) {
+		t.Errorf("%d of %d columns: %s", dropped, len(columns), b.String())
 	}
 }
 
@@ -347,7 +348,7 @@ func TestTargetsInTurns(t *testing.T) {
 	if err != nil || len(turns.Rows) != 2 {
 		t.Fatalf("%+v, %v", turns, err)
 	}
-	i := slices.IndexFunc(turns.Columns, func(c Column) bool { return c.Key == "mean_tpot_ms" })
+	i := slices.IndexFunc(turns.Columns, func(c table.Column) bool { return c.Key == "mean_tpot_ms" })
 	b := turns.Rows[1]
 	if *turns.Rows[0].Cells[i].Number != 99 || math.Abs(*b.Cells[i].Ratio-1.03) > 1e-9 || b.Cells[0].Number != nil ||
 		b.Cells[2].Text != "concurrency 8, 3 repeats" {

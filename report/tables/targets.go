@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/compare/chance"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/plans/naming"
 )
 
@@ -20,12 +21,12 @@ import (
 //
 // Repeats are one row. If their targets ran in turns, a ratio is without what changed steadily over time. A ratio is
 // known if both stages are complete, their verdicts are not INVALID and neither number is 0.
-func Targets(r *results.Result, baseline string) (*Table, error) {
+func Targets(r *results.Result, baseline string) (*table.Table, error) {
 	name, err := baselineOf(r, baseline)
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{Columns: targetColumns(r), Notes: targetNotes(r, name, " under the same load")}
+	t := &table.Table{Columns: targetColumns(r), Notes: targetNotes(r, name, " under the same load")}
 	marked := false
 	for _, group := range sameLoads(r) {
 		rows := together(r, group)
@@ -34,10 +35,10 @@ func Targets(r *results.Result, baseline string) (*Table, error) {
 			s := &rows[i]
 			turns := s.turns(base)
 			cells := s.numbers(r, base, turns)
-			marked = marked || slices.ContainsFunc(cells, func(c Cell) bool { return c.Mark != "" })
+			marked = marked || slices.ContainsFunc(cells, func(c table.Cell) bool { return c.Mark != "" })
 			row := newRow(s.StageResult, s.Workload, cells...)
 			if len(s.of) > 1 {
-				row.Cells[0] = Cell{} // repeats are several stages
+				row.Cells[0] = table.Cell{} // repeats are several stages
 			}
 			t.Rows = append(t.Rows, row)
 			if words := s.drift(base, turns); words != "" {
@@ -67,7 +68,7 @@ func baseRow(rows []targetRow, baseline string) (base *targetRow) {
 }
 
 // numbers returns the cells of a row's numbers, with ratios to the baseline's row. base may be nil.
-func (s *targetRow) numbers(r *results.Result, base *targetRow, turns *chance.Turns) (cells []Cell) {
+func (s *targetRow) numbers(r *results.Result, base *targetRow, turns *chance.Turns) (cells []table.Cell) {
 	for i, v := range targetNumbers(r, s.StageResult) {
 		c := number(v)
 		c.Mark = s.Mark(numberOf(targetValues[i].column.Key))
@@ -147,39 +148,39 @@ func EconomyOf(r *results.Result, s *results.StageResult, t results.RunTarget) (
 
 // targetValues are the numbers of the table and where they come from.
 var targetValues = []struct {
-	column Column
+	column table.Column
 	value  func(*results.StageResult, Economy) *float64
 }{
-	{Column{Key: "output_token_throughput", Header: "Output tok/s", Digits: 2, Compared: true},
+	{table.Column{Key: "output_token_throughput", Header: "Output tok/s", Digits: 2, Compared: true},
 		func(s *results.StageResult, _ Economy) *float64 { return s.OutputTokenThroughput }},
-	{Column{Key: "output_tokens_per_gpu", Header: "Output tok/s per GPU", Digits: 2, Compared: true},
+	{table.Column{Key: "output_tokens_per_gpu", Header: "Output tok/s per GPU", Digits: 2, Compared: true},
 		func(_ *results.StageResult, e Economy) *float64 { return e.TokensPerGPU }},
-	{Column{Key: "output_tokens_per_dollar", Header: "Output tokens per $", Compared: true},
+	{table.Column{Key: "output_tokens_per_dollar", Header: "Output tokens per $", Compared: true},
 		func(_ *results.StageResult, e Economy) *float64 { return e.TokensPerDollar }},
-	{Column{Key: "dollars_per_million_output_tokens", Header: "$ per million output tokens", Digits: 3, Compared: true},
+	{table.Column{Key: "dollars_per_million_output_tokens", Header: "$ per million output tokens", Digits: 3, Compared: true},
 		func(_ *results.StageResult, e Economy) *float64 { return e.DollarsPerMillion }},
-	{Column{Key: "median_ttft_ms", Header: "Median TTFT (ms)", Digits: 2, Compared: true},
+	{table.Column{Key: "median_ttft_ms", Header: "Median TTFT (ms)", Digits: 2, Compared: true},
 		func(s *results.StageResult, _ Economy) *float64 { return median(s.TTFT) }},
-	{Column{Key: "median_tpot_ms", Header: "Median TPOT (ms)", Digits: 2, Compared: true},
+	{table.Column{Key: "median_tpot_ms", Header: "Median TPOT (ms)", Digits: 2, Compared: true},
 		func(s *results.StageResult, _ Economy) *float64 { return median(s.TPOT) }},
-	{Column{Key: "mean_ttft_ms", Header: "Mean TTFT (ms)", Digits: 2, Compared: true},
+	{table.Column{Key: "mean_ttft_ms", Header: "Mean TTFT (ms)", Digits: 2, Compared: true},
 		func(s *results.StageResult, _ Economy) *float64 { return mean(s.TTFT) }},
-	{Column{Key: "mean_tpot_ms", Header: "Mean TPOT (ms)", Digits: 2, Compared: true},
+	{table.Column{Key: "mean_tpot_ms", Header: "Mean TPOT (ms)", Digits: 2, Compared: true},
 		func(s *results.StageResult, _ Economy) *float64 { return mean(s.TPOT) }},
-	{Column{Key: "p99_ttft_ms", Header: "P99 TTFT (ms)", Digits: 2, Compared: true},
+	{table.Column{Key: "p99_ttft_ms", Header: "P99 TTFT (ms)", Digits: 2, Compared: true},
 		func(s *results.StageResult, _ Economy) *float64 { return p99(s.TTFT) }},
-	{Column{Key: "p99_tpot_ms", Header: "P99 TPOT (ms)", Digits: 2, Compared: true},
+	{table.Column{Key: "p99_tpot_ms", Header: "P99 TPOT (ms)", Digits: 2, Compared: true},
 		func(s *results.StageResult, _ Economy) *float64 { return p99(s.TPOT) }},
-	{Column{Key: "median_e2e_ms", Header: "Median E2E (ms)", Digits: 2, Compared: true},
+	{table.Column{Key: "median_e2e_ms", Header: "Median E2E (ms)", Digits: 2, Compared: true},
 		func(s *results.StageResult, _ Economy) *float64 { return median(s.E2E) }},
-	{Column{Key: "request_throughput", Header: "Requests/s", Digits: 2, Compared: true},
+	{table.Column{Key: "request_throughput", Header: "Requests/s", Digits: 2, Compared: true},
 		func(s *results.StageResult, _ Economy) *float64 { return s.RequestThroughput }},
-	{Column{Key: "total_token_throughput", Header: "Total tok/s", Digits: 2, Compared: true},
+	{table.Column{Key: "total_token_throughput", Header: "Total tok/s", Digits: 2, Compared: true},
 		func(s *results.StageResult, _ Economy) *float64 { return s.TotalTokenThroughput }},
 }
 
 // targetColumns returns the columns of the table. Those of GPUs and costs are for people only if a target has them.
-func targetColumns(r *results.Result) []Column {
+func targetColumns(r *results.Result) []table.Column {
 	hasGPUs := slices.ContainsFunc(r.Run.Targets, func(t results.RunTarget) bool { return t.GPUs != nil })
 	hasCosts := slices.ContainsFunc(r.Run.Targets, func(t results.RunTarget) bool { return t.CostPerHour != nil })
 	columns := stageColumns("Load", "Target")

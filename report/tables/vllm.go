@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // VLLM returns a table with a row for each stage: the columns of vLLM's "Serving Benchmark Result", by its definitions,
 // as published comparisons put them side by side.
-func VLLM(r *results.Result) *Table {
-	t := &Table{Columns: slices.Concat(stageColumns("Load", "Backend/Setting"), []Column{
+func VLLM(r *results.Result) *table.Table {
+	t := &table.Table{Columns: slices.Concat(stageColumns("Load", "Backend/Setting"), []table.Column{
 		{Key: "successful_requests", Header: "Successful Requests"},
 		{Key: "duration_s", Header: "Duration (s)", Digits: 2},
 		{Key: "total_input_tokens", Header: "Total Input Tokens"},
@@ -20,9 +21,9 @@ func VLLM(r *results.Result) *Table {
 	})}
 	for _, m := range vllmMetrics {
 		t.Columns = append(t.Columns,
-			Column{Key: "mean_" + m.key, Header: "Mean " + m.header, Digits: 2},
-			Column{Key: "median_" + m.key, Header: "Median " + m.header, Digits: 2},
-			Column{Key: "p99_" + m.key, Header: "P99 " + m.header, Digits: 2})
+			table.Column{Key: "mean_" + m.key, Header: "Mean " + m.header, Digits: 2},
+			table.Column{Key: "median_" + m.key, Header: "Median " + m.header, Digits: 2},
+			table.Column{Key: "p99_" + m.key, Header: "P99 " + m.header, Digits: 2})
 	}
 	for _, group := range sameLoads(r) {
 		for _, s := range group {
@@ -42,15 +43,15 @@ var vllmMetrics = []struct {
 	{"itl_ms", "ITL (ms)", func(v *results.VLLM) *results.VLLMMetric { return v.ITL }},
 }
 
-func vllmRow(s *results.StageResult) Row {
-	cells := []Cell{
-		count(s.Requests.Completed), number(s.DurationS), knownCount(s.InputTokens), knownCount(s.OutputTokens),
+func vllmRow(s *results.StageResult) table.Row {
+	cells := []table.Cell{
+		table.Count(s.Requests.Completed), number(s.DurationS), knownCount(s.InputTokens), knownCount(s.OutputTokens),
 		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput),
 	}
 	for _, m := range vllmMetrics {
 		v := m.of(&s.VLLM)
 		if v == nil {
-			cells = append(cells, Cell{}, Cell{}, Cell{})
+			cells = append(cells, table.Cell{}, table.Cell{}, table.Cell{})
 			continue
 		}
 		cells = append(cells, number(&v.Mean), number(&v.Median), number(&v.P99))

@@ -1,0 +1,265 @@
+package table
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spate-load/spate/internal/layout"
+)
+
+// Text writes a table for a terminal that is width columns wide; 0 means any width. Columns that do not fit are left
+// out, the last ones first, and a note says so.
+func (t *Table) Text(w io.Writer, width int) error {
+	var b strings.Builder
+	dropped := 0
+	for title, part := range t.Parts() {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		if title != "" {
+			b.WriteString(title + "\n")
+		}
+		lines, out := part.fit(width, 10)
+		dropped = max(dropped, out)
+		b.WriteString(strings.Join(lines, "\n") + "\n")
+	}
+	notes := t.AllNotes()
+	if dropped > 0 {
+		notes = append(notes, fmt.Sprintf(
+			"up to %d columns do not fit: use --format markdown or csv, or a wider terminal", dropped))
+	}
+	for _, note := range notes {
+		b.WriteString(strings.Join(append(layout.Wrap(note, width), ""), "\n"))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Lines returns the table's head in one line, and a line for each row. Columns that do not fit into a width are left
+// out, the last ones first. 0: any width.
+func (t *Table) Lines(width int) []string {
+	lines, _ := t.fit(width, 0)
+	return lines
+}
+
+// Write prints the table's lines.
+func (t *Table) Write(w io.Writer, width int) error {
+	_, err := io.WriteString(w, strings.Join(append(t.Lines(width), ""), "\n"))
+	return err
+}
+
+// Capitals puts the headers in capitals.
+func (t *Table) Capitals() *Table {
+	for i := range t.Columns {
+		t.Columns[i].Header = strings.ToUpper(t.Columns[i].Header)
+	}
+	return t
+}
+
+// fit returns the lines of the columns that fit into a width, and how many do not. Labels and the first column after
+// them always stay. If narrow is more than 0, headers are wrapped to the width of the values, but not below narrow.
+func (t *Table) fit(width, narrow int) (lines []string, dropped int) {
+	least := 1
+	for i, c := range t.Columns {
+		if c.Label {
+			least = i + 2
+		}
+	}
+	all := t.grid(narrow)
+	for n := len(t.Columns); ; n-- {
+		aligned := &layout.Table{}
+		for _, c := range t.Columns {
+			aligned.Right = append(aligned.Right, !c.Words)
+		}
+		for _, cells := range all {
+			aligned.Row(cells[:min(n, len(cells))]...)
+		}
+		if width <= 0 || n <= least || aligned.Width() <= width {
+			return aligned.Lines(), len(t.Columns) - n
+		}
+	}
+}
+
+// grid returns the lines of the header, which are wrapped if narrow is more than 0, and the rows.
+func (t *Table) grid(narrow int) [][]string {
+	rows := make([][]string, len(t.Rows))
+	for n, r := range t.Rows {
+		rows[n] = t.Texts(r)
+	}
+	headers, height := make([][]string, len(t.Columns)), 1
+	for i, c := range t.Columns {
+		headers[i] = []string{c.Header}
+		if narrow > 0 {
+			widest := narrow
+			for _, row := range rows {
+				widest = max(widest, len(row[i]))
+			}
+			headers[i] = layout.Wrap(c.Header, widest)
+		}
+		height = max(height, len(headers[i]))
+	}
+	lines := make([][]string, height, height+len(rows))
+	for n := range lines {
+		for _, h := range headers {
+			text := ""
+			if above := height - len(h); n >= above {
+				text = h[n-above]
+			}
+			lines[n] = append(lines[n], text)
+		}
+	}
+	return append(lines, rows...)
+}
+
+// HTML is a template that defines "table".
+//
+//go:embed table.html.tmpl
+var HTML string
+
+// Markdown writes a table in Markdown, with its headings and notes.
+func (t *Table) Markdown(w io.Writer) error {
+	var b strings.Builder
+	sep := ""
+	for title, part := range t.Parts() {
+		if title != "" {
+			b.WriteString(sep + "### " + Escape(title) + "\n")
+			sep = "\n"
+		}
+		b.WriteString(sep + part.MarkdownRows())
+		sep = "\n"
+	}
+	for _, note := range t.AllNotes() {
+		b.WriteString(sep + Escape(note) + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// MarkdownRows returns the head and the rows in Markdown.
+func (t *Table) MarkdownRows() string {
+	var b strings.Builder
+	write := func(before, after string, cells []string) {
+		for _, text := range cells {
+			b.WriteString("|" + before + text + after)
+		}
+		b.WriteString("|\n")
+	}
+	var headers, alignments []string
+	for _, c := range t.Columns {
+		alignment := "-:"
+		switch {
+		case t.Centred:
+			alignment = ":-:"
+		case c.Words:
+			alignment = ":-"
+		}
+		headers, alignments = append(headers, Escape(strings.TrimRight(c.Header, " "))), append(alignments, alignment)
+	}
+	write(" ", " ", headers)
+	write("", "", alignments)
+	for _, r := range t.Rows {
+		texts := t.Texts(r)
+		for i, text := range texts {
+			texts[i] = Escape(strings.TrimRight(text, " "))
+		}
+		write(" ", " ", texts)
+	}
+	return b.String()
+}
+
+var escapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "\r", " ", "\n", " ", "<", "&lt;", "[", `\[`, "`", "\\`", "*", `\*`)
+
+// Escape keeps a text in its line and its cell of Markdown, and from being read as markup.
+func Escape(s string) string { return escapes.Replace(s) }
+
+// CSV writes a table with a header of keys, a row for each row, and n/a for numbers that are not known.
+func (t *Table) CSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	var keys []string
+	t.values(nil, func(key string, _ any) { keys = append(keys, key) })
+	if err := out.Write(keys); err != nil {
+		return err
+	}
+	for i := range t.Rows {
+		var line []string
+		t.values(&t.Rows[i], func(_ string, value any) { line = append(line, field(value)) })
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// field formats a value for CSV. A text that a spreadsheet would take for a formula starts with an apostrophe.
+func field(value any) string {
+	switch v := value.(type) {
+	case string:
+		if v != "" && strings.ContainsRune("=+-@", rune(v[0])) {
+			return "'" + v
+		}
+		return v
+	case *float64:
+		if v != nil {
+			return strconv.FormatFloat(*v, 'f', -1, 64)
+		}
+	}
+	return Unknown
+}
+
+// JSON writes a table as a list of objects, with null for numbers that are not known.
+func (t *Table) JSON(w io.Writer) error {
+	var b bytes.Buffer
+	b.WriteByte('[')
+	for i := range t.Rows {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		sep := byte('{')
+		var failed error
+		t.values(&t.Rows[i], func(key string, value any) {
+			text, err := json.Marshal(value)
+			if err != nil {
+				failed = fmt.Errorf("%s of row %d: %w", key, i+1, err)
+			}
+			fmt.Fprintf(&b, "%c%q:%s", sep, key, text)
+			sep = ','
+		})
+		if failed != nil {
+			return failed
+		}
+		b.WriteByte('}')
+	}
+	b.WriteByte(']')
+	var out bytes.Buffer
+	if err := json.Indent(&out, b.Bytes(), "", "  "); err != nil {
+		return err
+	}
+	out.WriteByte('\n')
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+// values calls do for each value of a row, by key: a string or a *float64. Without a row it passes only the keys.
+func (t *Table) values(r *Row, do func(key string, value any)) {
+	for i, c := range t.Columns {
+		var cell Cell
+		if r != nil {
+			cell = r.Cells[i]
+		}
+		if c.Words {
+			do(c.Key, cell.Text)
+			continue
+		}
+		do(c.Key, cell.Number)
+		if c.Compared {
+			do(c.Key+"_ratio", cell.Ratio)
+		}
+	}
+}
