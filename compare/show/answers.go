@@ -9,26 +9,6 @@ import (
 	"github.com/spate-load/spate/internal/layout"
 )
 
-// answerHead names the columns of answers; text has the first answerColumns of them, as many as there is room for.
-var answerHead = []string{"Answer", "Change", "Baseline", "at", "Value", "at", "Interval", "p", "Outcome"}
-
-const answerColumns = 6
-
-// answerRow returns the cells of an answer.
-func answerRow(a *compare.Answer) []string {
-	d := &a.Difference
-	name := answerName(a)
-	if len(a.Marks) > 0 {
-		name += " !"
-	}
-	outcome := string(d.Outcome)
-	if d.Why != "" {
-		outcome += ": " + layout.Printable(d.Why)
-	}
-	return []string{name, cell(d), value(d, d.Baseline), foundAt(a, a.BaselineRuns), value(d, d.Value),
-		foundAt(a, a.Runs), interval(d), chanceOf(d), outcome}
-}
-
 // answerName names an answer among those of its target and workload.
 func answerName(a *compare.Answer) string {
 	name := strings.ReplaceAll(string(a.Kind), "_", " ")
@@ -46,7 +26,7 @@ func answerName(a *compare.Answer) string {
 
 // AnswerTitle names an answer among all.
 func AnswerTitle(a *compare.Answer) string {
-	return grid(a.Target, a.Workload) + ", " + answerName(a)
+	return answerGrid(a) + ", " + answerName(a)
 }
 
 // foundAt says at which load an answer was found, or which load was too high.
@@ -82,41 +62,4 @@ func answerMarks(a *compare.Against) (lines []string) {
 		lines = append(lines, prefixed(AnswerTitle(&a.Answers[i])+": ", a.Answers[i].Marks)...)
 	}
 	return lines
-}
-
-// answersTables writes a table for each target and workload, with a row for each answer.
-func answersTables(b *strings.Builder, a *compare.Against, width int) {
-	for from := 0; from < len(a.Answers); {
-		of := &a.Answers[from]
-		title := grid(of.Target, of.Workload)
-		fmt.Fprintf(b, "\n%s\n", title)
-		t := &layout.Table{Right: []bool{false, true, true, false, true, false}}
-		t.Row(answerHead[:answerColumns]...)
-		first := from
-		for ; from < len(a.Answers) && grid(a.Answers[from].Target, a.Answers[from].Workload) == title; from++ {
-			t.Row(answerRow(&a.Answers[from])[:answerColumns]...)
-		}
-		t.Narrow(width)
-		_ = t.Write(b) // a strings.Builder takes everything
-		for i := first; i < from; i++ {
-			wrapped(b, "! ", prefixed(answerName(&a.Answers[i])+": ", a.Answers[i].Marks), width)
-		}
-	}
-}
-
-// markdownAnswers writes a table with a row for each answer.
-func markdownAnswers(b *strings.Builder, a *compare.Against) {
-	if len(a.Answers) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "\n| Target, workload | %s |\n|:--|:--|%s:--|\n", strings.Join(answerHead, " | "),
-		strings.Repeat("--:|", len(answerHead)-2))
-	for i := range a.Answers {
-		cells := []string{grid(a.Answers[i].Target, a.Answers[i].Workload)}
-		for _, cell := range append(cells, answerRow(&a.Answers[i])...) {
-			fmt.Fprintf(b, "| %s ", quoted(strings.TrimSpace(cell)))
-		}
-		b.WriteString("|\n")
-	}
-	list(b, "**%s**", answerMarks(a))
 }

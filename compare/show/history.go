@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/report/page/chart"
@@ -38,29 +39,32 @@ func History(w io.Writer, lines []*compare.Line, format string, width int) error
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintln(w, layout.Printable(LineTitle(l)))
-		t := layout.Table{Right: []bool{false, false, false, false, true, true}}
-		t.Row(strings.Split(strings.ToUpper(strings.Join(HistoryHead, " ")), " ")...)
-		for _, p := range l.Points {
-			t.Row(HistoryRow(l, p)...)
-		}
-		t.Narrow(width)
-		if err := t.Write(w); err != nil {
+		if err := HistoryTable(l).Capitals().Write(w, width); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// HistoryHead names the columns of a line's table.
-var HistoryHead = []string{"began", "run", "version", "labels", "value", "change", "meaning"}
+// HistoryTable has a row for each point of a line.
+func HistoryTable(l *compare.Line) *table.Table {
+	t := table.New(table.Words("began", "run", "version", "labels"), table.Numbers("value", "change"), table.Words("meaning"))
+	for _, p := range l.Points {
+		row := t.Add(historyCells(l, p)...)
+		for i := range row.Cells {
+			row.Cells[i].Strong = p.Outcome == compare.Worse
+		}
+	}
+	return t
+}
 
 // LineTitle names a line: plan, target, workload, load and metric.
 func LineTitle(l *compare.Line) string {
 	return fmt.Sprintf("%s: %s, %s, %s: %s", l.Plan, l.Target, l.Workload, l.Load, titleOf(l.Metric))
 }
 
-// HistoryRow returns the cells of a point.
-func HistoryRow(l *compare.Line, p compare.HistoryPoint) []string {
+// historyCells returns the cells of a point.
+func historyCells(l *compare.Line, p compare.HistoryPoint) []string {
 	d := &compare.Difference{Metric: l.Metric, Unit: l.Unit}
 	changed, meaning := "n/a", string(p.Outcome)
 	if p.Against != "" {
@@ -83,14 +87,8 @@ var (
 	historyText string
 
 	historyTemplate = template.Must(template.New("history").Funcs(template.FuncMap{
-		"title": LineTitle, "row": HistoryRow, "figure": HistoryChart,
-		"class": func(p compare.HistoryPoint) string {
-			if p.Outcome == compare.Worse {
-				return "strong"
-			}
-			return ""
-		},
-	}).Parse(historyText))
+		"title": LineTitle, "table": HistoryTable, "figure": HistoryChart,
+	}).Parse(table.HTML + historyText))
 )
 
 // historyPage writes a page without scripts that needs no network.
@@ -105,7 +103,7 @@ func historyPage(w io.Writer, lines []*compare.Line) error {
 	}
 	var b bytes.Buffer
 	err := historyTemplate.Execute(&b, map[string]any{
-		"Policy": page.SheetPolicy(), "Sheet": page.Sheet(), "Lines": lines, "Head": HistoryHead, "Worse": worse,
+		"Policy": page.SheetPolicy(), "Sheet": page.Sheet(), "Lines": lines, "Worse": worse,
 	})
 	if err != nil {
 		return err

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"strings"
 
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/report/page/chart"
 )
@@ -19,16 +19,13 @@ var (
 	pageText string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"summary": summary, "requests": requests, "stageName": StageName, "marks": stageMarks, "title": titleOf,
-		"cell": func(d *compare.Difference) string { return strings.TrimSpace(cell(d)) }, "find": find, "value": value,
-		"change": change, "interval": interval, "p": chanceOf, "advice": advice, "curves": curves, "attention": attention,
-		"called": func(d *compare.Difference) bool {
-			return d.Outcome == compare.Worse || d.Outcome == compare.Better
-		},
-		"swatch": func(side int) template.HTML { return styles[side].Swatch() },
-		"legend": legend, "answerHead": func() []string { return answerHead }, "answerRow": answerRow,
-		"answerTitle": AnswerTitle, "answerMarks": answerMarks,
-	}).Parse(pageText))
+		"summary": summary, "requests": requests, "advice": advice, "curves": curves, "legend": legend,
+		"swatch":     func(side int) template.HTML { return styles[side].Swatch() },
+		"stageMarks": stageMarks, "answerMarks": answerMarks,
+		"stages":  func(a *compare.Against) *table.Table { return stageTable(a.Stages, "Stage", StageName) },
+		"answers": func(a *compare.Against) *table.Table { return answerTable(a.Answers, AnswerTitle) },
+		"numbers": func(a *compare.Against) *table.Table { return numberTable(a, true) },
+	}).Parse(table.HTML + pageText))
 )
 
 // htmlPage writes a comparison as a page without scripts that needs no network.
@@ -36,11 +33,10 @@ func htmlPage(w io.Writer, c *compare.Comparison) error {
 	var b bytes.Buffer
 	err := pageTemplate.Execute(&b, struct {
 		*compare.Comparison
-		Policy   string
-		Sheet    template.CSS
-		Headline []string
-		Class    string
-	}{c, page.SheetPolicy(), page.Sheet(), headline, banner(c)})
+		Policy string
+		Sheet  template.CSS
+		Class  string
+	}{c, page.SheetPolicy(), page.Sheet(), banner(c)})
 	if err != nil {
 		return err
 	}
@@ -64,13 +60,8 @@ func banner(c *compare.Comparison) string {
 	return "valid"
 }
 
-// stageMarks returns what a reader must know of stages, with their names.
-func stageMarks(a *compare.Against) (lines []string) {
-	for i := range a.Stages {
-		lines = append(lines, prefixed(StageName(&a.Stages[i])+": ", a.Stages[i].Marks)...)
-	}
-	return lines
-}
+// stageMarks returns what a reader must know of a stage, with its name.
+func stageMarks(s *compare.Stage) []string { return prefixed(StageName(s)+": ", s.Marks) }
 
 // figure is a chart with its caption.
 type figure struct {
@@ -84,17 +75,12 @@ var styles = [2]chart.Style{{Number: 0, Dashed: true}, {Number: 1}}
 // curves returns a chart of latency against throughput for each target and workload with two stages or more: one line
 // for the baseline, one for the side.
 func curves(a *compare.Against) (figures []figure) {
-	for from := 0; from < len(a.Stages); {
-		to := from
-		for to < len(a.Stages) && gridOf(&a.Stages[to]) == gridOf(&a.Stages[from]) {
-			to++
-		}
+	for _, stages := range groups(a.Stages, gridOf) {
 		for _, metric := range []string{"ttft_ms.p50", "tpot_ms.mean"} {
-			if f, ok := curve(a.Stages[from:to], metric); ok {
+			if f, ok := curve(stages, metric); ok {
 				figures = append(figures, f)
 			}
 		}
-		from = to
 	}
 	return figures
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // markdown writes a comparison as Markdown.
@@ -18,10 +19,18 @@ func markdown(w io.Writer, c *compare.Comparison, all bool) error {
 		fmt.Fprintf(&b, "Same requests: %s.\n", quoted(strings.Join(requests(a), "; ")))
 		list(&b, "**%s**", a.Warnings)
 		if len(a.Stages) > 0 {
-			markdownTable(&b, a, c)
+			b.WriteString("\n" + stageTable(a.Stages, "Stage", StageName).MarkdownRows() + "\n" + legend(c) + "\n")
+			for i := range a.Stages {
+				list(&b, "**%s**", stageMarks(&a.Stages[i]))
+			}
 		}
-		markdownDetails(&b, a, all)
-		markdownAnswers(&b, a)
+		if t := numberTable(a, all); len(t.Rows) > 0 {
+			b.WriteString("\n" + t.MarkdownRows())
+		}
+		if len(a.Answers) > 0 {
+			b.WriteString("\n" + answerTable(a.Answers, AnswerTitle).MarkdownRows())
+			list(&b, "**%s**", answerMarks(a))
+		}
 		list(&b, "**not compared:** %s", left(a.Refused))
 		list(&b, "no counterpart: %s", left(a.Unmatched))
 		if words := advice(a); words != "" {
@@ -31,46 +40,6 @@ func markdown(w io.Writer, c *compare.Comparison, all bool) error {
 	}
 	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
 	return err
-}
-
-// markdownTable writes a table with a row for each stage.
-func markdownTable(b *strings.Builder, a *compare.Against, c *compare.Comparison) {
-	b.WriteString("\n| Stage |")
-	for _, name := range headline {
-		fmt.Fprintf(b, " %s |", titleOf(name))
-	}
-	b.WriteString("\n|:--|" + strings.Repeat("--:|", len(headline)) + "\n")
-	for i := range a.Stages {
-		s := &a.Stages[i]
-		fmt.Fprintf(b, "| %s |", quoted(StageName(s))+attention(s))
-		for _, name := range headline {
-			fmt.Fprintf(b, " %s |", strings.TrimSpace(cell(find(s, name))))
-		}
-		b.WriteByte('\n')
-	}
-	fmt.Fprintf(b, "\n%s\n", legend(c))
-	for i := range a.Stages {
-		list(b, "**%s**", prefixed(StageName(&a.Stages[i])+": ", a.Stages[i].Marks))
-	}
-}
-
-// markdownDetails writes a table of the numbers that differ, or with all of every number.
-func markdownDetails(b *strings.Builder, a *compare.Against, all bool) {
-	if !all && a.Count(compare.Worse)+a.Count(compare.Better) == 0 {
-		return
-	}
-	b.WriteString("\n| Stage | Number | Baseline | Value | Change | Interval | p | Outcome |\n")
-	b.WriteString("|:--|:--|--:|--:|--:|--:|--:|:--|\n")
-	for i := range a.Stages {
-		s := &a.Stages[i]
-		for j := range s.Metrics {
-			if d := &s.Metrics[j]; all || d.Outcome == compare.Worse || d.Outcome == compare.Better {
-				fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", quoted(StageName(s)), titleOf(d.Metric),
-					value(d, d.Baseline), value(d, d.Value), change(d, d.Change), interval(d), quoted(chanceOf(d)),
-					d.Outcome)
-			}
-		}
-	}
 }
 
 // interval formats the interval of a difference.
@@ -100,13 +69,4 @@ func list(b *strings.Builder, format string, lines []string) {
 }
 
 // quoted takes the meaning that Markdown gives to characters from words of plans and servers.
-func quoted(s string) string {
-	var b strings.Builder
-	for _, r := range layout.Printable(s) {
-		if strings.ContainsRune("\\`*_{}[]<>|#~", r) {
-			b.WriteByte('\\')
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
+func quoted(s string) string { return table.Escape(layout.Printable(s)) }

@@ -66,14 +66,6 @@ func titleOf(name string) string {
 	return name
 }
 
-// cell is a change with its mark.
-func cell(d *compare.Difference) string {
-	if d == nil || d.Change == nil {
-		return "n/a  "
-	}
-	return change(d, d.Change) + marks[d.Outcome]
-}
-
 // change formats a change: in percent of the baseline, or in points.
 func change(d *compare.Difference, v *float64) string {
 	unit := " %"
@@ -148,14 +140,6 @@ func StageName(s *compare.Stage) string {
 		name += fmt.Sprintf(", %d and %d repeats", len(s.BaselineStages), len(s.Stages))
 	}
 	return name
-}
-
-// attention marks a stage about which a reader must know more.
-func attention(s *compare.Stage) string {
-	if len(s.Marks) > 0 {
-		return " !"
-	}
-	return ""
 }
 
 // summary counts the outcomes of a side.

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // text writes a comparison for a terminal.
@@ -62,32 +64,53 @@ func left(stages []compare.Left) (lines []string) {
 
 // tables writes a table for each target and workload, with a row for each stage.
 func tables(b *strings.Builder, a *compare.Against, width int) {
-	for from := 0; from < len(a.Stages); {
-		to := from
-		for to < len(a.Stages) && gridOf(&a.Stages[to]) == gridOf(&a.Stages[from]) {
-			to++
+	for title, stages := range groups(a.Stages, gridOf) {
+		writeTable(b, title, stageTable(stages, "Load", loadName), width)
+		for i := range stages {
+			wrapped(b, "! ", prefixed(loadName(&stages[i])+": ", stages[i].Marks), width)
 		}
-		fmt.Fprintf(b, "\n%s\n", gridOf(&a.Stages[from]))
-		t := &layout.Table{Right: []bool{false, true, true, true, true, true, true, true}}
-		header := []string{"Load"}
-		for _, name := range headline {
-			header = append(header, titleOf(name)+"  ")
-		}
-		t.Row(header...)
-		for i := from; i < to; i++ {
-			t.Row(row(&a.Stages[i])...)
-		}
-		t.Narrow(width)
-		_ = t.Write(b) // a strings.Builder takes everything
-		for i := from; i < to; i++ {
-			wrapped(b, "! ", prefixed(loadName(&a.Stages[i])+": ", a.Stages[i].Marks), width)
-		}
-		from = to
 	}
 }
 
-// gridOf is the title of the table that a stage is in.
+// answersTables writes a table for each target and workload, with a row for each answer.
+func answersTables(b *strings.Builder, a *compare.Against, width int) {
+	for title, answers := range groups(a.Answers, answerGrid) {
+		t := answerTable(answers, answerName)
+		for i := range t.Rows {
+			t.Rows[i].Cells = t.Rows[i].Cells[:answerColumns]
+		}
+		t.Columns = t.Columns[:answerColumns]
+		writeTable(b, title, t, width)
+		for i := range answers {
+			wrapped(b, "! ", prefixed(answerName(&answers[i])+": ", answers[i].Marks), width)
+		}
+	}
+}
+
+// writeTable writes a table with its title.
+func writeTable(b *strings.Builder, title string, t *table.Table, width int) {
+	b.WriteString("\n" + title + "\n")
+	_ = t.Write(b, width) // a strings.Builder takes everything
+}
+
+// groups returns the items of a list that follow one another and have the same title, by title.
+func groups[T any](list []T, title func(*T) string) iter.Seq2[string, []T] {
+	return func(yield func(string, []T) bool) {
+		for from, to := 0, 0; from < len(list); from = to {
+			for to = from; to < len(list) && title(&list[to]) == title(&list[from]); {
+				to++
+			}
+			if !yield(title(&list[from]), list[from:to]) {
+				return
+			}
+		}
+	}
+}
+
+// gridOf is the title of the table that a stage is in. answerGrid is that of an answer.
 func gridOf(s *compare.Stage) string { return grid(s.Target, s.Workload) }
+
+func answerGrid(a *compare.Answer) string { return grid(a.Target, a.Workload) }
 
 // grid is the title of a table of a target and a workload. The target may be empty.
 func grid(target, workload string) string {
@@ -95,15 +118,6 @@ func grid(target, workload string) string {
 		return layout.Printable(workload)
 	}
 	return layout.Printable(target) + ", " + layout.Printable(workload)
-}
-
-// row is the row of a stage.
-func row(s *compare.Stage) []string {
-	cells := []string{loadName(s) + attention(s)}
-	for _, metric := range headline {
-		cells = append(cells, cell(find(s, metric)))
-	}
-	return cells
 }
 
 // loadName names a stage within its table.

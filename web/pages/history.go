@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/compare/show"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // maxCharts is how many charts a history has.
@@ -21,18 +22,12 @@ type History struct {
 	Plan, Target, Metric string
 }
 
-// historyRow is a run in the table of a chart. Run is empty if there is no page of the run any more.
-type historyRow struct {
-	Run   string
-	Cells []string
-	Worse bool
-}
-
-// historyLine is a chart with its table.
+// historyLine is a chart with its table. Links are the runs of its rows that still have a page; others are empty.
 type historyLine struct {
 	Title, Unit string
 	Figure      template.HTML
-	Rows        []historyRow
+	Table       *table.Table
+	Links       []string
 }
 
 // Write writes the page.
@@ -54,22 +49,23 @@ func (h History) Write(w io.Writer, f Frame) error {
 	}
 	return write(w, "history.html.tmpl", map[string]any{
 		"Title": "Spate: history", "Events": "", "Frame": f, "Asked": h, "Targets": targets, "Metrics": compare.Metrics,
-		"Head": show.HistoryHead, "Lines": drawn, "More": more, "Worse": worse,
+		"Lines": drawn, "More": more, "Worse": worse,
 	})
 }
 
 // historyOf returns the chart and the table of a line, with the newest run first, and counts runs that are worse.
 func historyOf(l *compare.Line, worse *int) historyLine {
-	out := historyLine{Title: show.LineTitle(l), Unit: l.Unit, Figure: show.HistoryChart(l)}
+	out := historyLine{Title: show.LineTitle(l), Unit: l.Unit, Figure: show.HistoryChart(l), Table: show.HistoryTable(l)}
+	slices.Reverse(out.Table.Rows)
 	for _, p := range slices.Backward(l.Points) {
-		row := historyRow{Cells: show.HistoryRow(l, p), Worse: p.Outcome == compare.Worse}
+		link := ""
 		if !p.Removed {
-			row.Run = p.Run
+			link = p.Run
 		}
-		if row.Worse {
+		if p.Outcome == compare.Worse {
 			*worse++
 		}
-		out.Rows = append(out.Rows, row)
+		out.Links = append(out.Links, link)
 	}
 	return out
 }

@@ -1,0 +1,80 @@
+package show
+
+import (
+	"strings"
+
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/table"
+)
+
+// stageTable has a row for each stage, with the changes of the headline. name names a stage in it.
+func stageTable(stages []compare.Stage, head string, name func(*compare.Stage) string) *table.Table {
+	t := table.New(table.Words(head))
+	for _, metric := range headline {
+		t.Columns = append(t.Columns, table.Column{Header: titleOf(metric) + "  "}) // as wide as the marks
+	}
+	for i := range stages {
+		s := &stages[i]
+		row := t.Add(name(s))
+		row.Mark = strings.Join(s.Marks, ", ")
+		for _, metric := range headline {
+			row.Cells = append(row.Cells, cell(find(s, metric)))
+		}
+	}
+	return t
+}
+
+// answerColumns is how many columns of answers text has.
+const answerColumns = 6
+
+// answerTable has a row for each answer. name names an answer in it.
+func answerTable(answers []compare.Answer, name func(*compare.Answer) string) *table.Table {
+	t := table.New(table.Words("Answer"), table.Numbers("Change", "Baseline"), table.Words("at"), table.Numbers("Value"),
+		table.Words("at"), table.Numbers("Interval", "p"), table.Words("Outcome"))
+	for i := range answers {
+		a := &answers[i]
+		d := &a.Difference
+		row := t.Add(name(a), "", value(d, d.Baseline), foundAt(a, a.BaselineRuns), value(d, d.Value), foundAt(a, a.Runs),
+			interval(d), chanceOf(d), outcome(d))
+		row.Mark, row.Cells[1] = strings.Join(a.Marks, ", "), cell(d)
+	}
+	return t
+}
+
+// numberTable has a row for each number of a side that differs, or with all for every number.
+func numberTable(a *compare.Against, all bool) *table.Table {
+	t := table.New(table.Words("Stage", "Number"), table.Numbers("Baseline", "Value", "Change", "Interval", "p"),
+		table.Words("Outcome"))
+	for i := range a.Stages {
+		s := &a.Stages[i]
+		for j := range s.Metrics {
+			if d := &s.Metrics[j]; all || called(d) {
+				t.Add(StageName(s), titleOf(d.Metric), value(d, d.Baseline), value(d, d.Value), change(d, d.Change),
+					interval(d), chanceOf(d), outcome(d))
+			}
+		}
+	}
+	return t
+}
+
+// cell is a change with its mark.
+func cell(d *compare.Difference) table.Cell {
+	if d == nil || d.Change == nil {
+		return table.Cell{Text: "n/a", Mark: "  "}
+	}
+	return table.Cell{Text: change(d, d.Change), Mark: marks[d.Outcome], Strong: called(d)}
+}
+
+// called reports whether a number is worse or better.
+func called(d *compare.Difference) bool {
+	return d.Outcome == compare.Worse || d.Outcome == compare.Better
+}
+
+// outcome is an outcome with its reason.
+func outcome(d *compare.Difference) string {
+	if d.Why == "" {
+		return string(d.Outcome)
+	}
+	return string(d.Outcome) + ": " + layout.Printable(d.Why)
+}
