@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/report/tables"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // printing is what `spate report` prints. Zero: the tables and the run directory.
@@ -85,11 +86,11 @@ func (p *printing) print(out io.Writer, dir string, r *results.Result) error {
 }
 
 // tableOf makes the table that is asked for.
-func (p *printing) tableOf(r *results.Result) (*tables.Table, error) {
+func (p *printing) tableOf(r *results.Result) (*table.Table, error) {
 	r = plantime.Of(r)
 	switch p.table {
 	case "targets", "searches":
-		sideBySide := map[string]func(*results.Result, string) (*tables.Table, error){
+		sideBySide := map[string]func(*results.Result, string) (*table.Table, error){
 			"targets": tables.Targets, "searches": tables.Searches}[p.table]
 		t, err := sideBySide(r, p.baselineTarget)
 		if err != nil {
@@ -111,7 +112,7 @@ func (p *printing) tableOf(r *results.Result) (*tables.Table, error) {
 }
 
 // some returns a table that must have rows.
-func (p *printing) some(t *tables.Table) (*tables.Table, error) {
+func (p *printing) some(t *table.Table) (*table.Table, error) {
 	if len(t.Rows) == 0 {
 		return nil, fmt.Errorf("--table %s: the run has none", p.table)
 	}
