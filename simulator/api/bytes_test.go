@@ -1,0 +1,195 @@
+package api
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/simulator/config"
+	"github.com/spate-load/spate/simulator/engine"
+)
+
+// asksFor has requests of an API. STREAM, TOOLS and LIMIT stand for fields that vary.
+var asksFor = map[string]string{
+	"/v1/chat/completions": `{"model":"m","messages":[{"content":"hi you"}],"max_tokens":LIMIT,"return_token_ids":true,` +
+		`"stream_options":{"include_usage":true},"nvext":{"extra_fields":["timing","worker_id"]}TOOLSSTREAM}`,
+	"/v1/completions": `{"model":"m","prompt":"hi you","max_tokens":LIMIT,"return_token_ids":true,` +
+		`"stream_options":{"include_usage":true},"nvext":{"extra_fields":["worker_id"]}STREAM}`,
+	"/v1/responses":                                  `{"model":"m","input":"hi you","max_output_tokens":LIMITTOOLSSTREAM}`,
+	"/v1/messages":                                   `{"model":"m","messages":[{"content":"hi you"}],"max_tokens":LIMITTOOLSSTREAM}`,
+	"/generate":                                      `{"text":"hi you","sampling_params":{"max_new_tokens":LIMIT}STREAM}`,
+	"/generate?tgi":                                  `{"inputs":"hi you","parameters":{"max_new_tokens":LIMIT,"details":true}STREAM}`,
+	"/generate_stream":                               `{"inputs":"hi you","parameters":{"max_new_tokens":LIMIT,"details":true}}`,
+	"/v2/models/m/generate":                          `{"text_input":"hi you","max_tokens":LIMIT}`,
+	"/v2/models/m/generate_stream":                   `{"text_input":"hi you","max_tokens":LIMIT}`,
+	"/model/m/converse":                              `{"messages":[{"content":[{"text":"you"}]}],"inferenceConfig":{"maxTokens":LIMIT}}`,
+	"/model/m/converse-stream":                       `{"messages":[{"content":[{"text":"you"}]}],"inferenceConfig":{"maxTokens":LIMIT}}`,
+	"/v1beta/models/m:countTokens":                   geminiAsk,
+	"/v1beta/models/m:generateContent":               geminiAsk,
+	"/v1beta/models/m:streamGenerateContent":         geminiAsk,
+	"/v1beta/models/m:streamGenerateContent?alt=sse": geminiAsk,
+	"/v1/embeddings":                                 `{"input":["hi","you"]}`,
+	"/embed":                                         `{"inputs":["hi","you"]}`,
+	"/v2/embed":                                      `{"texts":["hi","you"]}`,
+	"/v1/rerank":                                     `{"query":"hi","documents":["you","all"]}`,
+	"/v2/rerank":                                     `{"query":"hi","documents":["you","all"]}`,
+	"/score":                                         `{"text_1":"hi","text_2":["you","all"]}`,
+}
+
+const geminiAsk = `{"contents":[{"parts":[{"text":"hi you"}]}],"generationConfig":{"maxOutputTokens":LIMIT,` +
+	`"thinkingConfig":{"includeThoughts":true}}}`
+
+var nowFields = regexp.MustCompile(`"(sent_ns|request_received_ms)":\d+`)
+
+// Every byte of each API is pinned, over 300 draws of what requests and configurations change. A changed digest is a
+// changed answer: the bytes are then in the file that the failure names, to be compared with those of the old code.
+func TestBytesOfEachAPI(t *testing.T) {
+	mux := http.NewServeMux()
+	var ask, got string
+	for pattern, a := range Routes() {
+		mux.HandleFunc(pattern, func(_ http.ResponseWriter, r *http.Request) { got = drawnAnswers(t, a, ask, r) })
+	}
+	folder := os.Getenv("SPATE_BYTES")
+	if folder == "" {
+		folder = os.TempDir()
+	}
+	for _, path := range slices.Sorted(maps.Keys(asksFor)) {
+		ask = asksFor[path]
+		mux.ServeHTTP(httptest.NewRecorder(), WithVerb(httptest.NewRequest(http.MethodPost, path, http.NoBody)))
+		if digest := fmt.Sprintf("%x", sha256.Sum256([]byte(got)))[:16]; digest != digests[path] {
+			file := filepath.Join(folder, strings.NewReplacer("/", "_", "?", "_", ":", "_").Replace(path))
+			if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			t.Errorf("%q: %q, // see %s", path, digest, file)
+		}
+	}
+}
+
+var digests = map[string]string{
+	"/embed":                                 "ee153e2f1fed7bce",
+	"/generate":                              "93396b531a222640",
+	"/generate?tgi":                          "fc6009a5e9d4cadb",
+	"/generate_stream":                       "681b5df474404a91",
+	"/model/m/converse":                      "a7db8984fc8b5fb0",
+	"/model/m/converse-stream":               "115394626f589f33",
+	"/score":                                 "54c07897dc620a12",
+	"/v1/chat/completions":                   "496423ba575a7209",
+	"/v1/completions":                        "72492be41620b4bb",
+	"/v1/embeddings":                         "affbf5fb6c748eb8",
+	"/v1/messages":                           "faa513db61045fb8",
+	"/v1/rerank":                             "ae0d51b5262e7574",
+	"/v1/responses":                          "ffe080bf241fae02",
+	"/v1beta/models/m:countTokens":           "bf1eae0c040d628f",
+	"/v1beta/models/m:generateContent":       "75c72f7bca13e727",
+	"/v1beta/models/m:streamGenerateContent": "5f78e7e410f0b3d6",
+	"/v1beta/models/m:streamGenerateContent?alt=sse": "c4e89a55af2b426e",
+	"/v2/embed":                    "c1c09b0ff9c33f9b",
+	"/v2/models/m/generate":        "621bf0e24fa75ef8",
+	"/v2/models/m/generate_stream": "b4be4403e88637cc",
+	"/v2/rerank":                   "85588e937a87745b",
+}
+
+// drawnAnswers returns many answers of an API, each under a heading that says what was drawn.
+func drawnAnswers(t *testing.T, a API, ask string, r *http.Request) string {
+	t.Helper()
+	var all strings.Builder
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		some := func() bool { return random.IntN(3) == 0 }
+		c := config.Default()
+		c.Dialect.NVExt, c.Dialect.TokenIDs = some(), config.Ignored
+		if some() {
+			c.Dialect.TokenIDs = config.Honoured
+		}
+		f := &c.Frames
+		f.FinishFrame, f.CRLF, f.Comments, f.NoUsage, f.NoEndMark = some(), some(), some(), some(), some()
+		f.RunningUsage, f.NoReasoningUsage = some(), some()
+		if some() {
+			f.Role = config.RoleAtOnce
+		}
+		f.ReasoningTokens = max(0, random.IntN(6)-2)
+		f.ReasoningField = []string{"", "reasoning", config.ReasoningHidden}[random.IntN(3)]
+		c.Truth.Stamp = some() && !strings.Contains(r.URL.Path, "converse") // its checksums cover the time
+		if some() {
+			c.Model.CacheBlocks = 1
+		}
+		if some() {
+			c.Textless = config.Textless{Share: 0.3, First: random.IntN(2), Last: random.IntN(2)}
+		}
+		if some() {
+			c.OutputLength.Mean = 3
+		}
+		body := strings.NewReplacer("LIMIT", fmt.Sprint(1+random.IntN(6)), "STREAM", []string{"", `,"stream":true`}[random.IntN(2)],
+			"TOOLS", []string{"", `,"tools":[{"name":"t","parameters":{"type":"array"}}],"tool_choice":"required"`,
+				`,"response_format":{"type":"json_object"}`}[random.IntN(3)]).Replace(ask)
+		fmt.Fprintf(&all, "\n== %d %s\n", seed, body)
+		all.WriteString(nowFields.ReplaceAllString(drawnAnswer(t, a, r, []byte(body), &c, random), `"$1":0`))
+	}
+	for _, e := range []*Error{BadRequest("<no>"), Unauthorized(), unknownModel("x"), BodyTooLarge(1), TooManyRequests(),
+		ServerError(), unknownParameter("y")} {
+		headers := http.Header{}
+		status, body := a.Problem(e, r, headers)
+		fmt.Fprintln(&all, status, headers, string(body))
+	}
+	return all.String()
+}
+
+func drawnAnswer(t *testing.T, a API, r *http.Request, body []byte, c *config.Config, random *rand.Rand) string {
+	t.Helper()
+	if counter, ok := a.(Counter); ok {
+		b, _ := counter.Count(body, c)
+		return string(b)
+	}
+	q, problem := a.Parse(r, body, c)
+	if problem != nil {
+		t.Fatal(problem.Message)
+	}
+	q.Script = DrawScript(c, q, random)
+	finish := FinishLength
+	if q.Script.Tokens < q.MaxTokens {
+		finish = FinishStop
+	}
+	e := q.API.Encoder(q, c, "r 1", 7)
+	p := e.Common()
+	p.Cached, p.Worker = random.IntN(2), 1
+	ms := func(n int) clock.Instant { return clock.Instant(n * 1_000_000) }
+	p.Seq = &engine.Sequence{Arrived: ms(1), Began: ms(2), First: ms(4), Latest: ms(8)}
+	if !q.Stream {
+		return string(p.Seal(e.Whole(nil, q.Script.Tokens, finish))) + "\n" + string(e.Failure(nil, ServerError())) +
+			"\n" + string(e.Broken(nil))
+	}
+	b := e.Opening(nil)
+	fails := random.IntN(4) // 0: failure, 1: broken
+	for from := 0; from < q.Script.Tokens; {
+		until, reason := min(from+1+random.IntN(3), q.Script.Tokens), ""
+		if until == q.Script.Tokens {
+			reason = finish
+		}
+		b = e.Tokens(b, from, until, reason)
+		if from = until; random.IntN(2) == 0 {
+			b = append(p.Seal(b), "|"...)
+		}
+		switch fails {
+		case 0:
+			return string(e.Mark(e.Failure(b, TooManyRequests())))
+		case 1:
+			return string(e.Broken(b))
+		}
+	}
+	for part, more := 0, true; more; part++ {
+		b = append(p.Seal(b), "|"...)
+		b, more = e.Closing(b, part, q.Script.Tokens, finish)
+	}
+	return string(p.Seal(b))
+}
