@@ -11,7 +11,8 @@ import (
 )
 
 // API is one generation API: it reads requests and writes answers. It has no state, and its methods are safe for
-// concurrent use. A new API is a file with a type that implements API and with its routes, and an entry in Routes.
+// concurrent use. A new API is a file with a type that implements API, with its routes and its frames, and an entry in
+// Routes.
 type API interface {
 	// Parse reads a request. request.limit makes the checks that all APIs share.
 	Parse(r *http.Request, body []byte, c *config.Config) (*Request, *Error)

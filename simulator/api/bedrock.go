@@ -83,7 +83,7 @@ func (bedrock) Problem(e *Error, _ *http.Request, headers http.Header) (int, []b
 		exception += ":http://internal.amazon.com/coral/com.amazon.bedrock/"
 	}
 	headers.Set("X-Amzn-Errortype", exception)
-	return status, bedrockError(e)
+	return status, bedrockFrames.body(e)
 }
 
 // bedrockException returns the name and the status of the exception for a status.
@@ -98,185 +98,58 @@ func bedrockException(status int) (string, int) {
 	}
 }
 
-func bedrockError(e *Error) []byte {
-	return JSON(struct {
-		Message string `json:"message"`
-	}{e.Message})
+func (bedrock) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
+	p := newFrameWriter(&bedrockFrames, q, c, id, created)
+	p.framing = eventStream
+	return p
 }
 
-func (bedrock) Encoder(q *Request, c *config.Config, _ string, _ int64) Encoder {
-	e := &bedrockEncoder{blockWriter: blockWriter{FrameWriter: newFrameWriter(q, c)}}
-	e.framing = eventStream
-	return e
+// Reasoning is a content block before that of the text. It ends with its signature. A block of text or reasoning has no
+// event for its start. messageStop is the mark. inputTokens excludes the tokens from the prefix cache.
+var bedrockFrames = frames{
+	splits:  true,
+	empty:   true,
+	opening: parse(`$(messageStart){"role":"assistant"$padding$close`),
+	token: parse(bedrockDelta + `{$?reasoning("reasoningContent":{"text":$text}$:"text":$text$)}
+		$padding$close`),
+	stop: parse(`$?reasoning(` + bedrockDelta + `{"reasoningContent":{"signature":` + reasoningSignature + `}}
+		$padding$close$)$(contentBlockStop){"contentBlockIndex":$block$padding$close`),
+	closing: []template{
+		parse(`$stop`),
+		parse(`$?mark($(messageStop){` + bedrockStop + `$padding$close$)`),
+		parse(`$(metadata){"metrics":{"latencyMs":$latency}` + bedrockUsage + `$padding$close`),
+	},
+	whole: parse(`{"metrics":{"latencyMs":$latency},"output":{"message":{"content":[$?thinks({"reasoningContent":
+		{"reasoningText":{"signature":` + reasoningSignature + `,"text":$thought}}},$){"text":$text}],
+		"role":"assistant"}},` + bedrockStop + bedrockUsage + `$close`),
+	failure: parse(`$exception{"message":$problem}$end`),
+	broken:  parse(`$(contentBlockDelta){"contentBlockIndex":0,"delta":{"te$end`),
 }
 
-// bedrockEncoder writes one answer of the Converse API. Reasoning is a content block before that of the text. A block
-// of text or reasoning has no event for its start.
-type bedrockEncoder struct {
-	blockWriter
-	events int // number of events so far
-}
+const (
+	reasoningSignature = `"EqQBCkYIBxgCKkBzaW11bGF0ZWQ="`
+	bedrockDelta       = `$(contentBlockDelta){"contentBlockIndex":$block,"delta":`
+	bedrockStop        = `"stopReason":"$?length(max_tokens$:end_turn$)"`
+	bedrockUsage       = `$?usage(,"usage":{"cacheReadInputTokens":$cached,"cacheWriteInputTokens":0,
+		"inputTokens":$uncached,"outputTokens":$output,"serverToolUsage":{},"totalTokens":$total}$)`
+)
 
-// reasoningSignature follows the text of a reasoning block.
-const reasoningSignature = "EqQBCkYIBxgCKkBzaW11bGF0ZWQ="
-
-// event starts an event and its object.
-func (e *bedrockEncoder) event(b []byte, name string) []byte {
-	return append(e.FrameWriter.event(b, name), '{')
-}
-
-// close ends the object and the event. As at AWS, a field p of varying length hides the length of the text.
-func (e *bedrockEncoder) close(b []byte) []byte {
+// padding ends an event. As at AWS, a field p of varying length hides the length of the text.
+func (p *FrameWriter) padding(b []byte) []byte {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	e.events++
+	p.events++
 	b = append(b, `,"p":"`...)
-	b = append(b, letters[:1+e.events*7%len(letters)]...)
-	b = append(b, '"')
-	return e.FrameWriter.close(b)
+	b = append(b, letters[:1+p.events*7%len(letters)]...)
+	return append(b, '"')
 }
 
-func (e *bedrockEncoder) Opening(b []byte) []byte {
-	b = e.event(b, "messageStart")
-	b = append(b, `"role":"assistant"`...)
-	return e.close(b)
-}
-
-// Tokens sends an empty delta for tokens without text. The end-of-sequence token has no delta.
-func (e *bedrockEncoder) Tokens(b []byte, from, until int, _ string) []byte {
-	if e.script.EOS {
-		until = min(until, e.script.Tokens-1)
-	}
-	from = max(from, e.script.Hidden)
-	split := e.textFrom(until)
-	if from < split {
-		b = e.delta(b, `"delta":{"reasoningContent":{"text":`, from, split, `}}`)
-		from = split
-	}
-	if from >= until {
+// exception starts an exception, which ends a stream.
+func (p *FrameWriter) exception(b []byte) []byte {
+	if !p.stream {
 		return b
 	}
-	if e.inReasoning() {
-		b = e.stop(b)
-		e.answering = true
-	}
-	return e.delta(b, `"delta":{"text":`, from, until, `}`)
-}
-
-func (e *bedrockEncoder) delta(b []byte, start string, from, until int, end string) []byte {
-	e.opened = true
-	b = e.indexed(b, "contentBlockDelta")
-	b = append(b, ',')
-	b = append(b, start...)
-	b = e.text(b, from, until)
-	b = append(b, end...)
-	return e.close(b)
-}
-
-// indexed starts an event of the open block.
-func (e *bedrockEncoder) indexed(b []byte, name string) []byte {
-	b = e.event(b, name)
-	b = append(b, `"contentBlockIndex":`...)
-	return strconv.AppendInt(b, int64(e.block), 10)
-}
-
-// stop closes the block, if one is open, and moves on to the next. A reasoning block ends with its signature.
-func (e *bedrockEncoder) stop(b []byte) []byte {
-	if !e.opened {
-		return b
-	}
-	if e.inReasoning() {
-		b = e.indexed(b, "contentBlockDelta")
-		b = append(b, `,"delta":{"reasoningContent":{"signature":"`+reasoningSignature+`"}}`...)
-		b = e.close(b)
-	}
-	b = e.indexed(b, "contentBlockStop")
-	e.opened = false
-	e.block++
-	return e.close(b)
-}
-
-// Closing appends the end of the block, messageStop, which is the mark, and the usage.
-func (e *bedrockEncoder) Closing(b []byte, part, output int, finish string) ([]byte, bool) {
-	switch part {
-	case 0:
-		b = e.stop(b)
-	case 1:
-		if !e.noEndMark {
-			b = e.event(b, "messageStop")
-			b = append(b, bedrockStop(finish)...)
-			b = e.close(b)
-		}
-	case 2:
-		b = e.event(b, "metadata")
-		b = e.appendMetrics(b)
-		b = e.appendUsage(b, output)
-		b = e.close(b)
-	}
-	return b, part < 3
-}
-
-// bedrockStop returns the stop reason in the API's words.
-func bedrockStop(finish string) string {
-	if finish == FinishLength {
-		return `"stopReason":"max_tokens"`
-	}
-	return `"stopReason":"end_turn"`
-}
-
-// appendMetrics appends the latency, by the model's clock. All tokens must have been produced.
-func (e *bedrockEncoder) appendMetrics(b []byte) []byte {
-	b = append(b, `"metrics":{"latencyMs":`...)
-	b = strconv.AppendInt(b, e.Seq.Latest.Sub(e.Seq.Arrived).Milliseconds(), 10)
-	return append(b, '}')
-}
-
-// appendUsage appends the usage. inputTokens excludes the tokens from the prefix cache.
-func (e *bedrockEncoder) appendUsage(b []byte, output int) []byte {
-	if e.noUsage {
-		return b
-	}
-	b = append(b, `,"usage":{"cacheReadInputTokens":`...)
-	b = strconv.AppendInt(b, int64(e.Cached), 10)
-	b = number(b, "cacheWriteInputTokens", 0)
-	b = number(b, "inputTokens", e.prompt-e.Cached)
-	b = number(b, "outputTokens", output)
-	b = append(b, `,"serverToolUsage":{}`...)
-	b = number(b, "totalTokens", e.prompt+output)
-	return append(b, '}')
-}
-
-func (e *bedrockEncoder) Whole(b []byte, output int, finish string) []byte {
-	b = append(b, '{')
-	b = e.appendMetrics(b)
-	b = append(b, `,"output":{"message":{"content":[`...)
-	split := e.textFrom(output)
-	if split > 0 {
-		b = append(b, `{"reasoningContent":{"reasoningText":{"signature":"`+reasoningSignature+`","text":`...)
-		b = e.text(b, 0, split)
-		b = append(b, `}}},`...)
-	}
-	b = append(b, `{"text":`...)
-	b = e.text(b, split, output)
-	b = append(b, `}],"role":"assistant"}},`...)
-	b = append(b, bedrockStop(finish)...)
-	b = e.appendUsage(b, output)
-	return e.FrameWriter.close(b)
-}
-
-// Failure appends an exception, which ends a stream, or a body.
-func (e *bedrockEncoder) Failure(b []byte, problem *Error) []byte {
-	if e.stream {
-		name, _ := bedrockException(problem.status)
-		b = e.message(e.sealLast(b), "exception", strings.ToLower(name[:1])+name[1:])
-	}
-	b = append(b, bedrockError(problem)...)
-	return e.end(b)
-}
-
-func (e *bedrockEncoder) Broken(b []byte) []byte {
-	b = e.FrameWriter.event(b, "contentBlockDelta")
-	b = append(b, `{"contentBlockIndex":0,"delta":{"te`...)
-	return e.end(b)
+	name, _ := bedrockException(p.problem.status)
+	return p.message(p.sealLast(b), "exception", strings.ToLower(name[:1])+name[1:])
 }
 
 // The event stream encoding (https://smithy.io/2.0/aws/amazon-eventstream.html): a message is a prelude of its length,

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/spate-load/spate/simulator/config"
@@ -121,165 +120,74 @@ func (geminiCount) Count(body []byte, c *config.Config) ([]byte, *Error) {
 	if problem := prompt.gemini(w.Request, c.ChatTemplateTokens); problem != nil {
 		return nil, problem
 	}
-	b := append([]byte(`{"totalTokens":`), strconv.Itoa(prompt.count)...)
-	return append(appendModality(b, "promptTokensDetails", prompt.count), '}'), nil
-}
-
-// appendModality appends a field that says that all of the tokens are text.
-func appendModality(b []byte, name string, tokens int) []byte {
-	b = append(b, `,"`...)
-	b = append(b, name...)
-	b = append(b, `":[{"modality":"TEXT"`...)
-	b = number(b, "tokenCount", tokens)
-	return append(b, `}]`...)
+	return (&FrameWriter{prompt: prompt.count}).put(nil, geminiCounted), nil
 }
 
 // Problem puts the error into an array where the stream would have been one.
 func (a gemini) Problem(e *Error, r *http.Request, _ http.Header) (int, []byte) {
-	code, body := geminiError(e)
+	body := geminiFrames.body(e)
 	if a.stream && !serverSentEventsAsked(r) {
 		body = append(append([]byte{'['}, body...), ']')
 	}
-	return code, body
+	return geminiError(e).status, body
 }
 
-// geminiError returns the status and the error object, which streams use too.
-func geminiError(e *Error) (int, []byte) {
+// geminiError returns an error with the API's status and its name, which streams use too.
+func geminiError(e *Error) *Error {
 	kinds := map[int]string{
 		http.StatusUnauthorized:        "UNAUTHENTICATED",
 		http.StatusNotFound:            "NOT_FOUND",
 		http.StatusTooManyRequests:     "RESOURCE_EXHAUSTED",
 		http.StatusInternalServerError: "INTERNAL",
 	}
-	code := e.status
-	kind, ok := kinds[code]
-	if !ok {
-		code, kind = http.StatusBadRequest, "INVALID_ARGUMENT"
+	if kind, ok := kinds[e.status]; ok {
+		return &Error{status: e.status, Message: e.Message, Type: kind}
 	}
-	type inner struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-		Status  string `json:"status"`
-	}
-	return code, JSON(struct {
-		Error inner `json:"error"`
-	}{inner{code, e.Message, kind}})
+	return &Error{status: http.StatusBadRequest, Message: e.Message, Type: "INVALID_ARGUMENT"}
 }
 
-func (gemini) Encoder(q *Request, c *config.Config, id string, _ int64) Encoder {
-	e := &geminiEncoder{FrameWriter: newFrameWriter(q, c),
-		tail: fmt.Appendf(nil, `,"modelVersion":%s,"responseId":"%s"`, JSON(q.model), AppendToken(nil, id))}
+func (gemini) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
+	p := newFrameWriter(&geminiFrames, q, c, id, created)
 	if q.events {
-		e.eol = "\r\n" // Google's servers end lines with it
+		p.eol = "\r\n" // Google's servers end lines with it
 	} else {
-		e.framing, e.field = jsonArray, firstElement
+		p.framing, p.field = jsonArray, firstElement
 	}
-	return e
+	return p
 }
 
-// geminiEncoder writes one answer of Gemini's API. Each frame has the usage so far. A part of reasoning is a thought.
-type geminiEncoder struct {
-	FrameWriter
-	tail []byte // the fields after the usage
+// Each frame has the usage so far. A part of reasoning is a thought.
+var geminiFrames = frames{
+	splits:    true,
+	head:      parse(`"modelVersion":$model,"responseId":"$id"`),
+	token:     parse(geminiChunk),
+	closing:   []template{parse(`$?apart(` + geminiChunk + `$)`), parse(geminiMark)},
+	whole:     parse(geminiChunk),
+	translate: geminiError,
+	failure:   parse(`$(){"error":{"code":$status,"message":$problem,"status":"$kind"}}$end`),
+	broken:    parse(`$(){"candidates":[{"content":{"parts":[{"te$end`),
+	mark:      parse(geminiMark),
 }
 
-func (e *geminiEncoder) Tokens(b []byte, from, until int, finish string) []byte {
-	return e.chunk(e.open(b), from, until, e.inFrame(finish))
-}
+var geminiCounted = parse(`{"totalTokens":$prompt` + geminiDetails + `}`)
 
-// chunk appends an object with tokens from to until-1, and the usage up to them.
-func (e *geminiEncoder) chunk(b []byte, from, until int, finish string) []byte {
-	b = append(b, `{"candidates":[{"content":{"parts":[`...)
-	split := e.textFrom(until)
-	thought := from < split
-	if thought {
-		b = append(b, `{"text":`...)
-		b = e.text(b, from, split)
-		b = append(b, `,"thought":true}`...)
-		if split < until {
-			b = append(b, ',')
-		}
-	}
-	if from = max(from, split); from < until || !thought {
-		b = append(b, `{"text":`...)
-		b = e.text(b, from, until)
-		b = append(b, '}')
-	}
-	b = append(b, `],"role":"model"}`...)
-	if finish != "" {
-		b = append(b, `,"finishReason":"`...)
-		b = append(b, geminiFinish(finish)...)
-		b = append(b, '"')
-	}
-	b = append(b, `,"index":0}]`...)
-	b = e.appendUsage(b, until)
-	b = append(b, e.tail...)
-	return e.close(b)
-}
+const (
+	geminiMark  = `$?mark($?array($endarray$)$)`
+	geminiChunk = `$(){"candidates":[{"content":{"parts":[$?thinks({"text":$thought,"thought":true}$?says(,$)$)
+		$?says({"text":$text}$)],"role":"model"}
+		$?ended(,"finishReason":"$?length(MAX_TOKENS$:STOP$)"$),"index":0}]` + geminiUsage + `,$head$close`
+	// Counts of 0 are left out. Thoughts are not among the candidates' tokens.
+	geminiUsage = `$?usage(,"usageMetadata":{"promptTokenCount":$prompt$?answered(,"candidatesTokenCount":$answering$),
+		"totalTokenCount":$total$?cached(,"cachedContentTokenCount":$cached$)` + geminiDetails + `
+		$?thought(,"thoughtsTokenCount":$reported$)}$)`
+	geminiDetails = `,"promptTokensDetails":[{"modality":"TEXT","tokenCount":$prompt}]`
+)
 
-func geminiFinish(finish string) string {
-	if finish == FinishLength {
-		return "MAX_TOKENS"
-	}
-	return "STOP"
-}
-
-// appendUsage appends the usage so far. Counts of 0 are left out. Thoughts are not among the candidates' tokens.
-func (e *geminiEncoder) appendUsage(b []byte, output int) []byte {
-	if e.noUsage {
-		return b
-	}
-	thoughts := e.reportedReasoning(output)
-	b = append(b, `,"usageMetadata":{"promptTokenCount":`...)
-	b = strconv.AppendInt(b, int64(e.prompt), 10)
-	if n := output - thoughts; n > 0 {
-		b = number(b, "candidatesTokenCount", n)
-	}
-	b = number(b, "totalTokenCount", e.prompt+output)
-	if e.Cached > 0 {
-		b = number(b, "cachedContentTokenCount", e.Cached)
-	}
-	b = appendModality(b, "promptTokensDetails", e.prompt)
-	if thoughts > 0 {
-		b = number(b, "thoughtsTokenCount", thoughts)
-	}
-	return append(b, '}')
-}
-
-// Closing appends the finish reason, if it is sent separately, and the end of an array.
-func (e *geminiEncoder) Closing(b []byte, part, output int, finish string) ([]byte, bool) {
-	switch part {
-	case 0:
-		if e.finishFrame {
-			b = e.chunk(e.open(b), output, output, finish)
-		}
-	case 1:
-		b = e.Mark(b)
-	}
-	return b, part < 2
-}
-
-// Mark appends the end of an array. Server-sent events have no mark.
-func (e *geminiEncoder) Mark(b []byte) []byte {
-	if e.noEndMark || !e.stream || e.framing != jsonArray {
-		return b
-	}
-	b = e.sealLast(b)
-	if e.field == firstElement {
+// endArray appends the end of an array.
+func (p *FrameWriter) endArray(b []byte) []byte {
+	b = p.sealLast(b)
+	if p.field == firstElement {
 		b = append(b, firstElement...)
 	}
 	return append(b, ']')
-}
-
-func (e *geminiEncoder) Whole(b []byte, output int, finish string) []byte {
-	return e.chunk(b, 0, output, finish)
-}
-
-func (e *geminiEncoder) Failure(b []byte, problem *Error) []byte {
-	_, body := geminiError(problem)
-	return e.raw(b, string(body))
-}
-
-func (e *geminiEncoder) Broken(b []byte) []byte {
-	return e.raw(b, `{"candidates":[{"content":{"parts":[{"te`)
 }

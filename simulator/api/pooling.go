@@ -18,24 +18,24 @@ type pooling struct {
 
 var poolingRoutes = map[string]API{
 	"POST /v1/embeddings": pooling{some(func(w *poolingBody) json.RawMessage { return w.Input }), writeData("embedding", vector),
-		openAIUsage},
+		countedUsage},
 	"POST /embed": pooling{some(func(w *poolingBody) json.RawMessage { return w.Inputs }), writeVectors, ""},
 	"POST /v2/embed": pooling{func(w *poolingBody) []json.RawMessage { return w.Texts },
 		func(b []byte, n int) []byte {
 			return append(writeVectors(append(b, `{"id":"e-1","embeddings":{"float":`...), n), '}')
 		}, `,"meta":{"api_version":{"version":"2"},"billed_units":{"input_tokens":#}},"response_type":"embeddings_by_type"}`},
-	"POST /rerank":    pooling{rerankInputs, writeRanks, openAIUsage}, // vLLM has both paths, and LiteLLM uses this one
-	"POST /v1/rerank": pooling{rerankInputs, writeRanks, openAIUsage},
+	"POST /rerank":    pooling{rerankInputs, writeRanks, countedUsage}, // vLLM has both paths, and LiteLLM uses this one
+	"POST /v1/rerank": pooling{rerankInputs, writeRanks, countedUsage},
 	"POST /v2/rerank": pooling{rerankInputs, writeRanks,
 		`,"meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1},"tokens":{"input_tokens":#}}}`},
 	"POST /score": pooling{func(w *poolingBody) []json.RawMessage {
 		return append([]json.RawMessage{w.Text1}, w.Text2...)
-	}, func(b []byte, n int) []byte { return writeData("score", "0.5")(b, n-1) }, openAIUsage},
+	}, func(b []byte, n int) []byte { return writeData("score", "0.5")(b, n-1) }, countedUsage},
 }
 
 const (
-	openAIUsage = `,"usage":{"prompt_tokens":#,"total_tokens":#}}`
-	dimensions  = 256
+	countedUsage = `,"usage":{"prompt_tokens":#,"total_tokens":#}}`
+	dimensions   = 256
 )
 
 // vector is an embedding.
@@ -128,18 +128,15 @@ func (pooling) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
 }
 
 func (a pooling) Encoder(q *Request, c *config.Config, _ string, _ int64) Encoder {
-	return &poolingEncoder{newFrameWriter(q, c), a, q.inputs}
+	return &poolingEncoder{newFrameWriter(&poolingFrames, q, c, "", 0), a, q.inputs}
 }
 
 // poolingEncoder writes one answer of a pooling API.
 type poolingEncoder struct {
-	FrameWriter
+	*FrameWriter
 	api    pooling
 	inputs int
 }
-
-// Tokens appends nothing: answers come in one piece.
-func (e *poolingEncoder) Tokens(b []byte, _, _ int, _ string) []byte { return b }
 
 func (e *poolingEncoder) Whole(b []byte, _ int, _ string) []byte {
 	b = e.api.write(b, e.inputs)
@@ -150,8 +147,4 @@ func (e *poolingEncoder) Whole(b []byte, _ int, _ string) []byte {
 	return append(b, strings.ReplaceAll(usage, "#", string(JSON(e.prompt)))...)
 }
 
-func (e *poolingEncoder) Failure(b []byte, problem *Error) []byte {
-	return append(b, problem.json()...)
-}
-
-func (e *poolingEncoder) Broken(b []byte) []byte { return append(b, `{"data":[{"embedding":[0.01`...) }
+var poolingFrames = frames{failure: parse(`$error`), broken: parse(`{"data":[{"embedding":[0.01`)}

@@ -66,80 +66,23 @@ func (a sglang) Parse(_ *http.Request, body []byte, c *config.Config) (*Request,
 }
 
 func (sglang) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
-	return e.status, sglangError(e)
+	return e.status, sglangFrames.body(e)
 }
 
-// sglangError returns SGLang's error object, which streams use too.
-func sglangError(e *Error) []byte {
-	return JSON(map[string]any{"error": map[string]string{"message": e.Message}})
+func (sglang) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
+	return newFrameWriter(&sglangFrames, q, c, id, created)
 }
 
-func (sglang) Encoder(q *Request, c *config.Config, id string, _ int64) Encoder {
-	return &sglangEncoder{FrameWriter: newFrameWriter(q, c), id: AppendToken(nil, id), most: q.MaxTokens}
+var sglangFrames = frames{
+	token:   parse(sglangObject),
+	closing: []template{parse(`$?apart(` + sglangObject + `$)`), parse(openAIMark)},
+	whole:   parse(sglangObject),
+	failure: parse(`$(){"error":{"message":$problem}}$end`),
+	broken:  parse(`$(){"text":" water ri$end`),
+	mark:    parse(openAIMark),
 }
 
-// sglangEncoder writes one answer of SGLang's API.
-type sglangEncoder struct {
-	FrameWriter
-	id   []byte
-	most int
-}
-
-func (e *sglangEncoder) Tokens(b []byte, _, until int, finish string) []byte {
-	return e.object(e.open(b), until, e.inFrame(finish))
-}
-
-// object appends the text and its meta_info.
-func (e *sglangEncoder) object(b []byte, until int, finish string) []byte {
-	b = append(b, `{"text":`...)
-	b = e.text(b, 0, until)
-	b = append(b, `,"output_ids":`...)
-	b = e.ids(b, 0, until)
-	b = append(b, `,"meta_info":{"id":"`...)
-	b = append(b, e.id...)
-	b = append(b, `","finish_reason":`...)
-	switch finish {
-	case "":
-		b = append(b, `null`...)
-	case FinishLength:
-		b = append(b, `{"type":"length"`...)
-		b = number(b, "length", e.most)
-		b = append(b, '}')
-	default:
-		b = append(b, `{"type":"stop"`...)
-		b = number(b, "matched", endToken)
-		b = append(b, '}')
-	}
-	if !e.noUsage {
-		b = number(b, "prompt_tokens", e.prompt)
-		b = number(b, "completion_tokens", until)
-		b = number(b, "cached_tokens", e.Cached)
-	}
-	b = append(b, '}')
-	return e.close(b)
-}
-
-// Closing appends the finish reason, if it is sent separately, and the mark.
-func (e *sglangEncoder) Closing(b []byte, part, output int, finish string) ([]byte, bool) {
-	switch part {
-	case 0:
-		if e.finishFrame {
-			b = e.object(e.open(b), output, finish)
-		}
-	case 1:
-		b = e.Mark(b)
-	}
-	return b, part < 2
-}
-
-func (e *sglangEncoder) Mark(b []byte) []byte { return e.openAIMark(b) }
-
-func (e *sglangEncoder) Whole(b []byte, output int, finish string) []byte {
-	return e.object(b, output, finish)
-}
-
-func (e *sglangEncoder) Failure(b []byte, problem *Error) []byte {
-	return e.raw(b, string(sglangError(problem)))
-}
-
-func (e *sglangEncoder) Broken(b []byte) []byte { return e.raw(b, `{"text":" water ri`) }
+// sglangObject is the text so far and its meta_info. Tokens end at that of the end of the sequence, number 2.
+const sglangObject = `$(){"text":$sofar,"output_ids":$idsofar,"meta_info":{"id":"$id","finish_reason":
+	$?ended($?length({"type":"length","length":$limit}$:{"type":"stop","matched":2}$)$:null$)
+	$?usage(,"prompt_tokens":$prompt,"completion_tokens":$output,"cached_tokens":$cached$)}$close`

@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 
 	"github.com/spate-load/spate/simulator/config"
 )
@@ -52,91 +51,44 @@ func (tgi) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
 	case status >= 500:
 		kind = "incomplete_generation"
 	}
-	return status, tgiError(e.Message, kind)
+	return status, (&FrameWriter{problem: &Error{Message: e.Message, Type: kind}}).put(nil, tgiFrames.failure)
 }
 
-func tgiError(message, kind string) []byte {
-	return JSON(struct {
-		Error string `json:"error"`
-		Type  string `json:"error_type"`
-	}{message, kind})
+func (tgi) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
+	p := newFrameWriter(&tgiFrames, q, c, id, created)
+	p.field = "data:"
+	return tgiEncoder{p}
 }
 
-func (tgi) Encoder(q *Request, c *config.Config, _ string, _ int64) Encoder {
-	e := &tgiEncoder{FrameWriter: newFrameWriter(q, c), details: q.details}
-	e.field = "data:"
-	return e
-}
+// tgiEncoder has a frame for each token.
+type tgiEncoder struct{ *FrameWriter }
 
-// tgiEncoder writes one answer of TGI's API.
-type tgiEncoder struct {
-	FrameWriter
-	details bool
-}
-
-func (e *tgiEncoder) Tokens(b []byte, from, until int, finish string) []byte {
+// Tokens implements Encoder.
+func (e tgiEncoder) Tokens(b []byte, from, until int, finish string) []byte {
 	for i := max(from, e.script.Hidden); i < until; i++ {
-		b = e.open(b)
-		b = append(b, `{"index":`...)
-		b = strconv.AppendInt(b, int64(i+1), 10)
-		b = append(b, `,"token":`...)
-		b = e.appendToken(b, i)
-		if finish == "" || i+1 < until {
-			b = append(b, `,"generated_text":null,"details":null`...)
-		} else {
-			b = append(b, `,"generated_text":`...)
-			b = e.text(b, 0, until)
-			b = append(b, `,"details":`...)
-			b = e.appendDetails(b, until, finish)
+		reason := finish
+		if i+1 < until {
+			reason = ""
 		}
-		b = e.close(b)
+		e.at(i, i+1, reason)
+		b = e.put(b, e.frames.token)
 	}
 	return b
 }
 
-// appendToken appends the object of a token. The end-of-sequence token has its own text, which is not in
-// generated_text.
-func (e *tgiEncoder) appendToken(b []byte, i int) []byte {
-	id := e.token(i)
-	b = append(b, `{"id":`...)
-	b = strconv.AppendInt(b, id, 10)
-	b = append(b, `,"text":`...)
-	if id == endToken {
-		return append(b, `"</s>","logprob":-0.125,"special":true}`...)
-	}
-	b = e.text(b, i, i+1)
-	return append(b, `,"logprob":-0.125,"special":false}`...)
+// The end-of-sequence token has its own text, which is not in generated_text.
+var tgiFrames = frames{
+	token: parse(`$(){"index":$output,"token":{"id":$token,"text":$?eos("</s>","logprob":-0.125,"special":true
+		$:$text,"logprob":-0.125,"special":false$)},"generated_text":
+		$?ended($sofar,"details":` + tgiDetails + `$:null,"details":null$)$close`),
+	whole: parse(`{"generated_text":$sofar$?details(,"details":` + tgiDetails + `$)$close`),
+	translate: func(e *Error) *Error {
+		return &Error{Message: "Request failed during generation: " + e.Message, Type: "generation"}
+	},
+	failure: parse(`$(){"error":$problem,"error_type":"$kind"}$end`),
+	broken:  parse(`$(){"index":2,"token":{"id":1001,"te$end`),
 }
 
-// appendDetails appends the final details object, or null if usage is left out.
-func (e *tgiEncoder) appendDetails(b []byte, output int, finish string) []byte {
-	if e.noUsage {
-		return append(b, `null`...)
-	}
-	if finish == FinishStop {
-		finish = "eos_token"
-	}
-	b = append(b, `{"finish_reason":"`...)
-	b = append(b, finish...)
-	b = append(b, '"')
-	b = number(b, "generated_tokens", output)
-	b = append(b, `,"seed":null`...)
-	b = number(b, "input_length", e.prompt)
-	return append(b, '}')
-}
-
-func (e *tgiEncoder) Whole(b []byte, output int, finish string) []byte {
-	b = append(b, `{"generated_text":`...)
-	b = e.text(b, 0, output)
-	if e.details {
-		b = append(b, `,"details":`...)
-		b = e.appendDetails(b, output, finish)
-	}
-	return e.close(b)
-}
-
-func (e *tgiEncoder) Failure(b []byte, problem *Error) []byte {
-	return e.raw(b, string(tgiError("Request failed during generation: "+problem.Message, "generation")))
-}
-
-func (e *tgiEncoder) Broken(b []byte) []byte { return e.raw(b, `{"index":2,"token":{"id":1001,"te`) }
+// tgiDetails is the final details object, or null if usage is left out.
+const tgiDetails = `$?usage({"finish_reason":"$?length(length$:eos_token$)",
+	"generated_tokens":$output,"seed":null,"input_length":$prompt}$:null$)`

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 
@@ -69,47 +70,29 @@ func (a triton) Parse(r *http.Request, body []byte, c *config.Config) (*Request,
 func negative(id *int) bool { return id != nil && *id < 0 }
 
 func (triton) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
-	return e.status, tritonError(e)
+	return e.status, tritonFrames.body(e)
 }
 
-func tritonError(e *Error) []byte { return JSON(map[string]string{"error": e.Message}) }
-
-func (triton) Encoder(q *Request, c *config.Config, _ string, _ int64) Encoder {
-	return &tritonEncoder{FrameWriter: newFrameWriter(q, c), model: JSON(q.model)}
+func (triton) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
+	return newFrameWriter(&tritonFrames, q, c, id, created)
 }
 
-// tritonEncoder writes one answer of Triton's API.
-type tritonEncoder struct {
-	FrameWriter
-	model []byte
+var tritonFrames = frames{
+	token:   parse(tritonObject),
+	whole:   parse(tritonObject),
+	failure: parse(`$(){"error":$problem}$end`),
+	broken:  parse(`$(){"model_name":"ensemble","text_out$end`),
 }
 
-func (e *tritonEncoder) Tokens(b []byte, from, until int, _ string) []byte {
-	return e.object(e.open(b), from, until)
-}
+// tritonObject is an answer with some of the tokens. The backend reports the log probabilities of all tokens so far.
+const tritonObject = `$(){"context_logits":0.0,"cum_log_probs":0.0,"generation_logits":0.0,"model_name":$model,
+	"model_version":"1","output_log_probs":[$zeros],"sequence_end":false,"sequence_id":0,"sequence_index":0,
+	"sequence_start":false,"text_output":$text$close`
 
-// object appends an answer with some of the tokens. The backend reports the log probabilities of all tokens so far.
-func (e *tritonEncoder) object(b []byte, from, until int) []byte {
-	b = append(b, `{"context_logits":0.0,"cum_log_probs":0.0,"generation_logits":0.0,"model_name":`...)
-	b = append(b, e.model...)
-	b = append(b, `,"model_version":"1","output_log_probs":[`...)
-	for i := range until {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `0.0`...)
+// zeros appends the log probabilities.
+func (p *FrameWriter) zeros(b []byte) []byte {
+	for range p.until {
+		b = append(b, "0.0,"...)
 	}
-	b = append(b, `],"sequence_end":false,"sequence_id":0,"sequence_index":0,"sequence_start":false,"text_output":`...)
-	b = e.text(b, from, until)
-	return e.close(b)
-}
-
-func (e *tritonEncoder) Whole(b []byte, output int, _ string) []byte { return e.object(b, 0, output) }
-
-func (e *tritonEncoder) Failure(b []byte, problem *Error) []byte {
-	return e.raw(b, string(tritonError(problem)))
-}
-
-func (e *tritonEncoder) Broken(b []byte) []byte {
-	return e.raw(b, `{"model_name":"ensemble","text_out`)
+	return bytes.TrimSuffix(b, []byte{','})
 }

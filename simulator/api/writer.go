@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 
@@ -51,8 +52,11 @@ func (f framing) contentType() string {
 	}
 }
 
-// FrameWriter writes what the frames of all APIs share: the lines of the event stream, the send time, and the text.
+// FrameWriter is the encoder of one answer: an API's frames, filled in. It writes the lines of the event stream and the
+// send time.
 type FrameWriter struct {
+	*frames
+	settled        uint32 // the conditions that hold throughout, a bit each
 	script         Script
 	call           string   // name of the tool that the answer calls; empty: none
 	said           []string // the answer, after the reasoning, or the arguments of the call; nil: words
@@ -62,25 +66,50 @@ type FrameWriter struct {
 	comments       bool
 	noEndMark      bool
 	noUsage        bool
+	includeUsage   bool             // a frame at the end carries the usage
+	running        bool             // each frame carries the usage so far
+	tokenIDs       bool             // each frame carries the ids of its tokens
+	details        bool             // TGI: the answer holds more than the text
+	atOnce         bool             // the first block starts with the message, as at Anthropic
+	nvext          nvext            // the fields of the extension that frames carry
 	caching        bool             // usage reports tokens from the prefix cache
 	thinking       int              // reasoning tokens at the start of the output, streamed or not
 	reasoning      int              // those of them that are streamed, apart from the text where the API can
 	reasoningUsage bool             // usage reports reasoning tokens
+	reasoningField string           // OpenAI's field for reasoning: its name and a colon
 	finishFrame    bool             // the finish reason has a frame of its own
 	prompt         int              // tokens
+	limit          int              // of the output
 	Cached         int              // tokens
 	Worker         int              // number of the engine
 	Seq            *engine.Sequence // its times are read when all of its tokens have been produced
+	created        int64
+	id             []byte
+	model          []byte // JSON
+	head           []byte
 	field          string
 	eol            string
 	Sent           clock.Instant // send time of the last sealed object: when it was ready to be written
 	unsealed       int           // offset of the missing send time of the last object; 0: not missing, or not wanted
 	begun          int           // offset of the last message of an event stream
 	headers        int           // length of its headers
+
+	// What templates show.
+	from, split, until int    // tokens of the frame: reasoning up to split, then text
+	finish             string // reason; empty: none yet
+	problem            *Error
+	events             int  // number of events so far
+	named              bool // the tool call has had its name
+
+	// The blocks of an answer that is made of them, with the reasoning in a block before that of the text.
+	block     int // number of the open block, or of the next one
+	opened    bool
+	answering bool // the block is that of the text
 }
 
-func newFrameWriter(q *Request, c *config.Config) FrameWriter {
-	p := FrameWriter{
+func newFrameWriter(f *frames, q *Request, c *config.Config, id string, created int64) *FrameWriter {
+	p := &FrameWriter{
+		frames:         f,
 		script:         q.Script,
 		call:           q.call,
 		said:           q.said,
@@ -89,56 +118,93 @@ func newFrameWriter(q *Request, c *config.Config) FrameWriter {
 		comments:       c.Frames.Comments,
 		noEndMark:      c.Frames.NoEndMark,
 		noUsage:        c.Frames.NoUsage,
+		includeUsage:   q.includeUsage,
+		running:        c.Frames.RunningUsage || q.continuousUsage && !c.Frames.NoUsage,
+		tokenIDs:       q.tokenIDs,
+		details:        q.details,
+		atOnce:         c.Frames.Role == config.RoleAtOnce,
+		nvext:          q.nvext,
 		caching:        c.Model.CacheBlocks > 0,
 		thinking:       c.Frames.ReasoningTokens,
 		reasoningUsage: c.Frames.ReasoningTokens > 0 && !c.Frames.NoReasoningUsage,
+		reasoningField: `"` + cmp.Or(c.Frames.ReasoningField, "reasoning_content") + `":`,
 		finishFrame:    c.Frames.FinishFrame,
 		prompt:         q.PromptTokens,
+		limit:          q.MaxTokens,
+		created:        created,
+		id:             AppendToken(nil, id),
+		model:          JSON(q.model),
 		field:          "data: ",
 		eol:            "\n",
 	}
 	if c.Frames.CRLF {
 		p.eol = "\r\n"
 	}
-	if c.Frames.ReasoningField != config.ReasoningHidden && !q.hideReasoning {
+	if f.splits && c.Frames.ReasoningField != config.ReasoningHidden && !q.hideReasoning {
 		p.reasoning = p.thinking
 	}
+	p.settle()
+	p.head = p.put(nil, f.head)
 	return p
 }
 
 // ContentType returns the media type of a stream of this writer.
 func (p *FrameWriter) ContentType() string { return p.framing.contentType() }
 
-// Common implements Encoder for types that embed FrameWriter.
+// Common implements Encoder.
 func (p *FrameWriter) Common() *FrameWriter { return p }
 
-// Opening implements Encoder for APIs whose streams start with the first token.
-func (p *FrameWriter) Opening(b []byte) []byte { return b }
-
-// Closing implements Encoder for APIs whose streams end with the last token.
-func (p *FrameWriter) Closing(b []byte, _, _ int, _ string) ([]byte, bool) { return b, false }
-
-// Mark implements Encoder for APIs without a mark.
-func (p *FrameWriter) Mark(b []byte) []byte { return b }
-
-// openAIMark appends the mark of OpenAI's streams.
-func (p *FrameWriter) openAIMark(b []byte) []byte {
-	if p.noEndMark || !p.stream {
-		return b
-	}
-	return p.raw(b, "[DONE]")
+// at sets what the next frame is about: tokens from to until-1, and the finish reason.
+func (p *FrameWriter) at(from, until int, finish string) {
+	p.from, p.split, p.until, p.finish = from, max(from, p.textFrom(until)), until, finish
 }
 
-// inFrame returns the finish reason for the frame of the last token: none if it has a frame of its own.
-func (p *FrameWriter) inFrame(finish string) string {
+// Opening implements Encoder.
+func (p *FrameWriter) Opening(b []byte) []byte { return p.put(b, p.opening) }
+
+// Tokens implements Encoder.
+func (p *FrameWriter) Tokens(b []byte, from, until int, finish string) []byte {
+	if p.stop != nil {
+		return p.blocks(b, from, until)
+	}
 	if p.finishFrame {
-		return ""
+		finish = ""
 	}
-	return finish
+	p.at(from, until, finish)
+	return p.put(b, p.frames.token)
 }
 
-// open starts a frame of an unnamed event.
-func (p *FrameWriter) open(b []byte) []byte { return p.event(b, "") }
+// Closing implements Encoder.
+func (p *FrameWriter) Closing(b []byte, part, output int, finish string) ([]byte, bool) {
+	if part >= len(p.closing) {
+		return b, false
+	}
+	p.at(output, output, finish)
+	return p.put(b, p.closing[part]), true
+}
+
+// Whole implements Encoder.
+func (p *FrameWriter) Whole(b []byte, output int, finish string) []byte {
+	p.at(0, output, finish)
+	return p.put(b, p.whole)
+}
+
+// Failure implements Encoder.
+func (p *FrameWriter) Failure(b []byte, problem *Error) []byte {
+	if p.problem = problem; p.translate != nil {
+		p.problem = p.translate(problem)
+	}
+	return p.put(b, p.failure)
+}
+
+// body returns an error as a body.
+func (f *frames) body(e *Error) []byte { return (&FrameWriter{frames: f}).Failure(nil, e) }
+
+// Broken implements Encoder.
+func (p *FrameWriter) Broken(b []byte) []byte { return p.put(b, p.broken) }
+
+// Mark implements Encoder.
+func (p *FrameWriter) Mark(b []byte) []byte { return p.put(b, p.mark) }
 
 // event starts a frame of a named event.
 func (p *FrameWriter) event(b []byte, name string) []byte {
@@ -217,13 +283,6 @@ func (p *FrameWriter) end(b []byte) []byte {
 	return append(b, p.eol...)
 }
 
-// raw appends a frame with any data.
-func (p *FrameWriter) raw(b []byte, data string) []byte {
-	b = p.open(b)
-	b = append(b, data...)
-	return p.end(b)
-}
-
 // Comment appends a comment, which carries no data, or nothing if the framing has no comments.
 func (p *FrameWriter) Comment(b []byte) []byte {
 	if p.framing != serverSentEvents {
@@ -233,30 +292,97 @@ func (p *FrameWriter) Comment(b []byte) []byte {
 	return p.end(b)
 }
 
-// blockWriter is a FrameWriter for APIs whose answers are made of blocks, with the reasoning in a block before that of
-// the text.
-type blockWriter struct {
-	FrameWriter
-	block     int // number of the open block, or of the next one
-	opened    bool
-	answering bool // the block is that of the text
+// blocks appends the frames of tokens from to until-1, and starts and stops blocks between them.
+func (p *FrameWriter) blocks(b []byte, from, until int) []byte {
+	if p.empty { // but for tokens that are never shown
+		from = max(from, p.script.Hidden)
+		if p.script.EOS {
+			until = min(until, p.script.Tokens-1)
+		}
+	}
+	split := max(from, p.textFrom(until))
+	b = p.delta(b, from, split)
+	if p.inReasoning() && p.shown(split, until) {
+		b = p.stopBlock(b)
+		p.answering = true
+	}
+	return p.delta(b, split, until)
+}
+
+// shown reports whether tokens from to until-1 have a frame.
+func (p *FrameWriter) shown(from, until int) bool {
+	return p.empty && from < until || !p.empty && p.script.hasText(from, until)
+}
+
+// delta appends tokens from to until-1, all of one block, or nothing if they have no frame.
+func (p *FrameWriter) delta(b []byte, from, until int) []byte {
+	if !p.shown(from, until) {
+		return b
+	}
+	b = p.startBlock(b)
+	p.split, p.until = from, until
+	return p.put(b, p.frames.token)
+}
+
+// startBlock opens the block if it is not open.
+func (p *FrameWriter) startBlock(b []byte) []byte {
+	if p.opened {
+		return b
+	}
+	p.opened = true
+	return p.put(b, p.start)
+}
+
+// stopBlock closes the block, if one is open, and moves on to the next. Its text is that of all of its tokens.
+func (p *FrameWriter) stopBlock(b []byte) []byte {
+	if !p.opened {
+		return b
+	}
+	p.split = p.textFrom(p.until)
+	if p.inReasoning() {
+		p.split, p.until = 0, p.split
+	}
+	b = p.put(b, p.stop)
+	p.opened = false
+	p.block++
+	return b
+}
+
+// items appends the blocks that have text.
+func (p *FrameWriter) items(b []byte) []byte {
+	split, output := p.textFrom(p.until), p.until
+	p.answering = false
+	thought := p.shown(0, split)
+	if thought {
+		p.split, p.until = 0, split
+		b = p.put(b, p.item)
+	}
+	p.answering = true
+	p.split, p.until = split, output
+	if p.shown(split, output) {
+		if thought {
+			b = append(b, ',')
+		}
+		b = p.put(b, p.item)
+	}
+	return b
 }
 
 // inReasoning reports whether the block is that of the reasoning.
-func (p *blockWriter) inReasoning() bool { return p.reasoning > 0 && !p.answering }
+func (p *FrameWriter) inReasoning() bool { return p.reasoning > 0 && !p.answering }
+
+// calling reports whether the block is a call.
+func (p *FrameWriter) calling() bool { return p.call != "" && !p.inReasoning() }
 
 // textFrom returns the first of the output's tokens that is not reasoning.
 func (p *FrameWriter) textFrom(output int) int { return min(output, p.reasoning) }
-
-// reasoned returns how many of the first tokens are reasoning.
-func (p *FrameWriter) reasoned(output int) int { return min(output, p.thinking) }
 
 // reportedReasoning returns how many of the first tokens usage reports as reasoning.
 func (p *FrameWriter) reportedReasoning(output int) int {
 	if !p.reasoningUsage {
 		return 0
 	}
-	return p.reasoned(output)
+	return min(output, p.thinking)
 }
 
 // number appends a field of a JSON object, with a comma in front.

@@ -17,7 +17,7 @@ func TestSeal(t *testing.T) {
 		from := clock.Now()
 		b := make([]byte, wire.ChunkHead, 512)
 		for range 3 {
-			b = append(p.open(b), `{"a":1`...)
+			b = append(p.event(b, ""), `{"a":1`...)
 			b = p.close(b)
 		}
 		made := clock.Now()
@@ -49,7 +49,7 @@ func TestSeal(t *testing.T) {
 
 func TestSealWithoutStamps(t *testing.T) {
 	p := &FrameWriter{stream: true, field: "data: ", eol: "\n"}
-	b := p.close(append(p.open(nil), `{"a":1`...))
+	b := p.close(append(p.event(nil, ""), `{"a":1`...))
 	if sealed := p.Seal(b); string(sealed) != "data: {\"a\":1}\n\n" || p.Sent == 0 {
 		t.Errorf("%q at %d", sealed, p.Sent)
 	}

@@ -1,0 +1,256 @@
+package api
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// template is what an API sends, parsed. In its text
+//
+//	$(name)                starts the frame of a named event, $() that of an event without a name
+//	$name                  is one of values or numbers
+//	$?name( ... $: ... $)  is the first part if a condition holds, and else the second, which may be left out
+//	$!name( ... $)         is its part if the condition does not hold
+//
+// and line ends with the tabs after them are left out. The rest is literal. The last brace of an object is $close.
+type template []segment
+
+// segment is one of: a literal, a value, a condition that guards the next segments, or none of them, which skips those
+// of a second part.
+type segment struct {
+	literal string
+	value   func(*FrameWriter, []byte) []byte
+	holds   func(*FrameWriter) bool
+	settled uint32 // bit of a condition that is the same throughout an answer
+	unless  bool
+	skip    int // number of guarded segments
+}
+
+var lineEnd = regexp.MustCompile(`\n\t*`)
+
+// parse parses a template. The templates are part of the program: it panics if one is wrong.
+func parse(text string) (t template) {
+	text = lineEnd.ReplaceAllString(text, "")
+	var open []int // the conditions whose ends have not come
+	for text != "" {
+		literal, rest, found := strings.Cut(text, "$")
+		if literal != "" {
+			t = append(t, segment{literal: literal})
+		}
+		if !found {
+			break
+		}
+		switch rest[0] {
+		case '(':
+			name, after, _ := strings.Cut(rest[1:], ")")
+			t = append(t, segment{value: func(p *FrameWriter, b []byte) []byte { return p.event(b, name) }})
+			text = after
+		case '?', '!':
+			name, after, _ := strings.Cut(rest[1:], "(")
+			open = append(open, len(t))
+			t = append(t, condition(name, rest[0] == '!'))
+			text = after
+		case ':':
+			last := len(open) - 1
+			t = append(t, segment{})
+			t[open[last]].skip = len(t) - 1 - open[last]
+			open[last], text = len(t)-1, rest[1:]
+		case ')':
+			last := len(open) - 1
+			t[open[last]].skip = len(t) - 1 - open[last]
+			open, text = open[:last], rest[1:]
+		default:
+			end := len(rest) - len(strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyz"))
+			t = append(t, segment{value: valueNamed(rest[:end])})
+			text = rest[end:]
+		}
+	}
+	if len(open) > 0 {
+		panic("simulator: a condition of a template has no end")
+	}
+	return t
+}
+
+func condition(name string, unless bool) segment {
+	for i, c := range settled {
+		if c.name == name {
+			return segment{settled: 1 << i, unless: unless}
+		}
+	}
+	if conditions[name] == nil {
+		panic("simulator: no condition is named " + name)
+	}
+	return segment{holds: conditions[name], unless: unless}
+}
+
+func valueNamed(name string) func(*FrameWriter, []byte) []byte {
+	if n := numbers[name]; n != nil {
+		return func(p *FrameWriter, b []byte) []byte { return strconv.AppendInt(b, int64(n(p)), 10) }
+	}
+	if d := durations[name]; d != nil {
+		return func(p *FrameWriter, b []byte) []byte {
+			return strconv.AppendFloat(b, float64(d(p))/float64(time.Millisecond), 'f', -1, 64)
+		}
+	}
+	if values[name] == nil {
+		panic("simulator: no value is named " + name)
+	}
+	return values[name]
+}
+
+// put appends what a template says.
+func (p *FrameWriter) put(b []byte, t template) []byte {
+	for i := 0; i < len(t); i++ {
+		switch s := &t[i]; {
+		case s.literal != "":
+			b = append(b, s.literal...)
+		case s.value != nil:
+			b = s.value(p, b)
+		case s.settled != 0:
+			if (p.settled&s.settled != 0) == s.unless {
+				i += s.skip
+			}
+		case s.holds == nil || s.holds(p) == s.unless:
+			i += s.skip
+		}
+	}
+	return b
+}
+
+// frames is what an API sends, by what it is for. Nothing stands for what it does not have.
+type frames struct {
+	head    template // kept as $head
+	opening template
+	token   template
+	closing []template // each is one write
+	whole   template
+	failure template
+	broken  template
+	mark    template
+	// An API with start or stop has its output in blocks: $start and $stop, and token for each part of one block.
+	start, stop template
+	item        template            // a whole block, of $items
+	empty       bool                // tokens without text have frames too
+	splits      bool                // reasoning is apart from the text
+	translate   func(*Error) *Error // the error in the API's words; nil: as it is
+}
+
+// settled are the conditions that are the same throughout an answer.
+var settled = []struct {
+	name  string
+	holds func(*FrameWriter) bool
+}{
+	{"stream", func(p *FrameWriter) bool { return p.stream }},
+	{"calls", func(p *FrameWriter) bool { return p.call != "" }},
+	{"apart", func(p *FrameWriter) bool { return p.finishFrame }},
+	{"mark", func(p *FrameWriter) bool { return p.stream && !p.noEndMark }},
+	{"atonce", func(p *FrameWriter) bool { return p.atOnce }},
+	{"usage", func(p *FrameWriter) bool { return !p.noUsage }},
+	{"asked", func(p *FrameWriter) bool { return p.includeUsage && !p.noUsage }},
+	{"running", func(p *FrameWriter) bool { return p.running }},
+	{"reasons", func(p *FrameWriter) bool { return p.reasoningUsage && p.splits }},
+	{"caching", func(p *FrameWriter) bool { return p.caching }},
+	{"ids", func(p *FrameWriter) bool { return p.tokenIDs }},
+	{"details", func(p *FrameWriter) bool { return p.details }},
+	{"extends", func(p *FrameWriter) bool { return p.nvext.worker || p.nvext.timing }},
+	{"worker", func(p *FrameWriter) bool { return p.nvext.worker }},
+}
+
+// settle settles them.
+func (p *FrameWriter) settle() {
+	for i, c := range settled {
+		if c.holds(p) {
+			p.settled |= 1 << i
+		}
+	}
+}
+
+// conditions are those that change within an answer.
+var conditions = map[string]func(*FrameWriter) bool{
+	"thinks":     func(p *FrameWriter) bool { return p.from < p.split },
+	"says":       func(p *FrameWriter) bool { return p.from >= p.split || p.split < p.until },
+	"reasoning":  (*FrameWriter).inReasoning,
+	"calling":    (*FrameWriter).calling,
+	"message":    func(p *FrameWriter) bool { return p.call == "" && !p.inReasoning() },
+	"named":      func(p *FrameWriter) bool { return p.named },
+	"ended":      func(p *FrameWriter) bool { return p.finish != "" },
+	"length":     func(p *FrameWriter) bool { return p.finish == FinishLength },
+	"incomplete": func(p *FrameWriter) bool { return p.finishFrame && p.finish == FinishLength },
+	"cached":     func(p *FrameWriter) bool { return p.Cached > 0 },
+	"answered":   func(p *FrameWriter) bool { return p.until > p.reportedReasoning(p.until) },
+	"thought":    func(p *FrameWriter) bool { return p.reportedReasoning(p.until) > 0 },
+	"eos":        func(p *FrameWriter) bool { return p.token(p.from) == endToken },
+	"array":      func(p *FrameWriter) bool { return p.framing == jsonArray },
+	"timing":     func(p *FrameWriter) bool { return p.nvext.timing && p.finish != "" },
+	"nvext":      func(p *FrameWriter) bool { return p.nvext.worker || p.nvext.timing && p.finish != "" },
+	"both":       func(p *FrameWriter) bool { return p.nvext.worker && p.nvext.timing && p.finish != "" },
+}
+
+var numbers = map[string]func(*FrameWriter) int{
+	"created":   func(p *FrameWriter) int { return int(p.created) },
+	"prompt":    func(p *FrameWriter) int { return p.prompt },
+	"uncached":  func(p *FrameWriter) int { return p.prompt - p.Cached },
+	"cached":    func(p *FrameWriter) int { return p.Cached },
+	"output":    func(p *FrameWriter) int { return p.until },
+	"total":     func(p *FrameWriter) int { return p.prompt + p.until },
+	"limit":     func(p *FrameWriter) int { return p.limit },
+	"thinking":  func(p *FrameWriter) int { return min(p.until, p.thinking) },
+	"reported":  func(p *FrameWriter) int { return p.reportedReasoning(p.until) },
+	"answering": func(p *FrameWriter) int { return p.until - p.reportedReasoning(p.until) },
+	"block":     func(p *FrameWriter) int { return p.block },
+	"token":     func(p *FrameWriter) int { return int(p.token(p.from)) },
+	"worker":    func(p *FrameWriter) int { return p.Worker + 1 }, // Dynamo has no worker 0
+	"latency":   func(p *FrameWriter) int { return int(p.Seq.Latest.Sub(p.Seq.Arrived).Milliseconds()) },
+	"received":  func(p *FrameWriter) int { return int(time.Now().Add(-clock.Now().Sub(p.Seq.Arrived)).UnixMilli()) },
+	"status":    func(p *FrameWriter) int { return p.problem.status },
+	"serial": func(p *FrameWriter) int { // of an event
+		p.events++
+		return p.events - 1
+	},
+}
+
+// durations are in milliseconds, by the model's clock. All tokens must have been produced.
+var durations = map[string]func(*FrameWriter) time.Duration{
+	"waiting":    func(p *FrameWriter) time.Duration { return p.Seq.Began.Sub(p.Seq.Arrived) },
+	"prefilling": func(p *FrameWriter) time.Duration { return p.Seq.First.Sub(p.Seq.Began) },
+	"first":      func(p *FrameWriter) time.Duration { return p.Seq.First.Sub(p.Seq.Arrived) },
+	"all":        func(p *FrameWriter) time.Duration { return p.Seq.Latest.Sub(p.Seq.Arrived) },
+}
+
+// values append themselves. Those of one dialect stand in its file.
+var values = map[string]func(*FrameWriter, []byte) []byte{
+	"close":     (*FrameWriter).close,
+	"end":       (*FrameWriter).end,
+	"start":     (*FrameWriter).startBlock,
+	"stop":      (*FrameWriter).stopBlock,
+	"items":     (*FrameWriter).items,
+	"head":      func(p *FrameWriter, b []byte) []byte { return append(b, p.head...) },
+	"id":        func(p *FrameWriter, b []byte) []byte { return append(b, p.id...) },
+	"model":     func(p *FrameWriter, b []byte) []byte { return append(b, p.model...) },
+	"field":     func(p *FrameWriter, b []byte) []byte { return append(b, p.reasoningField...) },
+	"thought":   func(p *FrameWriter, b []byte) []byte { return p.text(b, p.from, p.split) },
+	"text":      func(p *FrameWriter, b []byte) []byte { return p.text(b, p.split, p.until) },
+	"sofar":     func(p *FrameWriter, b []byte) []byte { return p.text(b, 0, p.until) },
+	"ids":       func(p *FrameWriter, b []byte) []byte { return p.ids(b, p.from, p.until) },
+	"idsofar":   func(p *FrameWriter, b []byte) []byte { return p.ids(b, 0, p.until) },
+	"input":     (*FrameWriter).input,
+	"zeros":     (*FrameWriter).zeros,
+	"padding":   (*FrameWriter).padding,
+	"endarray":  (*FrameWriter).endArray,
+	"exception": (*FrameWriter).exception,
+	"error":     func(p *FrameWriter, b []byte) []byte { return append(b, p.problem.json()...) },
+	"kind":      func(p *FrameWriter, b []byte) []byte { return append(b, p.problem.Type...) },
+	"code":      func(p *FrameWriter, b []byte) []byte { return append(b, JSON(p.problem.Code)...) },
+	"problem":   func(p *FrameWriter, b []byte) []byte { return append(b, JSON(p.problem.Message)...) },
+	"hits": func(p *FrameWriter, b []byte) []byte {
+		return strconv.AppendFloat(b, float64(p.Cached)/float64(max(1, p.prompt)), 'f', -1, 64)
+	},
+	"call": func(p *FrameWriter, b []byte) []byte { // the tool's name; from here on the call is named
+		p.named = true
+		return append(b, JSON(p.call)...)
+	},
+}
