@@ -35,12 +35,8 @@ func agentsSection(r *results.Result) section.Section {
 		if s == nil {
 			s = &agentSummary{} // no stage began
 		}
-		rows = append(rows, []string{
-			a.Name, cmp.Or(a.Region, unknown), cmp.Or(a.Host, unknown), cmp.Or(a.Version, unknown),
-			fmt.Sprint(s.stages),
-			fmt.Sprint(s.completed), fmt.Sprint(s.failed), startWords(s.startError, s.uncertainty),
-			strings.Join(s.notes, "; "),
-		})
+		rows = append(rows, texts(a.Name, cmp.Or(a.Region, unknown), cmp.Or(a.Host, unknown), cmp.Or(a.Version, unknown),
+			s.stages, s.completed, s.failed, startWords(s.startError, s.uncertainty), strings.Join(s.notes, "; ")))
 	}
 	return section.New("Agents", section.Table([]string{"Agent", "Region", "Host", "Version", "Stages", "Completed",
 		"Failed", "Worst start", "Notes"}, rows))
@@ -101,18 +97,12 @@ func startWords(startError, uncertainty *float64) string {
 
 // startsSection returns, for each stage with several agents, how far apart they started.
 func startsSection(stages []results.StageResult) section.Section {
-	var rows [][]string
-	for _, s := range stages {
-		if p := s.StartSpread; p != nil {
-			rows = append(rows, []string{stageName(s), fmt.Sprintf("%.2f ± %.2f", p.SpreadMs, p.UncertaintyMs),
-				p.Earliest, p.Latest})
-		}
-	}
-	if len(rows) == 0 {
-		return section.Section{}
-	}
-	return section.New("Start",
-		section.Table([]string{"Stage", "Last agent's start - first agent's (ms)", "First", "Last"}, rows))
+	return sectionOf(stages, "Start", "", []string{"Stage", "Last agent's start - first agent's (ms)", "First", "Last"},
+		func(s results.StageResult, add func(...any)) {
+			if p := s.StartSpread; p != nil {
+				add(stageName(s), fmt.Sprintf("%.2f ± %.2f", p.SpreadMs, p.UncertaintyMs), p.Earliest, p.Latest)
+			}
+		})
 }
 
 // times returns how often something happened, in words.

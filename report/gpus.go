@@ -12,30 +12,26 @@ import (
 
 // gpusSection returns what exporters of GPU metrics reported for each stage, if a target names any.
 func gpusSection(stages []results.StageResult) section.Section {
-	var rows [][]string
 	var notes []string
-	for _, s := range stages {
-		if s.GPUs == nil {
-			continue
-		}
-		rows = append(rows, gpusRow(s))
-		for _, note := range s.GPUs.Notes {
-			notes = append(notes, stageName(s)+": "+note)
-		}
-	}
-	if len(rows) == 0 {
-		return section.Section{}
-	}
-	return section.New("GPUs", append([]section.Block{
-		section.Text("From the GPUs' exporters, over the measured part. Of busy, SM active and tensor active the lowest " +
-			"and the highest mean of a GPU; of memory and throttled the highest."),
-		section.Table([]string{"Stage", "GPUs", "Power (W)", "Energy (J)", "J per output token", "Output tokens per J",
-			"Busy (%)", "SM active (%)", "Tensor active (%)", "Memory (GiB)", "Throttled (%)"}, rows),
-	}, section.Notes(notes)...)...)
+	all := sectionOf(stages, "GPUs",
+		"From the GPUs' exporters, over the measured part. Of busy, SM active and tensor active the lowest and the highest "+
+			"mean of a GPU; of memory and throttled the highest.",
+		[]string{"Stage", "GPUs", "Power (W)", "Energy (J)", "J per output token", "Output tokens per J", "Busy (%)",
+			"SM active (%)", "Tensor active (%)", "Memory (GiB)", "Throttled (%)"},
+		func(s results.StageResult, add func(...any)) {
+			if s.GPUs != nil {
+				add(gpusRow(s)...)
+				for _, note := range s.GPUs.Notes {
+					notes = append(notes, stageName(s)+": "+note)
+				}
+			}
+		})
+	all.Blocks = append(all.Blocks, section.Notes(notes)...)
+	return all
 }
 
 // gpusRow returns a stage's row. A mean is there only if it is known of all GPUs.
-func gpusRow(s results.StageResult) []string {
+func gpusRow(s results.StageResult) []any {
 	g := s.GPUs
 	perJoule := unknown
 	if j := g.JoulesPerOutputToken; j != nil && *j > 0 {
@@ -52,11 +48,8 @@ func gpusRow(s results.StageResult) []string {
 	busy := func(d *servermetrics.GPU) *float64 { return d.Busy }
 	smActive := func(d *servermetrics.GPU) *float64 { return d.SMActive }
 	tensorActive := func(d *servermetrics.GPU) *float64 { return d.TensorActive }
-	return []string{
-		stageName(s), strconv.Itoa(len(g.Devices)), fixed(g.PowerW), fixed(g.EnergyJ),
-		significant(g.JoulesPerOutputToken), perJoule, sharesOf(g.Devices, busy), sharesOf(g.Devices, smActive),
-		sharesOf(g.Devices, tensorActive), memory, throttled,
-	}
+	return []any{stageName(s), len(g.Devices), g.PowerW, g.EnergyJ, significant(g.JoulesPerOutputToken), perJoule,
+		sharesOf(g.Devices, busy), sharesOf(g.Devices, smActive), sharesOf(g.Devices, tensorActive), memory, throttled}
 }
 
 // sharesOf formats the lowest and the highest of a share over all GPUs, in percent.

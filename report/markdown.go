@@ -149,27 +149,16 @@ func (g *grid) section() section.Section {
 
 // partsSection returns each stage by part of its mixture, if it has one.
 func partsSection(stages []results.StageResult) section.Section {
-	var rows [][]string
-	for _, s := range stages {
-		for _, p := range s.Parts {
-			row := []string{stageName(s), p.Name, fmt.Sprint(p.Weight), fixedPercent(p.Share),
-				fmt.Sprint(p.Requests.Completed), fmt.Sprint(p.Requests.Failed)}
-			for _, v := range []*float64{
-				p.RequestThroughput, p.OutputTokenThroughput, mean(p.E2E), p99(p.E2E), mean(p.TTFT), p99(p.TTFT),
-				mean(p.TPOT), p99(p.TPOT), percent(p.Goodput),
-			} {
-				row = append(row, fixed(v))
-			}
-			rows = append(rows, row)
-		}
-	}
-	if rows == nil {
-		return section.Section{}
-	}
-	return section.New("Parts of mixtures", section.Table([]string{
+	return sectionOf(stages, "Parts of mixtures", "", []string{
 		"Stage", "Part", "Weight", "Requests (%)", "Completed", "Failed", "req/s", "tok/s", "Mean E2E (ms)",
 		"P99 E2E (ms)", "Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)", "P99 TPOT (ms)", "Good (%)",
-	}, rows))
+	}, func(s results.StageResult, add func(...any)) {
+		for _, p := range s.Parts {
+			add(stageName(s), p.Name, p.Weight, fixedPercent(p.Share), p.Requests.Completed, p.Requests.Failed,
+				p.RequestThroughput, p.OutputTokenThroughput, mean(p.E2E), p99(p.E2E), mean(p.TTFT), p99(p.TTFT),
+				mean(p.TPOT), p99(p.TPOT), percent(p.Goodput))
+		}
+	})
 }
 
 // stageName returns the name of a stage in tables. People count stages from 1, as messages do.
@@ -179,19 +168,14 @@ func stageName(s results.StageResult) string {
 
 // requestsSection returns the requests and the throughput of each stage.
 func requestsSection(stages []results.StageResult) section.Section {
-	var rows [][]string
-	for _, s := range stages {
-		rows = append(rows, []string{
-			stageName(s), whole(s.Requests.Planned), fmt.Sprint(s.Requests.Completed), fmt.Sprint(s.Requests.Failed),
-			fmt.Sprint(s.Requests.Cancelled), whole(s.Requests.NeverSent), fmt.Sprint(s.Requests.Unmeasured),
-			fixed(s.DurationS), steadyCell(s.Steady), fixed(s.PeakOutputTokenThroughput),
-			concurrencyCell(s.PeakConcurrency),
-		})
-	}
-	return section.New("Requests", section.Table([]string{
+	return sectionOf(stages, "Requests", "", []string{
 		"Stage", "Planned", "Completed", "Failed", "Cancelled", "Never sent", "Unmeasured", "Duration (s)",
 		"Steady (req/s, tok/s, s)", "Peak tok/s", "Peak concurrency",
-	}, rows))
+	}, func(s results.StageResult, add func(...any)) {
+		r := s.Requests
+		add(stageName(s), r.Planned, r.Completed, r.Failed, r.Cancelled, r.NeverSent, r.Unmeasured, s.DurationS,
+			steadyCell(s.Steady), s.PeakOutputTokenThroughput, concurrencyCell(s.PeakConcurrency))
+	})
 }
 
 // steadyCell formats the steady part of a stage.
@@ -215,37 +199,32 @@ func concurrencyCell(p *results.PeakConcurrency) string {
 
 // errorsSection returns the errors of each stage, if there are any, with one example each.
 func errorsSection(stages []results.StageResult) section.Section {
-	var rows [][]string
-	for _, s := range stages {
-		for _, class := range sortedKeys(s.Errors) {
-			rows = append(rows, []string{stageName(s), class, fmt.Sprint(s.Errors[class]), s.ErrorExamples[class]})
-		}
-	}
-	if len(rows) == 0 {
-		return section.Section{}
-	}
-	return section.New("Errors", section.Table([]string{"Stage", "Error", "Requests", "First message"}, rows))
+	return sectionOf(stages, "Errors", "", []string{"Stage", "Error", "Requests", "First message"},
+		func(s results.StageResult, add func(...any)) {
+			for _, class := range sortedKeys(s.Errors) {
+				add(stageName(s), class, s.Errors[class], s.ErrorExamples[class])
+			}
+		})
 }
 
 // lengthsSection compares requested sequence lengths with actual ones, and the tokens that prompts share with those
 // that came from a cache.
 func lengthsSection(stages []results.StageResult) section.Section {
-	var rows [][]string
-	var batches [][]string
-	for _, s := range stages {
-		if s.TextThroughput != nil {
-			batches = append(batches, []string{stageName(s), fixed(textsPerRequest(s)), fixed(s.TextThroughput)})
-		}
-		rows = append(rows, []string{
-			stageName(s), whole(s.ISL.Asked), fixed(mean(s.ISL.Seen)), fmt.Sprint(s.ISL.Missed),
-			whole(s.OSL.Asked), fixed(mean(s.OSL.Seen)), fmt.Sprint(s.OSL.Missed), text(s.OutputTokensCounted),
-			fixedPercent(s.PrefixCache.SharedShare), fixedPercent(s.PrefixCache.CachedShare),
-		})
-	}
-	return section.New("Sequence lengths", section.Table([]string{
+	all := sectionOf(stages, "Sequence lengths", "", []string{
 		"Stage", "ISL asked", "ISL mean", "ISL missed", "OSL asked", "OSL mean", "OSL missed", "Output tokens by",
 		"Shared prompt tokens (%)", "Cached prompt tokens (%)",
-	}, rows), section.Table([]string{"Stage", "Texts per request", "Texts/s"}, batches))
+	}, func(s results.StageResult, add func(...any)) {
+		add(stageName(s), s.ISL.Asked, mean(s.ISL.Seen), s.ISL.Missed, s.OSL.Asked, mean(s.OSL.Seen), s.OSL.Missed,
+			text(s.OutputTokensCounted), fixedPercent(s.PrefixCache.SharedShare), fixedPercent(s.PrefixCache.CachedShare))
+	})
+	batches := sectionOf(stages, "", "", []string{"Stage", "Texts per request", "Texts/s"},
+		func(s results.StageResult, add func(...any)) {
+			if s.TextThroughput != nil {
+				add(stageName(s), textsPerRequest(s), s.TextThroughput)
+			}
+		})
+	all.Blocks = append(all.Blocks, batches.Blocks...)
+	return all
 }
 
 // textsPerRequest returns the mean number of texts of the completed requests of a stage that has such texts.

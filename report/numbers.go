@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/report/section"
 )
@@ -61,4 +62,42 @@ func errorCounts(errors map[string]uint64) string {
 		counts = append(counts, fmt.Sprintf("%s: %d", class, errors[class]))
 	}
 	return strings.Join(counts, ", ")
+}
+
+// texts formats values: those of pointers as fixed and whole do, others as they are.
+func texts(values ...any) []string {
+	cells := make([]string, len(values))
+	for i, value := range values {
+		switch v := value.(type) {
+		case *float64:
+			cells[i] = fixed(v)
+		case *uint32:
+			cells[i] = whole(v)
+		case *uint64:
+			cells[i] = whole(v)
+		default:
+			cells[i] = fmt.Sprint(v)
+		}
+	}
+	return cells
+}
+
+// sectionOf returns a section with a table: rows adds those of a stage. Without rows there is no section.
+func sectionOf(
+	stages []results.StageResult, title, about string, headers []string,
+	rows func(s results.StageResult, add func(cells ...any)),
+) section.Section {
+	t := section.Table(headers, rowsOf(stages, rows))
+	if t.Table.Rows == nil {
+		return section.Section{}
+	}
+	return section.New(title, section.Text("%s", about), t)
+}
+
+// rowsOf returns the rows of stages.
+func rowsOf(stages []results.StageResult, of func(results.StageResult, func(cells ...any))) (rows [][]string) {
+	for _, s := range stages {
+		of(s, func(cells ...any) { rows = append(rows, texts(cells...)) })
+	}
+	return rows
 }

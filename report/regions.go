@@ -10,27 +10,6 @@ import (
 	"github.com/spate-load/spate/report/section"
 )
 
-// contributionHeaders are the headers of a region's numbers.
-var contributionHeaders = []string{
-	"Completed", "Failed", "Cancelled", "req/s", "tok/s", "Mean E2E (ms)", "P99 E2E (ms)", "Mean TTFT (ms)",
-	"P99 TTFT (ms)", "Mean TPOT (ms)",
-	"P99 TPOT (ms)", "Median connect (ms)", "of it DNS / TCP / TLS (ms)", "Median RTT (ms)",
-}
-
-// contributionCells returns the numbers of a region.
-func contributionCells(c results.Contribution) []string {
-	cells := []string{fmt.Sprint(c.Requests.Completed), fmt.Sprint(c.Requests.Failed), fmt.Sprint(c.Requests.Cancelled)}
-	for _, v := range []*float64{
-		c.RequestThroughput, c.OutputTokenThroughput, mean(c.E2E), p99(c.E2E), mean(c.TTFT), p99(c.TTFT), mean(c.TPOT),
-		p99(c.TPOT),
-		median(c.Connect),
-	} {
-		cells = append(cells, fixed(v))
-	}
-	parts := fixed(median(c.DNS)) + " / " + fixed(median(c.TCP)) + " / " + fixed(median(c.TLS))
-	return append(cells, parts, fixed(median(c.RTT)))
-}
-
 // severalRegions reports whether a stage had agents in more than one region. If not, a table by region would only
 // repeat everything.
 func severalRegions(stages []results.StageResult) bool {
@@ -42,15 +21,18 @@ func regionsSection(stages []results.StageResult) section.Section {
 	if !severalRegions(stages) {
 		return section.Section{}
 	}
-	var rows [][]string
-	for _, s := range stages {
-		for _, r := range s.Regions {
-			rows = append(rows, append([]string{stageName(s), cmp.Or(r.Name, unknown), fmt.Sprint(r.Agents)},
-				contributionCells(r.Contribution)...))
+	return sectionOf(stages, "Regions", "", []string{
+		"Stage", "Region", "Agents", "Completed", "Failed", "Cancelled", "req/s", "tok/s", "Mean E2E (ms)", "P99 E2E (ms)",
+		"Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)", "P99 TPOT (ms)", "Median connect (ms)",
+		"of it DNS / TCP / TLS (ms)", "Median RTT (ms)",
+	}, func(s results.StageResult, add func(...any)) {
+		for _, c := range s.Regions {
+			add(stageName(s), cmp.Or(c.Name, unknown), c.Agents, c.Requests.Completed, c.Requests.Failed,
+				c.Requests.Cancelled, c.RequestThroughput, c.OutputTokenThroughput, mean(c.E2E), p99(c.E2E), mean(c.TTFT),
+				p99(c.TTFT), mean(c.TPOT), p99(c.TPOT), median(c.Connect),
+				fixed(median(c.DNS))+" / "+fixed(median(c.TCP))+" / "+fixed(median(c.TLS)), median(c.RTT))
 		}
-	}
-	return section.New("Regions",
-		section.Table(append([]string{"Stage", "Region", "Agents"}, contributionHeaders...), rows))
+	})
 }
 
 // pathColumns are the tables about the network path from a region to an endpoint.

@@ -139,23 +139,18 @@ func accountRows(s results.StageResult, a *servermetrics.ServerAccount) (rows []
 		if d := l.c.Difference; d != nil {
 			difference = fmt.Sprintf("%+.2f", d.Mean)
 		}
-		rows = append(rows, []string{
-			stageName(s), l.name, fixed(&l.c.Client.Mean), fixed(&l.c.Server.Mean), difference,
-			fixed(&l.c.Client.P50), quantileCell(l.c.Server.P50, fixed), fixed(&l.c.Client.P99),
-			quantileCell(l.c.Server.P99, fixed),
-			fmt.Sprintf("%d, %d", l.c.Client.Count, l.c.Server.Count),
-		})
+		client, server := &l.c.Client, &l.c.Server
+		rows = append(rows, texts(stageName(s), l.name, &client.Mean, &server.Mean, difference, &client.P50,
+			quantileCell(server.P50, fixed), &client.P99, quantileCell(server.P99, fixed),
+			fmt.Sprintf("%d, %d", client.Count, server.Count)))
 	}
 	return rows
 }
 
 // partsRow returns a row of where the time of a stage's requests went.
 func partsRow(s results.StageResult, a *servermetrics.ServerAccount) []string {
-	row := []string{stageName(s), fmt.Sprintf("%d, %d", a.Requests.Measured, a.Requests.Counted)}
 	p := a.Parts
-	for _, v := range []*float64{p.SendDelay, p.Connect, p.Network, p.Frontend, p.Router, p.Engine, p.Queue, p.Prefill,
-		mean(s.TTFT), p.Decode, p.ReceiveLag} {
-		row = append(row, fixed(v))
-	}
-	return append(row, fixedPercent(a.CachedShare))
+	return texts(stageName(s), fmt.Sprintf("%d, %d", a.Requests.Measured, a.Requests.Counted), p.SendDelay, p.Connect,
+		p.Network, p.Frontend, p.Router, p.Engine, p.Queue, p.Prefill, mean(s.TTFT), p.Decode, p.ReceiveLag,
+		fixedPercent(a.CachedShare))
 }
