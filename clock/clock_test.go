@@ -103,7 +103,7 @@ func TestLeapOfAClockThatStoodStill(t *testing.T) {
 }
 
 // If a clock stood still, earlier samples are void and the next sample is used.
-func TestContradictionBeginsAnew(t *testing.T) {
+func TestContradictionRestartsTheEstimate(t *testing.T) {
 	var e Estimator
 	for _, truth := range []Instant{1e9, 61e9} {
 		e.Add(Sample{Asked: 0, Received: truth + 1e6, Sent: truth + 1e6, Answered: 2e6})

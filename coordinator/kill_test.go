@@ -454,7 +454,7 @@ func (r *rig) leave() {
 
 // A coordinator may be killed, or leave, at any step of its agents: the run continues, its result is complete, totals
 // match, nothing counts twice, and followers see each event once.
-func TestAKilledCoordinatorGoesOn(t *testing.T) {
+func TestAKilledCoordinatorContinues(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		plan   string

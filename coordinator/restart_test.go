@@ -53,7 +53,7 @@ func TestWhereAStartIsAfterANewStart(t *testing.T) {
 
 // After a lost agent's part has been dropped, its new snapshots are refused with the reason, and earlier ones are
 // acknowledged again.
-func TestSnapshotsOfAGivenUpShareAreRefused(t *testing.T) {
+func TestSnapshotsOfAReassignedShareAreRefused(t *testing.T) {
 	h := start(t)
 	a := h.Agent("a")
 	id := h.Submit(1)

@@ -207,7 +207,7 @@ func TestRowHoldsTheRequest(t *testing.T) {
 }
 
 // The time for which the plan held a request back is not a delay of the agent.
-func TestHeldIsNoSendDelay(t *testing.T) {
+func TestHeldIsNotASendDelay(t *testing.T) {
 	tape := newTape(2, 1, true)
 	q, o := fullRequest()
 	q.Held = 600

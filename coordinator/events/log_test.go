@@ -131,7 +131,7 @@ func TestNothingFollowsTheEnd(t *testing.T) {
 }
 
 // A new log continues after all numbers that followers may have seen, including those of lost progress.
-func TestALogGoesOnBehindWhatFollowersHaveSeen(t *testing.T) {
+func TestALogContinuesBehindItsFollowers(t *testing.T) {
 	first := New(nil, 0)
 	add(first, stageEvent(0))
 	add(first, noticeEvent())

@@ -76,7 +76,7 @@ func TestWhatMayJoin(t *testing.T) {
 	}
 }
 
-func TestNobodyReadsWhatIsNotAskedFor(t *testing.T) {
+func TestValuesAreReadOnlyOnRequest(t *testing.T) {
 	p := &assignment{}
 	s := &stage{record: &spatev1.StageRecord{Stage: &spatev1.Stage{Target: &spatev1.Target{
 		Endpoints: []string{"http://e"}, ServerMetrics: &spatev1.ServerMetrics{Read: "never"},

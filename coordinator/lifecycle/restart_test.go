@@ -240,7 +240,7 @@ var lostForgotten = map[string][]int{"lost_between": {5, 6, 7}}
 
 // losesAgents matches the scripts about leases that end, newcomers that get ready, agents that leave, and moments at
 // which assignments change hands. After a restart leases start again, newcomers are invited again, and moments are
-// later. TestRestoredMachinesComeToTheSame checks their results.
+// later. TestRestoredMachinesDecideTheSame checks their results.
 var losesAgents = regexp.MustCompile(
 	"(^|/)(degrade|reassign|leave|lost_applying|lost_stopping|join|rearm|held_up|regions|stalled|select|cordon)",
 )
@@ -348,7 +348,7 @@ var comesToOther = map[string]struct {
 }
 
 // A restart of the coordinator may delay losses and handovers, but it does not change the results of the stages.
-func TestRestoredMachinesComeToTheSame(t *testing.T) {
+func TestRestoredMachinesDecideTheSame(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)
@@ -432,7 +432,7 @@ const joinedByC = `> run stages=east/9rps duration=120s min=2 loss=reassign
 
 // An agent that has applied a handover of its own part has done so for good, even if a later change was not confirmed
 // before the coordinator was killed.
-func TestWhatWasTakenOnStaysTakenOn(t *testing.T) {
+func TestAHandoverSurvivesARestart(t *testing.T) {
 	text := joinedByC + "> apply a b c ref=r/0/2\n\n> tick 10s\n\n> snapshot a b window=10\n\n> kill c\n\n> tick " +
 		"9s\n\n> kill a\n\n> tick 1500ms\n\n" +
 		"> back a\n\n> apply a b ref=r/0/3\n\n> tick 5s\n"
@@ -448,7 +448,7 @@ func TestWhatWasTakenOnStaysTakenOn(t *testing.T) {
 
 // An agent that never heard that it gave a part away is out as soon as it is back, with its assignment or without,
 // before any of its snapshots are accepted: others have that part by now.
-func TestWhoGaveAwayUnheardIsOutWhenItIsBack(t *testing.T) {
+func TestAnAgentWhoseShareWasHandedOverIsStoppedOnReturn(t *testing.T) {
 	text := strings.Replace(joinedByC, "> apply c", "> kill b\n\n> apply c", 1) +
 		"> apply a c ref=r/0/2\n\n> tick 3s\n\n> tick 3s\n\n"
 	restarted := strings.Count(text, "> ") - 1

@@ -46,8 +46,8 @@ func TestStaticNamesStandForAllTheirAddresses(t *testing.T) {
 	}
 }
 
-// TestStaticLooksUpAnew: names are looked up each time, so changes are seen.
-func TestStaticLooksUpAnew(t *testing.T) {
+// TestStaticResolvesAgain: names are looked up each time, so changes are seen.
+func TestStaticResolvesAgain(t *testing.T) {
 	known := map[string][]string{"c": {"10.0.0.1"}}
 	list := Static{"c:7"}
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2"} {

@@ -1,13 +1,20 @@
 #!/usr/bin/env bash
-# Looks for the words of list.tsv in code, docs and messages, and for folders with too many files of Go: `make lint` runs
+# Looks for the words of list.tsv in code, docs, messages and the names of tests, and for folders with too many files of Go: `make lint` runs
 # it, from the root of the repository.
 set -euo pipefail
 found=0
+# Names of tests as words: "internal/x_test.go: test a log stops nothing".
+names=$(git grep -oE '^func (Test|Fuzz|Benchmark)[A-Za-z0-9]+' -- '*_test.go' |
+    sed -E 's/:func /: /; :a s/(: .*[a-z0-9])([A-Z])/\1 \2/; ta; s/([A-Z])([A-Z][a-z])/\1 \2/g')
 while IFS=$'\t' read -r pattern instead; do
     case $pattern in '' | '#'*) continue ;; esac
     if git grep -nPi "$pattern" -- '*.go' '*.md' '*.proto' '*.sh' '*.yaml' '*.yml' '*.tpl' Makefile \
         ':!*.pb.go' ':!docs/style.md' ':!docs/glossary.md' ':!docs/words' ':!**/testdata' ':!simulator/http_test.go'; then
         echo "  ^ write instead: $instead"
+        found=1
+    fi
+    if grep -Pi ": .*$pattern" <<<"$names"; then
+        echo "  ^ write in the test's name instead: $instead"
         found=1
     fi
 done <docs/words/list.tsv

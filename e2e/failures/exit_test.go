@@ -32,7 +32,7 @@ loads:
 `
 
 // The exit code tells a script whether the numbers of a run can be used.
-func TestExitCodesTellWhetherARunCanBeUsed(t *testing.T) {
+func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		plan string

@@ -136,7 +136,7 @@ func TestResetBreaksAllConnections(t *testing.T) {
 	ask(t, connect(t, k), "another")
 }
 
-func TestLinkToNobodyBreaks(t *testing.T) {
+func TestLinkWithoutAPeerBreaks(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

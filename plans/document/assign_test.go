@@ -135,7 +135,7 @@ func TestAssignSaysWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestAssignRefusesWhatIsNoPlan(t *testing.T) {
+func TestAssignRefusesWhatIsNotAPlan(t *testing.T) {
 	for text, want := range map[string]string{
 		"":             "plan: the plan is empty",
 		"- a":          "plan:1:1: expected fields (name: value), got a list",

@@ -43,7 +43,7 @@ func TestSyntaxMistakeIsWhereItIs(t *testing.T) {
 	}
 }
 
-func TestAHugeBrokenPlanIsGivenUp(t *testing.T) {
+func TestAHugeBrokenPlanIsRefused(t *testing.T) {
 	text := "a: \"" + strings.Repeat("\n  b: 1", 1<<15)
 	if _, err := parse("p", []byte(text)); err == nil ||
 		!strings.HasPrefix(err.Error(), "p:32769: not readable as YAML: ") {

@@ -90,8 +90,8 @@ func TestKey(t *testing.T) {
 	})
 }
 
-// TestSplitIsNoPartOfTheLoad: the requests are the same whichever agent sends them.
-func TestSplitIsNoPartOfTheLoad(t *testing.T) {
+// TestSplitIsNotPartOfTheLoad: the requests are the same whichever agent sends them.
+func TestSplitIsNotPartOfTheLoad(t *testing.T) {
 	a := &spatev1.LoadPoint{Rate: 2, Arrival: "poisson", Requests: 9, Split: "random"}
 	b := proto.CloneOf(a)
 	b.Split = "in_turn"

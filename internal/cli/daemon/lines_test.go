@@ -23,7 +23,7 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-func TestALogThatNobodyReadsStopsNothing(t *testing.T) {
+func TestALogWithoutAReaderStopsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &stuck{taken: make(chan struct{}, 1), release: make(chan struct{})}
 		l := newLines(to)

@@ -13,8 +13,8 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/report/tables"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/report/tables"
 )
 
 // printing is what `spate report` prints. Zero: the tables and the run directory.

@@ -12,7 +12,7 @@ import (
 
 // A connection that was never made has started nothing. One that broke before the answer may have started a run, and a
 // user who is told that nothing was started would start it twice.
-func TestSubmitErrorSaysWhetherARunMayHaveBegun(t *testing.T) {
+func TestSubmitErrorReportsAPossibleStart(t *testing.T) {
 	for _, c := range []struct {
 		code    codes.Code
 		message string

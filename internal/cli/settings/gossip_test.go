@@ -20,7 +20,7 @@ func config(g Gossip, plaintext bool) (membership.Config, error) {
 	return g.Config("a", membership.Meta{Role: membership.RoleAgent}, plaintext, slog.New(slog.DiscardHandler))
 }
 
-func TestGossipKeysAreReadAnew(t *testing.T) {
+func TestGossipKeysAreReadAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gossip.keys")
 	write := func(text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
