@@ -9,9 +9,9 @@ import (
 )
 
 // anthropic is Anthropic's messages API.
-type anthropic struct{}
+type anthropic struct{ *frames }
 
-var anthropicRoutes = map[string]API{"POST /v1/messages": anthropic{}}
+var anthropicRoutes = map[string]API{"POST /v1/messages": anthropic{&anthropicFrames}}
 
 type anthropicBody struct {
 	Model     string          `json:"model"`
@@ -27,33 +27,14 @@ type anthropicBody struct {
 
 func (a anthropic) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
 	var w anthropicBody
-	if problem := decode(body, &w); problem != nil {
-		return nil, problem
-	}
-	model, problem := modelNamed(c, w.Model)
-	if problem != nil {
-		return nil, problem
-	}
-	if w.MaxTokens == nil {
-		return nil, BadRequest("max_tokens is missing: this API requires it")
-	}
-	prompt := newTokens(&c.Model)
-	if err := prompt.content(w.System); err != nil {
-		return nil, BadRequest("system " + err.Error())
-	}
-	if problem := prompt.conversation(w.Messages, c.ChatTemplateTokens); problem != nil {
-		return nil, problem
-	}
-	q := newRequest(a, model, &prompt)
-	q.Stream, q.minTokens, q.IgnoreEOS = w.Stream, w.MinTokens, w.IgnoreEOS
-	if problem := w.script(q, c); problem != nil {
-		return nil, problem
-	}
-	return q, q.limit(c, "max_tokens", w.MaxTokens)
-}
-
-func (anthropic) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
-	return e.status, anthropicFrames.body(e)
+	r := read(a, c, body, &w)
+	r.named(w.Model)
+	r.require(w.MaxTokens != nil, "max_tokens is missing: this API requires it")
+	r.content("system", w.System)
+	r.conversation(w.Messages)
+	r.Stream, r.minTokens, r.IgnoreEOS = w.Stream, w.MinTokens, w.IgnoreEOS
+	r.asked(&w.asked)
+	return r.done("max_tokens", w.MaxTokens)
 }
 
 // anthropicError returns an error with the API's type, which streams use too.
@@ -66,10 +47,6 @@ func anthropicError(e *Error) *Error {
 		http.StatusTooManyRequests:       "rate_limit_error",
 	}
 	return &Error{Message: e.Message, Type: cmp.Or(kinds[e.status], "api_error")}
-}
-
-func (anthropic) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
-	return newFrameWriter(&anthropicFrames, q, c, id, created)
 }
 
 // Reasoning is a thinking block before the text block. message_stop is the mark.

@@ -29,30 +29,18 @@ type bedrockBody struct {
 	} `json:"inferenceConfig"`
 }
 
-func (a bedrock) Parse(r *http.Request, body []byte, c *config.Config) (*Request, *Error) {
+func (a bedrock) Parse(q *http.Request, body []byte, c *config.Config) (*Request, *Error) {
 	var w bedrockBody
-	if problem := decode(body, &w); problem != nil {
-		return nil, problem
-	}
-	model, problem := modelNamed(c, r.PathValue("model"))
-	if problem != nil {
-		return nil, problem
-	}
-	prompt := newTokens(&c.Model)
-	if err := prompt.content(w.System); err != nil {
-		return nil, BadRequest("system " + err.Error())
-	}
+	r := read(a, c, body, &w)
+	r.named(q.PathValue("model"))
+	r.content("system", w.System)
 	for i := range w.Messages {
-		if kindOf(w.Messages[i].Content) != '[' {
-			return nil, BadRequest("messages[" + strconv.Itoa(i) + "].content is missing, or not an array of content blocks")
-		}
+		r.require(kindOf(w.Messages[i].Content) == '[',
+			"messages["+strconv.Itoa(i)+"].content is missing, or not an array of content blocks")
 	}
-	if problem := prompt.conversation(w.Messages, c.ChatTemplateTokens); problem != nil {
-		return nil, problem
-	}
-	q := newRequest(a, model, &prompt)
-	q.Stream = a.stream
-	return q, q.limit(c, "inferenceConfig.maxTokens", w.Inference.MaxTokens)
+	r.conversation(w.Messages)
+	r.Stream = a.stream
+	return r.done("inferenceConfig.maxTokens", w.Inference.MaxTokens)
 }
 
 // Authorize checks the signature if there is a secret. A bearer token must be the key.

@@ -64,26 +64,17 @@ type geminiBody struct {
 	} `json:"generationConfig"`
 }
 
-func (a gemini) Parse(r *http.Request, body []byte, c *config.Config) (*Request, *Error) {
+func (a gemini) Parse(q *http.Request, body []byte, c *config.Config) (*Request, *Error) {
 	var w geminiBody
-	if problem := decode(body, &w); problem != nil {
-		return nil, problem
+	r := read(a, c, body, &w)
+	r.named(q.PathValue("model"))
+	r.one("candidateCount", w.Config.CandidateCount)
+	if r.problem == nil {
+		r.problem = r.prompt.gemini(&w, c.ChatTemplateTokens)
 	}
-	model, problem := modelNamed(c, r.PathValue("model"))
-	if problem != nil {
-		return nil, problem
-	}
-	if n := w.Config.CandidateCount; n != nil && *n != 1 {
-		return nil, BadRequest(fmt.Sprintf("candidateCount is %d: only 1 is simulated", *n))
-	}
-	prompt := newTokens(&c.Model)
-	if problem := prompt.gemini(&w, c.ChatTemplateTokens); problem != nil {
-		return nil, problem
-	}
-	q := newRequest(a, model, &prompt)
-	q.Stream, q.events = a.stream, serverSentEventsAsked(r)
-	q.hideReasoning = !w.Config.Thinking.IncludeThoughts
-	return q, q.limit(c, "maxOutputTokens", w.Config.MaxOutputTokens)
+	r.Stream, r.events = a.stream, serverSentEventsAsked(q)
+	r.hideReasoning = !w.Config.Thinking.IncludeThoughts
+	return r.done("maxOutputTokens", w.Config.MaxOutputTokens)
 }
 
 // gemini takes the words of the system instruction and of all contents.

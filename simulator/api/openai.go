@@ -2,19 +2,21 @@ package api
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	"github.com/spate-load/spate/simulator/config"
 )
 
 // openAI is OpenAI's chat completions or completions, in vLLM's form.
-type openAI struct{ chat bool }
+type openAI struct {
+	*frames
+	chat bool
+}
 
 // The two APIs.
 var (
-	chat        API = openAI{chat: true}
-	completions API = openAI{}
+	chat        API = openAI{&chatFrames, true}
+	completions API = openAI{&completionsFrames, false}
 )
 
 var openAIRoutes = map[string]API{"POST /v1/chat/completions": chat, "POST /v1/completions": completions}
@@ -45,49 +47,24 @@ type message struct {
 
 func (a openAI) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
 	var w openAIBody
-	if problem := decode(body, &w); problem != nil {
-		return nil, problem
-	}
-	model, problem := modelNamed(c, w.Model)
-	if problem != nil {
-		return nil, problem
-	}
-	if w.N != nil && *w.N != 1 {
-		return nil, BadRequest(fmt.Sprintf("n is %d: only 1 is simulated", *w.N))
-	}
-	prompt := newTokens(&c.Model)
+	r := read(a, c, body, &w)
+	r.named(w.Model)
+	r.one("n", w.N)
 	if a.chat {
-		problem = prompt.conversation(w.Messages, c.ChatTemplateTokens)
+		r.conversation(w.Messages)
 	} else {
-		problem = prompt.prompt(w.Prompt)
+		r.text(w.Prompt)
 	}
-	if problem != nil {
-		return nil, problem
+	r.minTokens, r.IgnoreEOS, r.Stream = w.MinTokens, w.IgnoreEOS, w.Stream
+	r.nvext = nvextOf(&c.Dialect, w.NVExt.ExtraFields)
+	if r.problem == nil {
+		r.problem = r.streamOptions(&c.Dialect, w.StreamOptions)
 	}
-	q := newRequest(a, model, &prompt)
-	q.minTokens, q.IgnoreEOS, q.Stream = w.MinTokens, w.IgnoreEOS, w.Stream
-	q.nvext = nvextOf(&c.Dialect, w.NVExt.ExtraFields)
-	if problem := q.streamOptions(&c.Dialect, w.StreamOptions); problem != nil {
-		return nil, problem
+	r.asked(&w.asked)
+	if r.problem == nil {
+		r.tokenIDs, r.problem = apply(c.Dialect.TokenIDs, "return_token_ids", w.ReturnTokenIDs)
 	}
-	if problem := w.script(q, c); problem != nil {
-		return nil, problem
-	}
-	if q.tokenIDs, problem = apply(c.Dialect.TokenIDs, "return_token_ids", w.ReturnTokenIDs); problem != nil {
-		return nil, problem
-	}
-	return q, q.limit(c, "max_tokens", w.MaxCompletionTokens, w.MaxTokens)
-}
-
-func (openAI) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
-	return e.status, e.json()
-}
-
-func (a openAI) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
-	if a.chat {
-		return newFrameWriter(&chatFrames, q, c, id, created)
-	}
-	return newFrameWriter(&completionsFrames, q, c, id, created)
+	return r.done("max_tokens", w.MaxCompletionTokens, w.MaxTokens)
 }
 
 var chatFrames, completionsFrames = openAIFrames(true), openAIFrames(false)

@@ -108,19 +108,14 @@ func writeList(b []byte, before, after string, n int) []byte {
 
 func (a pooling) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
 	var w poolingBody
-	if problem := decode(body, &w); problem != nil {
-		return nil, problem
-	}
-	prompt, inputs := newTokens(&c.Model), a.inputs(&w)
+	r := read(a, c, body, &w)
+	inputs := a.inputs(&w)
 	for _, text := range inputs {
-		if problem := prompt.prompt(text); problem != nil {
-			return nil, problem
-		}
+		r.text(text)
 	}
-	q := newRequest(a, w.Model, &prompt)
 	one := 1
-	q.inputs = len(inputs)
-	return q, q.limit(c, "max_tokens", &one)
+	r.model, r.inputs = w.Model, len(inputs)
+	return r.done("max_tokens", &one)
 }
 
 func (pooling) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {

@@ -37,9 +37,79 @@ type Request struct {
 	Script  Script // of the answer, drawn after the request is read
 }
 
-// newRequest returns a request with a prompt that has been counted.
-func newRequest(a API, model string, prompt *tokens) *Request {
-	return &Request{API: a, model: model, PromptTokens: prompt.count, Blocks: prompt.blocks}
+// reading is the reading of a request. After the first problem it takes nothing more.
+type reading struct {
+	*Request
+	config  *config.Config
+	prompt  tokens
+	problem *Error
+}
+
+// read reads a body's JSON.
+func read(a API, c *config.Config, body []byte, into any) *reading {
+	return &reading{Request: &Request{API: a, model: c.ServedName()}, config: c, prompt: newTokens(&c.Model),
+		problem: decode(body, into)}
+}
+
+// named takes the name of a model that must be served.
+func (r *reading) named(model string) {
+	r.model = model
+	r.require(model != "", "model is missing: name one of /v1/models")
+	if r.problem == nil && !r.config.Serves(model) {
+		r.problem = unknownModel(model)
+	}
+}
+
+// require sets the problem if a request is not as it must be.
+func (r *reading) require(ok bool, message string) {
+	if r.problem == nil && !ok {
+		r.problem = BadRequest(message)
+	}
+}
+
+// one takes a number of answers.
+func (r *reading) one(field string, n *int) {
+	if n != nil && *n != 1 {
+		r.require(false, fmt.Sprintf("%s is %d: only 1 is simulated", field, *n))
+	}
+}
+
+// text takes a prompt, a string or token ids.
+func (r *reading) text(raw json.RawMessage) {
+	if r.problem == nil {
+		r.problem = r.prompt.prompt(raw)
+	}
+}
+
+// content takes the content of a field.
+func (r *reading) content(field string, raw json.RawMessage) {
+	if r.problem == nil {
+		if err := r.prompt.content(raw); err != nil {
+			r.problem = BadRequest(field + " " + err.Error())
+		}
+	}
+}
+
+func (r *reading) conversation(messages []message) {
+	if r.problem == nil {
+		r.problem = r.prompt.conversation(messages, r.config.ChatTemplateTokens)
+	}
+}
+
+// asked takes what a request asks for besides text.
+func (r *reading) asked(a *asked) {
+	if r.problem == nil {
+		r.problem = a.script(r.Request, r.config)
+	}
+}
+
+// done returns the request, with its maximum output as in limit.
+func (r *reading) done(field string, given ...*int) (*Request, *Error) {
+	if r.problem != nil {
+		return nil, r.problem
+	}
+	r.PromptTokens, r.Blocks = r.prompt.count, r.prompt.blocks
+	return r.Request, r.limit(r.config, field, given...)
 }
 
 // maxLength is the maximum length of a prompt or an output.
@@ -51,17 +121,6 @@ func decode(body []byte, into any) *Error {
 		return BadRequest("the body is not a JSON object of this API: " + err.Error())
 	}
 	return nil
-}
-
-// modelNamed returns the model that a request names.
-func modelNamed(c *config.Config, name string) (string, *Error) {
-	switch {
-	case name == "":
-		return "", BadRequest("model is missing: name one of /v1/models")
-	case !c.Serves(name):
-		return "", unknownModel(name)
-	}
-	return name, nil
 }
 
 // limit sets the maximum output from the first given value, or the default, and checks the lengths. field is the API's

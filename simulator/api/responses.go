@@ -8,9 +8,9 @@ import (
 )
 
 // responses is OpenAI's responses API.
-type responses struct{}
+type responses struct{ *frames }
 
-var responsesRoutes = map[string]API{"POST /v1/responses": responses{}}
+var responsesRoutes = map[string]API{"POST /v1/responses": responses{&responsesFrames}}
 
 type responsesBody struct {
 	Model           string          `json:"model"`
@@ -26,46 +26,19 @@ type responsesBody struct {
 
 func (a responses) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
 	var w responsesBody
-	if problem := decode(body, &w); problem != nil {
-		return nil, problem
+	r := read(a, c, body, &w)
+	r.named(w.Model)
+	r.content("instructions", w.Instructions)
+	items := []message{{w.Input}}
+	if kindOf(w.Input) != '"' {
+		items = nil
+		isArray := kindOf(w.Input) == '[' && json.Unmarshal(w.Input, &items) == nil
+		r.require(isArray, "input is missing, or neither a string nor an array of messages")
 	}
-	model, problem := modelNamed(c, w.Model)
-	if problem != nil {
-		return nil, problem
-	}
-	prompt := newTokens(&c.Model)
-	if err := prompt.content(w.Instructions); err != nil {
-		return nil, BadRequest("instructions " + err.Error())
-	}
-	if problem := prompt.input(w.Input, c.ChatTemplateTokens); problem != nil {
-		return nil, problem
-	}
-	q := newRequest(a, model, &prompt)
-	q.Stream, q.minTokens, q.IgnoreEOS = w.Stream, w.MinTokens, w.IgnoreEOS
-	if problem := w.script(q, c); problem != nil {
-		return nil, problem
-	}
-	return q, q.limit(c, "max_output_tokens", w.MaxOutputTokens)
-}
-
-// input takes a string or an array of messages.
-func (t *tokens) input(raw json.RawMessage, template int) *Error {
-	if kindOf(raw) == '"' {
-		return t.conversation([]message{{raw}}, template)
-	}
-	var items []message
-	if kindOf(raw) != '[' || json.Unmarshal(raw, &items) != nil {
-		return BadRequest("input is missing, or neither a string nor an array of messages")
-	}
-	return t.conversation(items, template)
-}
-
-func (responses) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
-	return e.status, e.json()
-}
-
-func (responses) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
-	return newFrameWriter(&responsesFrames, q, c, id, created)
+	r.conversation(items)
+	r.Stream, r.minTokens, r.IgnoreEOS = w.Stream, w.MinTokens, w.IgnoreEOS
+	r.asked(&w.asked)
+	return r.done("max_output_tokens", w.MaxOutputTokens)
 }
 
 // The blocks are output items: the reasoning, and the message or the function call. The last event is the mark. With

@@ -10,9 +10,9 @@ import (
 // generate is the path that SGLang and TGI share. A body with inputs is TGI's.
 type generate struct{ sglang }
 
-var sglangRoutes = map[string]API{"POST /generate": generate{}}
+var sglangRoutes = map[string]API{"POST /generate": generate{sglang{&sglangFrames}}}
 
-func (generate) Parse(r *http.Request, body []byte, c *config.Config) (*Request, *Error) {
+func (a generate) Parse(r *http.Request, body []byte, c *config.Config) (*Request, *Error) {
 	var w struct {
 		Inputs json.RawMessage `json:"inputs"`
 		Stream bool            `json:"stream"`
@@ -23,11 +23,11 @@ func (generate) Parse(r *http.Request, body []byte, c *config.Config) (*Request,
 	if w.Inputs != nil {
 		return tgi{stream: w.Stream}.Parse(r, body, c)
 	}
-	return sglang{}.Parse(r, body, c)
+	return a.sglang.Parse(r, body, c)
 }
 
 // sglang is SGLang's /generate. Each frame carries the whole text so far.
-type sglang struct{}
+type sglang struct{ *frames }
 
 type sglangBody struct {
 	Text     json.RawMessage `json:"text"`
@@ -43,34 +43,16 @@ type sglangBody struct {
 
 func (a sglang) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
 	var w sglangBody
-	if problem := decode(body, &w); problem != nil {
-		return nil, problem
-	}
-	if w.Sampling.N != nil && *w.Sampling.N != 1 {
-		return nil, BadRequest("sampling_params.n: only 1 is simulated")
-	}
-	prompt := newTokens(&c.Model)
+	r := read(a, c, body, &w)
+	r.require(w.Sampling.N == nil || *w.Sampling.N == 1, "sampling_params.n: only 1 is simulated")
 	raw := w.InputIDs
 	if kindOf(w.Text) == '"' {
 		raw = w.Text
 	}
-	if kindOf(raw) == 0 {
-		return nil, BadRequest("the prompt is missing: give text, a string, or input_ids, an array of token ids")
-	}
-	if problem := prompt.prompt(raw); problem != nil {
-		return nil, problem
-	}
-	q := newRequest(a, c.ServedName(), &prompt)
-	q.minTokens, q.IgnoreEOS, q.Stream = w.Sampling.MinNewTokens, w.Sampling.IgnoreEOS, w.Stream
-	return q, q.limit(c, "max_new_tokens", w.Sampling.MaxNewTokens)
-}
-
-func (sglang) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
-	return e.status, sglangFrames.body(e)
-}
-
-func (sglang) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
-	return newFrameWriter(&sglangFrames, q, c, id, created)
+	r.require(kindOf(raw) != 0, "the prompt is missing: give text, a string, or input_ids, an array of token ids")
+	r.text(raw)
+	r.minTokens, r.IgnoreEOS, r.Stream = w.Sampling.MinNewTokens, w.Sampling.IgnoreEOS, w.Stream
+	return r.done("max_new_tokens", w.Sampling.MaxNewTokens)
 }
 
 var sglangFrames = frames{

@@ -1,12 +1,14 @@
 package api
 
 import (
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 // template is what an API sends, parsed. In its text
@@ -139,6 +141,19 @@ type frames struct {
 	translate   func(*Error) *Error // the error in the API's words; nil: as it is
 }
 
+// Encoder implements API.
+func (f *frames) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
+	return newFrameWriter(f, q, c, id, created)
+}
+
+// Problem implements API.
+func (f *frames) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
+	return e.status, f.body(e)
+}
+
+// body returns an error as a body.
+func (f *frames) body(e *Error) []byte { return (&FrameWriter{frames: f}).Failure(nil, e) }
+
 // settled are the conditions that are the same throughout an answer.
 var settled = []struct {
 	name  string
@@ -152,7 +167,7 @@ var settled = []struct {
 	{"usage", func(p *FrameWriter) bool { return !p.noUsage }},
 	{"asked", func(p *FrameWriter) bool { return p.includeUsage && !p.noUsage }},
 	{"running", func(p *FrameWriter) bool { return p.running }},
-	{"reasons", func(p *FrameWriter) bool { return p.reasoningUsage && p.splits }},
+	{"reasons", func(p *FrameWriter) bool { return p.reasoningUsage && p.frames.splits }},
 	{"caching", func(p *FrameWriter) bool { return p.caching }},
 	{"ids", func(p *FrameWriter) bool { return p.tokenIDs }},
 	{"details", func(p *FrameWriter) bool { return p.details }},

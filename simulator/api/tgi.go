@@ -25,19 +25,11 @@ type tgiBody struct {
 
 func (a tgi) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
 	var w tgiBody
-	if problem := decode(body, &w); problem != nil {
-		return nil, problem
-	}
-	prompt := newTokens(&c.Model)
-	if kindOf(w.Inputs) != '"' {
-		return nil, BadRequest("inputs is missing or not a string")
-	}
-	if problem := prompt.prompt(w.Inputs); problem != nil {
-		return nil, problem
-	}
-	q := newRequest(a, c.ServedName(), &prompt)
-	q.Stream, q.IgnoreEOS, q.details = a.stream, w.Parameters.IgnoreEOS, w.Parameters.Details
-	return q, q.limit(c, "max_new_tokens", w.Parameters.MaxNewTokens)
+	r := read(a, c, body, &w)
+	r.require(kindOf(w.Inputs) == '"', "inputs is missing or not a string")
+	r.text(w.Inputs)
+	r.Stream, r.IgnoreEOS, r.details = a.stream, w.Parameters.IgnoreEOS, w.Parameters.Details
+	return r.done("max_new_tokens", w.Parameters.MaxNewTokens)
 }
 
 // Problem answers validation errors with 422, as TGI does.

@@ -15,7 +15,7 @@ type tokenization struct {
 }
 
 // Tokenizer is /tokenize. It answers with the tokens of a text or a conversation, counted as in a prompt.
-var Tokenizer Counter = tokenizer{}
+var Tokenizer Counter = tokenizer{openAI{frames: &chatFrames}}
 
 type tokenizer struct{ openAI }
 

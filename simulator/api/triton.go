@@ -10,13 +10,16 @@ import (
 
 // triton is Triton's generate extension in front of the ensemble of TensorRT-LLM's backend. It reports neither the
 // finish reason nor the length of an output, and its streams have no end mark.
-type triton struct{ stream bool }
+type triton struct {
+	*frames
+	stream bool
+}
 
 var tritonRoutes = map[string]API{
-	"POST /v2/models/{model}/generate":                           triton{},
-	"POST /v2/models/{model}/generate_stream":                    triton{stream: true},
-	"POST /v2/models/{model}/versions/{version}/generate":        triton{},
-	"POST /v2/models/{model}/versions/{version}/generate_stream": triton{stream: true},
+	"POST /v2/models/{model}/generate":                           triton{&tritonFrames, false},
+	"POST /v2/models/{model}/generate_stream":                    triton{&tritonFrames, true},
+	"POST /v2/models/{model}/versions/{version}/generate":        triton{&tritonFrames, false},
+	"POST /v2/models/{model}/versions/{version}/generate_stream": triton{&tritonFrames, true},
 }
 
 // tritonBody has the fields of the backend's model. The extension also allows them in parameters.
@@ -35,47 +38,28 @@ type tritonParameters struct {
 	IgnoreEOS bool `json:"ignore_eos"`
 }
 
-func (a triton) Parse(r *http.Request, body []byte, c *config.Config) (*Request, *Error) {
+func (a triton) Parse(q *http.Request, body []byte, c *config.Config) (*Request, *Error) {
 	var w tritonBody
-	if problem := decode(body, &w); problem != nil {
-		return nil, problem
-	}
-	model, problem := modelNamed(c, r.PathValue("model"))
-	if problem != nil {
-		return nil, problem
-	}
+	r := read(a, c, body, &w)
+	r.named(q.PathValue("model"))
 	raw := w.TextInput
 	if kindOf(raw) != '"' {
 		raw = w.InputIDs
 	}
-	if kindOf(raw) == 0 {
-		return nil, BadRequest("the prompt is missing: give text_input, a string, or input_ids, an array of token ids")
-	}
-	prompt := newTokens(&c.Model)
-	if problem := prompt.prompt(raw); problem != nil {
-		return nil, problem
-	}
-	q := newRequest(a, model, &prompt)
-	q.Stream = a.stream
-	q.IgnoreEOS = w.IgnoreEOS || w.Parameters.IgnoreEOS || negative(w.EndID) || negative(w.Parameters.EndID)
+	r.require(kindOf(raw) != 0, "the prompt is missing: give text_input, a string, or input_ids, an array of token ids")
+	r.text(raw)
+	r.Stream = a.stream
+	r.IgnoreEOS = w.IgnoreEOS || w.Parameters.IgnoreEOS || negative(w.EndID) || negative(w.Parameters.EndID)
 	for _, least := range []*int{w.MinLength, w.MinTokens, w.Parameters.MinLength, w.Parameters.MinTokens} {
 		if least != nil {
-			q.minTokens = *least
+			r.minTokens = *least
 		}
 	}
-	return q, q.limit(c, "max_tokens", w.MaxTokens, w.Parameters.MaxTokens)
+	return r.done("max_tokens", w.MaxTokens, w.Parameters.MaxTokens)
 }
 
 // negative reports whether an end_id is one that no token has, which is how clients request outputs of exact length.
 func negative(id *int) bool { return id != nil && *id < 0 }
-
-func (triton) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
-	return e.status, tritonFrames.body(e)
-}
-
-func (triton) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
-	return newFrameWriter(&tritonFrames, q, c, id, created)
-}
 
 var tritonFrames = frames{
 	token:   parse(tritonObject),

@@ -55,7 +55,7 @@ func (f framing) contentType() string {
 // FrameWriter is the encoder of one answer: an API's frames, filled in. It writes the lines of the event stream and the
 // send time.
 type FrameWriter struct {
-	*frames
+	frames         *frames
 	settled        uint32 // the conditions that hold throughout, a bit each
 	script         Script
 	call           string   // name of the tool that the answer calls; empty: none
@@ -160,11 +160,11 @@ func (p *FrameWriter) at(from, until int, finish string) {
 }
 
 // Opening implements Encoder.
-func (p *FrameWriter) Opening(b []byte) []byte { return p.put(b, p.opening) }
+func (p *FrameWriter) Opening(b []byte) []byte { return p.put(b, p.frames.opening) }
 
 // Tokens implements Encoder.
 func (p *FrameWriter) Tokens(b []byte, from, until int, finish string) []byte {
-	if p.stop != nil {
+	if p.frames.stop != nil {
 		return p.blocks(b, from, until)
 	}
 	if p.finishFrame {
@@ -176,35 +176,32 @@ func (p *FrameWriter) Tokens(b []byte, from, until int, finish string) []byte {
 
 // Closing implements Encoder.
 func (p *FrameWriter) Closing(b []byte, part, output int, finish string) ([]byte, bool) {
-	if part >= len(p.closing) {
+	if part >= len(p.frames.closing) {
 		return b, false
 	}
 	p.at(output, output, finish)
-	return p.put(b, p.closing[part]), true
+	return p.put(b, p.frames.closing[part]), true
 }
 
 // Whole implements Encoder.
 func (p *FrameWriter) Whole(b []byte, output int, finish string) []byte {
 	p.at(0, output, finish)
-	return p.put(b, p.whole)
+	return p.put(b, p.frames.whole)
 }
 
 // Failure implements Encoder.
 func (p *FrameWriter) Failure(b []byte, problem *Error) []byte {
-	if p.problem = problem; p.translate != nil {
-		p.problem = p.translate(problem)
+	if p.problem = problem; p.frames.translate != nil {
+		p.problem = p.frames.translate(problem)
 	}
-	return p.put(b, p.failure)
+	return p.put(b, p.frames.failure)
 }
 
-// body returns an error as a body.
-func (f *frames) body(e *Error) []byte { return (&FrameWriter{frames: f}).Failure(nil, e) }
-
 // Broken implements Encoder.
-func (p *FrameWriter) Broken(b []byte) []byte { return p.put(b, p.broken) }
+func (p *FrameWriter) Broken(b []byte) []byte { return p.put(b, p.frames.broken) }
 
 // Mark implements Encoder.
-func (p *FrameWriter) Mark(b []byte) []byte { return p.put(b, p.mark) }
+func (p *FrameWriter) Mark(b []byte) []byte { return p.put(b, p.frames.mark) }
 
 // event starts a frame of a named event.
 func (p *FrameWriter) event(b []byte, name string) []byte {
@@ -294,7 +291,7 @@ func (p *FrameWriter) Comment(b []byte) []byte {
 
 // blocks appends the frames of tokens from to until-1, and starts and stops blocks between them.
 func (p *FrameWriter) blocks(b []byte, from, until int) []byte {
-	if p.empty { // but for tokens that are never shown
+	if p.frames.empty { // but for tokens that are never shown
 		from = max(from, p.script.Hidden)
 		if p.script.EOS {
 			until = min(until, p.script.Tokens-1)
@@ -311,7 +308,7 @@ func (p *FrameWriter) blocks(b []byte, from, until int) []byte {
 
 // shown reports whether tokens from to until-1 have a frame.
 func (p *FrameWriter) shown(from, until int) bool {
-	return p.empty && from < until || !p.empty && p.script.hasText(from, until)
+	return p.frames.empty && from < until || !p.frames.empty && p.script.hasText(from, until)
 }
 
 // delta appends tokens from to until-1, all of one block, or nothing if they have no frame.
@@ -330,7 +327,7 @@ func (p *FrameWriter) startBlock(b []byte) []byte {
 		return b
 	}
 	p.opened = true
-	return p.put(b, p.start)
+	return p.put(b, p.frames.start)
 }
 
 // stopBlock closes the block, if one is open, and moves on to the next. Its text is that of all of its tokens.
@@ -342,7 +339,7 @@ func (p *FrameWriter) stopBlock(b []byte) []byte {
 	if p.inReasoning() {
 		p.split, p.until = 0, p.split
 	}
-	b = p.put(b, p.stop)
+	b = p.put(b, p.frames.stop)
 	p.opened = false
 	p.block++
 	return b
@@ -355,7 +352,7 @@ func (p *FrameWriter) items(b []byte) []byte {
 	thought := p.shown(0, split)
 	if thought {
 		p.split, p.until = 0, split
-		b = p.put(b, p.item)
+		b = p.put(b, p.frames.item)
 	}
 	p.answering = true
 	p.split, p.until = split, output
@@ -363,7 +360,7 @@ func (p *FrameWriter) items(b []byte) []byte {
 		if thought {
 			b = append(b, ',')
 		}
-		b = p.put(b, p.item)
+		b = p.put(b, p.frames.item)
 	}
 	return b
 }
