@@ -25,9 +25,8 @@ import (
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/supervisor"
-	"github.com/spate-load/spate/clock/far"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/fetch"
+	"github.com/spate-load/spate/workload/store"
 )
 
 // protocol is the version of the control protocol the agent speaks.
@@ -48,12 +47,12 @@ type Agent struct {
 	incarnation uint64
 	outbox      *outbox.Outbox
 	supervisor  *supervisor.Supervisor
-	datasets    *fetch.Datasets
+	datasets    *store.Fetcher
 	limits      ready.Limits
 
-	heartbeats atomic.Uint64             // sent so far
-	welcomed   atomic.Uint64             // sessions so far
-	clock      atomic.Pointer[far.Clock] // of the current session; nil: there is none
+	heartbeats atomic.Uint64                    // sent so far
+	welcomed   atomic.Uint64                    // sessions so far
+	clock      atomic.Pointer[coordinatorClock] // of the current session; nil: there is none
 
 	leaving  atomic.Bool
 	released chan struct{} // signals that the coordinator needs the leaving agent no more
@@ -71,7 +70,7 @@ func New(c Config) (*Agent, error) {
 		incarnation: rand.Uint64(),
 		released:    make(chan struct{}, 1),
 		limits:      limits,
-		datasets: &fetch.Datasets{Dir: c.DatasetDir, Limits: c.KeepDatasets,
+		datasets: &store.Fetcher{Dir: c.DatasetDir, Limits: c.KeepDatasets,
 			Log: c.Logger},
 	}
 	a.outbox = outbox.New(c.Name, a.incarnation, outbox.DefaultLimit)

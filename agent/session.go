@@ -17,7 +17,6 @@ import (
 
 	"github.com/spate-load/spate/agent/supervisor"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/clock/far"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -47,7 +46,7 @@ type session struct {
 	agent         *Agent
 	ctx           context.Context
 	control       grpc.BidiStreamingClient[spatev1.ConnectRequest, spatev1.ConnectResponse]
-	clock         *far.Clock
+	clock         *coordinatorClock
 	lastCPU       time.Duration
 	lastAt        clock.Instant
 	beats         beats
@@ -102,7 +101,7 @@ func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, w
 	s := &session{
 		agent: a, ctx: ctx, control: control, lastCPU: clock.CPU(), lastAt: clock.Now(),
 		messages: make(chan *spatev1.ConnectResponse, maxMessages), disconnecting: make(chan error, 1),
-		answers: answers{added: make(chan struct{}, 1)}, clock: far.New(a.supervisor.ClockStoodStill),
+		answers: answers{added: make(chan struct{}, 1)}, clock: newCoordinatorClock(a.supervisor.ClockStoodStill),
 	}
 	greeted := clock.Now()
 	late := time.AfterFunc(welcomeTimeout, func() { cancel(errNoWelcome) })

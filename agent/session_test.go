@@ -14,14 +14,13 @@ import (
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/supervisor"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/clock/far"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // The answer to a heartbeat is a sample of the coordinator's clock, if it has the times.
 func TestAHeartbeatIsAClockProbe(t *testing.T) {
 	s := &session{
-		agent: &Agent{supervisor: supervisor.New(&ready.Resources{}, nil, nil)}, clock: far.New(nil),
+		agent: &Agent{supervisor: supervisor.New(&ready.Resources{}, nil, nil)}, clock: newCoordinatorClock(nil),
 	}
 	sent, now := clock.Now(), clock.Now().Add(time.Millisecond)
 	s.beats.remember(1, sent)
@@ -56,7 +55,7 @@ func TestHeartbeatsLeaveTheReasonToTheStream(t *testing.T) {
 			agent:   &Agent{supervisor: supervisor.New(&ready.Resources{}, nil, nil), outbox: outbox.New("a", 1, 1<<20)},
 			ctx:     ctx,
 			control: brokenStream{},
-			clock:   far.New(nil),
+			clock:   newCoordinatorClock(nil),
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- s.heartbeats(time.Millisecond) }()

@@ -60,7 +60,6 @@ import (
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/coordinator/storage"
-	"github.com/spate-load/spate/coordinator/transfer"
 	"github.com/spate-load/spate/coordinator/writes"
 	"github.com/spate-load/spate/internal/lockfile"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -77,7 +76,7 @@ type Coordinator struct {
 	intake   intake
 	lag      live.Lag
 	latest   live.Latest
-	datasets *transfer.Datasets
+	datasets *store.Server
 	storage  *storage.Runs
 	cordons  fleet.Cordons
 	audit    audit.Log
@@ -133,7 +132,7 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.datasets = &transfer.Datasets{Store: datasets, MaxBytes: c.cfg.MaxDataset, Log: c.log,
+	c.datasets = &store.Server{Store: datasets, MaxBytes: c.cfg.MaxDataset, Log: c.log,
 		Received: func() { c.tidy(time.Now()) }}
 	admitting, err := c.admission.Options(c.cfg.TLS)
 	if err != nil {

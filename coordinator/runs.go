@@ -16,10 +16,10 @@ import (
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/coordinator/storage"
-	"github.com/spate-load/spate/coordinator/transfer"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/store"
 )
 
 // runService is the service that clients call.
@@ -334,7 +334,9 @@ func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.Ru
 		return status.Errorf(codes.Internal, "ledger of run %s: %v", id, err)
 	}
 	defer f.Close()
-	return transfer.Send(f, func(piece []byte) error { return stream.Send(&spatev1.FetchLedgerResponse{Data: piece}) })
+	return store.SendPieces(f, func(piece []byte) error {
+		return stream.Send(&spatev1.FetchLedgerResponse{Data: piece})
+	})
 }
 
 // unended reports whether a run waits or is in progress, so that its ledger is still being written.

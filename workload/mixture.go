@@ -8,7 +8,6 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/draw"
-	"github.com/spate-load/spate/workload/mix"
 )
 
 // mixture sends the requests of several workloads. Each part is what it would be as a workload of its own, with a seed
@@ -86,7 +85,7 @@ func newMixture(m *spatev1.Mixture, c Config) (*mixture, error) {
 		w.mix = c.Traces
 		return w, nil
 	}
-	byWeight, err := mix.New(c.Seed, weights)
+	byWeight, err := newMix(c.Seed, weights)
 	if err != nil {
 		return nil, fmt.Errorf("workload: mixture %q: %w", c.Workload.GetName(), err)
 	}

@@ -11,7 +11,6 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/draw"
-	"github.com/spate-load/spate/workload/mix"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -63,7 +62,7 @@ func TestPartsSendTheirOwnRequests(t *testing.T) {
 		}
 		alone = append(alone, w)
 	}
-	order, err := mix.New(c.Seed, []float64{5, 2, 2, 1})
+	order, err := newMix(c.Seed, []float64{5, 2, 2, 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/spate-load/spate/workload/draw"
-	"github.com/spate-load/spate/workload/lexicon"
 )
 
 // Default token ids: above the special tokens and within the vocabulary of common models.
@@ -19,10 +18,10 @@ const (
 // vocabulary is what tokens are drawn from: words in a text prompt, numbers in a prompt of token ids. In both, each
 // token is drawn by one number of a sequence.
 type vocabulary struct {
-	lexicon *lexicon.Lexicon
-	start   *lexicon.Lexicon // words at the start of a text
-	first   uint32           // first token id
-	ids     uint64           // number of token ids
+	lexicon *lexicon
+	start   *lexicon // words at the start of a text
+	first   uint32   // first token id
+	ids     uint64   // number of token ids
 }
 
 // newVocabulary takes the words of a Config. A first or last of 0 means the default id.
@@ -42,9 +41,9 @@ func newVocabulary(c Config, first, last uint32) (*vocabulary, error) {
 		return nil, fmt.Errorf("workload: first_token_id %d is greater than last_token_id %d: swap them",
 			first, last)
 	}
-	v := &vocabulary{lexicon: lexicon.New(c.Words), first: first, ids: uint64(last-first) + 1}
+	v := &vocabulary{lexicon: newLexicon(c.Words), first: first, ids: uint64(last-first) + 1}
 	if v.start = v.lexicon; len(c.FirstWords) > 0 {
-		v.start = lexicon.New(c.FirstWords)
+		v.start = newLexicon(c.FirstWords)
 	}
 	return v, nil
 }

@@ -18,7 +18,6 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/draw"
-	"github.com/spate-load/spate/workload/mix"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -62,7 +61,7 @@ type Config struct {
 	PartRows       []*rows.File
 	PartLineTokens [][]uint32
 	// Traces is the order of the arrivals of a mixture whose traces are replayed. Nil: parts go by weight.
-	Traces *mix.Traces
+	Traces *Traces
 }
 
 // Request names a request and the form to write it in.

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/lexicon"
 )
 
 // withContent returns a workload of random content.
@@ -134,7 +133,7 @@ func checkTokens(t *rapid.T, form Form, tokens []string) {
 }
 
 // ownWords are the words that text prompts are made of.
-var ownWords = lexicon.Words()
+var ownWords = LexiconWords()
 
 // placeOf returns the index of a word in the sorted list.
 func placeOf(text string) (int, bool) { return slices.BinarySearch(ownWords, text) }

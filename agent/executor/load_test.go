@@ -27,7 +27,7 @@ import (
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
-	"github.com/spate-load/spate/workload/fetch"
+	"github.com/spate-load/spate/workload/store"
 )
 
 // outcome is everything that a load emitted.
@@ -669,7 +669,7 @@ func mixTwo(stage *spatev1.Stage) {
 
 // resourcesOf returns the resources of an agent with these limits and without a directory for datasets.
 func resourcesOf(l ready.Limits) *ready.Resources {
-	return &ready.Resources{Limits: l, Datasets: &fetch.Datasets{}, Logger: slog.New(slog.DiscardHandler)}
+	return &ready.Resources{Limits: l, Datasets: &store.Fetcher{}, Logger: slog.New(slog.DiscardHandler)}
 }
 
 // resourcesIn returns the resources of an agent with a directory for datasets.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spate-load/spate/agent/answers"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/recorder"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
@@ -23,7 +23,7 @@ type worker struct {
 	shard       *recorder.Shard
 	ask         workload.Spec
 	request     recorder.Request
-	asked       *answers.Asked
+	asked       *ready.Asked
 	answers     [][]byte // of the session's turns so far
 	histories   []history
 	body, id    []byte

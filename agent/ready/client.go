@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/spate-load/spate/agent/preparation"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/plans/defaults"
@@ -28,11 +27,11 @@ func (s *Stage) connect(ctx context.Context, config stream.Config, f *findings) 
 	if s.Found, err = f.find(ctx, s); err != nil {
 		return err
 	}
-	if unlisted := preparation.UnlistedModels(s.Assigned.GetWorkload(), s.Found.Models); unlisted != "" {
+	if unlisted := unlistedModels(s.Assigned.GetWorkload(), s.Found.Models); unlisted != "" {
 		s.note("%s", unlisted)
 	}
 	for _, part := range content.Parts(s.Assigned.GetWorkload()) {
-		if short := preparation.ShortPrompts(part, s.Found.Template); short != "" {
+		if short := shortPrompts(part, s.Found.Template); short != "" {
 			s.note("%s", short)
 			break
 		}

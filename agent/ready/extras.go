@@ -7,7 +7,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/spate-load/spate/agent/preparation"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -18,17 +17,17 @@ import (
 // extras returns what requests of the stage have besides text, or in its place: fields of the bodies of a mixture's
 // parts, fields and images of rows or of the workload, and token IDs. It reads some rows. Nil: nothing, or the target's
 // API has no trials that show whether the server takes it.
-func (s *Stage) extras() (all []preparation.Extra, err error) {
+func (s *Stage) extras() (all []Extra, err error) {
 	if !defaults.API(s.Target()).Trials {
 		return nil, nil
 	}
 	parts := content.Parts(s.Assigned.GetWorkload())
 	if s.Target().GetPrompts() == defaults.PromptIDs && slices.ContainsFunc(parts, makesIDs) { // as plans fill it in
-		all = append(all, preparation.Extra{TokenIDs: true})
+		all = append(all, Extra{TokenIDs: true})
 	}
 	for _, v := range s.firstVariants() {
 		part, opened := parts[v.Part], s.rows[v.Part]
-		e := preparation.Extra{Fields: map[string]any{}}
+		e := Extra{Fields: map[string]any{}}
 		maps.Copy(e.Fields, v.Fields)
 		if s.Assigned.GetWorkload().GetMix() != nil {
 			e.Part = part.GetName()
@@ -63,7 +62,7 @@ func makesIDs(part *spatev1.Workload) bool {
 const readRows = 64
 
 // addRow adds the fields or the image of the first row that has more than text.
-func addRow(e *preparation.Extra, opened *rows.File) error {
+func addRow(e *Extra, opened *rows.File) error {
 	var row rows.Row
 	for n := range min(readRows, opened.Len()) {
 		if err := opened.Read(n, &row); err != nil {

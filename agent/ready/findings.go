@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/agent/preparation"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -28,7 +27,7 @@ type findings struct {
 
 // cachedFinding is what was found out, and when.
 type cachedFinding struct {
-	preparation.Found
+	Found
 	at time.Time
 }
 
@@ -60,11 +59,11 @@ func findingOf(s *spatev1.Stage) (finding, error) {
 	if err != nil {
 		return finding{}, fmt.Errorf("target %s: %w", t.GetName(), err)
 	}
-	return sha256.Sum256(fmt.Append(b, preparation.OwnText(s.GetWorkload()))), nil
+	return sha256.Sum256(fmt.Append(b, ownText(s.GetWorkload()))), nil
 }
 
 // with hashes a finding together with what requests have besides text.
-func (f finding) with(extras []preparation.Extra) (finding, error) {
+func (f finding) with(extras []Extra) (finding, error) {
 	b, err := json.Marshal(extras)
 	if err != nil {
 		return finding{}, fmt.Errorf("what requests have besides text: %w", err)
@@ -91,17 +90,17 @@ func sonnetsOf(s *spatev1.Stage) (all []*spatev1.Dataset) {
 
 // find returns what is known about a stage's target. If no stage of the run has asked the server recently, find asks
 // it, and blocks. If only what requests have besides text is new, find tries only that.
-func (f *findings) find(ctx context.Context, s *Stage) (preparation.Found, error) {
+func (f *findings) find(ctx context.Context, s *Stage) (Found, error) {
 	extras, err := s.extras()
 	if err != nil {
-		return preparation.Found{}, err
+		return Found{}, err
 	}
 	key, err := findingOf(s.Assigned)
 	if err != nil {
-		return preparation.Found{}, err
+		return Found{}, err
 	}
 	plain, err := f.getOr(ctx, s.run, key, func() (cachedFinding, error) {
-		found, err := preparation.Find(ctx, s.Client, s.Assigned,
+		found, err := Find(ctx, s.Client, s.Assigned,
 			func(part int) ([]workload.Line, error) { return workload.Lines(s.rows[part]) })
 		return cachedFinding{found, time.Now()}, err
 	})
@@ -109,10 +108,10 @@ func (f *findings) find(ctx context.Context, s *Stage) (preparation.Found, error
 		return plain.Found, err
 	}
 	if key, err = key.with(extras); err != nil {
-		return preparation.Found{}, err
+		return Found{}, err
 	}
 	all, err := f.getOr(ctx, s.run, key, func() (cachedFinding, error) {
-		sent, err := preparation.CheckExtras(ctx, s.Client, s.Assigned, extras)
+		sent, err := checkExtras(ctx, s.Client, s.Assigned, extras)
 		all := plain // from the same time, so that both go stale together
 		all.Preparation = proto.CloneOf(plain.Preparation)
 		all.Preparation.Requests += sent

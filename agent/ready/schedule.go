@@ -5,8 +5,8 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
+	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
-	"github.com/spate-load/spate/workload/mix"
 )
 
 // Schedule makes the schedule of a stripe's arrivals.
@@ -79,7 +79,7 @@ func (s *Stage) newOpen() (schedule.Open, error) {
 
 // times returns the times of the trace, or of all traces of a mixture.
 func (s *Stage) times() (schedule.Times, error) {
-	var all []mix.Times
+	var all []workload.TraceTimes
 	for i, part := range content.Parts(s.Assigned.GetWorkload()) {
 		if s.rows[i] == nil {
 			return nil, fmt.Errorf("a replay needs a workload with a trace, but %s has no rows", part.GetName())
@@ -91,7 +91,7 @@ func (s *Stage) times() (schedule.Times, error) {
 	}
 	if s.traces == nil {
 		var err error
-		if s.traces, err = mix.NewTraces(all); err != nil {
+		if s.traces, err = workload.NewTraces(all); err != nil {
 			return nil, err
 		}
 	}

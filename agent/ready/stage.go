@@ -12,8 +12,6 @@ import (
 	"slices"
 
 	"github.com/spate-load/spate/agent/allow"
-	"github.com/spate-load/spate/agent/answers"
-	"github.com/spate-load/spate/agent/preparation"
 	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/plans/defaults"
@@ -21,9 +19,8 @@ import (
 	"github.com/spate-load/spate/schedule"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
-	"github.com/spate-load/spate/workload/fetch"
-	"github.com/spate-load/spate/workload/mix"
 	"github.com/spate-load/spate/workload/rows"
+	"github.com/spate-load/spate/workload/store"
 )
 
 // Stage is the agent's part of a stage, made ready. Only Revise changes it.
@@ -36,12 +33,12 @@ type Stage struct {
 	// Client sends requests to the target.
 	Client *stream.Client
 	// Found is what preparation found out about the target.
-	Found preparation.Found
+	Found Found
 	// Servers reads the metrics of the servers that were assigned to this agent. Nil: none were.
 	Servers *scrape.Scraper
 	Content workload.Workload
 	// Answers check answers against what their requests asked for, by part of the mixture, or all answers.
-	Answers []*answers.Checker
+	Answers []*AnswerChecker
 
 	// Sessions reports whether arrivals may have several requests, KeepsAnswers whether a session's history has the
 	// server's answers, Varies whether the load changes over time, and Counted whether the load says how many measured
@@ -64,9 +61,9 @@ type Stage struct {
 	MaxStreams int
 
 	run     string
-	pins    allow.Pins   // of the target's hosts
-	rows    []*rows.File // of the workload or its parts; nil elements: no file
-	traces  *mix.Traces  // of a mixture that is replayed; nil: it is not
+	pins    allow.Pins       // of the target's hosts
+	rows    []*rows.File     // of the workload or its parts; nil elements: no file
+	traces  *workload.Traces // of a mixture that is replayed; nil: it is not
 	limits  Limits
 	answers *stream.Memory
 }
@@ -74,7 +71,7 @@ type Stage struct {
 // Resources is what an agent needs to prepare its stages. It is safe for concurrent use.
 type Resources struct {
 	Limits   Limits
-	Datasets *fetch.Datasets
+	Datasets *store.Fetcher
 	Logger   *slog.Logger
 	// Name is the agent's name.
 	Name string
@@ -147,7 +144,7 @@ func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources
 // checkAnswers makes the checkers of answers. body has the fields of bodies that the target gives.
 func (s *Stage) checkAnswers(body map[string]any) error {
 	for _, v := range s.firstVariants() {
-		checker, err := answers.New(defaults.API(s.Target()), v.Over(body))
+		checker, err := NewAnswerChecker(defaults.API(s.Target()), v.Over(body))
 		if err != nil {
 			return fmt.Errorf("target %s: body: %w", s.Target().GetName(), err)
 		}
@@ -185,7 +182,7 @@ func (s *Stage) Close() {
 func (s *Stage) Target() *spatev1.Target { return s.Assigned.GetTarget() }
 
 // openRows opens the datasets of the workload, or of the parts of its mixture.
-func (s *Stage) openRows(ctx context.Context, d *fetch.Datasets) (err error) {
+func (s *Stage) openRows(ctx context.Context, d *store.Fetcher) (err error) {
 	for _, source := range content.Sources(s.Assigned) {
 		var opened *rows.File
 		if source.Rows != nil {
@@ -207,7 +204,7 @@ func keepsAnswers(w *spatev1.Workload, opened *rows.File) bool {
 }
 
 // openSource opens one dataset.
-func openSource(ctx context.Context, d *fetch.Datasets, source content.Source) (*rows.File, error) {
+func openSource(ctx context.Context, d *store.Fetcher, source content.Source) (*rows.File, error) {
 	path, err := d.Path(ctx, source.Rows)
 	if err != nil {
 		return nil, err

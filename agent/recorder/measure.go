@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spate-load/spate/agent/answers"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/clock"
@@ -256,8 +256,8 @@ func (c *cell) model(o *stream.Observation) {
 }
 
 // outcome counts what a completed answer has of what its request asked for.
-func (s *Shard) outcome(c *cell, o *answers.Outcome) {
-	if *o == (answers.Outcome{}) {
+func (s *Shard) outcome(c *cell, o *ready.Outcome) {
+	if *o == (ready.Outcome{}) {
 		return
 	}
 	s.count(c, measure.WithTools, oneIf(o.Tools))

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
-	"github.com/spate-load/spate/agent/answers"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/clock"
@@ -908,7 +908,7 @@ func BenchmarkSeal(b *testing.B) {
 
 func TestOutcomesAreCountedAndInRows(t *testing.T) {
 	tape := newTape(2, 1, true)
-	outcomes := []answers.Outcome{
+	outcomes := []ready.Outcome{
 		{Tools: true, Calls: 3, ValidCalls: 2}, {Tools: true}, {Checked: true, ValidAnswer: true}, {Checked: true}, {},
 	}
 	for _, outcome := range outcomes {

@@ -3,7 +3,7 @@ package recorder
 import (
 	"time"
 
-	"github.com/spate-load/spate/agent/answers"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -77,7 +77,7 @@ func setOptional(row *spatev1.RequestRecord, o *stream.Observation) {
 }
 
 // setOutcome sets the fields that say what the answer has of what the request asked for.
-func setOutcome(row *spatev1.RequestRecord, o *answers.Outcome) {
+func setOutcome(row *spatev1.RequestRecord, o *ready.Outcome) {
 	if o.Tools || o.Calls > 0 {
 		row.ToolCalls, row.ValidToolCalls = new(o.Calls), new(o.ValidCalls)
 	}

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spate-load/spate/agent/answers"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
@@ -60,7 +60,7 @@ type Request struct {
 	Text       uint32        // prompt tokens without the images, as requested
 	BodyHash   uint64
 	// Outcome is what the answer has of what the request asked for. It is set before RecordEnd.
-	Outcome answers.Outcome
+	Outcome ready.Outcome
 }
 
 // RecordStart records the start of a request.

@@ -12,7 +12,7 @@ import (
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/fetch"
+	"github.com/spate-load/spate/workload/store"
 )
 
 // A load continues while its measurements are not taken, and is complete once they are taken.
@@ -50,7 +50,7 @@ func TestFullOutboxEndsNothing(t *testing.T) {
 
 // supervisorOf returns a supervisor in a session that was just welcomed.
 func supervisorOf(t *testing.T, l ready.Limits, outboxLimit int) *Supervisor {
-	r := New(&ready.Resources{Limits: l, Datasets: &fetch.Datasets{}, Logger: slog.New(slog.DiscardHandler)},
+	r := New(&ready.Resources{Limits: l, Datasets: &store.Fetcher{}, Logger: slog.New(slog.DiscardHandler)},
 		outbox.New("a", 1, outboxLimit), nil)
 	r.SetTerms(clock.Now(), time.Minute)
 	t.Cleanup(func() { r.Close("the test is over"); r.work.Wait() })

@@ -10,8 +10,8 @@ import (
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/document"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
-	"github.com/spate-load/spate/workload/mix"
 )
 
 func (c *checker) workload(path string, w *spatev1.Workload) {
@@ -82,7 +82,7 @@ func (c *checker) mixture(path string, m *spatev1.Mixture) {
 	if slices.ContainsFunc(weights, func(w float64) bool { return !(w > 0) }) {
 		return // Reported by the schema's rules.
 	}
-	if err := mix.Check(weights); err != nil {
+	if err := workload.CheckWeights(weights); err != nil {
 		c.wrong(path+".mix.parts", err.Error())
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -147,9 +146,9 @@ type builder struct {
 	maxBytes   uint64  // maximum bytes of text
 	skipped    *Skipped
 	// openItems finds the lines or elements.
-	openItems func(*items.Source) (items.Reader, error)
+	openItems func(*itemSource) (itemReader, error)
 	// parse reads an item and adds its row. After an unusableError the row was not added.
-	parse func(item items.Item) error
+	parse func(item item) error
 	// end adds the remaining rows.
 	end func() error
 
@@ -198,7 +197,7 @@ func (b *builder) readInput(ctx context.Context, in Input) error {
 
 // readFile reads a file.
 func (b *builder) readFile(ctx context.Context, name string, src io.Reader) error {
-	in, err := items.Open(ctx, src, b.maxBytes)
+	in, err := openSource(ctx, src, b.maxBytes)
 	if err != nil {
 		return err
 	}
@@ -213,7 +212,7 @@ func (b *builder) readFile(ctx context.Context, name string, src io.Reader) erro
 }
 
 // readAll reads all items.
-func (b *builder) readAll(all items.Reader) error {
+func (b *builder) readAll(all itemReader) error {
 	for {
 		it, err := all.Next()
 		switch {
@@ -224,7 +223,7 @@ func (b *builder) readAll(all items.Reader) error {
 		}
 		switch {
 		case it.TooLong:
-			err = unusable("is longer than %d MiB", items.MaxUsed>>20)
+			err = unusable("is longer than %d MiB", maxUsed>>20)
 		case it.Fault != nil:
 			err = unusable("%v", it.Fault)
 		default:

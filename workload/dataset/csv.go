@@ -11,7 +11,6 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
-	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -151,8 +150,8 @@ func (c *table) split(text []byte) error {
 func (b *builder) table(c *spatev1.TraceContent, t *table) {
 	t.unused = &b.skipped.Unused
 	b.header.RecordSize = rows.ShortRecord
-	b.openItems = func(s *items.Source) (items.Reader, error) {
-		all := items.NewLines(s.Reader)
+	b.openItems = func(s *itemSource) (itemReader, error) {
+		all := newLines(s.Reader)
 		first, err := all.Next()
 		switch {
 		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):

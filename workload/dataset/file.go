@@ -7,7 +7,6 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
-	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -16,7 +15,7 @@ func init() {
 		Example: "JSON (Alpaca, SpecBench, ShareGPT, prompts, messages), CSV, Parquet or text.",
 		build: func(b *builder, w *spatev1.Workload, o Options) {
 			f := newAnyFile(content.File(w), o, &b.skipped.Unused)
-			b.openItems = func(s *items.Source) (items.Reader, error) { return f.open(s, b.maxBytes) }
+			b.openItems = func(s *itemSource) (itemReader, error) { return f.open(s, b.maxBytes) }
 			b.file(content.File(w), func(text []byte, row *rows.Row) error { return f.parse(text, row) })
 		}})
 }
@@ -58,27 +57,27 @@ var rowForms = []struct {
 }
 
 // open finds out the form of the file, and returns its items. maxBytes is the most text that a Parquet file may have.
-func (f *anyFile) open(s *items.Source, maxBytes uint64) (items.Reader, error) {
+func (f *anyFile) open(s *itemSource, maxBytes uint64) (itemReader, error) {
 	format := f.format
 	if format == "" {
 		format = detect(s)
 	}
 	switch f.parse = f.object; format {
 	case "json":
-		return items.New(s.Reader)
+		return newElements(s.Reader)
 	case "csv":
-		return items.NewRecords(s.Reader, append(outputNames[:], f.columns.GetOsl()))
+		return newRecords(s.Reader, append(outputNames[:], f.columns.GetOsl()))
 	case "parquet":
-		return items.NewParquetRows(s.Raw, maxBytes)
+		return newParquetRows(s.Raw, maxBytes)
 	case "text":
 		f.parse = f.line
-		return items.NewLines(s.Reader), nil
+		return newLines(s.Reader), nil
 	}
 	return nil, errors.New("neither its content nor its name tells its form: give format: json, csv, parquet or text")
 }
 
 // detect returns the format of a file, or "".
-func detect(s *items.Source) string {
+func detect(s *itemSource) string {
 	head, _ := s.Peek(512) // an error comes up again when items are read
 	if bytes.HasPrefix(head, parquetMagic) {
 		return "parquet"
@@ -87,7 +86,7 @@ func detect(s *items.Source) string {
 	if len(head) > 0 && (head[0] == '{' || head[0] == '[') {
 		return "json"
 	}
-	return map[string]string{".csv": "csv", ".txt": "text"}[items.Extension(s.Name)]
+	return map[string]string{".csv": "csv", ".txt": "text"}[extension(s.Name)]
 }
 
 // object reads a row in the form that the plan or its members tell.

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/dataset/huggingface"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -165,7 +164,7 @@ func (sized) Close() error { return nil }
 func inputsOf(t *testing.T, split string) []Input {
 	t.Helper()
 	root := filepath.Join("testdata", "huggingface")
-	names, err := huggingface.Files(os.DirFS(root), &spatev1.FileContent{Subset: "main", Split: split})
+	names, err := HuggingFaceFiles(os.DirFS(root), &spatev1.FileContent{Subset: "main", Split: split})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
-	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -21,7 +20,7 @@ func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, err
 	number, _ := content.Of(w)
 	b := &builder{
 		header: rows.Header{Form: number, RecordSize: rows.LongRecord}, maxSkipped: defaultSkipped, skipped: skipped,
-		openItems: func(s *items.Source) (items.Reader, error) { return items.New(s.Reader) },
+		openItems: func(s *itemSource) (itemReader, error) { return newElements(s.Reader) },
 		end:       func() error { return nil },
 	}
 	form, ok := sources[number]
@@ -41,7 +40,7 @@ func (b *builder) setMaxSkipped(share *float64) {
 
 // rows makes the builder read items with a function that fills in a row.
 func (b *builder) rows(parse func(text []byte, row *rows.Row) error) {
-	b.parse = func(it items.Item) error {
+	b.parse = func(it item) error {
 		b.row.Reset()
 		if err := parse(it.Text, &b.row); err != nil {
 			return err
@@ -63,7 +62,7 @@ func (b *builder) trace(
 	b.setMaxSkipped(c.MaxSkipped)
 	b.flags |= rows.HasTimes
 	sorter := &timeSorter{limit: sorterBytes, unit: "line"}
-	b.parse = func(it items.Item) error {
+	b.parse = func(it item) error {
 		t, err := parse(it.Text)
 		if err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
-	"github.com/spate-load/spate/workload/dataset/prefixes"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -198,7 +197,7 @@ func checkTokens(t timedRow) error {
 func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 	block := cmp.Or(c.GetBlockTokens(), form.block)
 	b.header.BlockTokens = block
-	known := prefixes.New(block)
+	known := newKnownPrefixes(block)
 	m := &mooncake{form: form, block: block, unused: &b.skipped.Unused,
 		prompts: jsonl{unused: &b.skipped.Unused, lengths: lengths{count: o.Count, fallback: defaultOutput}}}
 	if play := c.GetSessions(); play != nil {
@@ -217,7 +216,7 @@ func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 }
 
 // linked reads a row of a session. Its content is valid until the next call.
-func (m *mooncake) linked(text []byte, known *prefixes.Set) (l linkedRow, err error) {
+func (m *mooncake) linked(text []byte, known *knownPrefixes) (l linkedRow, err error) {
 	if err := checkObject(text); err != nil {
 		return l, err
 	}

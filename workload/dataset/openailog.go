@@ -9,7 +9,6 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
-	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -26,7 +25,7 @@ func init() {
 type logReader struct{ requests *recordedRequests }
 
 // read returns the call of a line and its row.
-func (r *logReader) read(it items.Item) (call, *linkedRow, error) {
+func (r *logReader) read(it item) (call, *linkedRow, error) {
 	if err := checkObject(it.Text); err != nil {
 		return call{}, nil, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
-	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -18,7 +17,7 @@ func init() {
 	register("otel", Source{Help: "spans of OpenTelemetry's conventions for GenAI, as OTLP JSON",
 		Example: "OTLP JSON, a file or lines, with the attributes gen_ai.*.",
 		build: func(b *builder, w *spatev1.Workload, o Options) {
-			b.openItems = func(s *items.Source) (items.Reader, error) { return items.NewSpans(s), nil }
+			b.openItems = func(s *itemSource) (itemReader, error) { return newSpans(s), nil }
 			b.recorded(content.Trace(w), (&spanReader{requests: newRecordedRequests(b, o)}).read)
 		}})
 }
@@ -96,7 +95,7 @@ var operations = []string{"chat", "text_completion", "generate_content"}
 type spanReader struct{ requests *recordedRequests }
 
 // read returns the call of a span and, if it is a request to a model, its row.
-func (r *spanReader) read(it items.Item) (call, *linkedRow, error) {
+func (r *spanReader) read(it item) (call, *linkedRow, error) {
 	var s span
 	if err := json.Unmarshal(it.Text, &s); err != nil {
 		return call{}, nil, unusable("is not a span: %v", err)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/dataset/items"
 )
 
 // call is one call that was recorded: a request to a model, or something around requests, such as an agent or a tool.
@@ -30,12 +29,12 @@ type callTree struct {
 }
 
 // recorded reads a recording of calls. parse returns the call of an item and, if it is a request, its row.
-func (b *builder) recorded(c *spatev1.TraceContent, parse func(it items.Item) (call, *linkedRow, error)) {
+func (b *builder) recorded(c *spatev1.TraceContent, parse func(it item) (call, *linkedRow, error)) {
 	s := b.sessions(c, false)
 	s.named = true // no row waits for the one before it unless the tree says so
 	t := &callTree{builder: s}
 	played := c.GetSessions() != nil
-	b.parse = func(it items.Item) error {
+	b.parse = func(it item) error {
 		one, row, err := parse(it)
 		if err != nil {
 			return err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -85,7 +84,7 @@ func parseName(name string, value []byte) (string, error) {
 		return "", nil
 	case value[0] == '"':
 		return string(value[1 : len(value)-1]), nil
-	case items.IsNumber(string(value)):
+	case isNumber(string(value)):
 		return string(value), nil
 	}
 	return "", unusable("%s is %s, not a string", name, typeOf(value))
@@ -152,7 +151,7 @@ type session struct {
 // linked reads a trace whose rows belong to sessions.
 func (b *builder) linked(c *spatev1.TraceContent, histories bool, parse func(text []byte) (linkedRow, error)) {
 	s := b.sessions(c, histories)
-	b.parse = func(it items.Item) error {
+	b.parse = func(it item) error {
 		l, err := parse(it.Text)
 		if err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/dataset/items"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -62,7 +61,7 @@ func (s *sonnet) count(line string) uint32 {
 // sonnet reads lines of text. The longest request is the one that the workload asks for, whatever the lines.
 func (b *builder) sonnet(c *spatev1.SonnetContent, o Options) {
 	f := &sonnet{lengths: lengths{count: o.Count, osl: c.GetOsl()}, sumsMatch: o.Count != nil}
-	b.openItems = func(s *items.Source) (items.Reader, error) { return items.NewLines(s.Reader), nil }
+	b.openItems = func(s *itemSource) (itemReader, error) { return newLines(s.Reader), nil }
 	b.rows(f.parse)
 	b.end = func() error {
 		b.longest, b.unknown = uint64(c.GetIsl())+uint64(c.GetOsl()), false

@@ -13,8 +13,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-
-	"github.com/spate-load/spate/workload/dataset/items"
 )
 
 // gzipped and zstded compress a text.
@@ -82,7 +80,7 @@ func TestRefused(t *testing.T) {
 
 // TestEnormousLine: a line or element beyond the limit is skipped and counted, and the rows after it are used.
 func TestEnormousLine(t *testing.T) {
-	huge := `{"prompt": "` + strings.Repeat("ab ", items.MaxUsed/3) + `"}`
+	huge := `{"prompt": "` + strings.Repeat("ab ", maxUsed/3) + `"}`
 	for name, source := range map[string]string{
 		"line":    `{"prompt": "x"}` + "\n" + huge + "\n" + `{"prompt": "y"}`,
 		"last":    `{"prompt": "x"}` + "\n" + `{"prompt": "y"}` + "\n" + huge,

@@ -5,9 +5,9 @@ import (
 	"io"
 	"os"
 
-	"github.com/spate-load/spate/coordinator/transfer"
 	"github.com/spate-load/spate/internal/durable"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/store"
 )
 
 // FetchLedger copies a run's ledger from the coordinator to path, as a whole or not at all. A ledger that already
@@ -20,5 +20,5 @@ func FetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path 
 	if err != nil {
 		return err
 	}
-	return durable.ReplaceBy(path, func(w io.Writer) error { return transfer.Receive(w, stream.Recv) })
+	return durable.ReplaceBy(path, func(w io.Writer) error { return store.ReceivePieces(w, stream.Recv) })
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/dataset"
-	"github.com/spate-load/spate/workload/dataset/huggingface"
 	"github.com/spate-load/spate/workload/rows"
 	"github.com/spate-load/spate/workload/store"
 	"github.com/spate-load/spate/workload/tokenizer"
@@ -157,7 +156,7 @@ func (g *gatherer) inputs(ctx context.Context, f plans.File) ([]dataset.Input, e
 		info, err := os.Stat(f.Path)
 		switch {
 		case err == nil && info.IsDir():
-			names, err := huggingface.Files(os.DirFS(f.Path), c)
+			names, err := dataset.HuggingFaceFiles(os.DirFS(f.Path), c)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", f.Path, err)
 			}

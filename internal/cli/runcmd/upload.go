@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/spate-load/spate/coordinator/transfer"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 
 	"github.com/spate-load/spate/workload/store"
@@ -45,7 +44,7 @@ func put(ctx context.Context, client spatev1.RunServiceClient, dir string, d *sp
 		return err
 	}
 	m := &spatev1.PutDatasetRequest{Sha256: d.GetSha256(), Size: d.GetSize()}
-	err = transfer.Send(file, func(piece []byte) error {
+	err = store.SendPieces(file, func(piece []byte) error {
 		m.Data = piece
 		err := stream.Send(m)
 		m = &spatev1.PutDatasetRequest{}

@@ -1,0 +1,126 @@
+package ready
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/agent/stream"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// askFields are the fields of bodies that ask for more than text. Those of one list need each other.
+var askFields = [][]string{
+	{"tools", "tool_choice", "parallel_tool_calls"}, {"response_format"}, {"structured_outputs"}, {"guided_json"},
+	{"guided_regex"}, {"guided_choice"}, {"guided_grammar"}, {"text"}, {"output_config"}, {"output_format"},
+}
+
+// asks returns an error if the server refuses requests because of a field that asks for tools or for the form of an
+// answer: all requests of the stage would fail. It names the field.
+func (f *finder) asks(ctx context.Context) error {
+	if f.accepted || f.unreachable || !f.api().Trials {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, trialLimit)
+	defer cancel()
+	return f.refused(ctx, stream.TrialRequest{}, askedIn(f.stage.GetTarget().GetBody().AsMap()))
+}
+
+// Extra is what some requests of a stage have besides text.
+type Extra struct {
+	// Part is the name of the mixture's part that has such requests. Empty: the workload has them.
+	Part string
+	// Fields are fields of the body over those of the target.
+	Fields map[string]any
+	// Image is the URL of an image, for OpenAI's chat API. Empty: none.
+	Image string
+	// TokenIDs says that prompts are token IDs, and the API takes text, too.
+	TokenIDs bool
+}
+
+// checkExtras returns an error if the target's server refuses requests with one of the extras, which it names, and
+// takes them without: requests of the stage would fail. It also returns how many requests it sent. The target's API
+// must have trials. checkExtras tries only the target's first endpoint. It blocks for at most a quarter of a minute.
+func checkExtras(ctx context.Context, client targetClient, stage *spatev1.Stage, extras []Extra) (uint32, error) {
+	f := &finder{client: client, stage: stage}
+	ctx, cancel := context.WithTimeout(ctx, trialLimit)
+	defer cancel()
+	for _, e := range extras {
+		var err error
+		if e.TokenIDs {
+			err = f.refusedIDs(ctx)
+		} else {
+			err = f.refused(ctx, stream.TrialRequest{With: e.Fields, Image: e.Image}, askedIn(e.Fields))
+		}
+		if err != nil {
+			if e.Part != "" {
+				err = fmt.Errorf("part %s: %w", e.Part, err)
+			}
+			return f.requests, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
+		}
+	}
+	return f.requests, nil
+}
+
+// refused returns an error if the server refuses a request because of its image, or because of one of the lists of
+// fields. It sends nothing if there is neither.
+func (f *finder) refused(ctx context.Context, base stream.TrialRequest, asked [][]string) error {
+	if len(asked) == 0 && base.Image == "" {
+		return nil
+	}
+	if _, err := f.attempt(ctx, base); !stream.Refused(err) {
+		return nil
+	}
+	plain := base
+	plain.Without, plain.Image = slices.Concat(asked...), ""
+	if _, err := f.attempt(ctx, plain); err != nil {
+		return nil //nolint:nilerr // the plan asks for nothing that makes the difference
+	}
+	for i, fields := range asked {
+		one := plain
+		one.Without = slices.Concat(slices.Delete(slices.Clone(asked), i, i+1)...)
+		if _, err := f.attempt(ctx, one); stream.Refused(err) {
+			return fmt.Errorf("the server refuses requests with %s, and takes them without: %w",
+				strings.Join(fields, " and "), err)
+		}
+	}
+	if base.Image == "" {
+		return nil
+	}
+	plain.Image = base.Image
+	if _, err := f.attempt(ctx, plain); stream.Refused(err) {
+		return fmt.Errorf("the server refuses requests with an image (image_url in messages), and takes them without: %w",
+			err)
+	}
+	return nil
+}
+
+// refusedIDs returns an error if the server refuses a prompt of token IDs and takes a text. Some servers fail instead,
+// with status 500; other statuses, such as that of an overload, say nothing about the prompt.
+func (f *finder) refusedIDs(ctx context.Context) error {
+	_, err := f.attempt(ctx, stream.TrialRequest{TokenIDs: true})
+	answer, answered := errors.AsType[*stream.Error](err)
+	fails := answered && answer.HTTPStatus == http.StatusInternalServerError
+	if !fails && !stream.Refused(err) {
+		return nil
+	}
+	if _, err := f.attempt(ctx, stream.TrialRequest{}); err != nil {
+		return nil //nolint:nilerr // the form of the prompt is not the reason
+	}
+	return fmt.Errorf("the server refuses prompts that are token ids, and takes text: set the target's prompts to text: %w",
+		err)
+}
+
+// askedIn returns those of askFields that a body has.
+func askedIn(body map[string]any) (all [][]string) {
+	for _, fields := range askFields {
+		fields = slices.DeleteFunc(slices.Clone(fields), func(name string) bool { return body[name] == nil })
+		if len(fields) > 0 {
+			all = append(all, fields)
+		}
+	}
+	return all
+}

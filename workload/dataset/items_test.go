@@ -1,0 +1,103 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+	"pgregory.net/rapid"
+)
+
+// TestElementsOracle splits arrays as encoding/json would.
+func TestElementsOracle(t *testing.T) {
+	values := rapid.SliceOf(rapid.SampledFrom([]string{`1`, `"a,]}\\\""`, `{"a": [1, {"b": "]"}]}`, `[]`, `[[], {}]`,
+		`null`, `"\\"`, `{"}": "{"}`}))
+	spaces := rapid.SampledFrom([]string{"", " ", "\n\t "})
+	rapid.Check(t, func(t *rapid.T) {
+		list := values.Draw(t, "values")
+		text := spaces.Draw(t, "before") + "["
+		for i, v := range list {
+			if i > 0 {
+				text += ","
+			}
+			text += spaces.Draw(t, "left") + v + spaces.Draw(t, "right")
+		}
+		s, err := openSource(t.Context(), strings.NewReader(text+"]"+spaces.Draw(t, "behind")), 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := newElements(s.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range list {
+			it, err := got.Next()
+			if err != nil || string(it.Text) != v || it.Number != uint64(i+1) {
+				t.Fatalf("element %d is %q (%v), want %q", it.Number, it.Text, err, v)
+			}
+		}
+		if it, err := got.Next(); !errors.Is(err, io.EOF) {
+			t.Fatalf("after the last there is %q (%v)", it.Text, err)
+		}
+	})
+}
+
+// A column that claims more values than its bytes may have is refused before any of it is read.
+func TestColumnsOfManyValues(t *testing.T) {
+	of := func(values, size int64) error {
+		m := format.ColumnMetaData{PathInSchema: []string{"tags", "element"}, NumValues: values, TotalCompressedSize: size}
+		group := format.RowGroup{Columns: []format.ColumnChunk{{MetaData: m}}}
+		return checkValues(&format.FileMetaData{RowGroups: []format.RowGroup{group}})
+	}
+	for _, c := range []struct {
+		values, size int64
+		ok           bool
+	}{{1 << 20, 20, true}, {17 << 20, 20, false}, {17 << 20, 1 << 20, true}, {1 << 40, 1 << 30, false}} {
+		if err := of(c.values, c.size); (err == nil) != c.ok {
+			t.Errorf("%d values in %d bytes: %v", c.values, c.size, err)
+		}
+	}
+}
+
+// A small Parquet file whose dictionary makes it huge, by many rows or by one, ends with an error, within memory.
+func TestParquetBombs(t *testing.T) {
+	type row struct {
+		Prompt string   `parquet:"prompt,dict"`
+		Tags   []string `parquet:"tags,list,dict"`
+	}
+	long := strings.Repeat("word ", 2_000)
+	for _, c := range []struct {
+		rows, tags, tooLong int
+		says                string
+	}{
+		{28_000, 0, 0, "uncompress to 256.0 MiB, more than 100 times as much, as in a decompression bomb"},
+		{2, 20_000, 1, "uncompress to 381.5 MiB, more than 100 times as much"},
+	} {
+		var file bytes.Buffer
+		w := parquet.NewGenericWriter[row](&file)
+		for range c.rows {
+			if _, err := w.Write([]row{{long, slices.Repeat([]string{long}, c.tags)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil || file.Len() > 1<<18 {
+			t.Fatal(file.Len(), err)
+		}
+		all, err := newParquetRows(bytes.NewReader(file.Bytes()), 1<<36)
+		tooLong := 0
+		for err == nil {
+			var it item
+			if it, err = all.Next(); err == nil && it.TooLong {
+				tooLong++
+			}
+		}
+		if !strings.Contains(err.Error(), c.says) || tooLong != c.tooLong {
+			t.Errorf("%d rows too long, error %v, want %q", tooLong, err, c.says)
+		}
+	}
+}
