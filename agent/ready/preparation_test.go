@@ -316,7 +316,8 @@ func TestSimulator(t *testing.T) {
 	}
 	defer client.Close()
 	f, err := Find(t.Context(), client, stageOf(&spatev1.Target{Tokenizer: "usage", Model: "m"}), nil)
-	if err != nil || f.Template != 9 || len(f.Words) != len(workload.LexiconWords()) || !f.Preparation.GetExactOutput() ||
+	ownWords := len(workload.LexiconWords())
+	if err != nil || f.Template != 9 || len(f.Words) != ownWords || !f.Preparation.GetExactOutput() ||
 		len(f.Preparation.GetNotes()) > 0 {
 		t.Errorf("%v, %d words, %v", f.Preparation, len(f.Words), err)
 	}
