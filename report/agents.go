@@ -35,8 +35,9 @@ func agentsSection(r *results.Result) section.Section {
 		if s == nil {
 			s = &agentSummary{} // no stage began
 		}
-		rows = append(rows, texts(a.Name, cmp.Or(a.Region, unknown), cmp.Or(a.Host, unknown), cmp.Or(a.Version, unknown),
-			s.stages, s.completed, s.failed, startWords(s.startError, s.uncertainty), strings.Join(s.notes, "; ")))
+		rows = append(rows, texts(a.Name, cmp.Or(a.Region, unknown), cmp.Or(a.Host, unknown),
+			cmp.Or(a.Version, unknown), s.stages, s.completed, s.failed,
+			startWords(s.startError, s.uncertainty), strings.Join(s.notes, "; ")))
 	}
 	return section.New("Agents", section.Table([]string{"Agent", "Region", "Host", "Version", "Stages", "Completed",
 		"Failed", "Worst start", "Notes"}, rows))

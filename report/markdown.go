@@ -215,7 +215,8 @@ func lengthsSection(stages []results.StageResult) section.Section {
 		"Shared prompt tokens (%)", "Cached prompt tokens (%)",
 	}, func(s results.StageResult, add func(...any)) {
 		add(stageName(s), s.ISL.Asked, mean(s.ISL.Seen), s.ISL.Missed, s.OSL.Asked, mean(s.OSL.Seen), s.OSL.Missed,
-			text(s.OutputTokensCounted), fixedPercent(s.PrefixCache.SharedShare), fixedPercent(s.PrefixCache.CachedShare))
+			text(s.OutputTokensCounted), fixedPercent(s.PrefixCache.SharedShare),
+			fixedPercent(s.PrefixCache.CachedShare))
 	})
 	batches := sectionOf(stages, "", "", []string{"Stage", "Texts per request", "Texts/s"},
 		func(s results.StageResult, add func(...any)) {

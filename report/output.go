@@ -104,7 +104,8 @@ func answersSection(stages []results.StageResult) section.Section {
 				}
 				cells := []any{name, unknown, unknown, unknown, unknown, unknown, unknown}
 				if t != nil {
-					cells[1], cells[2], cells[3], cells[4] = t.Requests, t.WithCalls, t.Calls, fixedPercent(t.ValidShare)
+					cells[1], cells[2], cells[3] = t.Requests, t.WithCalls, t.Calls
+					cells[4] = fixedPercent(t.ValidShare)
 				}
 				if a != nil {
 					cells[5], cells[6] = a.Checked, fixedPercent(a.ValidShare)

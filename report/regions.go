@@ -28,8 +28,8 @@ func regionsSection(stages []results.StageResult) section.Section {
 	}, func(s results.StageResult, add func(...any)) {
 		for _, c := range s.Regions {
 			add(stageName(s), cmp.Or(c.Name, unknown), c.Agents, c.Requests.Completed, c.Requests.Failed,
-				c.Requests.Cancelled, c.RequestThroughput, c.OutputTokenThroughput, mean(c.E2E), p99(c.E2E), mean(c.TTFT),
-				p99(c.TTFT), mean(c.TPOT), p99(c.TPOT), median(c.Connect),
+				c.Requests.Cancelled, c.RequestThroughput, c.OutputTokenThroughput, mean(c.E2E), p99(c.E2E),
+				mean(c.TTFT), p99(c.TTFT), mean(c.TPOT), p99(c.TPOT), median(c.Connect),
 				fixed(median(c.DNS))+" / "+fixed(median(c.TCP))+" / "+fixed(median(c.TLS)), median(c.RTT))
 		}
 	})

@@ -96,13 +96,15 @@ func writeTable(b *strings.Builder, title string, t *table.Table, width int) {
 // groups returns the items of a list that follow one another and have the same title, by title.
 func groups[T any](list []T, title func(*T) string) iter.Seq2[string, []T] {
 	return func(yield func(string, []T) bool) {
-		for from, to := 0, 0; from < len(list); from = to {
-			for to = from; to < len(list) && title(&list[to]) == title(&list[from]); {
-				to++
+		for len(list) > 0 {
+			n := 1
+			for n < len(list) && title(&list[n]) == title(&list[0]) {
+				n++
 			}
-			if !yield(title(&list[from]), list[from:to]) {
+			if !yield(title(&list[0]), list[:n]) {
 				return
 			}
+			list = list[n:]
 		}
 	}
 }

@@ -57,16 +57,6 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// Narrow drops columns, the last ones first, until the table fits into a width, but never the first two. 0: no limit.
-func (t *Table) Narrow(width int) {
-	for width > 0 && t.Width() > width && len(t.widths()) > 2 {
-		last := len(t.widths()) - 1
-		for i, cells := range t.rows {
-			t.rows[i] = cells[:last]
-		}
-	}
-}
-
 // Width returns the number of columns of text that the table takes.
 func (t *Table) Width() int {
 	widths := t.widths()

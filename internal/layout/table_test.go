@@ -46,15 +46,3 @@ func TestWrap(t *testing.T) {
 		}
 	})
 }
-
-func TestNarrowTables(t *testing.T) {
-	for width, want := range map[int]string{0: "a  bb  ccc", 10: "a  bb  ccc", 9: "a  bb", 1: "a  bb"} {
-		x := &Table{}
-		x.Row("a", "bb", "ccc")
-		x.Narrow(width)
-		var out strings.Builder
-		if err := x.Write(&out); err != nil || out.String() != want+"\n" {
-			t.Errorf("at %d columns %q, %v", width, out.String(), err)
-		}
-	}
-}

@@ -137,12 +137,17 @@ func Of(headers []string, rows [][]string) *Table {
 
 // Add adds a row of texts.
 func (t *Table) Add(texts ...string) *Row {
-	row := Row{Cells: make([]Cell, len(texts))}
-	for i, text := range texts {
-		row.Cells[i].Text = text
+	t.Rows = append(t.Rows, Row{})
+	row := &t.Rows[len(t.Rows)-1]
+	row.Add(texts...)
+	return row
+}
+
+// Add adds cells to a row.
+func (r *Row) Add(texts ...string) {
+	for _, text := range texts {
+		r.Cells = append(r.Cells, Cell{Text: text})
 	}
-	t.Rows = append(t.Rows, row)
-	return &t.Rows[len(t.Rows)-1]
 }
 
 // Texts returns the cells of a row for people. The first one has a mark if the row has.

@@ -215,30 +215,24 @@ func field(value any) string {
 
 // JSON writes a table as a list of objects, with null for numbers that are not known.
 func (t *Table) JSON(w io.Writer) error {
-	var b bytes.Buffer
-	b.WriteByte('[')
+	var objects []string
 	for i := range t.Rows {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		sep := byte('{')
+		var fields []string
 		var failed error
 		t.values(&t.Rows[i], func(key string, value any) {
 			text, err := json.Marshal(value)
 			if err != nil {
 				failed = fmt.Errorf("%s of row %d: %w", key, i+1, err)
 			}
-			fmt.Fprintf(&b, "%c%q:%s", sep, key, text)
-			sep = ','
+			fields = append(fields, fmt.Sprintf("%q:%s", key, text))
 		})
 		if failed != nil {
 			return failed
 		}
-		b.WriteByte('}')
+		objects = append(objects, "{"+strings.Join(fields, ",")+"}")
 	}
-	b.WriteByte(']')
 	var out bytes.Buffer
-	if err := json.Indent(&out, b.Bytes(), "", "  "); err != nil {
+	if err := json.Indent(&out, []byte("["+strings.Join(objects, ",")+"]"), "", "  "); err != nil {
 		return err
 	}
 	out.WriteByte('\n')

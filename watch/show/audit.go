@@ -5,15 +5,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/internal/table"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Audit returns a table of who changed what, with times of a zone.
-func Audit(entries []*spatev1.AuditEntry, zone *time.Location) Table {
-	t := Table{
-		Head:  []string{"time", "action", "by", "proof", "address", "run or agents"},
-		Right: make([]bool, 6),
-	}
+func Audit(entries []*spatev1.AuditEntry, zone *time.Location) *table.Table {
+	t := table.New(table.Words("time", "action", "by", "proof", "address", "run or agents"))
 	for _, e := range entries {
 		what := append([]string{}, e.GetAgents()...)
 		if e.GetRun() != "" {
@@ -28,7 +26,7 @@ func Audit(entries []*spatev1.AuditEntry, zone *time.Location) Table {
 		for i, cell := range row {
 			row[i] = Clean(cmp.Or(cell, Unknown))
 		}
-		t.Rows = append(t.Rows, Row{Cells: row})
+		t.Add(row...)
 	}
 	return t
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -35,35 +36,25 @@ func Outcome(o spatev1.Outcome) string {
 	return strings.ToLower(strings.TrimPrefix(o.String(), "OUTCOME_"))
 }
 
-// Runs lists runs in their order, with times of day in a location.
-func Runs(runs []*spatev1.RunSummary, now time.Time, in *time.Location) Table {
-	t := Table{
-		Head:  []string{"run", "state", "began", "time", "stages", "verdict", "by"},
-		Right: []bool{false, false, false, true, true, false, false},
-	}
+// Runs lists runs in their order, with times of day in a location. If any of them waits, there are columns about how
+// long, and for which run.
+func Runs(runs []*spatev1.RunSummary, now time.Time, in *time.Location) *table.Table {
+	t := table.New(table.Words("run", "state", "began"), table.Numbers("time", "stages"), table.Words("verdict", "by"))
 	for _, r := range runs {
 		began := Unknown
 		if r.GetBeginTime() != nil {
 			began = r.GetBeginTime().AsTime().In(in).Format("2006-01-02 15:04")
 		}
-		row := Row{Cells: []string{
-			Clean(r.GetRunId()), State(r), began, lasted(r, now),
-			words.Thousands(uint64(r.GetStagesEnded())) + "/" + words.Thousands(uint64(r.GetStages())),
+		t.Add(Clean(r.GetRunId()), State(r), began, lasted(r, now),
+			words.Thousands(uint64(r.GetStagesEnded()))+"/"+words.Thousands(uint64(r.GetStages())),
 			Clean(cmp.Or(r.GetVerdict(), Unknown)), Clean(cmp.Or(r.GetSubmitter(), Unknown)),
-		}, Mark: markOf(r.GetVerdict())}
-		t.Rows = append(t.Rows, row)
+		).Colour = colourOf(r.GetVerdict())
 	}
-	return withWaits(t, runs)
-}
-
-// withWaits adds columns to a list of runs, if any of them waits: about how long, and for which run.
-func withWaits(t Table, runs []*spatev1.RunSummary) Table {
-	if !slices.ContainsFunc(runs, func(r *spatev1.RunSummary) bool { return r.GetPlace() > 0 }) {
-		return t
-	}
-	t.Head, t.Right = append(t.Head, "waits", "for"), append(t.Right, true, false)
-	for i, r := range runs {
-		t.Rows[i].Cells = append(t.Rows[i].Cells, Wait(r), Clean(cmp.Or(waitsFor(r), Unknown)))
+	if slices.ContainsFunc(runs, func(r *spatev1.RunSummary) bool { return r.GetPlace() > 0 }) {
+		t.Columns = slices.Concat(t.Columns, table.Numbers("waits"), table.Words("for"))
+		for i, r := range runs {
+			t.Rows[i].Add(Wait(r), Clean(cmp.Or(waitsFor(r), Unknown)))
+		}
 	}
 	return t
 }
@@ -90,18 +81,18 @@ func waitsFor(r *spatev1.RunSummary) string {
 
 // RunsLong is Runs with columns about who submitted a run, when and from where, with which priority, why it waits or
 // ended early, and who stopped it.
-func RunsLong(runs []*spatev1.RunSummary, now time.Time, in *time.Location) Table {
+func RunsLong(runs []*spatev1.RunSummary, now time.Time, in *time.Location) *table.Table {
 	t := Runs(runs, now, in)
-	t.Head = append(t.Head, "from", "submitted", "priority", "plan", "stopped by", "reason")
-	t.Right = append(t.Right, false, false, true, false, false, false)
+	t.Columns = slices.Concat(t.Columns, table.Words("from", "submitted"), table.Numbers("priority"),
+		table.Words("plan", "stopped by", "reason"))
 	for i, r := range runs {
 		submitted := Unknown
 		if r.GetSubmitTime() != nil {
 			submitted = r.GetSubmitTime().AsTime().In(in).Format("2006-01-02 15:04:05")
 		}
-		t.Rows[i].Cells = append(t.Rows[i].Cells, Clean(cmp.Or(r.GetSubmitterAddress(), Unknown)), submitted,
-			fmt.Sprint(r.GetPriority()), Clean(cmp.Or(r.GetPlan(), Unknown)),
-			Clean(cmp.Or(r.GetStopper(), Unknown)), Clean(cmp.Or(r.GetReason(), r.GetWaitsBecause(), Unknown)))
+		t.Rows[i].Add(Clean(cmp.Or(r.GetSubmitterAddress(), Unknown)), submitted, fmt.Sprint(r.GetPriority()),
+			Clean(cmp.Or(r.GetPlan(), Unknown)), Clean(cmp.Or(r.GetStopper(), Unknown)),
+			Clean(cmp.Or(r.GetReason(), r.GetWaitsBecause(), Unknown)))
 	}
 	return t
 }
@@ -121,12 +112,10 @@ func lasted(r *spatev1.RunSummary, now time.Time) string {
 }
 
 // Fleet lists agents in their order.
-func Fleet(agents []*spatev1.AgentStatus) Table {
-	t := Table{
-		Head: []string{"agent", "region", "health", "weight", "cores", "streams", "in flight", "CPU", "clock", "labels",
-			"exact to", "host", "version"},
-		Right: []bool{false, false, false, true, true, true, true, true, true, false, true, false, false},
-	}
+func Fleet(agents []*spatev1.AgentStatus) *table.Table {
+	t := table.New(table.Words("agent", "region", "health"),
+		table.Numbers("weight", "cores", "streams", "in flight", "CPU", "clock"), table.Words("labels"),
+		table.Numbers("exact to"), table.Words("host", "version"))
 	for _, s := range agents {
 		a, h := s.GetAgent(), s.GetHeartbeat()
 		inFlight, cpu, clock := Unknown, Unknown, Unknown
@@ -136,17 +125,14 @@ func Fleet(agents []*spatev1.AgentStatus) Table {
 				clock = "±" + time.Duration(h.GetClockUncertaintyNs()).Round(time.Microsecond).String()
 			}
 		}
-		row := Row{Cells: []string{
-			Clean(cmp.Or(a.GetName(), Unknown)), Clean(cmp.Or(a.GetRegion(), Unknown)), health(s),
+		row := t.Add(Clean(cmp.Or(a.GetName(), Unknown)), Clean(cmp.Or(a.GetRegion(), Unknown)), health(s),
 			positive(a.GetWeight()), positive(a.GetCores()), positive(a.GetMaxStreams()), inFlight, cpu, clock,
 			Clean(labels(a)), exactTo(a.GetCapacity()),
-			Clean(cmp.Or(a.GetHost(), Unknown)), Clean(cmp.Or(a.GetVersion(), Unknown)),
-		}}
+			Clean(cmp.Or(a.GetHost(), Unknown)), Clean(cmp.Or(a.GetVersion(), Unknown)))
 		switch s.GetHealth() {
 		case spatev1.AgentHealth_AGENT_HEALTH_SILENT, spatev1.AgentHealth_AGENT_HEALTH_MISSING:
-			row.Mark = Bad
+			row.Colour = table.Bad
 		}
-		t.Rows = append(t.Rows, row)
 	}
 	return t
 }

@@ -36,9 +36,9 @@ func TestWordsAreHarmless(t *testing.T) {
 		Fleet([]*spatev1.AgentStatus{{Agent: agent}}).Rows[0].Cells,
 		Runs([]*spatev1.RunSummary{run}, time.Now(), time.UTC).Rows[0].Cells...,
 	) {
-		for _, r := range cell {
+		for _, r := range cell.Text {
 			if r < ' ' || r == 0x202e {
-				t.Errorf("%q", cell)
+				t.Errorf("%q", cell.Text)
 			}
 		}
 	}
@@ -60,8 +60,8 @@ func TestWholeAnswers(t *testing.T) {
 		t.Errorf("%q, %q", Output(s), SoFar(s))
 	}
 	all := Stages(r)
-	if got := strings.Join(all.Head, " ") + ": " + strings.Join(all.Rows[0].Cells, " "); got !=
-		"stage target workload load state done failed req/s E2E p50 p99: 1 t   running 10 0 12.5 20.0 30.0" {
+	if got := strings.Join(strings.Fields(strings.Join(all.Lines(0), ": ")), " "); got !=
+		"stage target workload load state done failed req/s E2E p50 p99: 1 t running 10 0 12.5 20.0 30.0" {
 		t.Error(got)
 	}
 	if m := Metrics(s); len(m) != 1 || m[0].Name != "e2e_ms" {
@@ -69,7 +69,7 @@ func TestWholeAnswers(t *testing.T) {
 	}
 	window := &spatev1.StageWindow{Regions: []*spatev1.WindowPart{{Name: "eu", Seconds: 1, Completed: 7}}}
 	regions := Regions(r, window)
-	if got := strings.Join(regions.Head, " ") + ": " + strings.Join(regions.Rows[0].Cells, " "); got !=
+	if got := strings.Join(strings.Fields(strings.Join(regions.Lines(0), ": ")), " "); got !=
 		"region agents req/s failed E2E p50 p99: eu 0 7.00 0 n/a n/a" {
 		t.Error(got)
 	}
@@ -103,8 +103,9 @@ func TestWhatWasNotCounted(t *testing.T) {
 		"n/a": {Started: began, Ended: &spatev1.StageEnded{Complete: true}},
 		"0":   {Started: began, Ended: &spatev1.StageEnded{Complete: true}, Progress: &spatev1.StageProgress{}},
 	} {
-		if cells := stageCells(s, "ended"); cells[5] != want || cells[6] != want {
-			t.Errorf("%q, want %s completed and failed", cells, want)
+		done, failed := Count(s, Completed(s.Progress)), Count(s, s.Progress.GetFailed())
+		if done != want || failed != want {
+			t.Errorf("%s completed and %s failed, want %s", done, failed, want)
 		}
 		errors, _ := Errors(s)
 		load, _ := Load(s, nil)

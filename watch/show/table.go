@@ -5,52 +5,21 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
 )
 
-// Table is a table. Right has the columns of numbers, which are aligned at the right.
-type Table struct {
-	Head  []string
-	Right []bool
-	Rows  []Row
-}
-
-// numbers returns the alignment of columns of which the first ones are text, and the others numbers.
-func numbers(text, all int) []bool {
-	right := make([]bool, all)
-	for i := text; i < all; i++ {
-		right[i] = true
-	}
-	return right
-}
-
-// Row is a row of a table, with a Mark if people should see it first.
-type Row struct {
-	Cells []string
-	Mark  Mark
-}
-
-// Mark says how a row stands out.
-type Mark int
-
-// Marks of rows.
-const (
-	Plain Mark = iota
-	Suspect
-	Bad
-)
-
-// markOf returns the mark of a verdict, or of the state of a stage.
-func markOf(state string) Mark {
+// colourOf returns the colour of a verdict, or of the state of a stage.
+func colourOf(state string) table.Colour {
 	switch state {
 	case "SUSPECT":
-		return Suspect
+		return table.Suspect
 	case "INVALID", "failed", "incomplete":
-		return Bad
+		return table.Bad
 	}
-	return Plain
+	return table.Plain
 }
 
 // Columns of what a region or an agent measured; wholeHead if answers come in one piece.
@@ -94,23 +63,21 @@ func partCells(p *spatev1.WindowPart, whole bool) []string {
 }
 
 // Agents returns the agents of a run by region and name, and what each measured in a window, which may be nil.
-func Agents(r *watch.Run, last *spatev1.StageWindow) Table {
+func Agents(r *watch.Run, last *spatev1.StageWindow) *table.Table {
 	all := slices.Clone(r.Agents())
 	slices.SortStableFunc(all, func(a, b *watch.Agent) int {
 		return cmp.Or(cmp.Compare(a.Info.GetRegion(), b.Info.GetRegion()),
 			cmp.Compare(a.Info.GetName(), b.Info.GetName()))
 	})
 	whole := wholeAnswers(r, last)
-	head := partHeadOf(whole)
-	t := Table{Head: append([]string{"agent", "region", "state"}, head...), Right: numbers(3, 3+len(head))}
+	t := table.New(table.Words("agent", "region", "state"), table.Numbers(partHeadOf(whole)...))
 	for _, a := range all {
-		row := Row{Cells: append([]string{
+		row := t.Add(append([]string{
 			Clean(a.Info.GetName()), Clean(cmp.Or(a.Info.GetRegion(), "-")), agentState(a, last),
-		}, partCells(latest(a, last), whole)...)}
+		}, partCells(latest(a, last), whole)...)...)
 		if a.Lost {
-			row.Mark = Bad
+			row.Colour = table.Bad
 		}
-		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
@@ -137,7 +104,7 @@ func agentState(a *watch.Agent, last *spatev1.StageWindow) string {
 }
 
 // Regions returns what each region measured in a window, which may be nil.
-func Regions(r *watch.Run, last *spatev1.StageWindow) Table {
+func Regions(r *watch.Run, last *spatev1.StageWindow) *table.Table {
 	agents := map[string]int{}
 	for _, a := range r.Agents() {
 		if !a.Lost {
@@ -145,57 +112,42 @@ func Regions(r *watch.Run, last *spatev1.StageWindow) Table {
 		}
 	}
 	whole := wholeAnswers(r, last)
-	head := partHeadOf(whole)
-	t := Table{Head: append([]string{"region", "agents"}, head...), Right: numbers(1, 2+len(head))}
+	t := table.New(table.Words("region"), table.Numbers("agents"), table.Numbers(partHeadOf(whole)...))
 	for _, p := range last.GetRegions() {
-		t.Rows = append(t.Rows, Row{
-			Cells: append([]string{Clean(p.GetName()), fmt.Sprint(agents[p.GetName()])}, partCells(p, whole)...),
-		})
+		t.Add(append([]string{Clean(p.GetName()), fmt.Sprint(agents[p.GetName()])}, partCells(p, whole)...)...)
 	}
 	return t
 }
 
 // Stages returns all stages of a run that started or were skipped, in the order of watch.Run.All.
-func Stages(r *watch.Run) Table {
-	names := []string{"stage", "target", "workload", "load", "state", "done", "failed"}
+func Stages(r *watch.Run) *table.Table {
 	all := r.All()
-	if len(all) > 0 && !slices.ContainsFunc(all, func(s *watch.Stage) bool { return !s.Started.GetWhole() }) {
-		return wholeStages(all, append(names, "req/s", "E2E p50", "p99"))
+	whole := len(all) > 0 && !slices.ContainsFunc(all, func(s *watch.Stage) bool { return !s.Started.GetWhole() })
+	head := []string{"output/s", "TTFT p50", "p99", "TPOT p50", "p99"}
+	if whole { // all answers come in one piece
+		head = []string{"req/s", "E2E p50", "p99"}
 	}
-	t := Table{Head: append(names, "output/s", "TTFT p50", "p99", "TPOT p50", "p99"), Right: numbers(5, 12)}
+	t := table.New(table.Words("stage", "target", "workload", "load", "state"), table.Numbers("done", "failed"),
+		table.Numbers(head...))
 	for _, s := range all {
 		p, state := s.Progress, stageState(s)
-		output := outputOf(s)
-		if s.Started.GetWhole() {
-			output = Unknown // its requests are not what others have here
+		cells := []string{
+			fmt.Sprint(s.Index + 1), Clean(s.Started.GetTarget()), Clean(s.Started.GetWorkload()),
+			Clean(s.Started.GetLoad()), state, Count(s, Completed(p)), Count(s, p.GetFailed()), outputOf(s),
 		}
-		ttft, tpot := p.GetTtft(), p.GetTpot()
-		row := Row{Cells: append(stageCells(s, state), output, quantile(ttft.GetP50Ms(), ttft),
-			quantile(ttft.GetP99Ms(), ttft), quantile(tpot.GetP50Ms(), tpot), quantile(tpot.GetP99Ms(), tpot)),
-			Mark: markOf(state)}
-		t.Rows = append(t.Rows, row)
+		if !whole && s.Started.GetWhole() {
+			cells[len(cells)-1] = Unknown // its requests are not what others have here
+		}
+		latencies := []*spatev1.Quantiles{p.GetTtft(), p.GetTpot()}
+		if whole {
+			latencies = []*spatev1.Quantiles{p.GetE2E()}
+		}
+		for _, q := range latencies {
+			cells = append(cells, quantile(q.GetP50Ms(), q), quantile(q.GetP99Ms(), q))
+		}
+		t.Add(cells...).Colour = colourOf(state)
 	}
 	return t
-}
-
-// wholeStages returns the stages of a run in which all answers come in one piece.
-func wholeStages(all []*watch.Stage, head []string) Table {
-	t := Table{Head: head, Right: numbers(5, len(head))}
-	for _, s := range all {
-		e2e, state := s.Progress.GetE2E(), stageState(s)
-		t.Rows = append(t.Rows, Row{Cells: append(stageCells(s, state), outputOf(s), quantile(e2e.GetP50Ms(), e2e),
-			quantile(e2e.GetP99Ms(), e2e)), Mark: markOf(state)})
-	}
-	return t
-}
-
-// stageCells returns the cells of any stage.
-func stageCells(s *watch.Stage, state string) []string {
-	return []string{
-		fmt.Sprint(s.Index + 1), Clean(s.Started.GetTarget()), Clean(s.Started.GetWorkload()),
-		Clean(s.Started.GetLoad()), state, Count(s, Completed(s.Progress)),
-		Count(s, s.Progress.GetFailed()),
-	}
 }
 
 // stageState says how a stage goes or ended, in a word.

@@ -55,8 +55,9 @@ func (h History) Write(w io.Writer, f Frame) error {
 
 // historyOf returns the chart and the table of a line, with the newest run first, and counts runs that are worse.
 func historyOf(l *compare.Line, worse *int) historyLine {
-	out := historyLine{Title: show.LineTitle(l), Unit: l.Unit, Figure: show.HistoryChart(l), Table: show.HistoryTable(l)}
-	slices.Reverse(out.Table.Rows)
+	t := show.HistoryTable(l)
+	out := historyLine{Title: show.LineTitle(l), Unit: l.Unit, Figure: show.HistoryChart(l), Table: t}
+	slices.Reverse(t.Rows)
 	for _, p := range slices.Backward(l.Points) {
 		link := ""
 		if !p.Removed {

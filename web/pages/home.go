@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch/show"
@@ -106,12 +107,12 @@ func numbers(n map[string]int) string {
 }
 
 // regions counts agents by region. There is no table if all are in one.
-func regions(agents []*spatev1.AgentStatus) show.Table {
+func regions(agents []*spatev1.AgentStatus) *table.Table {
 	by := map[string][]*spatev1.AgentStatus{}
 	for _, a := range agents {
 		by[a.GetAgent().GetRegion()] = append(by[a.GetAgent().GetRegion()], a)
 	}
-	t := show.Table{Head: []string{"region", "agents", "in flight"}, Right: []bool{false, false, true}}
+	t := table.New(table.Words("region", "agents"), table.Numbers("in flight"))
 	if len(by) < 2 {
 		return t
 	}
@@ -120,9 +121,7 @@ func regions(agents []*spatev1.AgentStatus) show.Table {
 		for _, a := range by[name] {
 			inFlight += uint64(a.GetHeartbeat().GetInFlight())
 		}
-		t.Rows = append(t.Rows, show.Row{Cells: []string{
-			show.Clean(cmp.Or(name, show.Unknown)), counts(by[name]), words.Thousands(inFlight),
-		}})
+		t.Add(show.Clean(cmp.Or(name, show.Unknown)), counts(by[name]), words.Thousands(inFlight))
 	}
 	return t
 }

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/watch/show"
 )
@@ -111,9 +112,9 @@ func day(t *timestamppb.Timestamp) string {
 	return t.AsTime().UTC().Format(time.DateOnly)
 }
 
-// class returns the class of a row with a mark.
-func class(m show.Mark) string {
-	return [...]string{show.Plain: "", show.Suspect: "suspect", show.Bad: "bad"}[m]
+// class returns the class of a row with a colour.
+func class(c table.Colour) string {
+	return [...]string{table.Plain: "", table.Suspect: "suspect", table.Bad: "bad"}[c]
 }
 
 // link returns where the first cell of a row leads. Empty: nowhere.

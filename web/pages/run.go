@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/page/chart"
@@ -71,7 +72,7 @@ func (r Run) Parts() ([]Part, error) {
 	stages.Rows = stages.Rows[max(0, len(stages.Rows)-maxStages):]
 	view["Stages"] = stages
 	agents := show.Agents(r.State, last)
-	slices.SortStableFunc(agents.Rows, func(a, b show.Row) int { return cmp.Compare(b.Mark, a.Mark) })
+	slices.SortStableFunc(agents.Rows, func(a, b table.Row) int { return cmp.Compare(b.Colour, a.Colour) })
 	view["MoreAgents"] = max(0, len(agents.Rows)-maxRows)
 	agents.Rows = agents.Rows[:min(len(agents.Rows), maxRows)]
 	view["Agents"] = agents
@@ -133,7 +134,7 @@ type stageView struct {
 	Names, Progress, Load, Completed, Errors, Output, SoFar string
 	InProgress, PartKnown, NoErrors, Chosen                 bool
 	Part                                                    float64
-	Latencies                                               *show.Table
+	Latencies                                               *table.Table
 }
 
 func (r Run) stageView(s *watch.Stage, windows []*spatev1.StageWindow) stageView {
@@ -161,22 +162,18 @@ func (r Run) stageView(s *watch.Stage, windows []*spatev1.StageWindow) stageView
 }
 
 // latencies returns the distributions of the last window, nil if there is none.
-func latencies(s *watch.Stage, windows []*spatev1.StageWindow) *show.Table {
+func latencies(s *watch.Stage, windows []*spatev1.StageWindow) *table.Table {
 	if len(windows) == 0 {
 		return nil
 	}
 	part := windows[len(windows)-1].GetWhole()
-	t := &show.Table{
-		Head:  []string{"last second", "values", "mean", "p50", "p90", "p99", "max"},
-		Right: []bool{false, true, true, true, true, true, true},
-	}
+	t := table.New(table.Words("last second"), table.Numbers("values", "mean", "p50", "p90", "p99", "max"))
 	for _, m := range show.Metrics(s) {
 		d := watch.Distribution(part, m.Name)
-		row := show.Row{Cells: []string{m.Label, words.Thousands(d.GetCount())}}
+		row := t.Add(m.Label, words.Thousands(d.GetCount()))
 		for _, v := range []float64{d.GetMean(), d.GetP50(), d.GetP90(), d.GetP99(), d.GetMax()} {
-			row.Cells = append(row.Cells, show.Milliseconds(d, v))
+			row.Add(show.Milliseconds(d, v))
 		}
-		t.Rows = append(t.Rows, row)
 	}
 	return t
 }

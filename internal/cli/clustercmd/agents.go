@@ -66,9 +66,7 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 			"No agents. Start one with: spate-agent --coordinator HOST:PORT, or --join HOST:PORT of any member")
 		return err
 	}
-	t := tableOf(show.Fleet(agents))
-	t.Narrow(terminal.Width(w))
-	return t.Write(w)
+	return show.Fleet(agents).Capitals().Write(w, terminal.Width(w))
 }
 
 // agentJSON is an agent in the JSON list. Unknown values are null.

@@ -82,7 +82,7 @@ func (f *auditFlags) run(cmd *cobra.Command, _ []string) error {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), "No entries.")
 		return err
 	}
-	return tableOf(show.Audit(log.GetEntries(), time.Local)).Write(cmd.OutOrStdout())
+	return show.Audit(log.GetEntries(), time.Local).Capitals().Write(cmd.OutOrStdout(), 0)
 }
 
 // moment reads a point in time: a duration before now, a day of this machine, or RFC 3339. nil: none was given.

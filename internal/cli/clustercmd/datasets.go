@@ -8,13 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/internal/layout"
-
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/workload/store"
 )
@@ -132,14 +131,13 @@ func writeDatasets(w io.Writer, items []retention.Item) error {
 		_, err := fmt.Fprintf(w, "No datasets in %s.\n", settings.DatasetDir())
 		return err
 	}
-	t := &layout.Table{Right: []bool{false, true, false}}
-	t.Row("DATASET", "SIZE", "USED")
+	t := table.New(table.Words("DATASET"), table.Numbers("SIZE"), table.Words("USED"))
 	bytes := uint64(0)
 	for _, d := range items {
-		t.Row(d.Name[:16], sizeWords(d.Bytes), d.Used.Local().Format("2006-01-02 15:04"))
+		t.Add(d.Name[:16], sizeWords(d.Bytes), d.Used.Local().Format("2006-01-02 15:04"))
 		bytes += d.Bytes
 	}
-	if err := t.Write(w); err != nil {
+	if err := t.Write(w, 0); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n%s, %s, in %s\n", words.Count(uint64(len(items)), "dataset"), sizeWords(bytes),

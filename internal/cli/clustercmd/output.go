@@ -4,15 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/layout"
-	"github.com/spate-load/spate/watch/show"
 )
 
 // outputFlag is the form in which a list is printed: "table" for people, "json" for programs.
@@ -38,20 +35,6 @@ func writeJSON(w io.Writer, value any) error {
 		return fmt.Errorf("list: %w", err)
 	}
 	return nil
-}
-
-// tableOf lays out a table, its head in capitals.
-func tableOf(of show.Table) *layout.Table {
-	t := &layout.Table{Right: of.Right}
-	var head []string
-	for _, name := range of.Head {
-		head = append(head, strings.ToUpper(name))
-	}
-	t.Row(head...)
-	for _, row := range of.Rows {
-		t.Row(row.Cells...)
-	}
-	return t
 }
 
 // stamp formats a time in RFC 3339 and UTC. nil: the time is not known, or has not come.

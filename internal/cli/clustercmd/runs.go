@@ -74,11 +74,9 @@ func writeRuns(w io.Writer, runs []*spatev1.RunSummary, long bool, now time.Time
 		return err
 	}
 	if long {
-		return tableOf(show.RunsLong(runs, now, time.Local)).Write(w)
+		return show.RunsLong(runs, now, time.Local).Capitals().Write(w, 0)
 	}
-	t := tableOf(show.Runs(runs, now, time.Local))
-	t.Narrow(terminal.Width(w))
-	return t.Write(w)
+	return show.Runs(runs, now, time.Local).Capitals().Write(w, terminal.Width(w))
 }
 
 // secondsOf returns how long a run took. nil: it has not ended, or the time of its end is not known.

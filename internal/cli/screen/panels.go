@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/table"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
 	"github.com/spate-load/spate/watch/show"
@@ -115,19 +116,13 @@ func (m *model) scrolled(panel int, head string, rows []string, room int) []stri
 }
 
 // grid lays out a table, text aligned left, numbers right. A narrow terminal lacks the last columns.
-func (m *model) grid(of show.Table) (head string, rows []string) {
-	t := &layout.Table{Right: of.Right}
-	t.Row(of.Head...)
-	for _, row := range of.Rows {
-		t.Row(row.Cells...)
-	}
-	t.Narrow(m.width)
-	lines := t.Lines()
+func (m *model) grid(of *table.Table) (head string, rows []string) {
+	lines := of.Lines(m.width)
 	for i, row := range of.Rows {
-		switch row.Mark {
-		case show.Suspect:
+		switch row.Colour {
+		case table.Suspect:
 			lines[i+1] = doubtful.Render(lines[i+1])
-		case show.Bad:
+		case table.Bad:
 			lines[i+1] = bad.Render(lines[i+1])
 		}
 	}
@@ -155,7 +150,7 @@ func (m *model) stages() (string, []string) {
 		if s == m.stage() {
 			mark = "▸"
 		}
-		t.Rows[i].Cells[0] = mark + t.Rows[i].Cells[0]
+		t.Rows[i].Cells[0].Text = mark + t.Rows[i].Cells[0].Text
 	}
 	return m.grid(t)
 }
