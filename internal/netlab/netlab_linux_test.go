@@ -304,7 +304,7 @@ func playOrphan(m *testing.M) {
 		panic(err)
 	}
 	fmt.Println(c.Process.Pid)
-	select {}
+	time.Sleep(time.Hour) // the runtime ends a program all of whose goroutines wait for each other
 }
 
 // TestProcessesEndWithAKilledTest: kill -9 of the test's process leaves no process.
