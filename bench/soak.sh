@@ -4,7 +4,7 @@
 # standard output. At the end it prints the slope of each per hour to standard error, by least squares over the last
 # half of the time. The script fails if the run is not complete, or if one of them (except memory of files) grew by more
 # than a tenth from the third quarter to the last. An agent collects no garbage before there are 256 MiB of it
-# (agent/memory): at 200 requests per second that takes 18 minutes, so run for at least twice as long. An agent keeps as
+# (agent/host): at 200 requests per second that takes 18 minutes, so run for at least twice as long. An agent keeps as
 # many connections, with one goroutine each, as it ever had requests in flight at once: on a busy machine both rise in
 # steps.
 #   bench/soak.sh [SECONDS [RATE]] >soak.csv      (after make build; loopback only; takes some 15 % of a core)

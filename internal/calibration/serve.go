@@ -15,8 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/spate-load/spate/agent"
-	"github.com/spate-load/spate/agent/memory"
-	"github.com/spate-load/spate/agent/realtime"
+	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
@@ -56,8 +55,8 @@ func ServeAgent(in io.Reader, out io.Writer, errs io.Writer, version string) err
 		return fmt.Errorf("setup: %w", err)
 	}
 	logger := slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: slog.LevelError}))
-	memory.CollectLess() // as agent commands do
-	if err := realtime.Auto.Apply(logger); err != nil {
+	host.CollectLess() // as agent commands do
+	if err := host.RealtimeAuto.Apply(logger); err != nil {
 		return err
 	}
 	g := newGauge(runtime.GOMAXPROCS(0))

@@ -19,9 +19,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/spate-load/spate/agent"
-	"github.com/spate-load/spate/agent/capacity"
-	"github.com/spate-load/spate/agent/memory"
-	"github.com/spate-load/spate/agent/realtime"
+	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/agent/yielding"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/membership"
@@ -46,7 +44,7 @@ type flags struct {
 	capacity           string
 	leaveTimeout       time.Duration
 	plaintext          bool
-	realtime           realtime.Policy
+	realtime           host.Realtime
 	packetTimes        settings.PacketTimes
 	gossip             settings.Gossip
 	tls                settings.TLS
@@ -57,7 +55,7 @@ type flags struct {
 // New makes the command. program is what people type to run it: spate-agent or spate agent. The command blocks until
 // SIGINT or SIGTERM.
 func New(program, version string) *cobra.Command {
-	f := &flags{realtime: realtime.Auto}
+	f := &flags{realtime: host.RealtimeAuto}
 	cmd := daemon.New(daemon.Description{
 		Program: program, Version: version,
 		Short: "Agent of Spate: generates the load that the coordinator assigns",
@@ -117,7 +115,7 @@ SIGTERM, or SIGINT (Ctrl-C), ends it at once.`,
 		"how long the agent may take to hand over its part of a stage after SIGTERM (0: it ends at once)")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false,
 		"connect to a coordinator beyond loopback without encryption: only on a network you trust")
-	fs.Var(&f.realtime, "realtime", realtime.Usage)
+	fs.Var(&f.realtime, "realtime", host.RealtimeUsage)
 	f.packetTimes.AddFlag(fs)
 	f.tls.AddFlags(fs)
 	f.status.AddFlags(fs)
@@ -152,7 +150,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return err
 	}
 	defer closeFinder()
-	memory.CollectLess()
+	host.CollectLess()
 	if err := f.realtime.Apply(logger); err != nil {
 		return command.BadInput(err)
 	}
@@ -235,17 +233,18 @@ func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, e
 	if f.capacity == "none" {
 		return nil, nil
 	}
-	path := cmp.Or(f.capacity, capacity.DefaultPath())
-	found, err := capacity.Read(path, capacity.ThisMachine(version))
+	path := cmp.Or(f.capacity, host.CapacityPath())
+	found, err := host.ReadCapacity(path, host.ThisMachine(version))
 	switch {
 	case err == nil:
-	case errors.Is(err, capacity.ErrDamaged):
-		aside, renamed := capacity.SetAside(path)
-		logger.Warn("the stored capacity is damaged: it is set aside", "file", aside, "error", errors.Join(err, renamed))
+	case errors.Is(err, host.ErrDamaged):
+		aside, renamed := host.SetCapacityAside(path)
+		logger.Warn("the stored capacity is damaged: it is set aside",
+			"file", aside, "error", errors.Join(err, renamed))
 		return nil, nil
 	case f.capacity != "":
 		return nil, fmt.Errorf("--capacity: %w", err)
-	case errors.Is(err, capacity.ErrNotFound):
+	case errors.Is(err, host.ErrNotFound):
 		logger.Info("this machine is not calibrated: spate calibrate finds the load up to which it is exact")
 		return nil, nil
 	default:

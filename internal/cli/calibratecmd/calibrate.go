@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/agent/capacity"
+	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/internal/calibration"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -93,7 +93,7 @@ code is 3.`,
 	fs.DurationVar(&f.late, "late", calibration.DefaultLateness,
 		"largest p99 of the lateness of starts at which a load is safe")
 	fs.StringVar(&f.json, "json", "", "write all that was measured to this `file`")
-	fs.StringVar(&f.out, "out", capacity.DefaultPath(),
+	fs.StringVar(&f.out, "out", host.CapacityPath(),
 		"`file` for the limit; agents read the default one")
 	fs.BoolVar(&f.forget, "no-keep", false, "do not store the limit")
 	settings.TypedOnly(fs, "streams", "starts", "duration", "step", "spread", "quick", "cores", "budget", "late",
@@ -128,7 +128,7 @@ func (f *calibrateFlags) run(cmd *cobra.Command) error {
 	defer stop()
 	p := newCalibrationProgress(cmd.ErrOrStderr(), len(config.Streams)+len(config.Starts), config.Window)
 	defer p.close()
-	sheet := &calibrationSheet{Machine: capacity.ThisMachine(f.version), Step: config.Step,
+	sheet := &calibrationSheet{Machine: host.ThisMachine(f.version), Step: config.Step,
 		Spread: config.Spread, Rules: config.Rules}
 	config.OnSplit = func(cores calibration.Cores) {
 		again := sheet.Cores.Total > 0
@@ -170,7 +170,7 @@ func (f *calibrateFlags) conclude(cmd *cobra.Command, sheet *calibrationSheet) e
 	if f.forget {
 		return nil
 	}
-	if err := capacity.Write(f.out, sheet.capacity()); err != nil {
+	if err := host.WriteCapacity(f.out, sheet.capacity()); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Stored in %s\n", f.out)

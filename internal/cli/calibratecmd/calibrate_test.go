@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/spate-load/spate/agent/capacity"
+	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/internal/calibration"
 )
 
@@ -53,7 +53,7 @@ func sampleSheet() *calibrationSheet {
 			BrokenRules: []string{"0.0 % of the requested load"}, Bottleneck: "machine", OtherCPU: &other},
 	}
 	return &calibrationSheet{
-		Machine: capacity.Machine{Host: "box", Cores: 8, Kernel: "linux 6.8", Version: "v1"},
+		Machine: host.Machine{Host: "box", Cores: 8, Kernel: "linux 6.8", Version: "v1"},
 		Cores:   calibration.Cores{Agent: []int{0, 1, 2, 5}, Simulator: []int{3, 4, 6, 7}, Total: 8},
 		Step:    20 * time.Millisecond,
 		Rules:   calibration.Rules{Error: calibration.DefaultError, Lateness: calibration.DefaultLateness}, Rows: rows,

@@ -12,14 +12,14 @@ import (
 
 	"github.com/spate-load/spate/internal/layout"
 
-	"github.com/spate-load/spate/agent/capacity"
+	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/internal/calibration"
 	"github.com/spate-load/spate/internal/words"
 )
 
 // calibrationSheet is everything that a calibration found, in the form that --json writes.
 type calibrationSheet struct {
-	Machine capacity.Machine  `json:"machine"`
+	Machine host.Machine      `json:"machine"`
 	Cores   calibration.Cores `json:"cores"`
 	Step    time.Duration     `json:"step_ns"`
 	Spread  bool              `json:"spread"`
@@ -226,8 +226,8 @@ func (s *calibrationSheet) limitLine(b *strings.Builder, found, more bool, text,
 }
 
 // capacity returns the limits in the form in which they are kept.
-func (s *calibrationSheet) capacity() *capacity.Capacity {
-	return &capacity.Capacity{
+func (s *calibrationSheet) capacity() *host.Capacity {
+	return &host.Capacity{
 		Streams: s.Limit.Streams, FramesPerSecond: s.Limit.FramesPerSecond, StartsPerSecond: s.Limit.StartsPerSecond,
 		MeasuredAt: time.Now().UTC().Truncate(time.Second), Machine: s.Machine,
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/spate-load/spate/internal/cli/clienttest"
 	"github.com/spate-load/spate/internal/cli/daemon"
-	"github.com/spate-load/spate/internal/cli/script"
 )
 
 func TestMain(m *testing.M) {
@@ -16,4 +16,4 @@ func TestMain(m *testing.M) {
 	})
 }
 
-func TestScripts(t *testing.T) { script.Run(t) }
+func TestScripts(t *testing.T) { clienttest.RunScripts(t) }

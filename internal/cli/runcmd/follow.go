@@ -15,7 +15,6 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/progress"
-	"github.com/spate-load/spate/internal/cli/screen"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -28,8 +27,8 @@ type follower struct {
 	address string // of the coordinator. Empty: it is embedded
 	watches bool   // the run is somebody else's: an interrupt does not affect it
 	view    *progress.View
-	screen  *screen.Screen     // nil: there is none
-	wishes  <-chan screen.Wish // from the screen's keys
+	screen  *progress.Screen     // nil: there is none
+	wishes  <-chan progress.Wish // from the screen's keys
 	persist persistence
 
 	after   uint64      // number of the last event that was seen

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/internal/cli/progress"
-	"github.com/spate-load/spate/internal/cli/screen"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -77,16 +76,16 @@ func (f *follower) interrupted(ctx context.Context, n int, giveUp context.Cancel
 // wished does what a key of the screen asks for, after n interrupts. It returns the number of the interrupt that it
 // stands for, so that Ctrl-C continues after it.
 func (f *follower) wished(
-	ctx context.Context, w screen.Wish, n int, giveUp context.CancelCauseFunc, passing *sync.WaitGroup,
+	ctx context.Context, w progress.Wish, n int, giveUp context.CancelCauseFunc, passing *sync.WaitGroup,
 ) int {
 	switch {
-	case w == screen.Drain && f.watches, w == screen.Cancel && f.watches:
+	case w == progress.Drain && f.watches, w == progress.Cancel && f.watches:
 		f.warn("stopping the run")
-		passing.Go(func() { f.stop(ctx, w == screen.Cancel) })
+		passing.Go(func() { f.stop(ctx, w == progress.Cancel) })
 		return n - 1
-	case w == screen.Drain:
+	case w == progress.Drain:
 		n = 0
-	case w == screen.Cancel:
+	case w == progress.Cancel:
 		n = 1
 	}
 	f.interrupted(ctx, n, giveUp, passing)

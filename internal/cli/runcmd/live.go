@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/internal/cli/screen"
+	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/plans"
 )
@@ -17,8 +17,8 @@ import (
 // showFlags say how a run is shown while it is in progress.
 type showFlags struct {
 	live  bool
-	quiet bool        // neither progress nor tables
-	log   *screen.Log // of the parts of a run in this process; nil: there are none
+	quiet bool          // neither progress nor tables
+	log   *progress.Log // of the parts of a run in this process; nil: there are none
 }
 
 func (s *showFlags) addShow(flags *pflag.FlagSet) {
@@ -39,7 +39,7 @@ func (s *showFlags) settle(flags *pflag.FlagSet) error {
 
 // logTo returns a writer for the log of the parts of a run in this process.
 func (s *showFlags) logTo(w io.Writer) io.Writer {
-	s.log = screen.NewLog(w)
+	s.log = progress.NewLog(w)
 	return s.log
 }
 
@@ -49,17 +49,17 @@ func (s *showFlags) onScreen(cmd *cobra.Command, f *follower, plan *plans.Plan) 
 	if !s.live {
 		return
 	}
-	if !screen.Possible(cmd.InOrStdin(), cmd.ErrOrStderr()) {
+	if !progress.Possible(cmd.InOrStdin(), cmd.ErrOrStderr()) {
 		if settings.Typed(cmd.Flags(), "live") {
 			fmt.Fprintln(cmd.ErrOrStderr(), "spate: --live needs a terminal for input and standard error: showing lines")
 		}
 		return
 	}
-	wishes := make(chan screen.Wish, 4)
+	wishes := make(chan progress.Wish, 4)
 	f.wishes = wishes
-	f.screen = screen.New(screen.Options{
+	f.screen = progress.NewScreen(progress.ScreenOptions{
 		In: os.Stdin, Out: os.Stderr, RunID: f.id, Plan: plan, Watches: f.watches, Lines: f.view,
-		Ask: func(w screen.Wish) {
+		Ask: func(w progress.Wish) {
 			select {
 			case wishes <- w:
 			default: // a person who presses faster than that has been heard

@@ -12,8 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/agent"
-	"github.com/spate-load/spate/agent/memory"
-	"github.com/spate-load/spate/agent/realtime"
+	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/aggregate/sink/exposition"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator"
@@ -38,7 +37,7 @@ type localFlags struct {
 	sources   []string
 	logLevel  string
 	sinks     sinks.Sinks
-	realtime  realtime.Policy
+	realtime  host.Realtime
 	packets   settings.PacketTimes
 	pages     bool // serve web
 	web       webserver.Flags
@@ -47,7 +46,7 @@ type localFlags struct {
 }
 
 func newLocalFlags(version string) localFlags {
-	return localFlags{version: version, agents: defaultAgents(), realtime: realtime.Auto}
+	return localFlags{version: version, agents: defaultAgents(), realtime: host.RealtimeAuto}
 }
 
 func (l *localFlags) addAgents(flags *pflag.FlagSet) {
@@ -58,7 +57,7 @@ func (l *localFlags) addAgents(flags *pflag.FlagSet) {
 		nil,
 		"local `addresses` that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)",
 	)
-	flags.Var(&l.realtime, "realtime", realtime.Usage)
+	flags.Var(&l.realtime, "realtime", host.RealtimeUsage)
 	l.packets.AddFlag(flags)
 }
 
@@ -122,7 +121,7 @@ func (l *localFlags) embed(
 			return nil, errors.Join(err, c.Close())
 		}
 	}
-	memory.CollectLess()
+	host.CollectLess()
 	cluster, err := local.Start(c, l.agentConfigs(packetTimes, logger), logger)
 	if err != nil {
 		return nil, err

@@ -7,24 +7,24 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/agent/realtime"
+	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/agent/stream/socket"
 )
 
 // PacketTimes is the flag --packet-times of commands that run agents.
-type PacketTimes realtime.Policy
+type PacketTimes host.Realtime
 
 // AddFlag adds the flag, whose default is auto.
 func (p *PacketTimes) AddFlag(flags *pflag.FlagSet) {
-	*p = PacketTimes(realtime.Auto)
-	flags.Var((*realtime.Policy)(p), "packet-times", "give each frame the time of its own packet, even if this program "+
+	*p = PacketTimes(host.RealtimeAuto)
+	flags.Var((*host.Realtime)(p), "packet-times", "give each frame the time of its own packet, even if this program "+
 		"is late to read it (Linux; root or CAP_BPF): auto does so if the system allows it")
 }
 
 // Use reports whether frames get the times of their packets. It tries once whether the system allows it. If the system
 // refuses, on is an error, and under auto tell gets a line that says why and what it changes.
 func (p PacketTimes) Use(tell func(line string)) (bool, error) {
-	if p == PacketTimes(realtime.Off) {
+	if p == PacketTimes(host.RealtimeOff) {
 		return false, nil
 	}
 	return p.allowed(socket.CheckPacketTimes(), tell)
@@ -35,7 +35,7 @@ func (p PacketTimes) allowed(err error, tell func(line string)) (bool, error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case p == PacketTimes(realtime.On):
+	case p == PacketTimes(host.RealtimeOn):
 		return false, fmt.Errorf("--packet-times on: %w", err)
 	}
 	why := err.Error()

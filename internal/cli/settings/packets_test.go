@@ -4,20 +4,20 @@ import (
 	"os"
 	"testing"
 
-	"github.com/spate-load/spate/agent/realtime"
+	"github.com/spate-load/spate/agent/host"
 )
 
 // Where the system refuses the times of packets, on fails, auto says so in a line, and off does neither.
 func TestPacketTimes(t *testing.T) {
 	for _, c := range []struct {
-		policy        realtime.Policy
+		policy        host.Realtime
 		refused       error
 		use, ok, told bool
 	}{
-		{realtime.Auto, nil, true, true, false},
-		{realtime.Auto, os.ErrPermission, false, true, true},
-		{realtime.On, nil, true, true, false},
-		{realtime.On, os.ErrPermission, false, false, false},
+		{host.RealtimeAuto, nil, true, true, false},
+		{host.RealtimeAuto, os.ErrPermission, false, true, true},
+		{host.RealtimeOn, nil, true, true, false},
+		{host.RealtimeOn, os.ErrPermission, false, false, false},
 	} {
 		lines := 0
 		use, err := PacketTimes(c.policy).allowed(c.refused, func(string) { lines++ })
@@ -25,7 +25,7 @@ func TestPacketTimes(t *testing.T) {
 			t.Errorf("%s, refused %v: %t, %v, %d lines", c.policy, c.refused, use, err, lines)
 		}
 	}
-	use, err := PacketTimes(realtime.Off).Use(func(line string) { t.Error(line) })
+	use, err := PacketTimes(host.RealtimeOff).Use(func(line string) { t.Error(line) })
 	if use || err != nil {
 		t.Errorf("off: %t, %v", use, err)
 	}

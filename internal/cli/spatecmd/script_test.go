@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
-	"github.com/spate-load/spate/internal/cli/script"
+	"github.com/spate-load/spate/internal/cli/clienttest"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
@@ -56,8 +56,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script.Run(t, "SMALL_MODEL="+server.URL, "CLUSTER="+process.FreeAddress(t), "CLUSTER_COPY="+process.FreeAddress(t),
-		"CLUSTER_ROLES="+process.FreeAddress(t), "CLUSTER_HISTORY="+process.FreeAddress(t), "PORT="+port, "STRICT="+simulate(t, strict),
+	clienttest.RunScripts(t, "SMALL_MODEL="+server.URL, "CLUSTER="+process.FreeAddress(t),
+		"CLUSTER_COPY="+process.FreeAddress(t),
+		"CLUSTER_ROLES="+process.FreeAddress(t), "CLUSTER_HISTORY="+process.FreeAddress(t),
+		"PORT="+port, "STRICT="+simulate(t, strict),
 		"SPATE_FAIL_ON=never") // a busy machine spoils measurements
 }
 

@@ -1,4 +1,4 @@
-package realtime
+package host
 
 import (
 	"bytes"
@@ -18,13 +18,13 @@ import (
 // TestMain runs a child that prints the policies of its threads: the test's own process must not change.
 func TestMain(m *testing.M) {
 	if policy := os.Getenv("SPATE_TEST_REALTIME"); policy != "" {
-		os.Exit(child(Policy(policy)))
+		os.Exit(child(Realtime(policy)))
 	}
 	os.Exit(m.Run())
 }
 
 // child applies the policy, and prints how many of its threads are real-time, including threads created later.
-func child(policy Policy) int {
+func child(policy Realtime) int {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if err := policy.Apply(logger); err != nil {
 		logger.Error("not applied", "error", err)
@@ -55,7 +55,7 @@ func child(policy Policy) int {
 }
 
 // run starts the child under a policy, without privileges if unprivileged is true.
-func run(t *testing.T, policy Policy, unprivileged bool) (stdout, stderr string, code int) {
+func run(t *testing.T, policy Realtime, unprivileged bool) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.Command(executable(t))
 	if unprivileged && os.Geteuid() == 0 {
@@ -87,13 +87,13 @@ func executable(t *testing.T) string {
 // allowed reports whether this machine allows the test real-time scheduling.
 func allowed(t *testing.T) bool {
 	t.Helper()
-	_, _, code := run(t, On, false)
+	_, _, code := run(t, RealtimeOn, false)
 	return code == 0
 }
 
 // Every thread is real-time, including those created later, or the log says that none is.
 func TestAuto(t *testing.T) {
-	stdout, stderr, code := run(t, Auto, false)
+	stdout, stderr, code := run(t, RealtimeAuto, false)
 	here, all, _ := strings.Cut(stdout, " of ")
 	switch {
 	case code != 0:
@@ -106,27 +106,27 @@ func TestAuto(t *testing.T) {
 }
 
 func TestOff(t *testing.T) {
-	if stdout, stderr, _ := run(t, Off, false); !strings.HasPrefix(stdout, "0 of ") || stderr != "" {
+	if stdout, stderr, _ := run(t, RealtimeOff, false); !strings.HasPrefix(stdout, "0 of ") || stderr != "" {
 		t.Errorf("%s threads are real-time; the log: %s", stdout, stderr)
 	}
 }
 
-// Without privileges, On fails and says what to do, and Auto continues.
+// Without privileges, RealtimeOn fails and says what to do, and RealtimeAuto continues.
 func TestNotAllowed(t *testing.T) {
-	if stdout, stderr, code := run(t, Auto, true); code != 0 || !strings.HasPrefix(stdout, "0 of ") {
+	if stdout, stderr, code := run(t, RealtimeAuto, true); code != 0 || !strings.HasPrefix(stdout, "0 of ") {
 		t.Errorf("auto: exit %d, %s threads are real-time; the log: %s", code, stdout, stderr)
 	}
-	if _, stderr, code := run(t, On, true); code != 2 || !strings.Contains(stderr, "CAP_SYS_NICE") {
+	if _, stderr, code := run(t, RealtimeOn, true); code != 2 || !strings.Contains(stderr, "CAP_SYS_NICE") {
 		t.Errorf("on: exit %d; the log: %s", code, stderr)
 	}
 }
 
 func TestSet(t *testing.T) {
-	p := Auto
-	if err := p.Set("on"); err != nil || p != On {
+	p := RealtimeAuto
+	if err := p.Set("on"); err != nil || p != RealtimeOn {
 		t.Errorf("on: %q, %v", p, err)
 	}
-	if err := p.Set("yes"); err == nil || p != On {
+	if err := p.Set("yes"); err == nil || p != RealtimeOn {
 		t.Errorf("yes: %q, %v", p, err)
 	}
 }

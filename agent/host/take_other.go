@@ -1,6 +1,6 @@
 //go:build !linux
 
-package realtime
+package host
 
 // apply fails: only Linux is supported.
 func apply() error { return ErrNotAllowed }

@@ -1,4 +1,4 @@
-package capacity
+package host
 
 import (
 	"errors"
@@ -22,11 +22,11 @@ func found() *Capacity {
 func TestWriteAndRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "capacity.json")
 	for range 2 { // the second replaces the first
-		if err := Write(path, found()); err != nil {
+		if err := WriteCapacity(path, found()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := Read(path, machine)
+	got, err := ReadCapacity(path, machine)
 	if err != nil || *got != *found() {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -43,12 +43,12 @@ func TestWriteAndRead(t *testing.T) {
 
 func TestReadRejectsOtherMachines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "capacity.json")
-	if err := Write(path, found()); err != nil {
+	if err := WriteCapacity(path, found()); err != nil {
 		t.Fatal(err)
 	}
 	newer := machine
 	newer.Version = "v2"
-	if _, err := Read(path, newer); err != nil {
+	if _, err := ReadCapacity(path, newer); err != nil {
 		t.Errorf("another version of Spate: %v", err)
 	}
 	for want, change := range map[string]func(*Machine){
@@ -60,7 +60,8 @@ func TestReadRejectsOtherMachines(t *testing.T) {
 	} {
 		here := machine
 		change(&here)
-		if _, err := Read(path, here); !errors.Is(err, ErrOtherMachine) || !strings.Contains(err.Error(), want) {
+		_, err := ReadCapacity(path, here)
+		if !errors.Is(err, ErrOtherMachine) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -68,7 +69,7 @@ func TestReadRejectsOtherMachines(t *testing.T) {
 
 func TestReadRejectsImpossibleValues(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "capacity.json")
-	if _, err := Read(path, machine); !errors.Is(err, ErrNotFound) ||
+	if _, err := ReadCapacity(path, machine); !errors.Is(err, ErrNotFound) ||
 		!strings.Contains(err.Error(), "spate calibrate creates it") {
 		t.Error(err)
 	}
@@ -84,7 +85,8 @@ func TestReadRejectsImpossibleValues(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Read(path, machine); err == nil || !strings.Contains(err.Error(), "run spate calibrate again") {
+		got, err := ReadCapacity(path, machine)
+		if err == nil || !strings.Contains(err.Error(), "run spate calibrate again") {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -93,7 +95,7 @@ func TestReadRejectsImpossibleValues(t *testing.T) {
 // Whatever happens to the file, another capacity is never read.
 func TestDamagedFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "capacity.json")
-	if err := Write(path, found()); err != nil {
+	if err := WriteCapacity(path, found()); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)
@@ -108,7 +110,7 @@ func TestDamagedFiles(t *testing.T) {
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		switch got, err := Read(path, machine); {
+		switch got, err := ReadCapacity(path, machine); {
 		case err == nil && *got != *found():
 			t.Errorf("%s: %+v", what, got)
 		case err != nil && !errors.Is(err, ErrDamaged):
@@ -123,7 +125,7 @@ func TestWriteLeavesNothingBehind(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(path, found()); err == nil {
+	if err := WriteCapacity(path, found()); err == nil {
 		t.Error("a folder was overwritten")
 	}
 	left, err := os.ReadDir(dir)

@@ -1,4 +1,4 @@
-package screen
+package progress
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ const (
 	helpDialog
 )
 
-func newModel(o Options) *model {
+func newModel(o ScreenOptions) *model {
 	m := &model{run: watch.New(), id: o.RunID, watches: o.Watches, ask: o.Ask}
 	if o.Plan != nil {
 		m.about = estimate.SimulationWords(o.Plan)

@@ -1,5 +1,4 @@
-// Package screen shows a run in progress in full screen, with keys to look at its stages and to stop it.
-package screen
+package progress
 
 import (
 	"io"
@@ -10,11 +9,12 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
+
+// This file shows a run in progress in full screen, with keys to look at its stages and to stop it.
 
 // Wish is what a person asks of the run by a key.
 type Wish int
@@ -31,14 +31,14 @@ const (
 	Cancel
 )
 
-// Options say what a screen shows, and where.
-type Options struct {
+// ScreenOptions say what a screen shows, and where.
+type ScreenOptions struct {
 	In, Out *os.File // the terminal
 	RunID   string
-	Plan    *plans.Plan    // what is known before the run; nil: nothing
-	Watches bool           // the run is somebody else's
-	Ask     func(Wish)     // is called with what a person asks; it must not block
-	Lines   *progress.View // shows the run before and after the screen
+	Plan    *plans.Plan // what is known before the run; nil: nothing
+	Watches bool        // the run is somebody else's
+	Ask     func(Wish)  // is called with what a person asks; it must not block
+	Lines   *View       // shows the run before and after the screen
 }
 
 // Possible reports whether streams are a terminal that can show a screen and send keys.
@@ -52,7 +52,7 @@ func Possible(in any, out io.Writer) bool {
 // passes on to its lines what they would have shown meanwhile, so that the same stays in the terminal as without it.
 // It is safe for concurrent use. A terminal that is slow or gone never blocks Show.
 type Screen struct {
-	lines   *progress.View
+	lines   *View
 	program *tea.Program
 	closed  chan struct{} // the program has ended, and lines have what they missed
 
@@ -64,8 +64,8 @@ type Screen struct {
 	more    chan struct{}       // has room for one: the queue is not empty
 }
 
-// New makes a screen that is not open yet.
-func New(o Options) *Screen {
+// NewScreen makes a screen that is not open yet.
+func NewScreen(o ScreenOptions) *Screen {
 	return &Screen{
 		lines: o.Lines, closed: make(chan struct{}), more: make(chan struct{}, 1),
 		program: tea.NewProgram(newModel(o), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithoutSignalHandler()),
@@ -120,7 +120,7 @@ func (s *Screen) giveBack(err error) {
 	}
 	s.kept = nil
 	if err != nil {
-		s.lines.Show(progress.Notice(spatev1.Severity_SEVERITY_WARNING, "the screen ended: "+err.Error()))
+		s.lines.Show(Notice(spatev1.Severity_SEVERITY_WARNING, "the screen ended: "+err.Error()))
 	}
 }
 
@@ -223,7 +223,7 @@ func (s *Screen) noted(line string) bool {
 	up := s.up
 	s.mu.Unlock()
 	if up {
-		s.Show(progress.Notice(spatev1.Severity_SEVERITY_INFO, line))
+		s.Show(Notice(spatev1.Severity_SEVERITY_INFO, line))
 	}
 	return up
 }

@@ -1,11 +1,10 @@
-package screen
+package progress
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -187,7 +186,7 @@ func (m *model) notices() (lines []string) {
 
 // noticeWords returns a notice: its mark and its time, and its words.
 func noticeWords(n watch.Notice) (mark, text string) {
-	mark, text = progress.Mark(n.Severity), show.Notice(n)
+	mark, text = Mark(n.Severity), show.Notice(n)
 	if !n.Time.IsZero() {
 		mark += n.Time.Local().Format("15:04:05 ")
 	}

@@ -1,6 +1,4 @@
-// Package script runs the test scripts of commands: testdata/script/*.txtar, each a terminal session of a user. Only
-// tests of commands use it.
-package script
+package clienttest
 
 import (
 	"errors"
@@ -13,7 +11,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Run runs all scripts of the package. In addition to testscript's own commands, scripts have
+// This file runs the test scripts of commands: testdata/script/*.txtar, each a terminal session of a user. Only
+// tests of commands use it.
+
+// RunScripts runs all scripts of the package. In addition to testscript's own commands, scripts have
 //
 //	exits CODE PROGRAM [ARGUMENT...]
 //
@@ -23,7 +24,7 @@ import (
 //
 // which runs a program again and again until it succeeds and its standard output matches. TestMain names the programs.
 // environment lists NAME=VALUE pairs for each script, in addition to its own cache and configuration folders.
-func Run(t *testing.T, environment ...string) {
+func RunScripts(t *testing.T, environment ...string) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {

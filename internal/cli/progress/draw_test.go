@@ -1,4 +1,4 @@
-package screen
+package progress
 
 import (
 	"flag"
@@ -96,7 +96,7 @@ func stageEvents(stage uint32, agents []*spatev1.AgentInfo) []*spatev1.RunEvent 
 
 // shown returns a model that has seen events.
 func shown(width, height int, of []*spatev1.RunEvent, keys ...string) *model {
-	m := newModel(Options{RunID: "quick-1", Ask: func(Wish) {}})
+	m := newModel(ScreenOptions{RunID: "quick-1", Ask: func(Wish) {}})
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	for _, e := range of {
 		m.Update(e)
@@ -219,7 +219,7 @@ func TestKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []Wish
-			m := newModel(Options{Watches: c.watches, Ask: func(w Wish) { got = append(got, w) }})
+			m := newModel(ScreenOptions{Watches: c.watches, Ask: func(w Wish) { got = append(got, w) }})
 			for _, k := range c.keys {
 				m.key(k)
 			}

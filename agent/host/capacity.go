@@ -1,7 +1,4 @@
-// Package capacity stores the highest load at which a machine's agent measures exactly. Calibration writes it, and the
-// agent reads it and reports it to its coordinator. It is one small file that names its machine, and it is rejected on
-// any other machine. Commands call the package.
-package capacity
+package host
 
 import (
 	"encoding/json"
@@ -19,6 +16,10 @@ import (
 	"github.com/spate-load/spate/internal/durable"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
+
+// This file stores the highest load at which a machine's agent measures exactly. Calibration writes it, and the
+// agent reads it and reports it to its coordinator. It is one small file that names its machine, and it is rejected on
+// any other machine. Commands call the package.
 
 // Capacity is the highest load at which a machine's agent stayed exact.
 type Capacity struct {
@@ -54,9 +55,9 @@ func (c *Capacity) check() error {
 	return nil
 }
 
-// DefaultPath returns the default path of a machine's capacity: in the user's configuration directory, where an agent
+// CapacityPath returns the default path of a machine's capacity: in the user's configuration directory, where an agent
 // looks for it.
-func DefaultPath() string {
+func CapacityPath() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
 		dir = os.TempDir() // no home directory, as in a container or for a system service
@@ -64,13 +65,13 @@ func DefaultPath() string {
 	return filepath.Join(dir, "spate", "capacity.json")
 }
 
-// ErrNotFound is wrapped by Read's error if there is no file.
+// ErrNotFound is wrapped by ReadCapacity's error if there is no file.
 var ErrNotFound = errors.New("the file does not exist")
 
-// ErrOtherMachine is wrapped by Read's error if the file is about another machine.
+// ErrOtherMachine is wrapped by ReadCapacity's error if the file is about another machine.
 var ErrOtherMachine = errors.New("it was measured on another machine")
 
-// ErrDamaged is wrapped by Read's error if the file is not as it was written.
+// ErrDamaged is wrapped by ReadCapacity's error if the file is not as it was written.
 var ErrDamaged = errors.New("it is damaged")
 
 // stored is the content of the file.
@@ -86,17 +87,17 @@ func (c *Capacity) checksum() string {
 	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text))
 }
 
-// SetAside renames a damaged file, and returns its new name.
-func SetAside(path string) (string, error) {
+// SetCapacityAside renames a damaged file, and returns its new name.
+func SetCapacityAside(path string) (string, error) {
 	return path + ".damaged", os.Rename(path, path+".damaged")
 }
 
 // maxFile is the maximum size of the file, in bytes.
 const maxFile = 1 << 20
 
-// Read reads a file. Its error wraps ErrNotFound if there is no file, ErrDamaged if the file is not as it was written,
-// and ErrOtherMachine if the capacity was measured on another machine than here.
-func Read(path string, here Machine) (*Capacity, error) {
+// ReadCapacity reads a file. Its error wraps ErrNotFound if there is no file, ErrDamaged if the file is not as it was
+// written, and ErrOtherMachine if the capacity was measured on another machine than here.
+func ReadCapacity(path string, here Machine) (*Capacity, error) {
 	text, err := bounded.ReadFile(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("capacity %s: %w; spate calibrate creates it", path, ErrNotFound)
@@ -122,8 +123,8 @@ func Read(path string, here Machine) (*Capacity, error) {
 	return &c, nil
 }
 
-// Write writes a file completely or not at all. It creates the directory.
-func Write(path string, c *Capacity) error {
+// WriteCapacity writes a file completely or not at all. It creates the directory.
+func WriteCapacity(path string, c *Capacity) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("capacity: %w", err)
 	}

@@ -1,8 +1,4 @@
-// Package memory makes the garbage collector run less often than by Go's default, which is once for each doubling of
-// the heap. An agent's heap is small and its requests make garbage fast, so by default the collector would run many
-// times a second. On a busy core each collection delays what is due by milliseconds. The commands that run agents call
-// the package once.
-package memory
+package host
 
 import (
 	"os"
@@ -10,6 +6,11 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 )
+
+// This file makes the garbage collector run less often than by Go's default, which is once for each doubling of
+// the heap. An agent's heap is small and its requests make garbage fast, so by default the collector would run many
+// times a second. On a busy core each collection delays what is due by milliseconds. The commands that run agents call
+// the package once.
 
 // minGarbage is the minimum amount of garbage before a collection: on one core that starts 10,000 requests a second,
 // that is a collection every five seconds or so. Each collection delays what is due by milliseconds. For a large heap

@@ -1,6 +1,6 @@
 //go:build unix
 
-package screen
+package progress
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 	"github.com/creack/pty"
 	"go.uber.org/goleak"
 
-	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/terminaltest"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -27,8 +26,8 @@ func TestMain(m *testing.M) {
 // open returns a screen on a terminal, its lines, and what its keys ask for.
 func open(file *os.File) (*Screen, *bytes.Buffer, chan Wish) {
 	lines, wishes := &bytes.Buffer{}, make(chan Wish, 10)
-	s := New(Options{
-		In: file, Out: file, RunID: "quick-1", Lines: progress.NewView(lines, false),
+	s := NewScreen(ScreenOptions{
+		In: file, Out: file, RunID: "quick-1", Lines: NewView(lines, false),
 		Ask: func(w Wish) { wishes <- w },
 	})
 	s.Open()
@@ -61,7 +60,7 @@ func TestWatchAndStop(t *testing.T) {
 		t.Error("the terminal is not as it was before")
 	}
 	var want bytes.Buffer
-	v := progress.NewView(&want, false)
+	v := NewView(&want, false)
 	for _, e := range events() {
 		if e.GetStageProgress().GetElapsed().GetSeconds()%20 == 0 { // lines on the way are for those who wait
 			v.Show(e)
@@ -70,7 +69,7 @@ func TestWatchAndStop(t *testing.T) {
 	if lines.String() != want.String() {
 		t.Errorf("lines\n%s\nwant\n%s", lines, &want)
 	}
-	s.Show(progress.Notice(spatev1.Severity_SEVERITY_INFO, "later"))
+	s.Show(Notice(spatev1.Severity_SEVERITY_INFO, "later"))
 	if !strings.HasSuffix(lines.String(), "later\n") {
 		t.Errorf("a closed screen does not show by lines: %q", lines)
 	}
@@ -118,7 +117,7 @@ func TestATerminalThatHangs(t *testing.T) {
 func TestAPanicIsTheScreensOwn(t *testing.T) {
 	term := terminaltest.New(t, 80, 24)
 	lines := &bytes.Buffer{}
-	s := New(Options{In: term.File, Out: term.File, Lines: progress.NewView(lines, false),
+	s := NewScreen(ScreenOptions{In: term.File, Out: term.File, Lines: NewView(lines, false),
 		Ask: func(Wish) { panic("a fault") }})
 	s.Open()
 	s.Show(events()[0])
