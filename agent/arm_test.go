@@ -88,7 +88,7 @@ func TestArmedLate(t *testing.T) {
 	c.next()
 	e := enginetest.New(t, time.Millisecond, 0)
 	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2,
-		Duration: durationpb.New(10*time.Hour + 200*time.Millisecond)}, e), 0)
+		Duration: durationpb.New(10*time.Hour + 2*time.Second)}, e), 0)
 	c.assign(a)
 	c.applied(a.GetRef())
 	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{

@@ -197,7 +197,7 @@ func TestMisbehavingServers(t *testing.T) {
 			settings       string
 		}{
 			"faults": {faults, apiFaults, "request_timeout: 60s"},
-			"hangs":  {hangs, nil, "request_timeout: 2s, first_token_timeout: 1s, gap_timeout: 1s"},
+			"hangs":  {hangs, nil, "request_timeout: 8s, first_token_timeout: 4s, gap_timeout: 4s"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -228,7 +228,7 @@ func TestMisbehavingServers(t *testing.T) {
 		}
 	})
 	all.log(t)
-	if all.servers["all"] < 200 {
+	if all.servers["completed"] > 1 && all.servers["all"] < 200 { // not if only the servers that hang were asked for
 		t.Errorf("%d servers, want 200 at least", all.servers["all"])
 	}
 }
@@ -346,7 +346,7 @@ func (target *target) check(t *testing.T, stage results.StageResult, rows []rund
 			all.add(classOf(s.fault.class(target.api)), len(mine))
 			continue
 		}
-		s.check(t, target, part, uint64(len(mine)))
+		s.check(t, target, part, mine)
 		n, wrong := s.times(mine)
 		timed, off = timed+n, off+wrong
 	}
@@ -425,12 +425,12 @@ func example(rows []rundir.Row) string {
 }
 
 // check compares the numbers of a healthy server's requests with what the server did.
-func (s *server) check(t *testing.T, target *target, part results.EndpointResult, n uint64) {
-	a := target.api
+func (s *server) check(t *testing.T, target *target, part results.EndpointResult, rows []rundir.Row) {
+	a, n := target.api, uint64(len(rows))
 	if part.Requests.Completed != n || part.Requests.Failed > 0 || len(part.Errors) > 0 ||
 		outputOf(part) != n*a.tokens() {
-		t.Fatalf("%s: a sound server: %+v, errors %v, %d tokens", target.name, part.Requests, part.Errors,
-			outputOf(part))
+		t.Fatalf("%s: a sound server: %+v, errors %v, %d tokens: %s", target.name, part.Requests, part.Errors,
+			outputOf(part), example(rows))
 	}
 	if told := part.InputTokens != nil; told != a.usage || told && *part.InputTokens != n*promptTokens {
 		t.Errorf("%s: a sound server: input tokens %v", target.name, part.InputTokens)

@@ -57,7 +57,8 @@ func Parts(r *results.Result) *table.Table {
 				good = p.Goodput.Share
 			}
 			cells := []table.Cell{word(p.Name), number(&p.Weight), number(percent(p.Share)),
-				table.Count(p.Requests.Completed), table.Count(p.Requests.Failed), table.Count(p.Requests.Cancelled), number(p.RequestThroughput),
+				table.Count(p.Requests.Completed), table.Count(p.Requests.Failed), table.Count(p.Requests.Cancelled),
+				number(p.RequestThroughput),
 				number(p.OutputTokenThroughput), number(percent(good))}
 			cells = slices.Concat(cells, latencyCells(&p.Latencies), askedCells(p))
 			t.Rows = append(t.Rows, newRow(s, s.Workload, cells...))
