@@ -28,8 +28,8 @@ const (
 	perEndpoint = 2
 	// soundEvery: one of that many endpoints is healthy.
 	soundEvery = 6
-	// mostMemory is the limit of an agent's memory, in KiB.
-	mostMemory = 150 << 10
+	// mostMemory is the limit of an agent's memory, in KiB: it collects no garbage before there are 256 MiB of it.
+	mostMemory = 400 << 10
 	// prefill and step are the times of a healthy server.
 	prefill, step = 20 * time.Millisecond, 5 * time.Millisecond
 )
