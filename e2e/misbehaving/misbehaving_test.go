@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -325,6 +326,12 @@ func check(t *testing.T, targets []*target, settings string, all *tally) {
 	} else {
 		t.Logf("the agent took %d MiB at most", kib>>10)
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			c.agent.Signal(syscall.SIGQUIT) // it prints who still waits for what
+			<-c.agent.Ended()
+		}
+	})
 	process.Eventually(t, "the agent has closed its connections", func() bool { return c.descriptors(t) <= before+2 })
 }
 
