@@ -13,11 +13,9 @@ import (
 	"os"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/spate-load/spate/internal/protosource"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -29,19 +27,7 @@ func main() {
 }
 
 func run(in io.Reader, out io.Writer) error {
-	image, err := io.ReadAll(in)
-	if err != nil {
-		return err
-	}
-	var set descriptorpb.FileDescriptorSet
-	if err := proto.Unmarshal(image, &set); err != nil {
-		return fmt.Errorf("standard input is not what `buf build` writes: %w", err)
-	}
-	files, err := protodesc.NewFiles(&set)
-	if err != nil {
-		return err
-	}
-	file, err := files.FindFileByPath(spatev1.File_spate_v1_metrics_proto.Path())
+	file, err := protosource.Read(in, spatev1.File_spate_v1_metrics_proto.Path())
 	if err != nil {
 		return err
 	}

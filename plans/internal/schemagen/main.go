@@ -3,17 +3,14 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"log"
 	"os"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/spate-load/spate/internal/protosource"
 	"github.com/spate-load/spate/plans/internal/jsonschema"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -26,15 +23,11 @@ func main() {
 }
 
 func run(in io.Reader, out io.Writer) error {
-	image, err := io.ReadAll(in)
+	file, err := protosource.Read(in, spatev1.File_spate_v1_plan_proto.Path())
 	if err != nil {
 		return err
 	}
-	comments, err := comments(image, spatev1.File_spate_v1_plan_proto.Path())
-	if err != nil {
-		return err
-	}
-	schema, err := jsonschema.Generate((&spatev1.Plan{}).ProtoReflect().Descriptor(), comments)
+	schema, err := jsonschema.Generate((&spatev1.Plan{}).ProtoReflect().Descriptor(), comments(file))
 	if err != nil {
 		return err
 	}
@@ -43,19 +36,7 @@ func run(in io.Reader, out io.Writer) error {
 }
 
 // comments returns the comments before the messages and fields of one file.
-func comments(image []byte, path string) (jsonschema.Comments, error) {
-	var set descriptorpb.FileDescriptorSet
-	if err := proto.Unmarshal(image, &set); err != nil {
-		return nil, fmt.Errorf("standard input is not what `buf build` writes: %w", err)
-	}
-	files, err := protodesc.NewFiles(&set)
-	if err != nil {
-		return nil, err
-	}
-	file, err := files.FindFileByPath(path)
-	if err != nil {
-		return nil, err
-	}
+func comments(file protoreflect.FileDescriptor) jsonschema.Comments {
 	found := make(jsonschema.Comments)
 	note := func(d protoreflect.Descriptor) {
 		text := file.SourceLocations().ByDescriptor(d).LeadingComments
@@ -68,5 +49,5 @@ func comments(image []byte, path string) (jsonschema.Comments, error) {
 			note(message.Fields().Get(j))
 		}
 	}
-	return found, nil
+	return found
 }
