@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,11 +101,7 @@ func TestDamagedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	for range 500 {
-		damaged, what := damagetest.Of(r, whole, damagetest.Lines(whole))
+	damagetest.Each(t, whole, damagetest.Lines(whole), func(damaged []byte, what string) {
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +111,7 @@ func TestDamagedFiles(t *testing.T) {
 		case err != nil && !errors.Is(err, ErrDamaged):
 			t.Errorf("%s: %v", what, err)
 		}
-	}
+	})
 }
 
 func TestWriteLeavesNothingBehind(t *testing.T) {

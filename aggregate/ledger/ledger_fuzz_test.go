@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -102,18 +100,14 @@ func TestDamages(t *testing.T) {
 	if err := errors.Join(err, l.Close()); err != nil {
 		t.Fatal(err)
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	for range 500 {
-		damaged, what := damagetest.Of(r, whole, damagetest.Pages(whole, os.Getpagesize()))
+	damagetest.Each(t, whole, damagetest.Pages(whole, os.Getpagesize()), func(damaged []byte, what string) {
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if wholeOrTold(t, path, want, false); t.Failed() {
 			t.Fatal(what)
 		}
-	}
+	})
 }
 
 // A file that becomes shorter while it is open, as on a disk that lost it, is an error of its readers and writers, who

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,16 +112,12 @@ func TestDamage(t *testing.T) {
 	if err != nil || s.Close() != nil {
 		t.Fatal(err)
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	for range 500 {
-		damaged, what := damagetest.Of(r, whole, damagetest.Lines(whole))
+	damagetest.Each(t, whole, damagetest.Lines(whole), func(damaged []byte, what string) {
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		testDamaged(t, dir, what)
-	}
+	})
 }
 
 // testDamaged opens a damaged file of the runs a-1 to a-11, and a-12, which was removed.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"testing"
+	"time"
 )
 
-// Lines returns where the lines of a file end, as borders for Of.
+// Lines returns where the lines of a file end, as borders for Each.
 func Lines(whole []byte) (borders []int) {
 	for i, b := range whole {
 		if b == '\n' {
@@ -18,7 +20,7 @@ func Lines(whole []byte) (borders []int) {
 	return borders
 }
 
-// Pages returns the ends of a file's pages of some size, as borders for Of.
+// Pages returns the ends of a file's pages of some size, as borders for Each.
 func Pages(whole []byte, size int) (borders []int) {
 	for at := size; at < len(whole); at += size {
 		borders = append(borders, at)
@@ -26,9 +28,20 @@ func Pages(whole []byte, size int) (borders []int) {
 	return append(borders, len(whole))
 }
 
-// Of returns a damaged copy of a file whose units (records, pages) end at borders, and what was done to it: cut at a
+// Each calls try with 500 damaged copies of a file, and with what was done to each. It logs the seed.
+func Each(t *testing.T, whole []byte, borders []int, try func(damaged []byte, what string)) {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 500 {
+		try(of(r, whole, borders))
+	}
+}
+
+// of returns a damaged copy of a file whose units (records, pages) end at borders, and what was done to it: cut at a
 // border or anywhere, a bit flipped, a unit zeroed, repeated, left out, or in the place of another one.
-func Of(r *rand.Rand, whole []byte, borders []int) (damaged []byte, what string) {
+func of(r *rand.Rand, whole []byte, borders []int) (damaged []byte, what string) {
 	unit := func() (from, to int) {
 		i := r.IntN(len(borders))
 		if i > 0 {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,10 +151,7 @@ func TestDamaged(t *testing.T) {
 	defer slog.SetDefault(before)
 	s := open(t)
 	path := filepath.Join(s.dir, name()+suffix)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	for range 500 {
+	damagetest.Each(t, content, damagetest.Pages(content, 5), func(damage []byte, what string) {
 		in, err := s.Create(name(), uint64(len(content)))
 		if err == nil {
 			_, err = in.Write(content)
@@ -166,7 +162,6 @@ func TestDamaged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		damage, what := damagetest.Of(r, content, damagetest.Pages(content, 5))
 		if err := os.WriteFile(path, damage, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +174,7 @@ func TestDamaged(t *testing.T) {
 			!whole && !strings.Contains(log.String(), "set aside") {
 			t.Fatalf("%s: found %v, %v, log %q", what, found, err, log.String())
 		}
-	}
+	})
 	if left := files(t, s); !slices.Contains(left, damaged+name()) {
 		t.Errorf("left %v", left)
 	}
