@@ -10,8 +10,6 @@ import (
 	"github.com/spate-load/spate/api/sglang"
 	"github.com/spate-load/spate/api/template"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/simulator"
-	"github.com/spate-load/spate/simulator/config"
 	"github.com/spate-load/spate/workload"
 )
 
@@ -62,13 +60,7 @@ func TestEndOfOutputsByTheBody(t *testing.T) {
 
 // TestSimulatedAPIs prepares each API against the built-in simulator, with each way to count.
 func TestSimulatedAPIs(t *testing.T) {
-	config := config.Default()
-	config.ChatTemplateTokens = 9
-	server, err := simulator.Start(config, "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close(t.Context())
+	server := simulated(t)
 	for _, a := range registry.All {
 		if a.Check != nil {
 			continue // a plan describes it

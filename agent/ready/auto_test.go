@@ -285,13 +285,7 @@ func TestSonnet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stage := sonnetStage(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: tt.tokenizer}, 400)
 			stage.Lexicon = &spatev1.Lexicon{Words: workload.LexiconWords()}
-			server := httptest.NewServer(tt.server)
-			defer server.Close()
-			client, err := stream.New(stream.Config{Endpoints: []string{server.URL}, Model: "m"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.Close()
+			client := clientOf(t, tt.server, &spatev1.Target{Model: "m"})
 			lines := verses(tt.counted)
 			f, err := Find(t.Context(), client, stage, lines)
 			if err != nil {
@@ -339,13 +333,7 @@ func TestSonnetInAMixture(t *testing.T) {
 	sonnet := sonnetStage(&spatev1.Target{}, 400).GetWorkload()
 	stage.Workload = &spatev1.Workload{Content: &spatev1.Workload_Mix{Mix: &spatev1.Mixture{Parts: []*spatev1.Part{
 		{Weight: 1, Workload: stage.GetWorkload()}, {Weight: 1, Workload: sonnet}}}}}
-	server := httptest.NewServer(s)
-	defer server.Close()
-	client, err := stream.New(stream.Config{Endpoints: []string{server.URL}, Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := clientOf(t, s, &spatev1.Target{Model: "m"})
 	lines := verses(false)
 	f, err := Find(t.Context(), client, stage, func(part int) ([]workload.Line, error) {
 		if part != 1 {
@@ -378,13 +366,7 @@ func TestUnknownTemplateOfAMixture(t *testing.T) {
 // TestLongText: only some lines of a long text are counted.
 func TestLongText(t *testing.T) {
 	s := &fakeServer{feed: 1, tokenizer: true, chats: true}
-	server := httptest.NewServer(s)
-	defer server.Close()
-	client, err := stream.New(stream.Config{Endpoints: []string{server.URL}, Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := clientOf(t, s, &spatev1.Target{Model: "m"})
 	few, _ := verses(false)(0)
 	var lines []workload.Line
 	for i := range 5 * maxLines {

@@ -301,15 +301,21 @@ func fields(t *testing.T, name string, value any) *structpb.Struct {
 	return s
 }
 
-// TestSimulator prepares against the built-in simulator, which counts words.
-func TestSimulator(t *testing.T) {
-	config := config.Default()
-	config.ChatTemplateTokens = 9
-	server, err := simulator.Start(config, "127.0.0.1:0")
+// simulated serves the built-in simulator, which counts words, until the test ends.
+func simulated(t *testing.T) *simulator.Server {
+	c := config.Default()
+	c.ChatTemplateTokens = 9
+	server, err := simulator.Start(c, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close(t.Context())
+	t.Cleanup(func() { server.Close(context.Background()) })
+	return server
+}
+
+// TestSimulator prepares against the built-in simulator, which counts words.
+func TestSimulator(t *testing.T) {
+	server := simulated(t)
 	client, err := stream.New(stream.Config{Endpoints: server.URLs(), Model: "m"})
 	if err != nil {
 		t.Fatal(err)
