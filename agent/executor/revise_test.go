@@ -86,19 +86,25 @@ func TestOpenLoopTakesOver(t *testing.T) {
 				}
 			}
 			o := u.Wait(t)
-			if diff := gocmp.Diff(scheduleOf(t, stage, final), indicesOf(o.rows)); diff != "" {
-				t.Errorf("arrivals (-schedule +sent):\n%s", diff)
-			}
-			if c := o.Totals; c.GetNeverSent() != 0 || c.GetStopped() || c.GetFailure() != "" ||
-				c.GetCounters().GetCancelled() != 0 {
-				t.Errorf("totals %v", c)
-			}
+			checkSchedule(t, o, stage, final)
 			for _, row := range o.rows {
 				if row.GetStartNs() < row.GetScheduledNs() {
 					t.Errorf("request %d was sent early", row.GetIndex())
 				}
 			}
 		}))
+	}
+}
+
+// checkSchedule compares what was sent with the schedule of a stage by its last stripe: nothing is missing or cancelled.
+func checkSchedule(t *testing.T, o outcome, stage *spatev1.Stage, final *spatev1.Stripe) {
+	t.Helper()
+	if diff := gocmp.Diff(scheduleOf(t, stage, final), indicesOf(o.rows)); diff != "" {
+		t.Errorf("arrivals (-schedule +sent):\n%s", diff)
+	}
+	if c := o.Totals; c.GetNeverSent() != 0 || c.GetStopped() || c.GetFailure() != "" ||
+		c.GetCounters().GetCancelled() != 0 {
+		t.Errorf("totals %v", c)
 	}
 }
 
@@ -167,13 +173,7 @@ func TestLeavingAnOpenLoop(t *testing.T) {
 		}
 		u.Leave()
 		o := u.Wait(t)
-		if diff := gocmp.Diff(scheduleOf(t, stage, final), indicesOf(o.rows)); diff != "" {
-			t.Errorf("arrivals (-schedule +sent):\n%s", diff)
-		}
-		if c := o.Totals; c.GetNeverSent() != 0 || c.GetStopped() || c.GetFailure() != "" ||
-			c.GetCounters().GetCancelled() != 0 {
-			t.Errorf("totals %v", c)
-		}
+		checkSchedule(t, o, stage, final)
 	})(t)
 }
 
