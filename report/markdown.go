@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/section"
 	"github.com/spate-load/spate/report/tables"
 )
@@ -248,7 +249,7 @@ func preparationsSection(stages []results.StageResult) section.Section {
 				rows = append(rows, row)
 			}
 			for _, note := range p.Notes {
-				notes = appendOnce(notes, s.Target+": "+note)
+				notes = words.AppendOnce(notes, s.Target+": "+note)
 			}
 		}
 	}
@@ -265,12 +266,4 @@ func exactness(p results.Preparation) string {
 		return yes(p.ExactOutput)
 	}
 	return fmt.Sprintf("%s (%s)", yes(p.ExactOutput), *p.ExactOutputBy)
-}
-
-// appendOnce appends an item if the list does not have it.
-func appendOnce(list []string, item string) []string {
-	if slices.Contains(list, item) {
-		return list
-	}
-	return append(list, item)
 }

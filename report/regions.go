@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/section"
 )
 
@@ -75,7 +76,7 @@ func pathsSection(stages []results.StageResult) section.Section {
 // targetsOf returns the targets of stages, in the order of their first stages.
 func targetsOf(stages []results.StageResult) (targets []string) {
 	for _, s := range stages {
-		targets = appendOnce(targets, s.Target)
+		targets = words.AppendOnce(targets, s.Target)
 	}
 	return targets
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/section"
 )
 
@@ -65,7 +66,7 @@ func remedies(stages []results.StageResult) (lines []string) {
 		for _, s := range stages {
 			for _, c := range s.Trust.Checks {
 				if c.Verdict == verdict && c.Remedy != nil {
-					lines = appendOnce(lines, fmt.Sprintf("%s: %s (%s#%s)", c.Name, *c.Remedy, verdictsPage, c.Name))
+					lines = words.AppendOnce(lines, fmt.Sprintf("%s: %s (%s#%s)", c.Name, *c.Remedy, verdictsPage, c.Name))
 				}
 			}
 		}
@@ -79,7 +80,7 @@ func loadNotes(stages []results.StageResult) (lines []string) {
 	about := make(map[string][]results.StageResult)
 	for _, s := range stages {
 		for _, note := range s.Trust.Notes {
-			notes = appendOnce(notes, note)
+			notes = words.AppendOnce(notes, note)
 			about[note] = append(about[note], s)
 		}
 	}

@@ -42,8 +42,8 @@ type Watch func(window uint32, m spatev1.Metric, values histogram.Encoded)
 type Sums struct {
 	// Target is the target of the stage.
 	Target *spatev1.Target
-	// Total is what all agents measured. Regions are what the agents of each region measured, and
-	// Endpoints what they measured at each endpoint of the target.
+	// Total is what all agents measured. Regions are what the agents of each region measured, and Endpoints what they
+	// measured at each endpoint of the target.
 	Total     *Tally
 	Regions   map[string]*Region
 	Endpoints []*Tally

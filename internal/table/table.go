@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Unknown stands for a number that is not known.
@@ -183,11 +184,11 @@ func (t *Table) Parts() iter.Seq2[string, *Table] {
 	return func(yield func(string, *Table) bool) {
 		var headings, groups []string
 		for _, r := range t.Rows {
-			headings = appendOnce(headings, r.Heading)
+			headings = words.AppendOnce(headings, r.Heading)
 		}
 		for _, c := range t.Columns {
 			if c.Header != "" && !c.Label {
-				groups = appendOnce(groups, c.Group)
+				groups = words.AppendOnce(groups, c.Group)
 			}
 		}
 		for _, heading := range headings {
@@ -230,15 +231,8 @@ func (t *Table) AllNotes() []string {
 	var notes []string
 	for _, r := range t.Rows {
 		if r.Mark != "" {
-			notes = appendOnce(notes, fmt.Sprintf("! %s: %s", r.Name, r.Mark))
+			notes = words.AppendOnce(notes, fmt.Sprintf("! %s: %s", r.Name, r.Mark))
 		}
 	}
 	return append(notes, t.Notes...)
-}
-
-func appendOnce(list []string, item string) []string {
-	if slices.Contains(list, item) {
-		return list
-	}
-	return append(list, item)
 }

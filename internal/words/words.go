@@ -3,6 +3,7 @@ package words
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -64,4 +65,12 @@ func Millis(ms float64) string {
 		return fmt.Sprintf("%.1f", ms)
 	}
 	return Thousands(uint64(ms + 0.5))
+}
+
+// AppendOnce appends a text if the list does not have it.
+func AppendOnce(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
 }

@@ -76,10 +76,3 @@ func stageName(s *results.StageResult) string {
 	}
 	return name
 }
-
-func appendOnce(list []string, item string) []string {
-	if slices.Contains(list, item) {
-		return list
-	}
-	return append(list, item)
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
 )
 
@@ -97,13 +98,13 @@ func baselineOf(r *results.Result, asked string) (string, error) {
 	var names []string
 	marked := ""
 	for _, t := range r.Run.Targets {
-		names = appendOnce(names, t.Name)
+		names = words.AppendOnce(names, t.Name)
 		if t.Baseline {
 			marked = t.Name
 		}
 	}
 	for _, s := range r.Stages {
-		names = appendOnce(names, s.Target)
+		names = words.AppendOnce(names, s.Target)
 	}
 	switch {
 	case asked != "" && !slices.Contains(names, asked):
