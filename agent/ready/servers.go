@@ -50,6 +50,7 @@ func (s *Stage) watchServers(ctx context.Context, numbers []uint32, config strea
 	}
 	s.noteMissing(missing)
 	if len(missing) == len(sources) {
+		s.Servers.Close()
 		s.Servers = nil
 	}
 	return nil

@@ -6,11 +6,13 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,6 +119,41 @@ func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up m
 	cancel()
 	running.Wait()
 	return up, log.String()
+}
+
+// A target without metrics is asked once: no connection to it stays open.
+func TestNoConnectionToServersWithoutMetrics(t *testing.T) {
+	var opened atomic.Int64
+	closed := make(chan struct{}, 10)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound) // without a body, after which the connection could be used again
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			opened.Add(1)
+		case http.StateClosed:
+			closed <- struct{}{}
+		}
+	}
+	server.Start()
+	defer server.Close()
+	s := &Stage{Assigned: &spatev1.Stage{Target: &spatev1.Target{Name: "t", Endpoints: []string{server.URL}}}}
+	s.Found.Preparation = &spatev1.Preparation{}
+	config, err := s.clientConfig(nil)
+	if err == nil {
+		err = s.watchServers(t.Context(), []uint32{0}, config, &Resources{})
+	}
+	if err != nil || s.Servers != nil || opened.Load() == 0 {
+		t.Fatalf("%v, servers %v, %d connections", err, s.Servers, opened.Load())
+	}
+	for range opened.Load() {
+		select {
+		case <-closed:
+		case <-time.After(time.Minute):
+			t.Fatal("a connection is still open")
+		}
+	}
 }
 
 // The metrics of the endpoints' machines are read over the plan's connection settings; all other hosts are verified by
