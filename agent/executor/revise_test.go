@@ -96,7 +96,8 @@ func TestOpenLoopTakesOver(t *testing.T) {
 	}
 }
 
-// checkSchedule compares what was sent with the schedule of a stage by its last stripe: nothing is missing or cancelled.
+// checkSchedule compares what was sent with the schedule of a stage by its last stripe: nothing is missing or
+// cancelled.
 func checkSchedule(t *testing.T, o outcome, stage *spatev1.Stage, final *spatev1.Stripe) {
 	t.Helper()
 	if diff := gocmp.Diff(scheduleOf(t, stage, final), indicesOf(o.rows)); diff != "" {
