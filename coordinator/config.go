@@ -12,7 +12,6 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/access"
-	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
@@ -63,7 +62,7 @@ type Config struct {
 	// Access decides what clients may change, and how much load targets get. Nil: clients may do everything.
 	Access *access.File
 	// Limits bounds what peers can ask for.
-	Limits admission.Limits
+	Limits access.Limits
 	// MaxWaiting is how many runs may wait for others to end. Default 64.
 	MaxWaiting int
 	// MaxRuns is how many runs may be in progress at once, each with agents of its own. Default 16.

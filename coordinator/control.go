@@ -11,7 +11,7 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -48,7 +48,7 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 		return err
 	}
 	who, _ := certs.PeerOf(stream.Context())
-	session, err := s.c.join(hello, admission.Origin{Address: admission.AddressOf(stream.Context()), Who: who})
+	session, err := s.c.join(hello, access.Origin{Address: access.AddressOf(stream.Context()), Who: who})
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (s controlService) hello(in <-chan fromAgent) (*spatev1.Hello, error) {
 		if m.err != nil {
 			return nil, m.err
 		}
-		return m.message.GetHello(), admission.CheckHello(m.message.GetHello())
+		return m.message.GetHello(), access.CheckHello(m.message.GetHello())
 	case <-timeout.C:
 		return nil, status.Errorf(codes.DeadlineExceeded, "no Hello within %v", helloTimeout)
 	case <-s.c.closing:

@@ -27,7 +27,7 @@
 //	live.Latest           results for scrapes; not together with Coordinator.mu
 //	  live.Stages         look-ups of stages
 //	    merge.Stage       one merge
-//	  events.Log, writes.Queue, writes.Watched, sinks, membership.Cluster, fleet.Cordons, each alone
+//	  live.EventLog, storage.Queue, storage.Watched, sinks, membership.Cluster, fleet.Cordons, each alone
 //
 // While the coordinator serves, nothing waits for the disk, the network or another goroutine with Coordinator.mu held:
 // agents whose heartbeats are not answered lose their leases. So a sink must not block in the methods that take points,
@@ -53,14 +53,11 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/access"
-	"github.com/spate-load/spate/coordinator/admission"
-	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/history"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/coordinator/storage"
-	"github.com/spate-load/spate/coordinator/writes"
 	"github.com/spate-load/spate/internal/lockfile"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
@@ -79,7 +76,7 @@ type Coordinator struct {
 	datasets *store.Server
 	storage  *storage.Runs
 	cordons  fleet.Cordons
-	audit    audit.Log
+	audit    access.AuditLog
 	history  atomic.Pointer[history.Store] // nil: local, or not serving yet
 	closing  chan struct{}                 // closed by Close: handlers return
 	once     sync.Once
@@ -88,9 +85,9 @@ type Coordinator struct {
 	recording sync.Mutex // held while runs are recorded in the history; taken before all others
 
 	boot      string // id of this machine's boot, see bootID
-	diskOf    func(*ledger.Ledger) writes.Disk
+	diskOf    func(*ledger.Ledger) storage.Disk
 	rebuilds  func(run string) // called before a run is rebuilt
-	admission *admission.Admission
+	admission *access.Admission
 
 	restarts, renewals atomic.Uint64
 	faults             atomic.Uint64 // panics that were recovered from
@@ -122,12 +119,12 @@ func New(cfg Config) (*Coordinator, error) {
 		sessions: map[string]*session{}, owners: map[string]owner{}, runs: map[string]*run{},
 		taken:    map[string]taken{},
 		boot:     bootID(),
-		diskOf:   func(l *ledger.Ledger) writes.Disk { return l },
+		diskOf:   func(l *ledger.Ledger) storage.Disk { return l },
 		rebuilds: func(string) {},
 	}
 	c.log = c.cfg.Logger
 	c.storage = storage.New(c.cfg.DataDir, c.cfg.RunDir)
-	c.admission = admission.New(c.cfg.Limits, c.log)
+	c.admission = access.NewAdmission(c.cfg.Limits, c.log)
 	datasets, err := store.Open(c.cfg.DatasetDir)
 	if err != nil {
 		return nil, err

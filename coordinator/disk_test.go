@@ -15,8 +15,8 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/clustertest"
-	"github.com/spate-load/spate/coordinator/rules"
-	"github.com/spate-load/spate/coordinator/writes"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/storage"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -46,7 +46,7 @@ type durable struct {
 func newGate(t testing.TB, c *Coordinator) *gate {
 	g := &gate{t: t, c: c, open: make(chan struct{}), more: make(chan struct{}), disk: &durable{}}
 	close(g.open)
-	c.diskOf = func(l *ledger.Ledger) writes.Disk { return gated{g, l} }
+	c.diskOf = func(l *ledger.Ledger) storage.Disk { return gated{g, l} }
 	return g
 }
 
@@ -374,7 +374,7 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	}()
 	r := h.active()
 	ended := func() bool {
-		h.c.tick(r, rules.View{}, false)
+		h.c.tick(r, lifecycle.View{}, false)
 		h.c.mu.Lock()
 		defer h.c.mu.Unlock()
 		return r.machine.Ended()
@@ -382,7 +382,7 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	var now atomic.Int64
 	stuck := stuckDisk{make(chan struct{}), make(chan struct{})}
 	h.c.mu.Lock()
-	r.disk = writes.Watch(stuck, func() clock.Instant { return clock.Instant(now.Load()) })
+	r.disk = storage.Watch(stuck, func() clock.Instant { return clock.Instant(now.Load()) })
 	h.c.mu.Unlock()
 	written := make(chan error)
 	go func() { written <- r.disk.Put(ledger.Change{}) }()

@@ -19,12 +19,12 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/clustertest"
-	"github.com/spate-load/spate/coordinator/writes"
+	"github.com/spate-load/spate/coordinator/storage"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // faulty is a disk on which snapshots cause a panic.
-type faulty struct{ writes.Disk }
+type faulty struct{ storage.Disk }
 
 func (faulty) Append([]*spatev1.Snapshot) ([]bool, error) { panic("a bug") }
 
@@ -36,7 +36,7 @@ func TestAFaultEndsItsRunOnly(t *testing.T) {
 		},
 		"where its snapshots are merged": func(t *testing.T, h *harness, a *clustertest.Agent, r *run) {
 			h.c.mu.Lock()
-			r.disk = writes.Watch(faulty{h.c.diskOf(r.ledger)}, clock.Now)
+			r.disk = storage.Watch(faulty{h.c.diskOf(r.ledger)}, clock.Now)
 			h.c.mu.Unlock()
 			if _, err := h.c.receiveSnapshot(a.Snapshot(0), certs.Identity{}); status.Code(err) != codes.Internal {
 				t.Errorf("the agent is told %v", err)
@@ -120,7 +120,7 @@ func TestAFaultySinkEndsItsRunOnly(t *testing.T) {
 }
 
 // stuckEnd is a disk on which everything that is written causes a panic, also the run's end.
-type stuckEnd struct{ writes.Disk }
+type stuckEnd struct{ storage.Disk }
 
 func (stuckEnd) Put(ledger.Change) error { panic("a bug") }
 
@@ -128,7 +128,7 @@ func (stuckEnd) Put(ledger.Change) error { panic("a bug") }
 func TestAFaultInEachWriteReleasesTheRun(t *testing.T) {
 	h, _, r, next := faultRig(t)
 	h.c.mu.Lock()
-	r.disk = writes.Watch(stuckEnd{h.c.diskOf(r.ledger)}, clock.Now)
+	r.disk = storage.Watch(stuckEnd{h.c.diskOf(r.ledger)}, clock.Now)
 	h.c.abort(h.c.active[0], "no more")
 	h.c.mu.Unlock()
 	<-r.ended

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -92,7 +92,7 @@ func (h *hand) connect() bool {
 	if h.job != nil {
 		hello.Resume, hello.Armed = h.job.ref, h.job.start != 0
 	}
-	session, err := h.s.c.join(hello, admission.Origin{})
+	session, err := h.s.c.join(hello, access.Origin{})
 	if err != nil {
 		if status.Code(err) != codes.AlreadyExists { // the old process was heard a moment ago
 			h.s.t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/measure"
@@ -192,7 +192,7 @@ func (a *actor) session(ctx context.Context) error {
 		return err
 	}
 	hello := &spatev1.Hello{
-		Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: a.Incarnation,
+		Protocol: access.Protocol, Definitions: measure.Definitions, Incarnation: a.Incarnation,
 		Agent: &spatev1.AgentInfo{Name: a.Name, Region: "eu", Weight: 1}, Resume: a.ref, Armed: a.armed,
 	}
 	if err := control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: hello}}); err != nil {

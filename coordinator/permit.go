@@ -8,12 +8,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/coordinator/audit"
+	"github.com/spate-load/spate/coordinator/access"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // permit makes a status of the reason why a caller may not do something, counts and logs it. nil: the caller may.
-func (c *Coordinator) permit(caller audit.Caller, why error) error {
+func (c *Coordinator) permit(caller access.Caller, why error) error {
 	if why == nil {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (c *Coordinator) permit(caller audit.Caller, why error) error {
 }
 
 // mayEnd returns an error if a caller may not stop or remove a run. Its error is a status.
-func (c *Coordinator) mayEnd(caller audit.Caller, id string) error {
+func (c *Coordinator) mayEnd(caller access.Caller, id string) error {
 	policy := c.cfg.Access.Policy()
 	if policy == nil {
 		return nil
@@ -39,7 +39,7 @@ func (c *Coordinator) mayEnd(caller audit.Caller, id string) error {
 func (s runService) ReadAuditLog(
 	ctx context.Context, q *spatev1.ReadAuditLogRequest,
 ) (*spatev1.ReadAuditLogResponse, error) {
-	caller := audit.CallerOf(ctx)
+	caller := access.CallerOf(ctx)
 	if err := s.c.permit(caller, s.c.cfg.Access.Policy().MayOperate(caller)); err != nil {
 		return nil, err
 	}
@@ -62,10 +62,10 @@ func (s runService) ReadAuditLog(
 }
 
 // filterOf returns which entries of the audit log a request asks for. Its error is a status.
-func filterOf(q *spatev1.ReadAuditLogRequest) (audit.Filter, error) {
-	f := audit.Filter{By: q.GetBy(), About: q.GetAbout()}
+func filterOf(q *spatev1.ReadAuditLogRequest) (access.AuditFilter, error) {
+	f := access.AuditFilter{By: q.GetBy(), About: q.GetAbout()}
 	for _, name := range q.GetActions() {
-		action, err := audit.ParseAction(name)
+		action, err := access.ParseAction(name)
 		if err != nil {
 			return f, status.Error(codes.InvalidArgument, err.Error())
 		}

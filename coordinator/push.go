@@ -13,7 +13,7 @@ import (
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/storage"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -45,7 +45,7 @@ func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 		select {
 		case m := <-in:
 			if m.err != nil {
-				return s.c.pushEnded(m.err, admission.AddressOf(stream.Context()))
+				return s.c.pushEnded(m.err, access.AddressOf(stream.Context()))
 			}
 			if err := s.c.awaitRebuilt(stream.Context(), m.message.GetSnapshot().GetKey().GetRunId()); err != nil {
 				return err
@@ -69,7 +69,7 @@ func (c *Coordinator) pushEnded(err error, address string) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	var limit admission.LimitError // was counted already
+	var limit access.LimitError // was counted already
 	if code := status.Code(err); (code == codes.ResourceExhausted || code == codes.Internal) &&
 		!errors.As(err, &limit) {
 		c.intake.refused.Add(1)

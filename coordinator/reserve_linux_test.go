@@ -17,7 +17,6 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/storage"
-	"github.com/spate-load/spate/coordinator/writes"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -87,7 +86,7 @@ func TestEndIsWrittenToAFullDisk(t *testing.T) {
 			}
 			fillUp(t, l, dir)
 			record.EndTime, record.Reason = timestamppb.Now(), strings.Repeat("the disk is full; ", 1000)
-			err = c.write(&run{id: id, disk: writes.Watch(l, clock.Now)}, ledger.Change{Run: record})
+			err = c.write(&run{id: id, disk: storage.Watch(l, clock.Now)}, ledger.Change{Run: record})
 			if written := err == nil; written != held {
 				t.Errorf("the end is written: %v (%v)", written, err)
 			}

@@ -17,9 +17,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/events"
-	"github.com/spate-load/spate/coordinator/leftover"
 	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/live"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -59,9 +58,9 @@ func (c *Coordinator) resumeRuns() error {
 	if err != nil {
 		return err
 	}
-	var left []*leftover.Run
+	var left []*leftoverRun
 	for _, id := range ids {
-		var l *leftover.Run
+		var l *leftoverRun
 		err := c.recovered(id, func() (err error) {
 			l, err = c.findLeftover(id)
 			return err
@@ -72,7 +71,7 @@ func (c *Coordinator) resumeRuns() error {
 			left = append(left, l)
 		}
 	}
-	slices.SortFunc(left, func(a, b *leftover.Run) int {
+	slices.SortFunc(left, func(a, b *leftoverRun) int {
 		return cmp.Or(a.Submitted().Compare(b.Submitted()), strings.Compare(a.Record.GetRunId(), b.Record.GetRunId()))
 	})
 	for _, l := range left {
@@ -98,12 +97,12 @@ func (c *Coordinator) beginResumed() (written []<-chan struct{}) {
 
 // findLeftover reads the records of a run that has not ended and can be resumed. It returns nil for other runs. It
 // reads no measurements, so it takes as long for a long run as for a short one.
-func (c *Coordinator) findLeftover(id string) (found *leftover.Run, err error) {
+func (c *Coordinator) findLeftover(id string) (found *leftoverRun, err error) {
 	err = ledger.Peek(c.storage.Ledger(id), func(l *ledger.Ledger) error {
 		if record, err := l.Run(); err != nil || record.GetEndTime() != nil || record.GetRunId() != id {
 			return err
 		}
-		r, err := leftover.Read(l)
+		r, err := readLeftover(l)
 		switch {
 		case err != nil || len(r.Submission.GetPlan()) == 0:
 		case r.Submission.GetLocal():
@@ -117,7 +116,7 @@ func (c *Coordinator) findLeftover(id string) (found *leftover.Run, err error) {
 }
 
 // resumeOrQueue begins to rebuild a run that had begun, or queues a run that had not.
-func (c *Coordinator) resumeOrQueue(l *leftover.Run) {
+func (c *Coordinator) resumeOrQueue(l *leftoverRun) {
 	if l.Checkpoint == nil {
 		id := l.Record.GetRunId()
 		if err := c.recovered(id, func() error { return c.requeueStored(l) }); err != nil {
@@ -136,7 +135,7 @@ func (c *Coordinator) resumeOrQueue(l *leftover.Run) {
 
 // levelOf returns the log level of the message that a run is continued. Resuming a local run was requested, so it is no
 // warning.
-func levelOf(l *leftover.Run) slog.Level {
+func levelOf(l *leftoverRun) slog.Level {
 	if l.Submission.GetLocal() {
 		return slog.LevelInfo
 	}
@@ -144,14 +143,14 @@ func levelOf(l *leftover.Run) slog.Level {
 }
 
 // loadRun makes a run from its records. New events get numbers beyond a number.
-func loadRun(l *leftover.Run, beyond uint64) *run {
+func loadRun(l *leftoverRun, beyond uint64) *run {
 	r := makeRun(l.Record, l.Submission)
-	r.events, r.secrets = events.New(l.Events, beyond), l.Secrets
+	r.events, r.secrets = live.NewEventLog(l.Events, beyond), l.Secrets
 	return r
 }
 
 // requeueStored is requeue of a run whose ledger is not open.
-func (c *Coordinator) requeueStored(l *leftover.Run) error {
+func (c *Coordinator) requeueStored(l *leftoverRun) error {
 	opened, err := ledger.Open(c.storage.Ledger(l.Record.GetRunId()))
 	if err != nil {
 		return err
@@ -164,7 +163,7 @@ func (c *Coordinator) requeueStored(l *leftover.Run) error {
 
 // requeue queues a run that was waiting. A run that needs secrets ends as failed if they are not known, since they are
 // never written to disk.
-func (c *Coordinator) requeue(l *leftover.Run, opened *ledger.Ledger) error {
+func (c *Coordinator) requeue(l *leftoverRun, opened *ledger.Ledger) error {
 	r := loadRun(l, 0)
 	c.setLedger(r, opened)
 	c.mu.Lock()
@@ -189,7 +188,7 @@ func (c *Coordinator) requeue(l *leftover.Run, opened *ledger.Ledger) error {
 const restartStride = 1 << 32
 
 // loadBegun makes a run that had begun from its records.
-func loadBegun(l *leftover.Run) *run {
+func loadBegun(l *leftoverRun) *run {
 	l.Record.Restarts++
 	r := loadRun(l, uint64(l.Record.GetRestarts())*restartStride)
 	r.rebuilt, r.unsaved = make(chan struct{}), true
@@ -197,7 +196,7 @@ func loadBegun(l *leftover.Run) *run {
 }
 
 // register makes a run that is about to be rebuilt known, with its agents. c.mu is held.
-func (c *Coordinator) register(r *run, l *leftover.Run) {
+func (c *Coordinator) register(r *run, l *leftoverRun) {
 	c.active = append(c.active, r)
 	for _, info := range l.Checkpoint.GetRoster() {
 		if name := info.GetName(); c.runOf(name) == nil {
@@ -209,7 +208,7 @@ func (c *Coordinator) register(r *run, l *leftover.Run) {
 
 // rebuild reads the ledger of a registered run, which it opens unless it is open, and continues the run. If it cannot,
 // it closes the ledger, logs why, and leaves the run as it is.
-func (c *Coordinator) rebuild(r *run, l *leftover.Run, opened *ledger.Ledger) error {
+func (c *Coordinator) rebuild(r *run, l *leftoverRun, opened *ledger.Ledger) error {
 	begin := time.Now()
 	err := c.recovered(r.id, func() (err error) {
 		c.rebuilds(r.id)
@@ -240,7 +239,7 @@ func (c *Coordinator) rebuild(r *run, l *leftover.Run, opened *ledger.Ledger) er
 
 // readBegun merges what the ledger has of the stage in progress, and returns what the machine needs. A stage that has
 // ended counts as in progress while its result is being computed.
-func (c *Coordinator) readBegun(r *run, l *leftover.Run) (lifecycle.Memory, error) {
+func (c *Coordinator) readBegun(r *run, l *leftoverRun) (lifecycle.Memory, error) {
 	memory, err := l.Memory(r.ledger, r.stages.PutEarlier)
 	if err != nil {
 		return memory, err
@@ -261,7 +260,7 @@ func (c *Coordinator) readBegun(r *run, l *leftover.Run) (lifecycle.Memory, erro
 }
 
 // resume continues a run that was read, with the agents that are connected.
-func (c *Coordinator) resume(r *run, l *leftover.Run, memory lifecycle.Memory, took time.Duration) error {
+func (c *Coordinator) resume(r *run, l *leftoverRun, memory lifecycle.Memory, took time.Duration) error {
 	now, wall := clock.Now(), time.Now()
 	c.placeStart(memory, now, wall)
 	machine, err := lifecycle.Restore(c.machineConfig(r), r.id, memory, now, wall)
@@ -373,7 +372,7 @@ func (c *Coordinator) Resume(with Resumption) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	l, err := leftover.Read(opened)
+	l, err := readLeftover(opened)
 	if err != nil {
 		return "", errors.Join(err, opened.Close())
 	}
@@ -383,7 +382,7 @@ func (c *Coordinator) Resume(with Resumption) (id string, err error) {
 	return l.Record.GetRunId(), nil
 }
 
-func (c *Coordinator) resumeLocal(l *leftover.Run, opened *ledger.Ledger, with Resumption) error {
+func (c *Coordinator) resumeLocal(l *leftoverRun, opened *ledger.Ledger, with Resumption) error {
 	if err := l.DiscardStage(opened); err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/clustertest"
-	"github.com/spate-load/spate/coordinator/leftover"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -298,7 +297,7 @@ func TestResume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			interrupt(t, dir, tc.until)
-			found, err := leftover.ReadInterrupted(dir)
+			found, err := ReadInterrupted(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -378,7 +377,7 @@ func TestWhatCannotBeResumed(t *testing.T) {
 		}(),
 		"no such file": t.TempDir(),
 	} {
-		if _, err := leftover.ReadInterrupted(dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadInterrupted(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		if _, err := local(t, dir).Resume(Resumption{MinAgents: 1}); err == nil ||

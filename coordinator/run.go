@@ -17,10 +17,9 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/allotment"
-	"github.com/spate-load/spate/coordinator/events"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/live"
-	"github.com/spate-load/spate/coordinator/writes"
+	"github.com/spate-load/spate/coordinator/storage"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -30,18 +29,18 @@ type run struct {
 	id         string
 	record     *spatev1.RunRecord
 	submission *spatev1.Submission
-	machine    *lifecycle.Run  // nil: the run waits, ended before it began, or is being rebuilt
-	rebuilt    chan struct{}   // closed when an earlier coordinator's run continues; nil: of others
-	ledger     *ledger.Ledger  // nil: the run is being rebuilt
-	disk       *writes.Watched // the ledger, for writes that others wait for
-	writes     writes.Queue
+	machine    *lifecycle.Run   // nil: the run waits, ended before it began, or is being rebuilt
+	rebuilt    chan struct{}    // closed when an earlier coordinator's run continues; nil: of others
+	ledger     *ledger.Ledger   // nil: the run is being rebuilt
+	disk       *storage.Watched // the ledger, for writes that others wait for
+	writes     storage.Queue
 	epoch      int               // raised when a write fails: batches of earlier epochs are dropped
 	unwritten  string            // why a write failed; empty: none did
 	secrets    map[string]string // values by reference; kept in memory only
-	events     *events.Log
+	events     *live.EventLog
 	sink       sink.Sink
 	stages     *live.Stages
-	claims     writes.Claims
+	claims     storage.Claims
 	unsaved    bool               // record has changed
 	freeing    bool               // agents that it does not need are about to be freed
 	client     string             // version of the client that submitted it; empty: not known
@@ -59,14 +58,14 @@ type run struct {
 // makeRun makes a run from what its ledger holds. setLedger must be called next.
 func makeRun(record *spatev1.RunRecord, submission *spatev1.Submission) *run {
 	return &run{
-		id: record.GetRunId(), record: record, submission: submission, sink: sink.Discard, events: events.New(nil, 0),
+		id: record.GetRunId(), record: record, submission: submission, sink: sink.Discard, events: live.NewEventLog(nil, 0),
 		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: &live.Stages{},
 	}
 }
 
 // setLedger gives a run its open ledger.
 func (c *Coordinator) setLedger(r *run, l *ledger.Ledger) {
-	r.ledger, r.disk = l, writes.Watch(c.diskOf(l), clock.Now)
+	r.ledger, r.disk = l, storage.Watch(c.diskOf(l), clock.Now)
 	c.storage.Reserve(r.id).Hold(c.log)
 }
 

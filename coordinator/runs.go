@@ -13,8 +13,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/admission"
-	"github.com/spate-load/spate/coordinator/audit"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
@@ -37,10 +36,10 @@ func (c *Coordinator) RunDir(id string) string { return c.storage.Dir(id) }
 
 // SubmitRun checks a plan and begins its run, or queues it after the runs before it.
 func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) (*spatev1.SubmitRunResponse, error) {
-	if err := admission.CheckClient(q); err != nil {
+	if err := access.CheckClient(q); err != nil {
 		return nil, err
 	}
-	caller, policy := audit.CallerOf(ctx), s.c.cfg.Access.Policy()
+	caller, policy := access.CallerOf(ctx), s.c.cfg.Access.Policy()
 	if err := s.c.permit(caller, policy.MaySubmit(caller)); err != nil {
 		return nil, err
 	}
@@ -64,7 +63,7 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 	if err != nil {
 		return nil, err
 	}
-	s.c.record(audit.Entry{Action: audit.Submit, Caller: submission.submitter, Run: r.id})
+	s.c.record(access.AuditEntry{Action: access.Submit, Caller: submission.submitter, Run: r.id})
 	return &spatev1.SubmitRunResponse{RunId: r.id, Waiting: uint32(waiting)}, nil
 }
 
@@ -96,7 +95,7 @@ type submission struct {
 	stages    []*spatev1.Stage
 	secrets   map[string]string
 	request   *spatev1.SubmitRunRequest
-	submitter audit.Caller
+	submitter access.Caller
 }
 
 // mostPriority is the highest priority of a run.
@@ -173,7 +172,7 @@ func (s runService) FindDataset(
 
 // PutDataset receives a dataset and adds it to the store.
 func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) error {
-	caller := audit.CallerOf(stream.Context())
+	caller := access.CallerOf(stream.Context())
 	if err := s.c.permit(caller, s.c.cfg.Access.Policy().MaySubmit(caller)); err != nil {
 		return err
 	}
@@ -270,7 +269,7 @@ func (c *Coordinator) peek(id string, fn func(*ledger.Ledger) error) error {
 
 // record writes down who did something. What was done stands even if that is not possible, so that a run can be stopped
 // when the disk is full.
-func (c *Coordinator) record(e audit.Entry) {
+func (c *Coordinator) record(e access.AuditEntry) {
 	if err := c.audit.Add(e); err != nil {
 		c.log.Error("who did what cannot be written down", "error", err, "action", e.Action, "by", e.By,
 			"address", e.Address, "run", e.Run, "agents", e.Agents)
@@ -279,13 +278,13 @@ func (c *Coordinator) record(e audit.Entry) {
 
 // StopRun ends a run early. Stopping a run that has ended changes nothing. The stop is durable when StopRun answers.
 func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*spatev1.StopRunResponse, error) {
-	id, caller := q.GetRunId(), audit.CallerOf(ctx)
+	id, caller := q.GetRunId(), access.CallerOf(ctx)
 	if s.c.unended(id) {
 		if err := s.c.mayEnd(caller, id); err != nil {
 			return nil, err
 		}
-		defer s.c.record(audit.Entry{
-			Action: audit.Stop, Caller: caller, Run: id, Immediately: q.GetImmediately(),
+		defer s.c.record(access.AuditEntry{
+			Action: access.Stop, Caller: caller, Run: id, Immediately: q.GetImmediately(),
 		})
 	}
 	if err := s.c.awaitRebuilt(ctx, id); err != nil {

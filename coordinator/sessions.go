@@ -15,15 +15,14 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/admission"
-	"github.com/spate-load/spate/coordinator/audit"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/membership"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // session is the control stream of one agent. Coordinator.mu guards all fields but the channels.
 type session struct {
-	admission.Origin
+	access.Origin
 	info        *spatev1.AgentInfo
 	incarnation uint64
 	hello       *spatev1.Hello
@@ -57,7 +56,7 @@ func (s *session) send(m *spatev1.ConnectResponse) {
 
 // join registers an agent's session. The same process may reconnect before its old connection is known to be broken.
 // Another process with the same name is refused until the first one is gone.
-func (c *Coordinator) join(h *spatev1.Hello, from admission.Origin) (*session, error) {
+func (c *Coordinator) join(h *spatev1.Hello, from access.Origin) (*session, error) {
 	s := &session{
 		Origin: from, info: h.GetAgent(), incarnation: h.GetIncarnation(), hello: h, heard: clock.Now(),
 		outbox: make(chan *spatev1.ConnectResponse, outboxSize), gone: make(chan struct{}),
@@ -248,7 +247,7 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 	}
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectRequest_Heartbeat:
-		if err := admission.CheckHeartbeat(m.Heartbeat); err != nil {
+		if err := access.CheckHeartbeat(m.Heartbeat); err != nil {
 			s.end(err)
 			return
 		}
@@ -328,9 +327,9 @@ func (c *Coordinator) lastHeard(list []*spatev1.AgentStatus) []*spatev1.AgentSta
 }
 
 // cordonActions are the changes that a person can make.
-var cordonActions = map[spatev1.Cordon]audit.Action{
-	spatev1.Cordon_CORDON_UNSPECIFIED: audit.Uncordon, spatev1.Cordon_CORDON_CORDONED: audit.Cordon,
-	spatev1.Cordon_CORDON_DRAINED: audit.Drain,
+var cordonActions = map[spatev1.Cordon]access.Action{
+	spatev1.Cordon_CORDON_UNSPECIFIED: access.Uncordon, spatev1.Cordon_CORDON_CORDONED: access.Cordon,
+	spatev1.Cordon_CORDON_DRAINED: access.Drain,
 }
 
 // mostCordoned is how many agents one call may name.
@@ -343,7 +342,7 @@ func (s runService) CordonAgents(
 	if s.c.cfg.Local {
 		return nil, status.Error(codes.FailedPrecondition, "the agents of a local run end with it")
 	}
-	caller := audit.CallerOf(ctx)
+	caller := access.CallerOf(ctx)
 	if err := s.c.permit(caller, s.c.cfg.Access.Policy().MayOperate(caller)); err != nil {
 		return nil, err
 	}
@@ -366,7 +365,7 @@ func (s runService) CordonAgents(
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	s.c.log.Info("agents are cordoned, drained or uncordoned", "agents", q.GetAgents(), "to", q.GetCordon())
-	s.c.record(audit.Entry{
+	s.c.record(access.AuditEntry{
 		Action: cordonActions[q.GetCordon()], Caller: caller, Agents: q.GetAgents(),
 	})
 	s.c.mu.Lock()

@@ -19,7 +19,7 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/measure"
@@ -51,7 +51,7 @@ func (l *lockedBuffer) logger() *slog.Logger {
 func TestBadHellosAreRefused(t *testing.T) {
 	h := start(t)
 	good := func() *spatev1.Hello {
-		return &spatev1.Hello{Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: 1,
+		return &spatev1.Hello{Protocol: access.Protocol, Definitions: measure.Definitions, Incarnation: 1,
 			Agent: &spatev1.AgentInfo{Name: "a"}}
 	}
 	for name, tc := range map[string]struct {
@@ -318,7 +318,7 @@ func TestADrainedAgentIsMissingOnce(t *testing.T) {
 	h := start(t, setUp)
 	join := func(name, region string) *session {
 		s, err := h.c.join(&spatev1.Hello{Incarnation: 1, Agent: &spatev1.AgentInfo{Name: name, Region: region}},
-			admission.Origin{})
+			access.Origin{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +357,7 @@ func TestAnAgentOfARunThatDoesNotGoOnHereIsToldToStop(t *testing.T) {
 	}
 	ref := &spatev1.AssignmentRef{RunId: "gone", StageIndex: 3, Revision: 1}
 	err = control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
-		Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: 1, Agent: &spatev1.AgentInfo{Name: "a"},
+		Protocol: access.Protocol, Definitions: measure.Definitions, Incarnation: 1, Agent: &spatev1.AgentInfo{Name: "a"},
 		Resume: ref, Armed: true,
 	}}})
 	if err != nil {
@@ -403,26 +403,26 @@ func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 func TestASessionIsBoundToItsCertificate(t *testing.T) {
 	h := start(t)
 	hello := func(incarnation uint64) *spatev1.Hello {
-		return &spatev1.Hello{Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: incarnation,
+		return &spatev1.Hello{Protocol: access.Protocol, Definitions: measure.Definitions, Incarnation: incarnation,
 			Agent: &spatev1.AgentInfo{Name: "z"}}
 	}
 	eu, us := certs.Identity{Role: certs.Agent, Name: "eu"}, certs.Identity{Role: certs.Agent, Name: "us"}
-	first, err := h.c.join(hello(7), admission.Origin{Address: "1.1.1.1:1", Who: eu})
+	first, err := h.c.join(hello(7), access.Origin{Address: "1.1.1.1:1", Who: eu})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.c.join(hello(7), admission.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
+	if _, err := h.c.join(hello(7), access.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("while it is connected: %v", err)
 	}
 	h.c.leave(first, "it went away")
-	if _, err := h.c.join(hello(7), admission.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
+	if _, err := h.c.join(hello(7), access.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("while it is away: %v", err)
 	}
 	push := &spatev1.Snapshot{Key: &spatev1.SnapshotKey{RunId: "r", Agent: "z", Incarnation: 7, Sequence: 1}}
 	if _, err := h.c.receiveSnapshot(push, us); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a snapshot: %v", err)
 	}
-	if _, err := h.c.join(hello(7), admission.Origin{Address: "1.1.1.1:3", Who: eu}); err != nil {
+	if _, err := h.c.join(hello(7), access.Origin{Address: "1.1.1.1:3", Who: eu}); err != nil {
 		t.Errorf("the process itself: %v", err)
 	}
 }

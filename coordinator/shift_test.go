@@ -22,7 +22,6 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/coordinator/access"
-	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -173,7 +172,7 @@ func (s *shift) unended() bool {
 }
 
 // as returns the context of a call by a person.
-func as(t *testing.T, who string) context.Context { return audit.WithNamedToken(t.Context(), who) }
+func as(t *testing.T, who string) context.Context { return access.WithNamedToken(t.Context(), who) }
 
 // submit submits a run.
 func (s *shift) submit(number int, who string) {
@@ -322,14 +321,14 @@ func (s *shift) checkAudit() {
 		s.t.Fatal(err)
 	}
 	defer f.Close()
-	done, by := map[audit.Action]int{}, map[string]string{}
+	done, by := map[access.Action]int{}, map[string]string{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var e audit.Entry
+		var e access.AuditEntry
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			s.t.Fatal(err)
 		}
 		done[e.Action]++
-		if e.Action == audit.Submit {
+		if e.Action == access.Submit {
 			by[e.Run] = e.By
 		}
 	}
@@ -338,7 +337,7 @@ func (s *shift) checkAudit() {
 			s.t.Errorf("%s was submitted by %s, and the audit log has %q", id, s.submitter[id], by[id])
 		}
 	}
-	if done[audit.Drain] != s.changed || done[audit.Uncordon] != s.changed {
+	if done[access.Drain] != s.changed || done[access.Uncordon] != s.changed {
 		s.t.Errorf("%v in the audit log, and %d agents were drained and uncordoned", done, s.changed)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/coordinator/audit"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/history"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/internal/retention"
@@ -176,7 +176,7 @@ func (c *Coordinator) tidyRuns(now time.Time) {
 
 // RemoveRun deletes a run that no process writes.
 func (s runService) RemoveRun(ctx context.Context, q *spatev1.RemoveRunRequest) (*spatev1.RemoveRunResponse, error) {
-	caller := audit.CallerOf(ctx)
+	caller := access.CallerOf(ctx)
 	if err := s.c.mayEnd(caller, q.GetRunId()); err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (s runService) RemoveRun(ctx context.Context, q *spatev1.RemoveRunRequest) 
 		}
 	}
 	s.c.log.Info("run removed on request", "run", q.GetRunId())
-	s.c.record(audit.Entry{Action: audit.Remove, Caller: caller, Run: q.GetRunId()})
+	s.c.record(access.AuditEntry{Action: access.Remove, Caller: caller, Run: q.GetRunId()})
 	return &spatev1.RemoveRunResponse{}, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/live"
-	"github.com/spate-load/spate/coordinator/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -49,7 +48,7 @@ func (c *Coordinator) work(r *run) {
 				case <-idle:
 					c.publishWindows(r, publisher)
 				default:
-					c.tick(r, rules.View{}, false)
+					c.tick(r, lifecycle.View{}, false)
 				}
 				health.Show(time.Now())
 				c.allotRegularly()
@@ -106,7 +105,7 @@ func (c *Coordinator) closeSink(r *run) {
 
 // tick tells the machine the time and, if ruled is true, what was merged, and returns the progress to report. While the
 // disk is stalled, time stands still for the machine.
-func (c *Coordinator) tick(r *run, view rules.View, ruled bool) []lifecycle.Progress {
+func (c *Coordinator) tick(r *run, view lifecycle.View, ruled bool) []lifecycle.Progress {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !r.disk.Stalled() {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
-	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
@@ -52,7 +51,7 @@ func writePage(
 	w io.Writer, r *results.Result, plan []byte, recordings []*page.Recording, events []page.Event,
 ) error {
 	k := r.Run.TimeCompression
-	r = plantime.Of(r)
+	r = results.InPlanTime(r)
 	details, err := detailsOf(r)
 	if err != nil {
 		return err

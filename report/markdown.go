@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
@@ -20,7 +19,7 @@ import (
 func writeMarkdown(w io.Writer, r *results.Result) error {
 	var b strings.Builder
 	writeHead(&b, r.Run)
-	r = plantime.Of(r)
+	r = results.InPlanTime(r)
 	details, err := detailsOf(r)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/report/page"
@@ -35,7 +34,7 @@ func Table(w io.Writer, r *results.Result, width int) error {
 		writeWrapped(&b, "", compressed(*k), width)
 		b.WriteByte('\n')
 	}
-	r = plantime.Of(r)
+	r = results.InPlanTime(r)
 	for i, g := range gridsOf(r) {
 		if i > 0 {
 			b.WriteByte('\n')
@@ -165,7 +164,7 @@ const mostSummary = 900 << 10
 func Summary(w io.Writer, r *results.Result) error {
 	var b, numbers strings.Builder
 	writeHead(&b, r.Run)
-	r = plantime.Of(r)
+	r = results.InPlanTime(r)
 	thresholdsSection(r).Markdown(&b)
 	trustSection(r.Stages).Markdown(&b)
 	for _, s := range gridSections(r) {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/aggregate/results"
 )
 
@@ -29,7 +28,7 @@ var VLLMLayouts = []VLLMLayout{VLLM026, VLLM08}
 // writeVLLM writes a "Serving Benchmark Result" block for each stage, laid out and defined as in vLLM's benchmark.
 func writeVLLM(w io.Writer, r *results.Result, layout VLLMLayout) error {
 	var b strings.Builder
-	for i, s := range plantime.Of(r).Stages {
+	for i, s := range results.InPlanTime(r).Stages {
 		if i > 0 {
 			b.WriteByte('\n')
 		}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/access"
-	"github.com/spate-load/spate/coordinator/audit"
 )
 
 // Rights decides who may read, and who may change anything. Everybody who reaches the listener may read.
@@ -109,10 +108,10 @@ func (g Rights) writer(r *http.Request) (ctx context.Context, ok bool) {
 	given := tokenOf(r)
 	if g.isToken(given) {
 		user, _, _ := r.BasicAuth()
-		return audit.WithToken(ctx, user), true
+		return access.WithToken(ctx, user), true
 	}
 	holder, ok := g.Access.Policy().Holder(given)
-	return audit.WithNamedToken(ctx, holder), ok
+	return access.WithNamedToken(ctx, holder), ok
 }
 
 // mayOperate reports whether the sender of a request may change agents, or will be asked for a token.
@@ -121,7 +120,7 @@ func (g Rights) mayOperate(r *http.Request) bool {
 	if !ok {
 		return g.hasTokens()
 	}
-	return g.Access.Policy().MayOperate(audit.CallerOf(ctx)) == nil
+	return g.Access.Policy().MayOperate(access.CallerOf(ctx)) == nil
 }
 
 // hasTokens reports whether any token gives the right to change something.

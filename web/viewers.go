@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/spate-load/spate/coordinator/audit"
+	"github.com/spate-load/spate/coordinator/access"
 )
 
 // Bounds on what one viewer can ask for: a quarter of what all can. Behind a proxy all viewers without a token are one.
@@ -46,7 +46,7 @@ func (v *viewers) give(viewer string) {
 // viewerOf returns whose a request is: the holder of a token or certificate, or else an address.
 func (s *Server) viewerOf(r *http.Request) string {
 	if ctx, ok := s.rights.writer(r); ok {
-		if caller := audit.CallerOf(ctx); caller.String() != "" {
+		if caller := access.CallerOf(ctx); caller.String() != "" {
 			return caller.String()
 		}
 	}

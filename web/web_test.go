@@ -26,8 +26,7 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/access"
-	"github.com/spate-load/spate/coordinator/audit"
-	"github.com/spate-load/spate/coordinator/events"
+	"github.com/spate-load/spate/coordinator/live"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -37,12 +36,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fake struct {
 	mu      sync.Mutex
 	runs    []*spatev1.RunSummary
-	logs    map[string]*events.Log
+	logs    map[string]*live.EventLog
 	agents  []*spatev1.AgentStatus
 	calls   []string
 	plan    *spatev1.SubmitRunRequest
 	who     string // in the certificate of the last caller that changed something
-	caller  audit.Caller
+	caller  access.Caller
 	follows int
 }
 
@@ -51,7 +50,7 @@ func (f *fake) note(ctx context.Context, call string) {
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, call)
 	who, _ := certs.PeerOf(ctx)
-	f.who, f.caller = who.Name, audit.CallerOf(ctx)
+	f.who, f.caller = who.Name, access.CallerOf(ctx)
 }
 
 func (f *fake) called() string {
@@ -188,8 +187,8 @@ func newFake() *fake {
 			{RunId: "live", Plan: "sweep", State: spatev1.RunState_RUN_STATE_RUNNING, Stages: 2},
 			{RunId: "old", Plan: "sweep", State: spatev1.RunState_RUN_STATE_ENDED, Outcome: spatev1.Outcome_OUTCOME_DONE},
 		},
-		logs: map[string]*events.Log{
-			"live": events.New(nil, 0), "later": events.New(nil, 0), "old": events.New(nil, 0),
+		logs: map[string]*live.EventLog{
+			"live": live.NewEventLog(nil, 0), "later": live.NewEventLog(nil, 0), "old": live.NewEventLog(nil, 0),
 		},
 		agents: []*spatev1.AgentStatus{{
 			Agent:  &spatev1.AgentInfo{Name: "a", Region: "eu", Host: "<b>host</b>", Weight: 1},
@@ -290,12 +289,12 @@ func (s *site) code(method, path string, headers ...string) int {
 func TestCallersAreKnown(t *testing.T) {
 	for _, c := range []struct {
 		token, header string
-		want          audit.Caller
+		want          access.Caller
 	}{
-		{"", "Basic YW5uYTp0", audit.Caller{Proof: audit.None}}, // not checked
-		{"t", "Bearer t", audit.Caller{Proof: audit.Token}},
-		{"t", "Basic YW5uYTp0", audit.Caller{Proof: audit.Token, By: "anna"}}, // anna:t
-		{"t", "Bearer 0123456789abcdef", audit.Caller{Proof: audit.NamedToken, By: "ci"}},
+		{"", "Basic YW5uYTp0", access.Caller{Proof: access.NoProof}}, // not checked
+		{"t", "Bearer t", access.Caller{Proof: access.Token}},
+		{"t", "Basic YW5uYTp0", access.Caller{Proof: access.Token, By: "anna"}}, // anna:t
+		{"t", "Bearer 0123456789abcdef", access.Caller{Proof: access.NamedToken, By: "ci"}},
 	} {
 		s := start(t, func(cfg *Config) {
 			if cfg.Rights.Token = c.token; c.token != "" {

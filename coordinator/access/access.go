@@ -1,8 +1,9 @@
-// Package access decides which callers may change something on a coordinator, which targets their plans may load, and
-// how much load a target may get: by a file that the coordinator's owner writes.
+// Package access is a coordinator's door. Admission decides who may connect, which services a certificate reaches, and
+// how much each peer may ask. CheckHello and CheckClient decide which introductions of agents and clients are valid.
+// Policy decides which callers may change something, which targets their plans may load, and how much load a target may
+// get, by a file that the coordinator's owner writes. AuditLog writes down who changed something.
 //
-// It knows nothing of sessions and ledgers. Which services a certificate of an agent or a client reaches is decided by
-// package admission.
+// The package knows nothing of runs, sessions and ledgers. It counts and logs what it refuses.
 package access
 
 import (
@@ -19,7 +20,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/spate-load/spate/agent/allow"
-	"github.com/spate-load/spate/coordinator/audit"
 )
 
 // Role is what a person or a program may do. Each role may do what the one before it may.
@@ -44,7 +44,7 @@ type Policy struct {
 	people    map[string]Role
 	tokens    []token
 	targets   map[Role]allow.List
-	limits    Limits
+	limits    []hostLimit
 }
 
 // token is a secret and who holds it.
@@ -181,33 +181,33 @@ func (p *Policy) Holder(secret string) (name string, ok bool) {
 }
 
 // RoleOf returns the role of a caller. The holder of the coordinator's own token is an operator.
-func (p *Policy) RoleOf(c audit.Caller) Role {
+func (p *Policy) RoleOf(c Caller) Role {
 	switch {
-	case p == nil || c.Proof == audit.Token:
+	case p == nil || c.Proof == Token:
 		return Operator
-	case c.Proof == audit.NamedToken:
+	case c.Proof == NamedToken:
 		for _, t := range p.tokens {
 			if t.name == c.By {
 				return t.role
 			}
 		}
-	case c.Proof == audit.Certificate && p.people[c.By] != "":
+	case c.Proof == Certificate && p.people[c.By] != "":
 		return p.people[c.By]
 	}
 	return p.otherwise
 }
 
 // MaySubmit returns an error if a caller may not submit runs or upload datasets.
-func (p *Policy) MaySubmit(c audit.Caller) error {
+func (p *Policy) MaySubmit(c Caller) error {
 	if role := p.RoleOf(c); !role.atLeast(Runner) {
 		return fmt.Errorf("%s is a %s: submitting runs needs the role runner", callerWords(c), role)
 	}
 	return nil
 }
 
-// MayEnd returns an error if a caller may not stop or remove a run of a submitter, who is named as audit.Caller.String
+// MayEnd returns an error if a caller may not stop or remove a run of a submitter, who is named as Caller.String
 // names callers.
-func (p *Policy) MayEnd(c audit.Caller, submitter string) error {
+func (p *Policy) MayEnd(c Caller, submitter string) error {
 	role := p.RoleOf(c)
 	if role == Operator || role == Runner && c.String() == submitter {
 		return nil
@@ -220,7 +220,7 @@ func (p *Policy) MayEnd(c audit.Caller, submitter string) error {
 }
 
 // MayOperate returns an error if a caller may not change agents.
-func (p *Policy) MayOperate(c audit.Caller) error {
+func (p *Policy) MayOperate(c Caller) error {
 	if role := p.RoleOf(c); role != Operator {
 		return fmt.Errorf("%s is a %s: this needs the role operator", callerWords(c), role)
 	}
@@ -228,7 +228,7 @@ func (p *Policy) MayOperate(c audit.Caller) error {
 }
 
 // callerWords names a caller in a sentence.
-func callerWords(c audit.Caller) string {
+func callerWords(c Caller) string {
 	if name := c.String(); name != "" {
 		return name
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/coordinator/audit"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -38,25 +37,25 @@ func parsed(t *testing.T) *Policy {
 	return p
 }
 
-func person(name string) audit.Caller { return audit.Caller{By: name, Proof: audit.Certificate} }
+func person(name string) Caller { return Caller{By: name, Proof: Certificate} }
 
 // Each role may do what docs/security.md says, and a name proves nothing unless a certificate or a token does.
 func TestRoles(t *testing.T) {
 	p := parsed(t)
-	ci := audit.Caller{By: "ci", Proof: audit.NamedToken}
+	ci := Caller{By: "ci", Proof: NamedToken}
 	for _, c := range []struct {
-		who                            audit.Caller
+		who                            Caller
 		submit, own, another, operates bool
 	}{
 		{person("anna"), true, true, true, true},
 		{person("bob"), true, true, false, false},
 		{person("guest"), false, false, false, false},
 		{ci, true, true, false, false},
-		{audit.Caller{By: "screen", Proof: audit.NamedToken}, false, false, false, false},
-		{audit.Caller{By: "guest", Proof: audit.Token}, true, true, true, true},
-		{audit.Caller{Proof: audit.None}, true, true, false, false},
-		{audit.Caller{By: "anna", Proof: audit.None}, true, true, false, false},
-		{audit.Caller{By: "anna", Proof: audit.NamedToken}, true, true, false, false},
+		{Caller{By: "screen", Proof: NamedToken}, false, false, false, false},
+		{Caller{By: "guest", Proof: Token}, true, true, true, true},
+		{Caller{Proof: NoProof}, true, true, false, false},
+		{Caller{By: "anna", Proof: NoProof}, true, true, false, false},
+		{Caller{By: "anna", Proof: NamedToken}, true, true, false, false},
 	} {
 		got := []bool{
 			p.MaySubmit(c.who) == nil, p.MayEnd(c.who, c.who.String()) == nil, p.MayEnd(c.who, "carl") == nil,

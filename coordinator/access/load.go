@@ -8,24 +8,20 @@ import (
 	"slices"
 
 	"github.com/spate-load/spate/agent/allow"
-	"github.com/spate-load/spate/coordinator/audit"
 	"github.com/spate-load/spate/plans/endpoint"
 	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Limits are the most that hosts may get from all runs in progress together.
-type Limits []Limit
-
-// Limit is the most that some hosts may get together.
-type Limit struct {
+// hostLimit is the most that some hosts may get together from all runs in progress.
+type hostLimit struct {
 	hosts      allow.List
 	maxStreams float64 // requests in flight
 	maxRate    float64 // requests per second that open loops start
 }
 
-func (f limitForm) limit() (l Limit, err error) {
+func (f limitForm) limit() (l hostLimit, err error) {
 	if l.hosts, err = hostsOf(f.Hosts); err != nil {
 		return l, err
 	}
@@ -51,7 +47,7 @@ func (f limitForm) limit() (l Limit, err error) {
 
 // CheckTargets returns an error for the first target that the plans of a caller's role may not load. Names are not
 // looked up: a host that is allowed by its address must be given by it.
-func (p *Policy) CheckTargets(c audit.Caller, stages []*spatev1.Stage) error {
+func (p *Policy) CheckTargets(c Caller, stages []*spatev1.Stage) error {
 	if p == nil {
 		return nil
 	}
@@ -108,7 +104,7 @@ func (p *Policy) CheckLoad(plan []*spatev1.Stage, inProgress ...[]*spatev1.Stage
 }
 
 // check compares a sum with a limit.
-func (l Limit) check(name, unit string, most, mine, others float64) error {
+func (l hostLimit) check(name, unit string, most, mine, others float64) error {
 	switch {
 	case mine+others <= most || mine == 0:
 		return nil
@@ -135,7 +131,7 @@ type load struct{ streams, rate float64 }
 func (l load) plus(other load) load { return load{l.streams + other.streams, l.rate + other.rate} }
 
 // most returns the highest load of a run's stages on the hosts of a limit.
-func (l Limit) most(stages []*spatev1.Stage) (highest load) {
+func (l hostLimit) most(stages []*spatev1.Stage) (highest load) {
 	for _, s := range stages {
 		if !slices.ContainsFunc(s.GetTarget().GetEndpoints(), func(e string) bool { return has(l.hosts, e) }) {
 			continue

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/spate-load/spate/coordinator/admission"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -34,7 +34,7 @@ func (h *Cluster) Dial(name string, incarnation uint64) (*Agent, error) {
 		h.T.Fatal(err)
 	}
 	a.Say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
-		Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: incarnation,
+		Protocol: access.Protocol, Definitions: measure.Definitions, Incarnation: incarnation,
 		Agent: &spatev1.AgentInfo{Name: name, Region: "eu", Weight: 1},
 	}}})
 	m, err := a.Control.Recv()

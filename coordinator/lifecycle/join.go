@@ -7,7 +7,6 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/allotment"
-	"github.com/spate-load/spate/coordinator/weights"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -117,7 +116,7 @@ func (r *Run) weightOf(a *agent) uint32 {
 	for _, p := range r.beside(a) {
 		present, given = append(present, p.agent.info), append(given, p.weight)
 	}
-	return weights.Beside(a.info, present, given)
+	return weightBeside(a.info, present, given)
 }
 
 // beside returns the places by which a newcomer's weight is scaled: those of its region if the plan splits by region

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/coordinator/rules"
 	"github.com/spate-load/spate/coordinator/series"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -158,7 +157,7 @@ func (s *scenario) restart() {
 	}
 	for _, p := range s.checkpoint.GetProbes() {
 		o := s.outcomes[p.GetStageIndex()]
-		o.Aborted = rules.AbortReason(s.records[p.GetStageIndex()])
+		o.Aborted = lifecycle.AbortReason(s.records[p.GetStageIndex()])
 		m.Outcomes = append(m.Outcomes, o)
 	}
 	m.Delivered = lifecycle.NewDelivered(m.Stage)

@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/spate-load/spate/coordinator/rules"
+	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/series"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -124,7 +124,7 @@ func (s *scenario) outcome(o map[string]string) series.Outcome {
 
 // observe shows the machine what was merged.
 func (s *scenario) observe(_ []string, o map[string]string) {
-	v := rules.View{StageIndex: s.stage, Ended: s.number(o["ended"]), Failed: s.number(o["failed"])}
+	v := lifecycle.View{StageIndex: s.stage, Ended: s.number(o["ended"]), Failed: s.number(o["failed"])}
 	for part := range strings.SplitSeq(o["tokens"], ",") {
 		count, times, many := strings.Cut(part, "x")
 		n := uint64(1)
@@ -136,7 +136,7 @@ func (s *scenario) observe(_ []string, o map[string]string) {
 		}
 	}
 	if p := strings.Split(o["ttft"], ":"); len(p) == 4 {
-		v.Percentile = &rules.Interval{Low: s.duration(p[0]), Value: s.duration(p[1]), High: s.duration(p[2]),
+		v.Percentile = &lifecycle.Interval{Low: s.duration(p[0]), Value: s.duration(p[1]), High: s.duration(p[2]),
 			Count: s.number(p[3])}
 	}
 	s.run.Observe(s.at, v)

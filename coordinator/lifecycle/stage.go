@@ -10,7 +10,6 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
-	"github.com/spate-load/spate/coordinator/weights"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -129,7 +128,7 @@ func (s *stage) weigh(regions map[string]float64) {
 	for i, p := range s.assignments {
 		agents[i] = p.agent.info
 	}
-	for i, w := range weights.Of(agents, regions) {
+	for i, w := range weightsOf(agents, regions) {
 		s.assignments[i].rank, s.assignments[i].weight = uint32(i), w
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/coordinator/rules"
 	"github.com/spate-load/spate/coordinator/series"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -145,12 +144,12 @@ func (w *storm) pass() {
 	}
 	w.run.Tick(w.at)
 	if rec := w.current(); w.steady && rec != nil && rapid.IntRange(0, 99).Draw(w.t, "steady now") == 0 {
-		w.run.Observe(w.at, rules.View{StageIndex: rec.GetStage().GetIndex(),
+		w.run.Observe(w.at, lifecycle.View{StageIndex: rec.GetStage().GetIndex(),
 			Frames: []uint64{9, 9, 9, 9, 9, 9, 9, 9, 9, 9}})
 	}
 	if rec := w.current(); w.until && w.knows(rec) && rapid.IntRange(0, 199).Draw(w.t, "known now") == 0 {
-		w.run.Observe(w.at, rules.View{StageIndex: rec.GetStage().GetIndex(),
-			Percentile: &rules.Interval{Low: 1, Value: 1, High: 1, Count: 9}})
+		w.run.Observe(w.at, lifecycle.View{StageIndex: rec.GetStage().GetIndex(),
+			Percentile: &lifecycle.Interval{Low: 1, Value: 1, High: 1, Count: 9}})
 	}
 	w.carryOut()
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/coordinator/rules"
+	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/series"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -16,30 +16,30 @@ import (
 // View returns what the machine needs to check the rules of the stage in progress. It returns false if the stage has no
 // rules or if no window was completed since the last call: rules are checked once per window, after all agents have
 // delivered the window.
-func (p *Publisher) View() (rules.View, bool) {
+func (p *Publisher) View() (lifecycle.View, bool) {
 	m, ok := p.current()
 	if !ok || m.merged == nil || p.next == p.viewed {
-		return rules.View{}, false
+		return lifecycle.View{}, false
 	}
 	p.viewed = p.next
 	load := m.Record.GetStage().GetLoad()
 	if !m.Record.GetStage().GetFailFast() && load.GetAbort() == nil && load.GetUntil() == nil &&
 		load.GetWarmupUntilSteady() == nil {
-		return rules.View{}, false
+		return lifecycle.View{}, false
 	}
 	c := m.merged.Counters()
-	v := rules.View{
+	v := lifecycle.View{
 		StageIndex: p.stage, Ended: c.GetCompleted() + c.GetFailed(), Failed: c.GetFailed(),
 		Percentile: percentile(m.merged, load.GetUntil()),
 	}
 	if load.GetWarmupUntilSteady() != nil && m.Record.MeasuredFromNs == nil {
-		v.Frames = m.merged.UnmeasuredFrames(p.next-min(p.next, rules.SteadyWindows), p.next)
+		v.Frames = m.merged.UnmeasuredFrames(p.next-min(p.next, lifecycle.SteadyWindows), p.next)
 	}
 	return v, true
 }
 
 // percentile returns the interval of the percentile that a precision rule names, nil if it is not known.
-func percentile(s *merge.Stage, until *spatev1.Precision) *rules.Interval {
+func percentile(s *merge.Stage, until *spatev1.Precision) *lifecycle.Interval {
 	if until == nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func percentile(s *merge.Stage, until *spatev1.Precision) *rules.Interval {
 	if !ok {
 		return nil
 	}
-	return &rules.Interval{Value: i.Value, Low: i.Low, High: i.High, Count: i.Count}
+	return &lifecycle.Interval{Value: i.Value, Low: i.Low, High: i.High, Count: i.Count}
 }
 
 // outcomeOf returns the outcome by which series decide.
@@ -112,7 +112,7 @@ func Outcome(l *ledger.Ledger, rec *spatev1.StageRecord, keep *spatev1.Objective
 		return series.Outcome{}, err
 	}
 	o := outcomeOf(merged, results.OfStage(merged, rec), rec, keep)
-	o.Aborted = rules.AbortReason(rec)
+	o.Aborted = lifecycle.AbortReason(rec)
 	return o, nil
 }
 

@@ -1,7 +1,8 @@
 // Package live merges what agents measure while a run is in progress, and publishes it: windows and results of stages
-// to the sinks, progress to followers, and the outcomes by which rules and searches decide.
+// to the sinks, progress to followers, and the outcomes by which rules and searches decide. EventLog has what followers
+// get.
 //
-// It keeps nothing: each snapshot is in the ledger before it is merged, and reports are made from the ledger. The
+// It keeps nothing on disk: each snapshot is in the ledger before it is merged, and reports are made from the ledger. The
 // coordinator is its only caller.
 package live
 

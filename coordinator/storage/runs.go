@@ -1,6 +1,11 @@
 // Package storage is the directory in which a coordinator keeps its runs: one directory for each run, with its ledger.
+// The coordinator asks which runs are on disk, what they are, and removes them. The package knows nothing of runs in
+// memory.
 //
-// It knows nothing of runs in memory. The coordinator asks which runs are on disk, what they are, and removes them.
+// It also queues what a run writes, and notices when the disk makes no progress. Code that holds the coordinator's lock
+// never waits for the disk: heartbeats need that lock, and an agent whose heartbeats are not answered loses its lease.
+// What a run's machine decides is queued under the lock, in order. A goroutine of the run writes it, and only then tells
+// agents and followers.
 package storage
 
 import (

@@ -4,7 +4,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/spate-load/spate/coordinator/audit"
+	"github.com/spate-load/spate/coordinator/access"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch/show"
 )
@@ -15,6 +15,6 @@ func Audit(w io.Writer, entries []*spatev1.AuditEntry, asked *spatev1.ReadAuditL
 		asked.GetSince() != nil || asked.GetUntil() != nil
 	return write(w, "audit.html.tmpl", map[string]any{
 		"Title": "Spate: who did what", "Events": "", "Table": show.Audit(entries, time.UTC), "Asked": asked,
-		"Actions": audit.Actions, "Selected": selected, "Frame": Frame{MayOperate: true, History: true},
+		"Actions": access.Actions, "Selected": selected, "Frame": Frame{MayOperate: true, History: true},
 	})
 }

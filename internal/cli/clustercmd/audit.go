@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/coordinator/audit"
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -106,9 +106,9 @@ func moment(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
 func writeAuditLines(w io.Writer, entries []*spatev1.AuditEntry) error {
 	lines := json.NewEncoder(w)
 	for _, e := range entries {
-		err := lines.Encode(audit.Entry{
-			Time: e.GetTime().AsTime(), Action: audit.Action(e.GetAction()),
-			Caller: audit.Caller{By: e.GetBy(), Proof: audit.Proof(e.GetProof()), Address: e.GetAddress()},
+		err := lines.Encode(access.AuditEntry{
+			Time: e.GetTime().AsTime(), Action: access.Action(e.GetAction()),
+			Caller: access.Caller{By: e.GetBy(), Proof: access.Proof(e.GetProof()), Address: e.GetAddress()},
 			Run:    e.GetRun(), Immediately: e.GetImmediately(), Agents: e.GetAgents(),
 		})
 		if err != nil {

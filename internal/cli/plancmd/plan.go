@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/spate-load/spate/aggregate/plantime"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -157,7 +157,7 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 		}
 		first += one.Stages
 		t.Row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(),
-			plantime.Words(loadpoint.Words(s.GetLoad()), speed), one.ArrivalWords(estimate.InTable),
+			results.WordsInPlanTime(loadpoint.Words(s.GetLoad()), speed), one.ArrivalWords(estimate.InTable),
 			one.TimeWords(estimate.InTable))
 	}
 	if err := t.Write(w); err != nil {

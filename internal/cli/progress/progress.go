@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/spate-load/spate/aggregate/plantime"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/words"
@@ -50,7 +50,7 @@ func (p *progress) expect(plan *plans.Plan) {
 	p.speed, _ = plan.Compression()
 	p.single = len(plan.Proto().GetTargets()) == 1 && len(plan.Proto().GetWorkloads()) == 1
 	for _, s := range stages {
-		load := plantime.Words(loadpoint.Words(s.GetLoad()), p.speed)
+		load := results.WordsInPlanTime(loadpoint.Words(s.GetLoad()), p.speed)
 		if loadpoint.IsTemplate(s.GetLoad()) {
 			load = "1000.5 req/s poisson" // as for the stages that it becomes
 		}
@@ -80,7 +80,7 @@ func (p *progress) warn(e *spatev1.RunEvent) {
 
 // show shows one event, with the loads, rates and latencies of the plan if a simulation compresses time.
 func (p *progress) show(e *spatev1.RunEvent) {
-	e = plantime.Event(e, p.speed)
+	e = results.EventInPlanTime(e, p.speed)
 	p.run.Take(0, e)
 	switch e := e.GetEvent().(type) {
 	case *spatev1.RunEvent_RunStarted:

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/aggregate/plantime"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -87,7 +86,7 @@ func (p *printing) print(out io.Writer, dir string, r *results.Result) error {
 
 // tableOf makes the table that is asked for.
 func (p *printing) tableOf(r *results.Result) (*table.Table, error) {
-	r = plantime.Of(r)
+	r = results.InPlanTime(r)
 	switch p.table {
 	case "targets", "searches":
 		sideBySide := map[string]func(*results.Result, string) (*table.Table, error){

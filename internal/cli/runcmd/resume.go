@@ -15,7 +15,6 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator"
-	"github.com/spate-load/spate/coordinator/leftover"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -75,7 +74,7 @@ func (f *resumeFlags) run(cmd *cobra.Command, dir string) error {
 	if err := f.results.settle(cmd.Flags()); err != nil {
 		return command.BadInput(err)
 	}
-	found, err := leftover.ReadInterrupted(dir)
+	found, err := coordinator.ReadInterrupted(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return command.BadInputf("%s is not a run directory: there is no %s in it", dir, ledger.File)
 	}
@@ -99,7 +98,7 @@ func (f *resumeFlags) run(cmd *cobra.Command, dir string) error {
 }
 
 // check finds what is missing to resume a run. It returns the values of the plan's secrets.
-func (f *resumeFlags) check(plan *plans.Plan, found *leftover.Interrupted) (map[string]string, error) {
+func (f *resumeFlags) check(plan *plans.Plan, found *coordinator.Interrupted) (map[string]string, error) {
 	if len(f.local.agents) == 0 {
 		f.local.agents = agentsOf(found.Agents)
 	}
@@ -146,7 +145,7 @@ func haveRows(stages []*spatev1.Stage) error {
 }
 
 // showInterrupted says what a run has done, and what it would still send, and where.
-func showInterrupted(w io.Writer, dir string, found *leftover.Interrupted) {
+func showInterrupted(w io.Writer, dir string, found *coordinator.Interrupted) {
 	left := estimate.Of(found.Left)
 	fmt.Fprintf(w, "Interrupted run %s in %s\n", found.Record.GetRunId(), dir)
 	for _, text := range targetWords(found.Left) {
@@ -200,7 +199,7 @@ func (f *resumeFlags) confirm(cmd *cobra.Command) error {
 
 // resume continues the run and reports its results.
 func (f *resumeFlags) resume(
-	cmd *cobra.Command, plan *plans.Plan, found *leftover.Interrupted, secrets map[string]string,
+	cmd *cobra.Command, plan *plans.Plan, found *coordinator.Interrupted, secrets map[string]string,
 ) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()

@@ -1,0 +1,107 @@
+package results
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// measured is what a simulation measured of a plan at ten times its pace.
+func measured() *Result {
+	s := StageResult{
+		Load: Load{Words: "80 req/s poisson, stagger 100ms", Rate: new(80.0),
+			Phases: []Phase{{From: 10, To: 80, DurationS: 2}}},
+		DurationS: new(2.5), RequestThroughput: new(79.0),
+		Requests: Requests{Completed: 200},
+	}
+	s.TTFT = &histogram.Summary{Count: 200, Mean: 1.5, P99: 4}
+	closed := StageResult{Load: Load{Words: "concurrency 8", Concurrency: new(uint32(8)),
+		Phases: []Phase{{From: 1, To: 8, DurationS: 2}}}}
+	return &Result{
+		Stages: []StageResult{s, closed},
+		Run: RunResult{TimeCompression: new(10.0), Searches: []SearchResult{
+			{Unit: "rate", Kept: new(80.0), Broke: new(85.5), MeanThroughput: new(79.0),
+				Objectives: []string{"p99 TTFT <= 50 ms"}, Reason: new("p99 TTFT 81.23 ms > 50 ms")},
+			{Unit: "concurrency", Kept: new(8.0)},
+		}},
+	}
+}
+
+// Rates become lower and times longer by the factor; counts and concurrencies stay, and what was measured is unchanged.
+func TestOf(t *testing.T) {
+	r := measured()
+	got := InPlanTime(r)
+	if !reflect.DeepEqual(r, measured()) {
+		t.Error("the measured result was changed")
+	}
+	s := got.Stages[0]
+	if s.Load.Words != "8 req/s poisson, stagger 1000ms" || *s.Load.Rate != 8 || *s.DurationS != 25 ||
+		*s.RequestThroughput != 7.9 || s.Requests.Completed != 200 || s.TTFT.Mean != 15 || s.TTFT.P99 != 40 ||
+		s.TTFT.Count != 200 {
+		t.Errorf("stage %+v, TTFT %+v", s, s.TTFT)
+	}
+	if p := s.Load.Phases[0]; p.From != 1 || p.To != 8 || p.DurationS != 20 {
+		t.Errorf("phase of a rate %+v", p)
+	}
+	if p := got.Stages[1].Load.Phases[0]; p.From != 1 || p.To != 8 || p.DurationS != 20 {
+		t.Errorf("phase of a concurrency %+v", p)
+	}
+	x := got.Run.Searches[0]
+	if *x.Kept != 8 || *x.Broke != 8.55 || *x.MeanThroughput != 7.9 || x.Objectives[0] != "p99 TTFT <= 500 ms" ||
+		*x.Reason != "p99 TTFT 812.3 ms > 500 ms" || *got.Run.Searches[1].Kept != 8 {
+		t.Errorf("searches %+v", got.Run.Searches)
+	}
+	if got.Run.TimeCompression != nil || InPlanTime(got) != got {
+		t.Error("converted twice")
+	}
+}
+
+func TestWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"1 to 50 to 1 req/s constant": "0.1 to 5 to 0.1 req/s constant",
+		"replay x10":                  "replay x1", "concurrency 1 to 8": "concurrency 1 to 8",
+		"5 phases up to 80 req/s": "5 phases up to 8 req/s", "p99 ttft 31ms > 25ms": "p99 ttft 310ms > 250ms",
+		"goodput 0.95, at most 512 in flight": "goodput 0.95, at most 512 in flight",
+	} {
+		if got := WordsInPlanTime(text, 10); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// What a number is, is known by its name.
+func TestFactor(t *testing.T) {
+	for name, want := range map[string]float64{"duration_s": 10, "ttft_ms": 10, "output_token_throughput": 0.1, "rate": 0.1,
+		"share": 1, "burstiness": 1, "from": 1, "p99": 1} {
+		if got := (&converter{k: 10}).factor(name, false); got != want {
+			t.Errorf("%s is multiplied by %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestEvent(t *testing.T) {
+	progress := &spatev1.RunEvent{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{
+		Elapsed: durationpb.New(time.Second), Completed: 40, OutputTokensPerSecond: new(240.0), FramesPerSecond: 250,
+		Ttft: &spatev1.Quantiles{P50Ms: 7, P99Ms: 20},
+	}}}
+	got := EventInPlanTime(progress, 10).GetStageProgress()
+	if got.GetElapsed().AsDuration() != time.Second || got.GetCompleted() != 40 ||
+		got.GetOutputTokensPerSecond() != 24 || got.GetFramesPerSecond() != 25 || got.GetTtft().GetP99Ms() != 200 ||
+		progress.GetStageProgress().GetFramesPerSecond() != 250 {
+		t.Errorf("%v of %v", got, progress)
+	}
+	started := &spatev1.RunEvent{Event: &spatev1.RunEvent_StageStarted{
+		StageStarted: &spatev1.StageStarted{Load: "80 req/s poisson"},
+	}}
+	if got := EventInPlanTime(started, 10).GetStageStarted().GetLoad(); got != "8 req/s poisson" {
+		t.Error(got)
+	}
+	if EventInPlanTime(started, 1) != started || EventInPlanTime(started, 0) != started {
+		t.Error("an event of a run at the plan's pace was changed")
+	}
+}

@@ -1,0 +1,296 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/spate-load/spate/certs"
+)
+
+// auditFile is the newest file in the data directory. Older ones have a number behind the name, the oldest the largest.
+const auditFile = "audit.jsonl"
+
+// Bounds of the files, in bytes, and in number. Together they hold some 400,000 entries.
+const (
+	maxAuditBytes = 10 << 20
+	maxAuditFiles = 10
+)
+
+// Action is what was done, in a word.
+type Action string
+
+// The actions.
+const (
+	Submit   Action = "submit"
+	Stop     Action = "stop"
+	Remove   Action = "remove"
+	Cordon   Action = "cordon"
+	Drain    Action = "drain"
+	Uncordon Action = "uncordon"
+)
+
+// Actions are all actions.
+var Actions = []Action{Submit, Stop, Remove, Cordon, Drain, Uncordon}
+
+// ParseAction returns the action of a name.
+func ParseAction(name string) (Action, error) {
+	if slices.Contains(Actions, Action(name)) {
+		return Action(name), nil
+	}
+	names := make([]string, len(Actions))
+	for i, a := range Actions {
+		names[i] = string(a)
+	}
+	return "", fmt.Errorf("action %.40q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// AuditEntry is one line.
+type AuditEntry struct {
+	// Time is when it was done. Zero: now.
+	Time time.Time `json:"time"`
+	// Action is what was done.
+	Action Action `json:"action"`
+	// Caller is who did it.
+	Caller
+	// Run is the ID of the run that it was done to, empty for none.
+	Run string `json:"run,omitempty"`
+	// Immediately is set if a stop cancelled requests in flight.
+	Immediately bool `json:"immediately,omitempty"`
+	// Agents are the names of the agents that it was done to.
+	Agents []string `json:"agents,omitempty"`
+}
+
+// Caller is who called.
+type Caller struct {
+	// By is the name in the certificate, the holder of a named token, or the user that came with the coordinator's own.
+	// Empty: not known.
+	By string `json:"by,omitempty"`
+	// Proof is how the caller proved the right to call. A user that comes with the coordinator's own token
+	// is only what the caller says.
+	Proof Proof `json:"proof"`
+	// Address is the caller's IP address and port. Empty: not known.
+	Address string `json:"address,omitempty"`
+}
+
+// Proof is how a caller proved the right to call.
+type Proof string
+
+// The proofs.
+const (
+	Certificate Proof = "certificate"
+	Token       Proof = "token"       // the coordinator's own token
+	NamedToken  Proof = "named token" // a token that belongs to somebody
+	NoProof     Proof = "none"        // none was needed: a coordinator without certificates
+)
+
+// tokenKey is the key of a caller that came with a token, in a context.
+type tokenKey struct{}
+
+// WithToken returns a context whose caller has proved the right to call by the coordinator's own token. user is the
+// name that came with it, empty for none.
+func WithToken(ctx context.Context, user string) context.Context {
+	return context.WithValue(ctx, tokenKey{}, Caller{By: strings.ToValidUTF8(user[:min(len(user), mostUser)], ""),
+		Proof: Token})
+}
+
+// WithNamedToken returns a context whose caller has proved by a token to be its holder.
+func WithNamedToken(ctx context.Context, holder string) context.Context {
+	return context.WithValue(ctx, tokenKey{}, Caller{By: holder, Proof: NamedToken})
+}
+
+// mostUser bounds the name that comes with a token, in bytes.
+const mostUser = 64
+
+// CallerOf returns who calls. An agent's certificate proves nothing about a person.
+func CallerOf(ctx context.Context) Caller {
+	c := Caller{Proof: NoProof}
+	if who, ok := certs.PeerOf(ctx); ok && who.Role == certs.Client {
+		c = Caller{By: who.Name, Proof: Certificate}
+	}
+	if holder, ok := ctx.Value(tokenKey{}).(Caller); ok {
+		c = holder
+	}
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		c.Address = p.Addr.String()
+	}
+	return c
+}
+
+// String returns the caller for lists of runs: the name in the certificate, or "token" and its holder or the user that
+// came with it, so that no client is listed under a name that belongs to a certificate. Empty: not known.
+func (c Caller) String() string {
+	if c.Proof == Token || c.Proof == NamedToken {
+		return strings.TrimSpace("token " + c.By)
+	}
+	return c.By
+}
+
+// Host returns the address without the port. Empty: not known.
+func (c Caller) Host() string {
+	if host, _, err := net.SplitHostPort(c.Address); err == nil {
+		return host
+	}
+	return c.Address
+}
+
+// AuditLog is an audit log. Its methods may be called concurrently. A zero AuditLog keeps nothing.
+type AuditLog struct {
+	mu       sync.Mutex
+	dir      string
+	maxBytes int64
+}
+
+// Open makes a log that keeps its files in a directory. It opens nothing yet.
+func (l *AuditLog) Open(dir string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dir, l.maxBytes = dir, maxAuditBytes
+}
+
+// Add writes an entry, and blocks until it is durable.
+func (l *AuditLog) Add(e AuditEntry) error {
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	e.Time = e.Time.UTC()
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dir == "" {
+		return nil
+	}
+	if err := l.write(append(line, '\n')); err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	return nil
+}
+
+// write appends a line to the newest file, after making room for it. l.mu is held.
+func (l *AuditLog) write(line []byte) error {
+	path := l.path(0)
+	if info, err := os.Stat(path); err == nil && info.Size()+int64(len(line)) > l.maxBytes {
+		if err := l.rotate(); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if torn(f) {
+		line = append([]byte("\n"), line...)
+	}
+	_, err = f.Write(line)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// torn reports whether the last line of a file has no end, because the disk was full or the machine stopped. An entry
+// that continued that line could not be read.
+func torn(f *os.File) bool {
+	last := []byte("\n")
+	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		_, _ = f.ReadAt(last, info.Size()-1) // unreadable: an entry may still be appended
+	}
+	return last[0] != '\n'
+}
+
+// AuditFilter selects entries. What is empty or zero selects all.
+type AuditFilter struct {
+	// By is who did it.
+	By string
+	// Actions are what was done.
+	Actions []Action
+	// About is the ID of the run or the name of the agent that it was done to.
+	About string
+	// Since and Until are the time from which on, and before which, it was done.
+	Since, Until time.Time
+}
+
+// selects reports whether an entry is one of those that the filter selects.
+func (f *AuditFilter) selects(e *AuditEntry) bool {
+	return (f.By == "" || e.By == f.By) &&
+		(len(f.Actions) == 0 || slices.Contains(f.Actions, e.Action)) &&
+		(f.About == "" || e.Run == f.About || slices.Contains(e.Agents, f.About)) &&
+		!e.Time.Before(f.Since) && (f.Until.IsZero() || e.Time.Before(f.Until))
+}
+
+// Newest returns up to most of the entries that a filter selects, the newest first. Lines that cannot be read are left
+// out.
+func (l *AuditLog) Newest(most int, filter AuditFilter) (entries []AuditEntry, err error) {
+	files, err := l.files()
+	for _, f := range files {
+		if err == nil && len(entries) < most {
+			var text []byte
+			text, err = io.ReadAll(f)
+			entries = append(entries, newest(text, most-len(entries), &filter)...)
+		}
+		err = errors.Join(err, f.Close())
+	}
+	return entries, err
+}
+
+// newest returns up to most of the entries of a file that a filter selects, the newest first.
+func newest(text []byte, most int, filter *AuditFilter) (entries []AuditEntry) {
+	lines := bytes.Split(text, []byte("\n"))
+	for _, line := range slices.Backward(lines) {
+		var e AuditEntry
+		if len(entries) < most && json.Unmarshal(line, &e) == nil && filter.selects(&e) {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// files opens the files, the newest first, as they are at one moment. The caller closes them. Entries are only appended
+// to them.
+func (l *AuditLog) files() (files []*os.File, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dir == "" {
+		return nil, nil
+	}
+	for number := range maxAuditFiles {
+		f, err := os.Open(l.path(number))
+		switch {
+		case err == nil:
+			files = append(files, f)
+		case !errors.Is(err, os.ErrNotExist):
+			return files, err
+		}
+	}
+	return files, nil
+}
+
+// path returns the path of a file: 0 is the newest.
+func (l *AuditLog) path(number int) string {
+	if number == 0 {
+		return filepath.Join(l.dir, auditFile)
+	}
+	return filepath.Join(l.dir, fmt.Sprintf("%s.%d", auditFile, number))
+}
+
+// rotate gives each file the next number. The oldest file is overwritten.
+func (l *AuditLog) rotate() error {
+	for number := maxAuditFiles - 2; number >= 0; number-- {
+		if err := os.Rename(l.path(number), l.path(number+1)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/peer"
+)
+
+// lines returns the entries of all files of a log, the oldest first.
+func lines(t *testing.T, l *AuditLog) (out []AuditEntry) {
+	t.Helper()
+	for number := maxAuditFiles + 1; number >= 0; number-- {
+		text, err := os.ReadFile(l.path(number))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			var e AuditEntry
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Entries stay over restarts, in their order, one on each line whatever they contain.
+func TestEntriesStay(t *testing.T) {
+	dir := t.TempDir()
+	at := time.Date(2026, 3, 29, 10, 11, 12, 0, time.FixedZone("", 3600))
+	for _, run := range []string{"a", "b\nc"} {
+		var l AuditLog
+		l.Open(dir)
+		if err := l.Add(AuditEntry{Time: at, Action: Submit, Caller: Caller{By: "anna", Proof: Certificate}, Run: run}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "audit.jsonl"))
+	want := `{"time":"2026-03-29T09:11:12Z","action":"submit","by":"anna","proof":"certificate","run":"a"}` + "\n" +
+		`{"time":"2026-03-29T09:11:12Z","action":"submit","by":"anna","proof":"certificate","run":"b\nc"}` + "\n"
+	if err != nil || string(text) != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, text, want)
+	}
+}
+
+// TestTornLine: an entry after one that was written in part, on a full disk, is kept.
+func TestTornLine(t *testing.T) {
+	var l AuditLog
+	l.Open(t.TempDir())
+	if err := os.WriteFile(l.path(0), []byte(`{"time":"2026-03-29T09:1`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{"a", "b"} {
+		if err := l.Add(AuditEntry{Action: Submit, Run: run}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := l.Newest(10, AuditFilter{})
+	if err != nil || len(entries) != 2 || entries[0].Run != "b" || entries[1].Run != "a" {
+		t.Errorf("%v, %v: want b and a", entries, err)
+	}
+}
+
+// However much is written, the files stay within their bounds, and what is kept is the newest without a gap.
+func TestFilesAreBounded(t *testing.T) {
+	var l AuditLog
+	l.Open(t.TempDir())
+	l.maxBytes = 1000
+	const all = 500
+	for n := range all {
+		if err := l.Add(AuditEntry{Time: time.Unix(int64(n), 0), Action: Stop, Run: "r"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(l.dir, "*"))
+	if err != nil || len(files) != maxAuditFiles {
+		t.Errorf("%v %v, want %d files", err, files, maxAuditFiles)
+	}
+	for _, path := range files {
+		if info, err := os.Stat(path); err != nil || info.Size() > l.maxBytes {
+			t.Errorf("%s: %v %v", path, err, info.Size())
+		}
+	}
+	kept := lines(t, &l)
+	for i, e := range kept {
+		if want := int64(all - len(kept) + i); e.Time.Unix() != want {
+			t.Fatalf("entry %d is of second %d, want %d", i, e.Time.Unix(), want)
+		}
+	}
+	if len(kept) < 100 {
+		t.Errorf("only %d entries are kept", len(kept))
+	}
+	for _, most := range []int{0, 3, len(kept), len(kept) + 1} {
+		newest, err := l.Newest(most, AuditFilter{})
+		if err != nil || len(newest) != min(most, len(kept)) {
+			t.Fatalf("%d newest of %d: %d, %v", most, len(kept), len(newest), err)
+		}
+		for i, e := range newest {
+			if !e.Time.Equal(kept[len(kept)-1-i].Time) {
+				t.Fatalf("newest but %d: %+v", i, e)
+			}
+		}
+	}
+}
+
+// A log that cannot be written says so, and one without a directory keeps nothing.
+func TestUnwritable(t *testing.T) {
+	var l AuditLog
+	if err := l.Add(AuditEntry{Action: Stop}); err != nil {
+		t.Errorf("without a directory: %v", err)
+	}
+	l.Open(filepath.Join(t.TempDir(), "missing"))
+	if err := l.Add(AuditEntry{Action: Stop}); err == nil || !strings.Contains(err.Error(), "audit log") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A caller is known by its address, and by the user that came with a token.
+func TestCallerOf(t *testing.T) {
+	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 4711}})
+	for want, ctx := range map[Caller]context.Context{
+		{Proof: NoProof}: t.Context(), {Proof: NoProof, Address: "10.0.0.7:4711"}: ctx,
+		{By: "anna", Proof: Token, Address: "10.0.0.7:4711"}:                  WithToken(ctx, "anna"),
+		{By: strings.Repeat("x", 63), Proof: Token, Address: "10.0.0.7:4711"}: WithToken(ctx, strings.Repeat("x", 63)+"é"),
+	} {
+		if got := CallerOf(ctx); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	for want, c := range map[string]Caller{
+		"": {Proof: NoProof}, "anna": {By: "anna", Proof: Certificate}, "token": {Proof: Token},
+		"token anna": {By: "anna", Proof: Token},
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("%+v is listed as %q, want %q", c, got, want)
+		}
+	}
+	if got := CallerOf(ctx).Host(); got != "10.0.0.7" {
+		t.Errorf("host %q", got)
+	}
+}
+
+// A filter selects entries for which all that it has holds, in all files, and counts only these.
+func TestFilter(t *testing.T) {
+	var l AuditLog
+	l.Open(t.TempDir())
+	l.maxBytes = 200 // two entries
+	at := func(n int) time.Time { return time.Unix(int64(n), 0).UTC() }
+	for i, e := range []AuditEntry{
+		{Action: Submit, Caller: Caller{By: "anna"}, Run: "a"}, {Action: Submit, Caller: Caller{By: "bob"}, Run: "b"},
+		{Action: Drain, Caller: Caller{By: "anna"}, Agents: []string{"eu-1", "eu-2"}}, {Action: Stop, Caller: Caller{By: "bob"}, Run: "a"},
+		{Action: Stop, Caller: Caller{By: "anna"}, Run: "b"},
+	} {
+		e.Time = at(i)
+		if err := l.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		most   int
+		filter AuditFilter
+		want   string // seconds
+	}{
+		{10, AuditFilter{}, "4 3 2 1 0"},
+		{2, AuditFilter{By: "anna"}, "4 2"},
+		{10, AuditFilter{By: "ann"}, ""},
+		{10, AuditFilter{Actions: []Action{Submit, Drain}}, "2 1 0"},
+		{10, AuditFilter{About: "a"}, "3 0"},
+		{10, AuditFilter{About: "eu-2"}, "2"},
+		{10, AuditFilter{Since: at(1), Until: at(4)}, "3 2 1"},
+		{10, AuditFilter{By: "bob", Actions: []Action{Stop}, Since: at(4)}, ""},
+	} {
+		entries, err := l.Newest(c.most, c.filter)
+		var got []string
+		for _, e := range entries {
+			got = append(got, strconv.FormatInt(e.Time.Unix(), 10))
+		}
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %v %v, want %s", c.filter, err, got, c.want)
+		}
+	}
+}
