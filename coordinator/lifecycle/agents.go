@@ -2,12 +2,11 @@ package lifecycle
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/allotment"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -56,17 +55,6 @@ func (r *Run) Connected(
 	r.resendMissed(at, a, resume, armed)
 }
 
-// supersede loses a process whose name another process has taken. The process may have been lost before.
-func (r *Run) supersede(at clock.Instant, old *agent) {
-	const reason = "its process was restarted"
-	old.replaced = true
-	r.lose(at, old, reason)
-	p := r.assignmentOf(old)
-	if p != nil && p.isLost() && !p.toldToEnd && (r.phase == running || r.phase == stopping) && r.replaceable(p) {
-		r.replace(at, p, reason)
-	}
-}
-
 // maxGreeted bounds the agents whose arrival during a run is told.
 const maxGreeted = 256
 
@@ -90,6 +78,91 @@ func (r *Run) welcome(at clock.Instant, a *agent) {
 	}
 }
 
+// resendMissed tells an agent that has reconnected all that it may have missed, based on what it says it works on.
+func (r *Run) resendMissed(at clock.Instant, a *agent, resume *spatev1.AssignmentRef, armed bool) {
+	if c := r.joining; c != nil && c.agent == a {
+		r.sendAssign(c)
+		return
+	}
+	p := r.assignmentOf(a)
+	has, dropped := r.stage.concerns(resume), p == nil || p.failure != ""
+	// A later stage was assigned by a coordinator whose data directory this is an older copy of.
+	if dropped || resume.GetStageIndex() > r.stage.ref.GetStageIndex() {
+		r.stopStale(a, resume)
+	}
+	switch {
+	case dropped:
+	case p.done() || r.phase == closing:
+	case r.phase == applying:
+		r.resendAssign(at, p, has && resume.GetRevision() == p.revision)
+	case !has && p.active():
+		r.cameBackWithout(at, p)
+	case has:
+		r.resendChanges(at, p, resume, armed)
+		r.checkAnswers(at)
+	}
+}
+
+// stopStale stops an agent's work on an assignment that was dropped. New work may be assigned at once; the agent must
+// queue it.
+func (r *Run) stopStale(a *agent, resume *spatev1.AssignmentRef) {
+	if resume.GetRunId() != r.id {
+		return
+	}
+	r.do(Send{Agent: a.name(),
+		Message: &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
+			Ref: clone(resume), Immediately: true, Reason: "its assignment was dropped while it was disconnected",
+		}}}})
+}
+
+// resendAssign sends an assignment again to an agent that does not have it, or whose answer was lost.
+func (r *Run) resendAssign(at clock.Instant, p *assignment, knows bool) {
+	if p.applied && knows {
+		r.armIfReady(at)
+		return
+	}
+	p.applied = false
+	r.sendAssign(p)
+}
+
+// resendChanges tells an agent what has changed, when the stage starts, and whether the stage ends.
+func (r *Run) resendChanges(at clock.Instant, p *assignment, resume *spatev1.AssignmentRef, armed bool) {
+	p.revision = min(resume.GetRevision(), r.stage.ref.GetRevision())
+	p.agreed(p.revision)
+	if resume.GetRevision() < r.stage.ref.GetRevision() && p.active() {
+		p.answerBy = max(p.answerBy, at.Add(r.cfg.Silence))
+		r.sendRevise(p)
+	}
+	if r.phase == stopping || p.toldToEnd {
+		r.resendStop(p)
+		return
+	}
+	if !armed {
+		r.sendArm(p)
+	}
+	r.sendMeasure(p)
+	if p.leaving {
+		r.sendLeave(p)
+	}
+}
+
+// resendStop repeats the message that tells an agent to end its assignment.
+func (r *Run) resendStop(p *assignment) {
+	if p.toldToEnd {
+		r.sendStopTo(p, false, p.lost)
+		return
+	}
+	r.sendStopTo(p, r.stage.immediate, r.whyStopped())
+}
+
+// cameBackWithout handles an agent that came back without its assignment. Either the agent has ended the assignment,
+// and its totals are on their way, or it has lost the assignment.
+func (r *Run) cameBackWithout(at clock.Instant, p *assignment) {
+	r.markToldToEnd(p, "came back without its assignment")
+	r.markLost(p, p.lost, at.Add(r.cfg.StopGrace))
+	r.checkLost(at)
+}
+
 // Disconnected tells the machine that an agent's control stream is broken. This is not a loss yet: either the process
 // comes back, or it is silent for too long.
 func (r *Run) Disconnected(_ clock.Instant, name string, incarnation uint64, reason string) {
@@ -101,19 +174,6 @@ func (r *Run) Disconnected(_ clock.Instant, name string, incarnation uint64, rea
 	if !r.takesPart(a) {
 		delete(r.agents, name)
 	}
-}
-
-// takesPart reports whether an agent's process takes part in the run or is about to join.
-func (r *Run) takesPart(a *agent) bool {
-	return r.isListed(a) || r.joining != nil && r.joining.agent == a
-}
-
-// isListed reports whether an agent is in the roster. All but those that joined during the stage are found by name.
-func (r *Run) isListed(a *agent) bool {
-	i, found := slices.BinarySearchFunc(r.roster, a.name(), func(o *agent, name string) int {
-		return strings.Compare(o.name(), name)
-	})
-	return found && r.roster[i] == a || slices.Contains(r.roster, a)
 }
 
 // Heard handles an agent's heartbeat. An agent that was lost because it was silent is back.
@@ -135,79 +195,31 @@ func (r *Run) Heard(at clock.Instant, name string, h *spatev1.Heartbeat) {
 	}
 }
 
-// heldUp is how long the machine may go without a tick before it blames itself, not the agents, for silence.
-const heldUp = time.Second
-
-// noteTick notes the time of a tick. If the coordinator was held up, agents' messages may be waiting to be read, so
-// their silence counts from now.
-func (r *Run) noteTick(at clock.Instant) {
-	if r.ticked != 0 && at.Sub(r.ticked) > heldUp {
-		r.heldUpAt = at
-	}
-	r.ticked = at
-}
-
-// heardOf returns the instant from which an agent's silence counts.
-func (r *Run) heardOf(a *agent) clock.Instant { return max(a.heard, r.heldUpAt) }
-
-// loseSilent loses the agents that have been silent for too long.
-func (r *Run) loseSilent(at clock.Instant) {
-	isSilent := func(a *agent) bool { return a.lost == "" && at.Sub(r.heardOf(a)) >= r.silenceLimit(a) }
-	for _, a := range r.agentsThat(isSilent) {
-		if isSilent(a) { // the loss of another agent did not change that
-			r.lose(at, a, silence(a, at.Sub(r.heardOf(a)).Round(100*time.Millisecond)))
-		}
-	}
-}
-
-// silenceLimit returns how long an agent may be silent. An agent that was connected before the coordinator restarted
-// continues for its lease, and may take as long to come back.
-func (r *Run) silenceLimit(a *agent) time.Duration {
-	if a.notBack {
-		return max(r.lease(), r.cfg.Silence)
-	}
-	return r.cfg.Silence
-}
-
-// silence returns, for people, how an agent was lost.
-func silence(a *agent, silent time.Duration) string {
-	switch {
-	case a.notBack:
-		return fmt.Sprintf("it did not come back within %v after the coordinator restarted", silent)
-	case a.disconnected != "":
-		return fmt.Sprintf("%s; no heartbeat for %v", a.disconnected, silent)
-	default:
-		return fmt.Sprintf("no heartbeat for %v", silent)
-	}
-}
-
-// lose marks an agent as lost. The stage's policy decides about the agent's assignment.
-func (r *Run) lose(at clock.Instant, a *agent, reason string) {
-	if a.lost != "" {
+// catchUp tells an agent that was only silent the changes that it was not told.
+func (r *Run) catchUp(at clock.Instant, p *assignment) {
+	if p == nil || r.phase != running && r.phase != stopping {
 		return
 	}
-	a.lost = reason
-	r.dropJoining(at, a, "lost: "+reason)
-	switch r.phase {
-	case pausing:
-		r.lostInPause(at, a)
-	case applying, running, stopping:
-		if p := r.assignmentOf(a); p != nil && !p.done() {
-			r.loseAssignment(at, p, reason)
-		}
+	if p.active() && p.revision < r.stage.ref.GetRevision() {
+		p.answerBy = at.Add(r.cfg.Silence)
+		r.sendRevise(p)
+	}
+	if r.phase == stopping && !p.done() {
+		r.resendStop(p)
 	}
 }
 
-// lostInPause tells followers what a loss during a pause means for the next stage.
-func (r *Run) lostInPause(at clock.Instant, a *agent) {
-	if !r.isListed(a) || a.leaving {
-		return
-	}
-	follows := "the run ends unless it is back when the pause is over"
-	if policyOf(r.pending) != fail {
-		follows = "the run continues without it unless it is back when the pause is over"
-	}
-	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s lost in the pause: %s; %s", a.name(), a.lost, follows)
+// takesPart reports whether an agent's process takes part in the run or is about to join.
+func (r *Run) takesPart(a *agent) bool {
+	return r.isListed(a) || r.joining != nil && r.joining.agent == a
+}
+
+// isListed reports whether an agent is in the roster. All but those that joined during the stage are found by name.
+func (r *Run) isListed(a *agent) bool {
+	i, found := slices.BinarySearchFunc(r.roster, a.name(), func(o *agent, name string) int {
+		return strings.Compare(o.name(), name)
+	})
+	return found && r.roster[i] == a || slices.Contains(r.roster, a)
 }
 
 // agentsThat returns the agents that satisfy the predicate are, sorted by name, so that effects do not depend on the
@@ -229,44 +241,104 @@ func (r *Run) available(at clock.Instant, a *agent) bool {
 	return a.lost == "" && !a.leaving && r.barred(a) == "" && at.Sub(r.heardOf(a)) < r.silenceLimit(a) && (a.disconnected == "" || r.takesPart(a))
 }
 
-// Refused tells the machine that the shell refused a snapshot. Its content, perhaps the totals, is missing for good, so
-// the assignment ends.
-func (r *Run) Refused(at clock.Instant, s *spatev1.Snapshot, reason string) {
-	if p := r.senderOf(s); p != nil {
-		r.endFaulty(at, p, fmt.Sprintf("the coordinator refused its snapshot of window %d: %s", s.GetWindow(), reason))
-	}
-}
-
-// checkStalled ends the assignments of agents that send heartbeats but deliver no snapshots, so that no stage waits for
-// them forever.
-func (r *Run) checkStalled(at clock.Instant) {
-	if r.phase != running {
+// Cordon tells the machine whether an agent takes runs, before it is connected or later. A cordoned agent stays in the
+// run if it has a part, a drained one leaves it as one that was asked to end. An agent that left and takes runs again
+// takes part from the next stage on.
+func (r *Run) Cordon(at clock.Instant, name string, c spatev1.Cordon) {
+	if r.Ended() {
 		return
 	}
-	for _, p := range r.stage.assignments {
-		switch {
-		case p.done():
-		case p.isLost() || p.agent.lost != "" || p.agent.disconnected != "" || p.delivered == 0:
-			p.delivered = max(at, r.stage.start.Add(p.joined)) // restarts the count until it can deliver
-		case at.Sub(max(p.delivered, r.heldUpAt)) >= r.cfg.Stall:
-			r.endFaulty(at, p, fmt.Sprintf("it sends heartbeats, but delivered no measurements for %v: check its "+
-				"log and the network between", r.cfg.Stall))
+	r.cordons[name] = c
+	a := r.agents[name]
+	switch {
+	case a == nil:
+	case c == spatev1.Cordon_CORDON_DRAINED:
+		if a.returns = false; !a.leaving {
+			r.leave(at, a)
 		}
-		if r.phase != running {
-			return
-		}
+	case c == spatev1.Cordon_CORDON_UNSPECIFIED && a.leaving && !a.ending:
+		a.returns = true
 	}
 }
 
-// endFaulty ends an assignment that cannot become whole although its agent is there.
-func (r *Run) endFaulty(at clock.Instant, p *assignment, reason string) {
-	switch {
-	case p.done() || p.toldToEnd:
-	case r.toleratesLossOf(p):
-		r.tellToEnd(at, p, reason)
-	default:
-		p.failure = reason
-		r.sendStopTo(p, true, reason)
-		r.failAssignment(at, spatev1.FailureKind_FAILURE_KIND_AGENT, "agent "+p.agent.name()+": "+reason)
+// barred returns why an agent may not be given work, empty if it may.
+func (r *Run) barred(a *agent) string {
+	takesPart := func(other *agent) bool { return other.name() == a.name() }
+	switch c := r.cordons[a.name()]; {
+	case c == spatev1.Cordon_CORDON_DRAINED:
+		return "it is drained"
+	case c == spatev1.Cordon_CORDON_CORDONED && !slices.ContainsFunc(r.roster, takesPart):
+		return "it is cordoned"
 	}
+	return ""
+}
+
+// excluded returns why an agent does not take part in a stage, empty if it may.
+func (r *Run) excluded(a *agent, st *spatev1.Stage) string {
+	return cmp.Or(r.barred(a), allotment.Unfit(a.info, st))
+}
+
+// Busy reports whether an agent takes part in the run and the run has not ended.
+func (r *Run) Busy(name string) bool {
+	a := r.agents[name]
+	if r.Ended() || a == nil {
+		return false
+	}
+	return r.takesPart(a)
+}
+
+// Released reports whether an agent that is leaving takes part in nothing any more, so that it may end.
+func (r *Run) Released(name string) bool {
+	a := r.agents[name]
+	if a == nil {
+		return true
+	}
+	p := r.assignmentOf(a)
+	return (a.leaving || r.barred(a) != "") && (p == nil || p.done() || r.phase == closing)
+}
+
+// A run sees only the agents that belong to it, because an agent belongs to one run at most. The shell gives it those
+// that it wants and takes back those that it does not need.
+
+// Wants reports whether the run would use one more agent, now or from the next stage on.
+func (r *Run) Wants(at clock.Instant, a *spatev1.AgentInfo) bool {
+	st := r.first()
+	if r.Ended() || r.stopped || allotment.Unfit(a, st) != "" {
+		return false
+	}
+	most := int(st.GetAgents().GetCount())
+	if most == 0 {
+		return true
+	}
+	has := r.agentsThat(func(a *agent) bool { return r.available(at, a) })
+	if len(has) < most {
+		return true
+	}
+	for _, region := range withoutAgents(has, st.GetRegions()) {
+		if r.phase == gathering && region == a.GetRegion() {
+			return true
+		}
+	}
+	return false
+}
+
+// Needs returns the names of the agents that must stay with the run: those that take part, and those that may take part
+// later. The run must not have ended.
+func (r *Run) Needs(at clock.Instant) map[string]bool {
+	needs, present := map[string]bool{}, 0
+	for _, a := range r.roster { // another process may have the name
+		needs[a.name()] = true
+		if r.available(at, a) {
+			present++
+		}
+	}
+	most := int(r.first().GetAgents().GetCount())
+	for _, a := range r.agentsThat(func(a *agent) bool { return !needs[a.name()] }) {
+		joins := r.joining != nil && r.joining.agent == a
+		if joins || r.available(at, a) && (most == 0 || r.phase == gathering || present < most) {
+			needs[a.name()] = true
+			present++
+		}
+	}
+	return needs
 }

@@ -21,9 +21,6 @@ var phases = map[phase]string{
 	closing: "closing",
 }
 
-// inStage reports whether a stage is in progress.
-func (r *Run) inStage() bool { return r.phase >= applying && r.phase <= closing }
-
 // Checkpoint returns the part of the machine's state that is not in the records of stages and the snapshots. The shell
 // fills in the boot id. The run must not have ended.
 func (r *Run) Checkpoint() *spatev1.Checkpoint {
@@ -49,7 +46,7 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 	if r.pending != nil {
 		c.Pending = clone(r.pending)
 	}
-	if s := r.stage; r.inStage() {
+	if s := r.stage; r.phase.inStage() {
 		c.StartClockNs, c.Revision = int64(s.start), s.ref.GetRevision()
 		c.Immediately, c.AbortReason = s.immediate, s.abortedBy
 		c.MeasureProposedNs = s.proposed.from.Nanoseconds()
@@ -147,7 +144,7 @@ func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) 
 		r.pending = clone(c.GetPending())
 		r.resume = at.Add(r.pending.GetPause().AsDuration())
 	}
-	if !r.inStage() {
+	if !r.phase.inStage() {
 		return r, nil
 	}
 	if err := r.restoreStage(c, m.Stage, at); err != nil {
@@ -159,13 +156,10 @@ func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) 
 
 // restorePhase sets the phase, and checks that this program can have written the checkpoint.
 func (r *Run) restorePhase(c *spatev1.Checkpoint) error {
-	for p, name := range phases {
-		if name == c.GetPhase() {
-			r.phase = p
-		}
-	}
+	var known bool
+	r.phase, known = phaseOf(c)
 	switch {
-	case phases[r.phase] != c.GetPhase():
+	case !known:
 		return fmt.Errorf("checkpoint: phase %.32q is not known", c.GetPhase())
 	case int(c.GetNext()) > len(r.plan):
 		return fmt.Errorf("checkpoint: entry %d of a plan of %d", c.GetNext(), len(r.plan))
@@ -265,16 +259,6 @@ func (s *stage) initially(p *assignment) uint32 {
 	return p.revision
 }
 
-// process returns the agent of the roster with this incarnation, or else a lost agent whose process was replaced.
-func (r *Run) process(info *spatev1.AgentInfo, incarnation uint64, at clock.Instant) *agent {
-	if a := r.agents[info.GetName()]; a != nil && a.incarnation == incarnation {
-		return a
-	}
-	a := r.agentNotBack(info, incarnation, at)
-	a.lost = "its process was restarted"
-	return a
-}
-
 // recall takes over what was delivered in the stage in progress.
 func (r *Run) recall(d Delivered) {
 	if r.phase != running && r.phase != stopping {
@@ -314,7 +298,8 @@ func (r *Run) Resume(at clock.Instant) {
 func (m *Memory) Rewind() (again *spatev1.Stage) {
 	c, next := m.Checkpoint, m.Checkpoint.GetPending()
 	begun, failure := c.GetBegun(), c.GetFailure()
-	if rec := m.Stage; rec != nil && inStage(c) {
+	if p, known := phaseOf(c); m.Stage != nil && known && p.inStage() {
+		rec := m.Stage
 		again, next = rec.GetStage(), rec.GetStage()
 		begun--
 		if failure == rec.GetFailure() {
@@ -333,14 +318,14 @@ func (m *Memory) Rewind() (again *spatev1.Stage) {
 	return again
 }
 
-// inStage reports whether a checkpoint was written while a stage was in progress.
-func inStage(c *spatev1.Checkpoint) bool {
+// phaseOf returns the phase in which a checkpoint was written, false if it is not known.
+func phaseOf(c *spatev1.Checkpoint) (p phase, known bool) {
 	for p, name := range phases {
 		if name == c.GetPhase() {
-			return p >= applying && p <= closing
+			return p, true
 		}
 	}
-	return false
+	return 0, false
 }
 
 // Left returns the stages and templates still to be run after Rewind, in order. The template of the sweep or search in

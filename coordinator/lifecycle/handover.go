@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -12,8 +14,64 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// openLoop reports whether a load is not a closed loop: its arrivals have scheduled times.
-func openLoop(l *spatev1.LoadPoint) bool { return l.GetConcurrency() == 0 }
+// hasUnappliedHandover reports whether an assignment was given a part that its agent has not applied, and that was not
+// passed on since.
+func (s *stage) hasUnappliedHandover(p *assignment) (unapplied bool) {
+	for _, h := range s.record.GetHandovers() {
+		gets := int(p.rank) < len(h.GetWeights()) && h.GetWeights()[p.rank] > 0
+		switch {
+		case h.GetFromRank() == p.rank:
+			unapplied = unapplied && gets
+		case gets && h.GetRevision() > p.knows:
+			unapplied = true
+		}
+	}
+	return unapplied
+}
+
+// part returns an assignment's current part of the load, from 0 to 1.
+func (s *stage) part(p *assignment) float64 {
+	parts, sum := make([]float64, len(s.assignments)), 0.0
+	for i, q := range s.assignments {
+		if q.joined == 0 {
+			parts[i] = float64(q.weight)
+			sum += parts[i]
+		}
+	}
+	for _, h := range s.record.GetHandovers() {
+		passPart(parts, h)
+	}
+	return parts[p.rank] / sum
+}
+
+// passPart applies a handover to the parts.
+func passPart(parts []float64, h *spatev1.Handover) {
+	given, sum := parts[h.GetFromRank()], 0.0
+	parts[h.GetFromRank()] = 0
+	for _, w := range h.GetWeights() {
+		sum += float64(w)
+	}
+	for rank, w := range h.GetWeights() {
+		parts[rank] += given * float64(w) / sum
+	}
+}
+
+// namesOf returns the names of assignments' agents, for people.
+func namesOf(assignments []*assignment) string {
+	const most = 3
+	var names []string
+	for _, p := range assignments[:min(len(assignments), most)] {
+		names = append(names, p.agent.name())
+	}
+	last := len(names) - 1
+	switch {
+	case len(assignments) > most:
+		return fmt.Sprintf("%s and %d others", strings.Join(names, ", "), len(assignments)-most)
+	case last < 1:
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
 
 // takeOver hands the rest of an assignment to other agents. The caller must call tellTakers next. If all agents that
 // could take it are lost but may come back, it waits until that is decided.
@@ -91,15 +149,17 @@ func (r *Run) passOnUnapplied(at clock.Instant, p *assignment) bool {
 // takers returns the assignments that can take an assignment over: the active ones in its region, or else all active
 // ones.
 func (r *Run) takers(p *assignment) []*assignment {
-	active := func(q *assignment) bool { return q != p && q.active() && !q.agent.leaving }
-	near := r.stage.where(func(q *assignment) bool {
-		return active(q) &&
-			q.agent.info.GetRegion() == p.agent.info.GetRegion()
-	})
-	if len(near) > 0 {
+	active := r.stage.where(func(q *assignment) bool { return q != p && q.active() && !q.agent.leaving })
+	return inRegion(active, p.agent.info.GetRegion())
+}
+
+// inRegion returns the assignments of a region, or all if it has none of them.
+func inRegion(all []*assignment, region string) []*assignment {
+	elsewhere := func(p *assignment) bool { return p.agent.info.GetRegion() != region }
+	if near := slices.DeleteFunc(slices.Clone(all), elsewhere); len(near) > 0 {
 		return near
 	}
-	return r.stage.where(active)
+	return all
 }
 
 // weightsAt returns the weights of assignments, indexed by rank. Other ranks have weight 0.

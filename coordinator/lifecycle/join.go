@@ -10,6 +10,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
+// full reports whether a stage in progress has as many agents as the plan asks for.
+func (r *Run) full(st *spatev1.Stage) bool {
+	most := int(st.GetAgents().GetCount())
+	present := r.stage.where(func(p *assignment) bool { return !p.done() && !p.isLost() && !p.agent.leaving })
+	return most > 0 && len(present) >= most
+}
+
 // leastJoinLead is the shortest time from the decision to let a newcomer join to its start.
 const leastJoinLead = 3 * time.Second
 
@@ -122,29 +129,20 @@ func (r *Run) weightOf(a *agent) uint32 {
 // beside returns the places by which a newcomer's weight is scaled: those of its region if the plan splits by region
 // and there are any, else all.
 func (r *Run) beside(a *agent) []*assignment {
-	if len(r.stage.record.GetStage().GetRegions()) > 0 {
-		if near := r.stage.where(func(p *assignment) bool {
-			return p.agent.info.GetRegion() == a.info.GetRegion()
-		}); len(near) > 0 {
-			return near
-		}
+	if len(r.stage.record.GetStage().GetRegions()) == 0 {
+		return r.stage.assignments
 	}
-	return r.stage.assignments
+	return inRegion(r.stage.assignments, a.info.GetRegion())
 }
 
 // givers returns the active places that give a newcomer its part: those of its region if the plan splits by region and
 // there are any, else all.
 func (r *Run) givers(c *assignment) []*assignment {
-	active := func(p *assignment) bool { return p.active() && p.left == nil }
-	if c != nil && len(r.stage.record.GetStage().GetRegions()) > 0 {
-		if near := r.stage.where(func(p *assignment) bool {
-			return active(p) &&
-				p.agent.info.GetRegion() == c.agent.info.GetRegion()
-		}); len(near) > 0 {
-			return near
-		}
+	active := r.stage.where(func(p *assignment) bool { return p.active() && p.left == nil })
+	if c == nil || len(r.stage.record.GetStage().GetRegions()) == 0 {
+		return active
 	}
-	return r.stage.where(active)
+	return inRegion(active, c.agent.info.GetRegion())
 }
 
 // join gives a newcomer that is ready its part of each giver's assignment.

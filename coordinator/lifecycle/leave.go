@@ -1,9 +1,6 @@
 package lifecycle
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spate-load/spate/clock"
@@ -28,47 +25,6 @@ func (r *Run) leave(at clock.Instant, a *agent) {
 		r.assignWithout(at, p, "left")
 	default:
 		r.checkLeaving(at)
-	}
-}
-
-// Cordon tells the machine whether an agent takes runs, before it is connected or later. A cordoned agent stays in the
-// run if it has a part, a drained one leaves it as one that was asked to end. An agent that left and takes runs again
-// takes part from the next stage on.
-func (r *Run) Cordon(at clock.Instant, name string, c spatev1.Cordon) {
-	if r.Ended() {
-		return
-	}
-	r.cordons[name] = c
-	a := r.agents[name]
-	switch {
-	case a == nil:
-	case c == spatev1.Cordon_CORDON_DRAINED:
-		if a.returns = false; !a.leaving {
-			r.leave(at, a)
-		}
-	case c == spatev1.Cordon_CORDON_UNSPECIFIED && a.leaving && !a.ending:
-		a.returns = true
-	}
-}
-
-// barred returns why an agent may not be given work, empty if it may.
-func (r *Run) barred(a *agent) string {
-	takesPart := func(other *agent) bool { return other.name() == a.name() }
-	switch c := r.cordons[a.name()]; {
-	case c == spatev1.Cordon_CORDON_DRAINED:
-		return "it is drained"
-	case c == spatev1.Cordon_CORDON_CORDONED && !slices.ContainsFunc(r.roster, takesPart):
-		return "it is cordoned"
-	}
-	return ""
-}
-
-// readmit lets agents that left, and take runs again, take part in the next stage.
-func (r *Run) readmit() {
-	for _, a := range r.agents {
-		if a.returns && a.lost == "" && a.disconnected == "" {
-			a.leaving, a.returns = false, false
-		}
 	}
 }
 
@@ -131,31 +87,4 @@ func (r *Run) sendLeave(p *assignment) {
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
 		Ref: r.stage.refTo(p), Reason: "it is leaving", Leave: true,
 	}}})
-}
-
-// Released reports whether an agent that is leaving takes part in nothing any more, so that it may end.
-func (r *Run) Released(name string) bool {
-	a := r.agents[name]
-	if a == nil {
-		return true
-	}
-	p := r.assignmentOf(a)
-	return (a.leaving || r.barred(a) != "") && (p == nil || p.done() || r.phase == closing)
-}
-
-// namesOf returns the names of assignments' agents, for people.
-func namesOf(assignments []*assignment) string {
-	const most = 3
-	var names []string
-	for _, p := range assignments[:min(len(assignments), most)] {
-		names = append(names, p.agent.name())
-	}
-	last := len(names) - 1
-	switch {
-	case len(assignments) > most:
-		return fmt.Sprintf("%s and %d others", strings.Join(names, ", "), len(assignments)-most)
-	case last < 1:
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

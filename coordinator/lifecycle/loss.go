@@ -42,6 +42,80 @@ func (r *Run) toleratesLossOf(p *assignment) bool {
 	return r.policy() != fail && p.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
 }
 
+// heardOf returns the instant from which an agent's silence counts.
+func (r *Run) heardOf(a *agent) clock.Instant { return max(a.heard, r.heldUpAt) }
+
+// loseSilent loses the agents that have been silent for too long.
+func (r *Run) loseSilent(at clock.Instant) {
+	isSilent := func(a *agent) bool { return a.lost == "" && at.Sub(r.heardOf(a)) >= r.silenceLimit(a) }
+	for _, a := range r.agentsThat(isSilent) {
+		if isSilent(a) { // the loss of another agent did not change that
+			r.lose(at, a, silence(a, at.Sub(r.heardOf(a)).Round(100*time.Millisecond)))
+		}
+	}
+}
+
+// silenceLimit returns how long an agent may be silent. An agent that was connected before the coordinator restarted
+// continues for its lease, and may take as long to come back.
+func (r *Run) silenceLimit(a *agent) time.Duration {
+	if a.notBack {
+		return max(r.lease(), r.cfg.Silence)
+	}
+	return r.cfg.Silence
+}
+
+// silence returns, for people, how an agent was lost.
+func silence(a *agent, silent time.Duration) string {
+	switch {
+	case a.notBack:
+		return fmt.Sprintf("it did not come back within %v after the coordinator restarted", silent)
+	case a.disconnected != "":
+		return fmt.Sprintf("%s; no heartbeat for %v", a.disconnected, silent)
+	default:
+		return fmt.Sprintf("no heartbeat for %v", silent)
+	}
+}
+
+// lose marks an agent as lost. The stage's policy decides about the agent's assignment.
+func (r *Run) lose(at clock.Instant, a *agent, reason string) {
+	if a.lost != "" {
+		return
+	}
+	a.lost = reason
+	r.dropJoining(at, a, "lost: "+reason)
+	switch r.phase {
+	case pausing:
+		r.lostInPause(at, a)
+	case applying, running, stopping:
+		if p := r.assignmentOf(a); p != nil && !p.done() {
+			r.loseAssignment(at, p, reason)
+		}
+	}
+}
+
+// lostInPause tells followers what a loss during a pause means for the next stage.
+func (r *Run) lostInPause(at clock.Instant, a *agent) {
+	if !r.isListed(a) || a.leaving {
+		return
+	}
+	follows := "the run ends unless it is back when the pause is over"
+	if policyOf(r.pending) != fail {
+		follows = "the run continues without it unless it is back when the pause is over"
+	}
+	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s lost in the pause: %s; %s", a.name(), a.lost, follows)
+}
+
+// supersede loses a process whose name another process has taken. The process may have been lost before.
+func (r *Run) supersede(at clock.Instant, old *agent) {
+	const reason = "its process was restarted"
+	old.replaced = true
+	r.lose(at, old, reason)
+	p := r.assignmentOf(old)
+	if p != nil && p.isLost() && !p.toldToEnd && (r.phase == running || r.phase == stopping) && r.replaceable(p) {
+		r.replace(at, p, reason)
+	}
+}
+
 // loseAssignment applies the policy when the agent of an assignment is lost.
 func (r *Run) loseAssignment(at clock.Instant, p *assignment, reason string) {
 	switch {
@@ -81,30 +155,6 @@ func (r *Run) markLost(p *assignment, reason string, fence clock.Instant) {
 	}
 }
 
-// consequence returns, for people, the consequence of a loss.
-func (r *Run) consequence(p *assignment) string {
-	missing := fmt.Sprintf("%s of the load is missing from second %d on", percent(r.stage.part(p)), p.covered.next)
-	switch {
-	case p.toldToEnd && r.phase == running && r.policy() == reassign:
-		return missing + "; the others take it over"
-	case p.toldToEnd:
-		return missing
-	case r.phase == stopping:
-		return missing + " unless it sends the rest in time"
-	case r.policy() == reassign:
-		return fmt.Sprintf("%s; unless it is back by second %d the others take it over", missing, r.second(p.fence))
-	default:
-		return fmt.Sprintf("%s unless it is back by second %d", missing, r.second(p.fence))
-	}
-}
-
-// second returns an instant as whole seconds since the stage's start.
-func (r *Run) second(at clock.Instant) int64 {
-	return int64(math.Floor(at.Sub(r.stage.start).Seconds()))
-}
-
-func percent(part float64) string { return fmt.Sprintf("%.3g %%", 100*part) }
-
 // returned handles a lost agent that is heard again.
 func (r *Run) returned(at clock.Instant, a *agent) {
 	if a.lost == "" {
@@ -125,24 +175,6 @@ func (r *Run) returned(at clock.Instant, a *agent) {
 	}
 }
 
-// assignAgain assigns a stage that was not armed yet to the remaining agents.
-func (r *Run) assignAgain(at clock.Instant, lost *assignment, reason string) {
-	r.sayLost(at, lost, reason, "the stage is assigned again without it")
-	r.assignWithout(at, lost, "lost: "+reason)
-}
-
-// assignWithout assigns a stage that was not armed yet to the agents that are there. If that is not possible, the run
-// fails, and the assignment that is gone has failed.
-func (r *Run) assignWithout(at clock.Instant, gone *assignment, failure string) {
-	st, revision := r.stage.record.GetStage(), r.stage.ref.GetRevision()
-	if why := r.updateRoster(at, st); why != "" {
-		gone.failure = failure
-		r.failRun(at, why)
-		return
-	}
-	r.assign(at, st, revision+1)
-}
-
 // checkLost decides about assignments that are still lost at their fence.
 func (r *Run) checkLost(at clock.Instant) {
 	for _, p := range r.stage.assignments {
@@ -151,6 +183,13 @@ func (r *Run) checkLost(at clock.Instant) {
 		}
 	}
 	r.tellTakers(at)
+}
+
+// mayReturn reports whether any lost assignment may still come back.
+func (s *stage) mayReturn(at clock.Instant) bool {
+	return slices.ContainsFunc(s.assignments, func(p *assignment) bool {
+		return p.isLost() && !p.toldToEnd && at < p.fence
+	})
 }
 
 // decide applies the policy to an assignment that is lost beyond its fence: the run fails, others take the assignment
@@ -213,6 +252,67 @@ func (p *assignment) unsentFrom() *uint32 {
 	return &window
 }
 
+// tellToEnd ends the assignment of an agent that is running but does not do what it should. Its totals are waited for
+// as for a lost agent.
+func (r *Run) tellToEnd(at clock.Instant, p *assignment, reason string) {
+	r.markToldToEnd(p, reason)
+	r.markLost(p, reason, at.Add(r.lease()))
+	r.sayLost(at, p, reason, "%s", r.consequence(p))
+	r.sendStopTo(p, false, reason)
+}
+
+// markToldToEnd notes that an agent is told, or should be told, to end its assignment. The note is in the checkpoint,
+// so that a restarted coordinator does not take the assignment's end for a regular one.
+func (r *Run) markToldToEnd(p *assignment, reason string) {
+	p.lost, p.toldToEnd, p.answerBy = reason, true, 0
+	r.unsaved = true
+}
+
+// stopDropped tells the agent of an assignment that was dropped to stop, if the agent can be reached.
+func (r *Run) stopDropped(p *assignment, reason string) {
+	if p.agent.lost == "" && p.agent.disconnected == "" && !p.whole() {
+		r.sendStopTo(p, true, reason)
+	}
+}
+
+// sayLost tells followers that an agent is lost, and the consequence.
+func (r *Run) sayLost(at clock.Instant, p *assignment, reason, format string, args ...any) {
+	p.lossTold = true
+	r.changed(at, p, false, reason, fmt.Sprintf(format, args...))
+}
+
+// changed tells followers that an agent was lost or joined, and the consequence.
+func (r *Run) changed(at clock.Instant, p *assignment, joined bool, reason, consequence string) {
+	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_AgentChanged{AgentChanged: &spatev1.AgentChanged{
+		StageIndex: r.stage.ref.GetStageIndex(), Agent: clone(p.agent.info), Joined: joined, Reason: reason,
+		Consequence: consequence,
+	}}})
+}
+
+// consequence returns, for people, the consequence of a loss.
+func (r *Run) consequence(p *assignment) string {
+	missing := fmt.Sprintf("%s of the load is missing from second %d on", percent(r.stage.part(p)), p.covered.next)
+	switch {
+	case p.toldToEnd && r.phase == running && r.policy() == reassign:
+		return missing + "; the others take it over"
+	case p.toldToEnd:
+		return missing
+	case r.phase == stopping:
+		return missing + " unless it sends the rest in time"
+	case r.policy() == reassign:
+		return fmt.Sprintf("%s; unless it is back by second %d the others take it over", missing, r.second(p.fence))
+	default:
+		return fmt.Sprintf("%s unless it is back by second %d", missing, r.second(p.fence))
+	}
+}
+
+// second returns an instant as whole seconds since the stage's start.
+func (r *Run) second(at clock.Instant) int64 {
+	return int64(math.Floor(at.Sub(r.stage.start).Seconds()))
+}
+
+func percent(part float64) string { return fmt.Sprintf("%.3g %%", 100*part) }
+
 func (r *Run) lossText(p *assignment) string {
 	if p.toldToEnd {
 		return p.lost
@@ -238,131 +338,4 @@ func (p *assignment) unsentText() string {
 		requests = words.Count(p.totals.GetNeverSent(), "request")
 	}
 	return fmt.Sprintf(", and it never sent %s, due from second %d on", requests, p.loss.GetUnsentFromWindow())
-}
-
-// failedItself reports whether the assignment ended by a failure of its own agent.
-func (p *assignment) failedItself() bool {
-	return p.totals.GetFailure() != "" && !p.totals.GetStopped()
-}
-
-// sayFailedItself tells followers, once, that an agent has ended its assignment early.
-func (r *Run) sayFailedItself(at clock.Instant, p *assignment) {
-	if p.lossTold {
-		return
-	}
-	follows := "its part of the load is missing from then on"
-	if r.phase == running && r.policy() == reassign {
-		follows = "the others take its part over"
-	}
-	r.sayLost(at, p, p.totals.GetFailure(), "%s", follows)
-}
-
-// endAssignment checks whether an assignment whose snapshots are all merged has done all that it should.
-func (r *Run) endAssignment(at clock.Instant, p *assignment) {
-	if p.totals.GetStopped() && r.phase == running && !p.toldToEnd {
-		r.markToldToEnd(p, "was stopped, but not by its run") // else the loss would go unnoticed
-		if !r.toleratesLossOf(p) {
-			r.failAssignment(at, spatev1.FailureKind_FAILURE_KIND_AGENT, "agent "+p.agent.name()+" "+p.lost)
-			return
-		}
-		r.sayLost(at, p, p.lost, "%s", r.consequence(p))
-	}
-	switch {
-	case p.failedItself(), p.toldToEnd && p.totals.GetStopped():
-		r.handOn(at, p)
-	case r.phase == running && p.hasLeft && r.stage.part(p) > 0:
-		r.markToldToEnd(p, "left, and no other agent was there to take the rest over")
-		r.handOn(at, p)
-	case r.phase == running && r.stage.hasUnappliedHandover(p):
-		if !r.passOnUnapplied(at, p) {
-			r.markToldToEnd(p, cmp.Or(p.lost, "ended its assignment before it learned of a change"))
-			r.handOn(at, p)
-		}
-	default:
-		p.lost, r.unsaved = "", r.unsaved || p.toldToEnd
-	}
-}
-
-// hasUnappliedHandover reports whether an assignment was given a part that its agent has not applied, and that was not
-// passed on since.
-func (s *stage) hasUnappliedHandover(p *assignment) (unapplied bool) {
-	for _, h := range s.record.GetHandovers() {
-		gets := int(p.rank) < len(h.GetWeights()) && h.GetWeights()[p.rank] > 0
-		switch {
-		case h.GetFromRank() == p.rank:
-			unapplied = unapplied && gets
-		case gets && h.GetRevision() > p.knows:
-			unapplied = true
-		}
-	}
-	return unapplied
-}
-
-// handOn applies the policy to an assignment that has ended early and whose snapshots are all merged.
-func (r *Run) handOn(at clock.Instant, p *assignment) {
-	if r.phase == running && r.policy() == reassign {
-		r.takeOver(at, p)
-		r.tellTakers(at)
-		return
-	}
-	r.writeOff(p)
-	r.do(PutStage{r.stage.snapshot()})
-	r.sayMissing(at, p)
-}
-
-// tellToEnd ends the assignment of an agent that is running but does not do what it should. Its totals are waited for
-// as for a lost agent.
-func (r *Run) tellToEnd(at clock.Instant, p *assignment, reason string) {
-	r.markToldToEnd(p, reason)
-	r.markLost(p, reason, at.Add(r.lease()))
-	r.sayLost(at, p, reason, "%s", r.consequence(p))
-	r.sendStopTo(p, false, reason)
-}
-
-// markToldToEnd notes that an agent is told, or should be told, to end its assignment. The note is in the checkpoint,
-// so that a restarted coordinator does not take the assignment's end for a regular one.
-func (r *Run) markToldToEnd(p *assignment, reason string) {
-	p.lost, p.toldToEnd, p.answerBy = reason, true, 0
-	r.unsaved = true
-}
-
-// stopDropped tells the agent of an assignment that was dropped to stop, if the agent can be reached.
-func (r *Run) stopDropped(p *assignment, reason string) {
-	if p.agent.lost == "" && p.agent.disconnected == "" && !p.whole() {
-		r.sendStopTo(p, true, reason)
-	}
-}
-
-// part returns an assignment's current part of the load, from 0 to 1.
-func (s *stage) part(p *assignment) float64 {
-	parts, sum := make([]float64, len(s.assignments)), 0.0
-	for i, q := range s.assignments {
-		if q.joined == 0 {
-			parts[i] = float64(q.weight)
-			sum += parts[i]
-		}
-	}
-	for _, h := range s.record.GetHandovers() {
-		passPart(parts, h)
-	}
-	return parts[p.rank] / sum
-}
-
-// passPart applies a handover to the parts.
-func passPart(parts []float64, h *spatev1.Handover) {
-	given, sum := parts[h.GetFromRank()], 0.0
-	parts[h.GetFromRank()] = 0
-	for _, w := range h.GetWeights() {
-		sum += float64(w)
-	}
-	for rank, w := range h.GetWeights() {
-		parts[rank] += given * float64(w) / sum
-	}
-}
-
-// mayReturn reports whether any lost assignment may still come back.
-func (s *stage) mayReturn(at clock.Instant) bool {
-	return slices.ContainsFunc(s.assignments, func(p *assignment) bool {
-		return p.isLost() && !p.toldToEnd && at < p.fence
-	})
 }

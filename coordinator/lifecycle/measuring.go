@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/series"
-	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -38,28 +36,6 @@ func (r *Run) Observe(at clock.Instant, v View) {
 	}
 }
 
-// failTarget ends the stage in progress and skips the remaining stages of its target.
-func (r *Run) failTarget(at clock.Instant, reason string) {
-	r.failAssignment(at, spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, reason)
-}
-
-// judgeTarget skips the remaining stages of a target if a stage has ended and none of its requests completed. A short
-// stage may end before Observe can abort it.
-func (r *Run) judgeTarget(at clock.Instant, o series.Outcome) {
-	rec := r.stage.record
-	st := rec.GetStage()
-	if !st.GetFailFast() || rec.GetFailure() != "" || rec.GetStopped() || o.Completed > 0 || o.Failed == 0 {
-		return
-	}
-	why := fmt.Sprintf("none of the %d requests of stage %d completed", o.Failed, st.GetIndex()+1)
-	if o.Fault != "" {
-		why += ": " + o.Fault
-	}
-	why = reason.HopelessTarget(st.GetTarget().GetName(), why)
-	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "%s", why)
-	r.dead[st.GetTarget().GetName()], r.failure = why, cmp.Or(r.failure, why)
-}
-
 // checkRules applies the rules that depend on time: the abort rule's duration and the longest warm-up.
 func (r *Run) checkRules(at clock.Instant) {
 	if r.phase != running {
@@ -75,18 +51,6 @@ func (r *Run) checkRules(at clock.Instant) {
 		r.measureSoon(at)
 	}
 	r.agree(at)
-}
-
-// abortStage aborts the stage in progress by an abort rule. For a search or a frontier this is a valid outcome: the
-// load is too high.
-func (r *Run) abortStage(at clock.Instant, reason string) {
-	if !r.searching() {
-		r.failStage(at, reason, true)
-		return
-	}
-	r.stage.abortedBy = reason
-	r.stage.record.Enough = reason
-	r.endStage(at, true)
 }
 
 // measureLead is how long before measuring begins the agents are first asked to keep that instant, in addition to the

@@ -11,6 +11,10 @@
 // that it measures counts. The record says so before any agent is told to take the part over, and the shell must refuse
 // later snapshots. So no request is counted twice.
 //
+// The files follow the states: gathering.go, next.go between two stages, applying.go, running.go, stopping.go. What an
+// agent says comes to agents.go. loss.go and handover.go decide what becomes of the part of an agent that is gone, join.go
+// and leave.go of one that comes or goes.
+//
 // The machine is fed events, each with its time, and returns effects. It does no I/O, reads no clock and starts no
 // goroutine, so that each scenario can be written as a script (testdata/) and played instantly. The coordinator is its
 // shell and only caller. The coordinator must serialise the calls and carry out the effects in order.
@@ -147,32 +151,6 @@ func New(cfg Config, id string, plan []*spatev1.Stage, at clock.Instant, wall ti
 	}
 }
 
-// Effects returns the effects since the last call.
-func (r *Run) Effects() []Effect {
-	if r.unsaved && !r.Ended() {
-		e := PutCheckpoint{}
-		if r.inStage() {
-			e.Stage = r.stage.snapshot()
-		}
-		r.do(e)
-	}
-	out := r.effects
-	r.effects, r.unsaved = nil, false
-	return out
-}
-
-// Ended reports whether the run has ended.
-func (r *Run) Ended() bool { return r.phase == ended }
-
-// Busy reports whether an agent takes part in the run and the run has not ended.
-func (r *Run) Busy(name string) bool {
-	a := r.agents[name]
-	if r.Ended() || a == nil {
-		return false
-	}
-	return r.takesPart(a)
-}
-
 // Tick tells the machine the time. The shell calls it several times a second.
 func (r *Run) Tick(at clock.Instant) {
 	r.noteTick(at)
@@ -183,10 +161,14 @@ func (r *Run) Tick(at clock.Instant) {
 	r.loseSilent(at)
 	switch r.phase {
 	case pausing:
-		r.endPause(at)
+		if at >= r.resume {
+			r.beginPending(at)
+		}
 	case applying:
 		r.checkDeadline(at)
-		r.armWaiting(at)
+		if r.phase == applying {
+			r.armIfReady(at)
+		}
 	case running, stopping:
 		r.checkAnswers(at)
 		r.checkLost(at)
@@ -198,6 +180,18 @@ func (r *Run) Tick(at clock.Instant) {
 		r.progress(at)
 	}
 }
+
+// noteTick notes the time of a tick. If the coordinator was held up, agents' messages may be waiting to be read, so
+// their silence counts from now.
+func (r *Run) noteTick(at clock.Instant) {
+	if r.ticked != 0 && at.Sub(r.ticked) > heldUp {
+		r.heldUpAt = at
+	}
+	r.ticked = at
+}
+
+// heldUp is how long the machine may go without a tick before it blames itself, not the agents, for silence.
+const heldUp = time.Second
 
 // Stop stops the run. Requests in flight are drained or, if immediately is set, cancelled.
 func (r *Run) Stop(at clock.Instant, immediately bool) {
@@ -264,14 +258,11 @@ func (r *Run) unbegun() uint32 {
 	return n
 }
 
-// do queues an effect. An effect that writes a record also makes the checkpoint unsaved.
-func (r *Run) do(e Effect) {
-	switch e.(type) {
-	case PutStage, PutSearch, PutFrontier:
-		r.unsaved = true
-	}
-	r.effects = append(r.effects, e)
-}
+// Ended reports whether the run has ended.
+func (r *Run) Ended() bool { return r.phase == ended }
+
+// inStage reports whether a stage is in progress.
+func (p phase) inStage() bool { return p >= applying && p <= closing }
 
 // emit sets an event's time and queues the event.
 func (r *Run) emit(at clock.Instant, e *spatev1.RunEvent) {
@@ -291,69 +282,3 @@ func (r *Run) wallTime(at clock.Instant) time.Time { return r.wall.Add(at.Sub(r.
 
 // clone copies a message that leaves the machine, since the machine may change its own later.
 func clone[M proto.Message](m M) M { return proto.CloneOf(m) }
-
-// Effect is something that the shell must do, in the order in which Effects returns them. It is one of Send, PutStage,
-// PutSearch, PutFrontier, PutCheckpoint, Emit, Progress, CloseStage and Finish.
-type Effect interface{ isEffect() }
-
-// Send is a message to an agent. An Assign is without secrets: the shell adds them.
-type Send struct {
-	Agent   string
-	Message *spatev1.ConnectResponse
-}
-
-// PutStage writes a stage's record to the ledger. The record must be durable before later effects are carried out.
-type PutStage struct{ Record *spatev1.StageRecord }
-
-// PutSearch adds what a search found to the run's record in the ledger.
-type PutSearch struct{ Record *spatev1.SearchRecord }
-
-// PutFrontier adds what a frontier found to the run's record in the ledger.
-type PutFrontier struct{ Record *spatev1.FrontierRecord }
-
-// PutCheckpoint writes Run.Checkpoint to the ledger, in one change with the records of the same batch. It is the last
-// effect of its batch, and the checkpoint is the state after all of the batch's effects.
-type PutCheckpoint struct {
-	// Stage is the record of the stage in progress, which may have changed without its own PutStage. Nil: there is
-	// none.
-	Stage *spatev1.StageRecord
-}
-
-// Emit is an event for the run's followers.
-type Emit struct{ Event *spatev1.RunEvent }
-
-// Progress asks for a progress event of the stage. The machine fills in what only it knows; the shell adds what was
-// merged.
-type Progress struct {
-	Time  time.Time
-	State *spatev1.StageProgress
-}
-
-// CloseStage says that nothing more is expected in a stage. The shell computes the result and answers with Run.Closed.
-type CloseStage struct {
-	Record *spatev1.StageRecord
-	// Keep has what the outcome must contain, see series.Asks. Nil: there is nothing.
-	Keep *spatev1.Objectives
-}
-
-// Finish is the last effect but one: the run has ended, and the ledger can be closed once this batch is written. The
-// event of the run's end follows it.
-type Finish struct {
-	Time     time.Time
-	Outcome  spatev1.Outcome
-	Complete bool
-	Reason   string
-	// Stages is the number of stages that were begun or skipped, plus the largest number that the rest of the plan
-	// could have had.
-	Stages uint32
-}
-
-func (Send) isEffect()          {}
-func (PutStage) isEffect()      {}
-func (PutSearch) isEffect()     {}
-func (PutFrontier) isEffect()   {}
-func (PutCheckpoint) isEffect() {}
-func (Emit) isEffect()          {}
-func (Progress) isEffect()      {}
-func (CloseStage) isEffect()    {}
-func (Finish) isEffect()        {}

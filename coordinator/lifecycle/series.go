@@ -5,7 +5,6 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
-	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -15,48 +14,6 @@ type activeSeries struct {
 	number   uint32
 	steps    series.Series
 	probes   []uint32 // stages whose outcomes steps has been given
-}
-
-// mostStages returns the largest number of stages that the plan can become.
-func mostStages(plan []*spatev1.Stage) (n uint32) {
-	for _, st := range plan {
-		n += plans.EstimateOf(st).Stages
-	}
-	return n
-}
-
-// upcoming returns the next stage to begin, without its index: the next stage of the series in progress, or else of the
-// plan. It returns nil at the end. A template of a dead target is returned as it is, to be skipped.
-func (r *Run) upcoming(at clock.Instant) *spatev1.Stage {
-	for {
-		if r.series != nil {
-			if step, ok := r.series.steps.Next(); ok {
-				return r.series.stage(step)
-			}
-			r.concludeSeries(at)
-		}
-		if r.next == len(r.plan) {
-			return nil
-		}
-		st := r.plan[r.next]
-		r.next++
-		steps := series.New(st.GetLoad())
-		if _, dead := r.dead[st.GetTarget().GetName()]; steps == nil || dead {
-			return clone(st)
-		}
-		r.series = &activeSeries{template: st, number: r.begunSeries, steps: steps}
-		r.begunSeries++
-	}
-}
-
-// stage makes the stage for a step.
-func (e *activeSeries) stage(step series.Step) *spatev1.Stage {
-	st := clone(e.template)
-	st.Load = step.Load
-	st.Probe = &spatev1.Probe{Series: e.number, Number: step.Number, Purpose: step.Purpose}
-	st.FailFast = st.GetFailFast() && step.Number == 0
-	st.Seed = plans.ProbeSeed(e.template, st.GetLoad(), st.GetProbe())
-	return st
 }
 
 // searching reports whether the stage in progress is a probe of a search or a frontier.

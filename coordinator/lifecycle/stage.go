@@ -2,20 +2,46 @@ package lifecycle
 
 import (
 	"cmp"
-	"fmt"
+	"slices"
 	"time"
-
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/defaults"
-	"github.com/spate-load/spate/plans/loadpoint"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/content"
 )
+
+// stage is the stage in progress.
+type stage struct {
+	record      *spatev1.StageRecord
+	ref         *spatev1.AssignmentRef  // with the newest revision
+	assignments []*assignment           // in the order of the record's agents; none is removed
+	byProcess   map[process]*assignment // the first of each process among the first indexed assignments
+	indexed     int
+	start       clock.Instant
+	deadline    clock.Instant       // deadline of the applying or the stopping phase
+	progress    clock.Instant       // when progress was last reported
+	immediate   bool                // agents were told to cancel
+	abortedBy   string              // why an abort rule ended a probe of a search
+	declined    map[string][]uint64 // processes that may not join the stage, by agent's name
+	first       []uint32            // see firstWeights
+	untold      []*spatev1.Handover // handovers that no agent was told about yet; see tellTakers
+	untoldFrom  time.Duration       // offset from which all of them count
+	measured    *spatev1.Stage      // the stage with the warm-up that it has had; nil: not needed yet
+	proposed    proposal            // when the agents were last asked to begin to measure
+	doubtful    int                 // see all
+}
+
+// stage makes the stage for a step.
+func (e *activeSeries) stage(step series.Step) *spatev1.Stage {
+	st := clone(e.template)
+	st.Load = step.Load
+	st.Probe = &spatev1.Probe{Series: e.number, Number: step.Number, Purpose: step.Purpose}
+	st.FailFast = st.GetFailFast() && step.Number == 0
+	st.Seed = plans.ProbeSeed(e.template, st.GetLoad(), st.GetProbe())
+	return st
+}
 
 // target returns the name of the stage's target.
 func (s *stage) target() string { return s.record.GetStage().GetTarget().GetName() }
@@ -43,403 +69,108 @@ func (s *stage) matches(ref *spatev1.AssignmentRef) bool {
 	return s.concerns(ref) && ref.GetRevision() == s.ref.GetRevision()
 }
 
-// nextStage begins the next stage that can run, or the pause before it, or ends the run.
-func (r *Run) nextStage(at clock.Instant) {
-	r.stage = nil
-	for r.fatal == "" && !r.stopped {
-		st := r.upcoming(at)
-		if st == nil {
-			break
-		}
-		if reason, dead := r.dead[st.GetTarget().GetName()]; dead {
-			r.skip(at, st, reason)
-			continue
-		}
-		r.pending = st
-		if pause := st.GetPause().AsDuration(); pause > 0 && r.begun > 0 {
-			r.phase, r.resume, r.unsaved = pausing, at.Add(pause), true
-			return
-		}
-		r.beginPending(at)
-		return
-	}
-	r.finish(at)
+// process is one process of an agent.
+type process struct {
+	agent       string
+	incarnation uint64
 }
 
-// endPause begins the next stage when the pause is over.
-func (r *Run) endPause(at clock.Instant) {
-	if at >= r.resume {
-		r.beginPending(at)
+// process returns the agent of the roster with this incarnation, or else a lost agent whose process was replaced.
+func (r *Run) process(info *spatev1.AgentInfo, incarnation uint64, at clock.Instant) *agent {
+	if a := r.agents[info.GetName()]; a != nil && a.incarnation == incarnation {
+		return a
 	}
+	a := r.agentNotBack(info, incarnation, at)
+	a.lost = "its process was restarted"
+	return a
 }
 
-// beginPending begins the pending stage, or ends the run if there are no agents for it.
-func (r *Run) beginPending(at clock.Instant) {
-	if why := r.updateRoster(at, r.pending); why != "" {
-		r.fatal, r.incomplete = why, true
-		r.finish(at)
-		return
+// assignment returns the assignment of an agent's process, nil if it has none. It runs for each snapshot and heartbeat.
+func (s *stage) assignment(name string, incarnation uint64) *assignment {
+	if s.byProcess == nil {
+		s.byProcess = map[process]*assignment{}
 	}
-	st := r.pending
-	r.pending = nil
-	r.count(st)
-	r.assign(at, st, 1)
-}
-
-// count gives a stage its index in the run.
-func (r *Run) count(st *spatev1.Stage) {
-	st.Index = r.begun
-	r.begun++
-}
-
-// skip records a stage as skipped.
-func (r *Run) skip(at clock.Instant, st *spatev1.Stage, reason string) {
-	reason = "skipped: " + reason
-	r.count(st)
-	r.incomplete = true
-	r.do(PutStage{&spatev1.StageRecord{Stage: st, Failure: reason, Ended: true}})
-	r.emitEnded(at, &spatev1.StageEnded{StageIndex: st.GetIndex(), Failure: reason})
-}
-
-// assign gives each agent of the roster its assignment and starts the applying phase.
-func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
-	s := &stage{
-		record: &spatev1.StageRecord{Stage: st}, deadline: at.Add(r.applyTimeout(st)), declined: map[string][]uint64{},
-		ref: &spatev1.AssignmentRef{RunId: r.id, StageIndex: st.GetIndex(), Revision: revision},
-	}
-	for _, a := range r.roster {
-		a.inFlight = 0
-		s.assignments = append(s.assignments, &assignment{agent: a, revision: revision, knows: revision})
-	}
-	s.weigh(st.GetRegions())
-	for _, p := range s.assignments {
-		s.enter(p)
-	}
-	r.stage, r.phase = s, applying
-	r.do(PutStage{s.snapshot()})
-	for _, p := range s.assignments {
-		r.sendAssign(p)
-	}
-}
-
-// weigh sets rank and weight of the assignments.
-func (s *stage) weigh(regions map[string]float64) {
-	agents := make([]*spatev1.AgentInfo, len(s.assignments))
-	for i, p := range s.assignments {
-		agents[i] = p.agent.info
-	}
-	for i, w := range weightsOf(agents, regions) {
-		s.assignments[i].rank, s.assignments[i].weight = uint32(i), w
-	}
-}
-
-// enter adds an assignment to the record.
-func (s *stage) enter(p *assignment) {
-	s.record.Agents = append(s.record.Agents, &spatev1.AssignedAgent{
-		Agent: clone(p.agent.info), Incarnation: p.agent.incarnation, Weight: p.weight,
-		JoinedNs: p.joined.Nanoseconds(),
-	})
-}
-
-// sendAssign sends an agent its current assignment.
-func (r *Run) sendAssign(p *assignment) {
-	s := r.stage
-	m := &spatev1.Assign{
-		Ref: s.refTo(p), Stage: s.record.GetStage(), Records: r.cfg.Records, Stripe: s.stripe(p),
-		ServerSources: s.serverSources(p),
-	}
-	if policyOf(s.record.GetStage()) == reassign {
-		m.Lease = durationpb.New(r.lease())
-	}
-	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: m}})
-}
-
-// slowTransfer is the rate, in bytes a second, at which an agent must be able to fetch a dataset while other agents
-// fetch it too.
-const slowTransfer = 1 << 20
-
-// applyTimeout returns how long agents may take to get ready for a stage: longer if they may have to fetch a dataset
-// first.
-func (r *Run) applyTimeout(st *spatev1.Stage) time.Duration {
-	bytes := uint64(0)
-	for _, source := range content.Sources(st) {
-		bytes += source.Rows.GetSize()
-	}
-	return r.cfg.ApplyTimeout + time.Duration(bytes/slowTransfer)*time.Second
-}
-
-// Applied handles an agent's message that it has applied its assignment or a change of its assignment.
-func (r *Run) Applied(at clock.Instant, name string, m *spatev1.Applied) {
-	if !r.stage.concerns(m.GetRef()) {
-		return
-	}
-	if c := r.joining; c != nil && c.agent.name() == name && c.revision == m.GetRef().GetRevision() {
-		c.markApplied(m)
-		r.tellNotes(at, m.GetPreparation().GetNotes())
-		r.join(at, c)
-		return
-	}
-	p := r.assignmentOf(r.agents[name])
-	switch {
-	case p == nil || p.failure != "":
-	case r.phase == applying && r.stage.matches(m.GetRef()):
-		p.markApplied(m)
-		r.tellNotes(at, m.GetPreparation().GetNotes())
-		r.armIfReady(at)
-	case r.phase == running || r.phase == stopping:
-		p.agreed(m.GetRef().GetRevision())
-	}
-}
-
-// markApplied stores what an agent reports when it is ready.
-func (p *assignment) markApplied(m *spatev1.Applied) {
-	p.applied, p.uncertainty, p.preparation = true, time.Duration(m.GetClockUncertaintyNs()), m.GetPreparation()
-}
-
-// maxNoted bounds the notes that a run passes on. Agents find the same things, so there are few.
-const maxNoted = 256
-
-// tellNotes tells followers what agents found out about the target, each note once.
-func (r *Run) tellNotes(at clock.Instant, notes []string) {
-	for _, note := range notes {
-		text := r.stage.target() + ": " + note
-		if !r.noted[text] && len(r.noted) < maxNoted {
-			r.noted[text], r.unsaved = true, true
-			r.notice(at, spatev1.Severity_SEVERITY_INFO, "%s", text)
+	for ; s.indexed < len(s.assignments); s.indexed++ {
+		p := s.assignments[s.indexed]
+		if k := (process{p.agent.name(), p.agent.incarnation}); s.byProcess[k] == nil {
+			s.byProcess[k] = p
 		}
 	}
+	return s.byProcess[process{name, incarnation}]
 }
 
-// Rejected handles an agent's message that it rejects its assignment or a change of its assignment. If it rejects its
-// assignment, the stage fails. Unless the target is dead, another load may be possible, so the target's next stage is
-// tried. If that is rejected for the same reason, the target's remaining stages are skipped.
-func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
-	if !r.stage.concerns(m.GetRef()) {
-		return
-	}
-	if c := r.joining; c != nil && c.agent.name() == name {
-		r.dropJoining(at, c.agent, "rejected its assignment: "+m.GetReason())
-		return
-	}
-	p := r.assignmentOf(r.agents[name])
-	switch {
-	case p == nil || p.done():
-	case r.phase == applying && r.stage.matches(m.GetRef()):
-		r.assignmentRejected(at, p, m)
-	case r.phase == running && p.active() && m.GetRef().GetRevision() > 1:
-		r.tellToEnd(at, p, "rejected a change of its assignment: "+m.GetReason())
-	}
-}
-
-// assignmentRejected fails the stage because an agent rejected its assignment.
-func (r *Run) assignmentRejected(at clock.Instant, p *assignment, m *spatev1.Rejected) {
-	p.failure = "rejected: " + m.GetReason()
-	reason := "agent " + p.agent.name() + " rejected its assignment: " + m.GetReason()
-	kind, target := m.GetKind(), r.stage.target()
-	if r.rejected[target] == reason {
-		kind = spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
-	}
-	r.rejected[target] = reason
-	r.failAssignment(at, kind, reason)
-}
-
-// armWaiting checks again whether the stage can be armed.
-func (r *Run) armWaiting(at clock.Instant) {
-	if r.phase == applying {
-		r.armIfReady(at)
-	}
-}
-
-// armIfReady arms the stage once all agents are ready. An agent whose control stream is broken cannot be armed, so the
-// stage waits until that agent is back or lost.
-func (r *Run) armIfReady(at clock.Instant) {
-	set := func(p *assignment) bool { return p.failure != "" || p.applied && p.agent.disconnected == "" }
-	if r.stage.all(set) {
-		r.arm(at)
-	}
-}
-
-// arm sets the start of the stage and tells the agents.
-func (r *Run) arm(at clock.Instant) {
-	s := r.stage
-	s.start = at.Add(max(r.lead(), s.opening()))
-	s.progress = s.start
-	s.record.StartTime = timestamppb.New(r.wallTime(s.start))
-	r.phase = running
-	r.do(PutStage{s.snapshot()})
-	for _, p := range s.assignments {
-		if p.failure == "" {
-			r.sendArm(p)
-		}
-	}
-	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageStarted{StageStarted: stageBegan(s.record.GetStage())}})
-}
-
-func (r *Run) sendArm(p *assignment) {
-	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{
-		Ref: r.stage.refTo(p), StartClockNs: int64(r.stage.start),
-	}}})
-}
-
-// lead returns the time from arming to the start: NearLead if all clocks are known to be close enough, else longer. An
-// uncertainty of 0 means that it is not known.
-func (r *Run) lead() time.Duration {
-	var worst time.Duration
-	near := true
-	for _, p := range r.stage.assignments {
-		if p.failure != "" {
-			continue
-		}
-		worst = max(worst, p.uncertainty)
-		near = near && p.uncertainty > 0 && p.uncertainty <= r.cfg.NearUncertainty
-	}
-	if near {
-		return r.cfg.NearLead
-	}
-	return r.cfg.FarLead + worst
-}
-
-// The time for opening connections, by the agent that opens the most. A connection costs an agent about 100 us of a
-// core, several times that with TLS or on a busy machine. A server accepts connections about as fast. To distant
-// servers, 256 connections at a time take a few round trips.
-const (
-	openingLeast = 100 * time.Millisecond
-	openingEach  = time.Millisecond
-	openingMost  = 10 * time.Second
-)
-
-// opening returns the time that agents get before the start to open the connections for a closed loop's first requests.
-// It is 0 for loads that open no connections in advance: other loads, loops whose slots do not start together, and
-// targets with a new connection per request.
-func (s *stage) opening() time.Duration {
-	st := s.record.GetStage()
-	l := st.GetLoad()
-	if openLoop(l) || l.GetStagger() != nil || st.GetTarget().GetConnection().GetReuse() == "new" {
-		return 0
-	}
-	var largest, sum uint64
-	for _, p := range s.assignments {
-		largest, sum = max(largest, uint64(p.weight)), sum+uint64(p.weight)
-	}
-	slots := uint64(l.GetConcurrency()) * largest / max(sum, 1)
-	return min(openingLeast+time.Duration(slots)*openingEach, openingMost)
-}
-
-// Merged tells the machine that a new snapshot is in the ledger. Snapshots of assignments that were dropped must have
-// been refused by the shell.
-func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
-	p := r.senderOf(snapshot)
-	if p == nil || p.failure != "" {
-		return
-	}
-	p.take(snapshot)
-	p.agreed(snapshot.GetRevision())
-	p.delivered = at
-	if r.stage.record.MeasuredFromNs != nil {
-		if why := r.stage.disagreement(); why != "" {
-			r.failStage(at, why, false)
-		}
-	}
-	r.passOn(at, p)
-	r.actOnTotals(at, p)
-	r.settle(at)
-}
-
-// senderOf returns the assignment that sent a snapshot, nil if the snapshot is not of the stage in progress.
-func (r *Run) senderOf(snapshot *spatev1.Snapshot) *assignment {
-	s := r.stage
-	if s == nil || snapshot.GetStageIndex() != s.ref.GetStageIndex() || r.phase != running && r.phase != stopping {
+// assignmentOf returns an agent's assignment of the stage in progress, nil if it has none or there is no stage.
+func (r *Run) assignmentOf(a *agent) *assignment {
+	if r.stage == nil || a == nil {
 		return nil
 	}
-	return s.assignment(snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation())
+	return r.stage.assignment(a.name(), a.incarnation)
 }
 
-// actOnTotals acts on an assignment's totals, if they are here: a failure, or the assignment's end.
-func (r *Run) actOnTotals(at clock.Instant, p *assignment) {
-	if p.failedItself() {
-		if !r.toleratesLossOf(p) {
-			r.failAssignment(at, p.totals.GetFailureKind(), "agent "+p.agent.name()+": "+p.totals.GetFailure())
-			return
+// where returns the assignments that satisfy a predicate.
+func (s *stage) where(are func(*assignment) bool) []*assignment {
+	var out []*assignment
+	for _, p := range s.assignments {
+		if are(p) {
+			out = append(out, p)
 		}
-		r.sayFailedItself(at, p)
 	}
-	if p.whole() {
-		r.endAssignment(at, p)
+	return out
+}
+
+// all reports whether each assignment satisfies the predicate is. The stage asks again and again while thousands of
+// agents get ready or done, so the search starts at the assignment that was found not to satisfy the last predicate.
+func (s *stage) all(is func(*assignment) bool) bool {
+	for range s.assignments {
+		if !is(s.assignments[s.doubtful]) {
+			return false
+		}
+		s.doubtful = (s.doubtful + 1) % len(s.assignments)
+	}
+	return true
+}
+
+// stripe returns an assignment's current stripe. The stripes of all agents share their weights and handovers, which
+// never change: a copy for each of ten thousand agents would take seconds and a gigabyte.
+func (s *stage) stripe(p *assignment) *spatev1.Stripe {
+	return &spatev1.Stripe{
+		Rank: p.rank, Weights: s.firstWeights(), Handovers: slices.Clip(s.record.GetHandovers()),
 	}
 }
 
-// Closed tells the machine that the shell has computed a stage's result, whether the result is complete, and the
-// outcome by which sweeps and searches decide.
-func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
-	if r.phase != closing {
-		return
+// firstWeights returns the weights of the assignments that were there at the start, by rank. The caller must not change
+// them.
+func (s *stage) firstWeights() []uint32 {
+	if s.first == nil {
+		for _, p := range s.assignments {
+			if p.joined == 0 {
+				s.first = append(s.first, p.weight)
+			}
+		}
 	}
-	rec := r.stage.record
-	r.incomplete, r.unsaved = r.incomplete || !complete, true
-	if rec.Verdict = outcome.Verdict; rec.Verdict != "" {
-		r.do(PutStage{r.stage.snapshot()})
-	}
-	r.emitEnded(at, &spatev1.StageEnded{
-		StageIndex: rec.GetStage().GetIndex(), Complete: complete, Failure: rec.GetFailure(), Verdict: rec.GetVerdict(),
-	})
-	r.judgeTarget(at, outcome)
-	r.takeOutcome(at, complete, outcome)
-	r.nextStage(at)
+	return s.first
 }
 
-// settle closes the stage when no assignment is waited for any more.
-func (r *Run) settle(at clock.Instant) {
-	if (r.phase == running || r.phase == stopping) && r.stage.all((*assignment).done) {
-		r.closeStage(at)
+// refTo returns a reference to an assignment, with the revision that its agent was sent last.
+func (s *stage) refTo(p *assignment) *spatev1.AssignmentRef {
+	ref := clone(s.ref)
+	ref.Revision = p.revision
+	return ref
+}
+
+// serverSources returns the sources of server metrics that an agent scrapes. Sources are dealt in turn, by rank, to the
+// agents that were there at the start, so that each source has exactly one reader. If the reader is lost, its sources
+// are not read again in the stage, because the numbers of two readers could not be ordered.
+func (s *stage) serverSources(p *assignment) (sources []uint32) {
+	all, readers := len(servermetrics.Sources(s.record.GetStage().GetTarget())), len(s.firstWeights())
+	if int(p.rank) >= readers {
+		return nil
 	}
-}
-
-// closeStage asks the shell to compute the stage's result.
-func (r *Run) closeStage(at clock.Instant) {
-	if r.joining != nil {
-		r.dropJoining(at, r.joining.agent, "the stage has ended")
+	for source := int(p.rank); source < all; source += readers {
+		sources = append(sources, uint32(source))
 	}
-	r.phase = closing
-	r.checkMeasured()
-	r.stage.record.Ended = true
-	rec := r.stage.snapshot()
-	r.do(PutStage{rec})
-	r.do(CloseStage{Record: rec, Keep: r.objectives()})
+	return sources
 }
 
-func (r *Run) send(p *assignment, m *spatev1.ConnectResponse) {
-	r.do(Send{Agent: p.agent.name(), Message: m})
-}
-
-func (r *Run) emitEnded(at clock.Instant, ended *spatev1.StageEnded) {
-	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: ended}})
-}
-
-// sayLost tells followers that an agent is lost, and the consequence.
-func (r *Run) sayLost(at clock.Instant, p *assignment, reason, format string, args ...any) {
-	p.lossTold = true
-	r.changed(at, p, false, reason, fmt.Sprintf(format, args...))
-}
-
-// changed tells followers that an agent was lost or joined, and the consequence.
-func (r *Run) changed(at clock.Instant, p *assignment, joined bool, reason, consequence string) {
-	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_AgentChanged{AgentChanged: &spatev1.AgentChanged{
-		StageIndex: r.stage.ref.GetStageIndex(), Agent: clone(p.agent.info), Joined: joined, Reason: reason,
-		Consequence: consequence,
-	}}})
-}
-
-// stageBegan returns the event data for the start of a stage.
-func stageBegan(st *spatev1.Stage) *spatev1.StageStarted {
-	b := &spatev1.StageStarted{
-		StageIndex: st.GetIndex(), Target: st.GetTarget().GetName(), Workload: st.GetWorkload().GetName(),
-		Load: loadpoint.Words(st.GetLoad()), Whole: !defaults.Streams(st.GetTarget()),
-	}
-	if d, known := plans.ExpectedDuration(st); known {
-		b.Expected = durationpb.New(d)
-	}
-	if n, counted := plans.ExpectedRequests(st); counted {
-		b.ExpectedRequests = n
-	}
-	return b
-}
+// openLoop reports whether a load is not a closed loop: its arrivals have scheduled times.
+func openLoop(l *spatev1.LoadPoint) bool { return l.GetConcurrency() == 0 }

@@ -3,12 +3,11 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -33,6 +32,23 @@ func (r *Run) failStage(at clock.Instant, reason string, immediately bool) {
 	r.failure, r.unsaved = cmp.Or(r.failure, reason), true
 	r.stage.fail(reason)
 	r.endStage(at, immediately)
+}
+
+// failTarget ends the stage in progress and skips the remaining stages of its target.
+func (r *Run) failTarget(at clock.Instant, reason string) {
+	r.failAssignment(at, spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, reason)
+}
+
+// abortStage aborts the stage in progress by an abort rule. For a search or a frontier this is a valid outcome: the
+// load is too high.
+func (r *Run) abortStage(at clock.Instant, reason string) {
+	if !r.searching() {
+		r.failStage(at, reason, true)
+		return
+	}
+	r.stage.abortedBy = reason
+	r.stage.record.Enough = reason
+	r.endStage(at, true)
 }
 
 // stopStage ends the stage in progress on request. A stage whose assignments are all done is not marked as stopped. Nor
@@ -123,22 +139,6 @@ func (r *Run) checkDeadline(at clock.Instant) {
 	}
 }
 
-// applyTimedOut fails the run and names the agents that are not ready. An agent that is ready but disconnected is not
-// named: it will soon be back or lost.
-func (r *Run) applyTimedOut(at clock.Instant) {
-	timeout := r.applyTimeout(r.stage.record.GetStage())
-	var late []string
-	for _, p := range r.stage.assignments {
-		if !p.applied {
-			p.failure = fmt.Sprintf("not ready within %v", timeout)
-			late = append(late, p.agent.name())
-		}
-	}
-	if len(late) > 0 {
-		r.failRun(at, fmt.Sprintf("not ready for the stage within %v: %s", timeout, strings.Join(late, ", ")))
-	}
-}
-
 // closeWithoutTotals closes the stage without the totals that did not arrive.
 func (r *Run) closeWithoutTotals(at clock.Instant) {
 	for _, p := range r.stage.assignments {
@@ -155,23 +155,55 @@ func (r *Run) closeWithoutTotals(at clock.Instant) {
 	r.settle(at)
 }
 
-// progressInterval is how often progress is reported.
-const progressInterval = time.Second
+// closeStage asks the shell to compute the stage's result.
+func (r *Run) closeStage(at clock.Instant) {
+	if r.joining != nil {
+		r.dropJoining(at, r.joining.agent, "the stage has ended")
+	}
+	r.phase = closing
+	r.checkMeasured()
+	r.stage.record.Ended = true
+	rec := r.stage.snapshot()
+	r.do(PutStage{rec})
+	r.do(CloseStage{Record: rec, Keep: r.objectives()})
+}
 
-// progress reports the progress of the stage once per progressInterval.
-func (r *Run) progress(at clock.Instant) {
-	s := r.stage
-	if r.phase != running && r.phase != stopping || at.Sub(s.progress) < progressInterval {
+// Closed tells the machine that the shell has computed a stage's result, whether the result is complete, and the
+// outcome by which sweeps and searches decide.
+func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
+	if r.phase != closing {
 		return
 	}
-	s.progress = at
-	p := &spatev1.StageProgress{
-		StageIndex: s.ref.GetStageIndex(), Elapsed: durationpb.New(at.Sub(s.start)),
+	rec := r.stage.record
+	r.incomplete, r.unsaved = r.incomplete || !complete, true
+	if rec.Verdict = outcome.Verdict; rec.Verdict != "" {
+		r.do(PutStage{r.stage.snapshot()})
 	}
-	for _, assignment := range s.assignments {
-		if !assignment.done() {
-			p.InFlight += assignment.agent.inFlight
-		}
+	r.emitEnded(at, &spatev1.StageEnded{
+		StageIndex: rec.GetStage().GetIndex(), Complete: complete, Failure: rec.GetFailure(), Verdict: rec.GetVerdict(),
+	})
+	r.judgeTarget(at, outcome)
+	r.takeOutcome(at, complete, outcome)
+	r.nextStage(at)
+}
+
+// judgeTarget skips the remaining stages of a target if a stage has ended and none of its requests completed. A short
+// stage may end before Observe can abort it.
+func (r *Run) judgeTarget(at clock.Instant, o series.Outcome) {
+	rec := r.stage.record
+	st := rec.GetStage()
+	if !st.GetFailFast() || rec.GetFailure() != "" || rec.GetStopped() || o.Completed > 0 || o.Failed == 0 {
+		return
 	}
-	r.do(Progress{Time: r.wallTime(at), State: p})
+	why := fmt.Sprintf("none of the %d requests of stage %d completed", o.Failed, st.GetIndex()+1)
+	if o.Fault != "" {
+		why += ": " + o.Fault
+	}
+	why = reason.HopelessTarget(st.GetTarget().GetName(), why)
+	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "%s", why)
+	r.dead[st.GetTarget().GetName()], r.failure = why, cmp.Or(r.failure, why)
+}
+
+func (r *Run) emitEnded(at clock.Instant, ended *spatev1.StageEnded) {
+	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: ended}})
 }

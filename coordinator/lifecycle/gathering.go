@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/allotment"
 	"github.com/spate-load/spate/plans/estimate"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -37,6 +39,64 @@ func (r *Run) gather(at clock.Instant) {
 	}
 }
 
+// quietWait is how long the run waits for agents before it says so.
+const quietWait = 2 * time.Second
+
+// first returns the first entry of the plan, from which the regions and agents of the run are known. Nil: the plan is
+// empty.
+func (r *Run) first() *spatev1.Stage {
+	if len(r.plan) == 0 {
+		return nil
+	}
+	return r.plan[0]
+}
+
+// needed returns how many agents the run waits for.
+func (r *Run) needed() int { return max(r.cfg.MinAgents, int(r.first().GetAgents().GetCount())) }
+
+// ready returns the agents that take part in a stage, sorted by name: those that can and, if the plan asks for a
+// number, no more than that. This is the order of the weights in every stripe.
+func (r *Run) ready(at clock.Instant, st *spatev1.Stage) []*agent {
+	r.readmit()
+	out := r.agentsThat(func(a *agent) bool { return r.available(at, a) && allotment.Unfit(a.info, st) == "" })
+	most := int(st.GetAgents().GetCount())
+	if most == 0 || len(out) <= most {
+		return out
+	}
+	preferred := r.preference(out, st)
+	slices.SortStableFunc(out, func(a, b *agent) int { return preferred[a.name()] - preferred[b.name()] })
+	out = out[:most]
+	slices.SortFunc(out, func(a, b *agent) int { return strings.Compare(a.name(), b.name()) })
+	return out
+}
+
+// readmit lets agents that left, and take runs again, take part in the next stage.
+func (r *Run) readmit() {
+	for _, a := range r.agents {
+		if a.returns && a.lost == "" && a.disconnected == "" {
+			a.leaving, a.returns = false, false
+		}
+	}
+}
+
+// preference returns in which order agents are chosen: those of the run first, so that the load stays where it is, then
+// one of each region of the plan that has none, then the others.
+func (r *Run) preference(agents []*agent, st *spatev1.Stage) map[string]int {
+	order, present, known := map[string]int{}, map[string]bool{}, named(r.roster)
+	for _, a := range agents {
+		order[a.name()] = 2
+		if known[a.name()] {
+			order[a.name()], present[a.info.GetRegion()] = 0, true
+		}
+	}
+	for _, a := range agents {
+		if region := a.info.GetRegion(); len(st.GetRegions()) > 0 && !present[region] {
+			order[a.name()], present[region] = 1, true
+		}
+	}
+	return order
+}
+
 // required names the agents that the coordinator requires and that are not connected. Empty: there are none.
 func (r *Run) required() string {
 	if r.cfg.Missing == nil {
@@ -60,9 +120,6 @@ func alsoMissing(required string) string {
 	}
 	return "; required and missing: " + required
 }
-
-// quietWait is how long the run waits for agents before it says so.
-const quietWait = 2 * time.Second
 
 // withoutAgents returns the named regions that have no agent, sorted.
 func withoutAgents(agents []*agent, regions map[string]float64) []string {
@@ -178,4 +235,36 @@ func (r *Run) readyText(ready []*agent, missing []string) string {
 		text += ", none of region " + strings.Join(missing, ", ")
 	}
 	return text + r.unfitText()
+}
+
+// withLabels returns which agents the plan asks for, for a sentence: " with pool=big and region=eu". Empty: any.
+func withLabels(st *spatev1.Stage) string {
+	list := naming.LabelTexts(st.GetAgents().GetLabels())
+	if len(list) == 0 {
+		return ""
+	}
+	return " with " + strings.Join(list, " and ")
+}
+
+// mostUnfit bounds the agents that are named because they may not take part.
+const mostUnfit = 5
+
+// unfitText names the connected agents that may not take part, and why. Empty: there are none.
+func (r *Run) unfitText() string {
+	var list []string
+	left := func(a *agent) bool { return r.excluded(a, r.first()) != "" && a.lost == "" && a.disconnected == "" }
+	for _, a := range r.agentsThat(left) {
+		list = append(list, a.name()+": "+r.excluded(a, r.first()))
+	}
+	if r.cfg.Others != nil {
+		list = append(list, r.cfg.Others()...)
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(list) - mostUnfit; n > 0 {
+		list, more = list[:mostUnfit], fmt.Sprintf("; and %d more", n)
+	}
+	return "; agents that take no part: " + strings.Join(list, "; ") + more
 }
