@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/compare/chance"
+	"github.com/spate-load/spate/internal/chance"
 )
 
 // Kind is what an answer of a frontier or a search is.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/spate-load/spate/compare/chance"
+	"github.com/spate-load/spate/internal/chance"
 )
 
 // Options of a comparison.

@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/compare/chance"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/chance"
 )
 
 const (

@@ -3,7 +3,7 @@ package compare
 import (
 	"math"
 
-	"github.com/spate-load/spate/compare/chance"
+	"github.com/spate-load/spate/internal/chance"
 )
 
 // test is the test of one difference: on the logarithm of the ratio, or on the points of a share.

@@ -7,7 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/spate-load/spate/compare/chance"
+	"github.com/spate-load/spate/internal/chance"
 )
 
 // turns are the stages of two targets in the same runs.

@@ -16,6 +16,7 @@ import (
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/retention"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Config configures a coordinator.
@@ -52,6 +53,9 @@ type Config struct {
 	// OpenSink opens the sink for a run's merged results while the run is in progress. The coordinator closes the sink
 	// at the run's end. Nil: no sink.
 	OpenSink func(runDir string) (sink.Sink, error)
+	// OpenHistory opens the history of the runs in DataDir. The coordinator records each run that ends, and closes the
+	// history. Nil: there is none.
+	OpenHistory func(dataDir string, log *slog.Logger) (History, error)
 	// LeaveOn makes Run leave rather than close the coordinator if this is the cause of its context's end. Nil: Run
 	// always closes the coordinator.
 	LeaveOn error
@@ -79,6 +83,24 @@ type Config struct {
 	Version string
 	// Logger receives log messages. Default slog.Default().
 	Logger *slog.Logger
+}
+
+// History keeps the numbers of ended runs for longer than the runs. Its methods may be called concurrently, and may
+// block on the disk.
+type History interface {
+	// Has reports whether a run has been recorded, or is known to have nothing to record.
+	Has(run string) bool
+	// Take records a run that has ended. dir returns the directory of a run.
+	Take(run string, dir func(run string) string) error
+	// Skip notes that a run has nothing to record.
+	Skip(run string) error
+	// Remove forgets a run.
+	Remove(run string) error
+	// Read returns a metric over the newest runs of a plan, at most so many. removed reports whether a run is not there
+	// any more. It fails if there is no such metric.
+	Read(plan, metric string, most int, removed func(run string) bool) (*spatev1.ReadHistoryResponse, error)
+	// Close closes the history.
+	Close() error
 }
 
 // Validate returns all errors in the configuration.

@@ -54,7 +54,6 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/fleet"
-	"github.com/spate-load/spate/coordinator/history"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/coordinator/storage"
@@ -77,8 +76,7 @@ type Coordinator struct {
 	storage  *storage.Runs
 	cordons  fleet.Cordons
 	audit    access.AuditLog
-	history  atomic.Pointer[history.Store] // nil: local, or not serving yet
-	closing  chan struct{}                 // closed by Close: handlers return
+	closing  chan struct{} // closed by Close: handlers return
 	once     sync.Once
 	workers  sync.WaitGroup // of runs in progress, of write queues, and what records runs at the start
 
@@ -105,6 +103,7 @@ type Coordinator struct {
 	runs     map[string]*run
 	recent   []string // ids of the runs in memory, oldest first
 	cluster  *membership.Cluster
+	history  History        // nil: there is none, or the coordinator does not serve yet
 	lock     *lockfile.Lock // on the data directory; nil: local, or not serving yet
 	closed   bool
 }
@@ -281,7 +280,7 @@ func (c *Coordinator) end(leave bool) error {
 		c.server.GracefulStop()
 		force.Stop()
 		err = c.closeWaiting()
-		if h := c.history.Load(); h != nil {
+		if h := c.pastRuns(); h != nil {
 			err = errors.Join(err, h.Close())
 		}
 		err = errors.Join(err, c.unlockData())

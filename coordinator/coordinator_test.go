@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/compare/history"
 	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
@@ -126,11 +127,14 @@ type harness struct {
 	gate    *gate // nil in benchmarks
 }
 
+// openHistory is Config.OpenHistory of the tests.
+func openHistory(dir string, log *slog.Logger) (History, error) { return history.Open(dir, log) }
+
 func start(t testing.TB, change ...func(*Config)) *harness {
 	t.Helper()
 	cfg := Config{
 		DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Version: "test",
-		Run: leisurely,
+		Run: leisurely, OpenHistory: openHistory,
 	}
 	for _, f := range change {
 		f(&cfg)

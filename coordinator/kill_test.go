@@ -131,7 +131,7 @@ func (r *rig) crash() {
 		r.t.Error(err)
 	}
 	r.c.mu.Unlock()
-	if h := r.c.history.Load(); h != nil {
+	if h := r.c.pastRuns(); h != nil {
 		if err := h.Close(); err != nil { // as the kernel would
 			r.t.Error(err)
 		}

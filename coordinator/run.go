@@ -58,7 +58,8 @@ type run struct {
 // makeRun makes a run from what its ledger holds. setLedger must be called next.
 func makeRun(record *spatev1.RunRecord, submission *spatev1.Submission) *run {
 	return &run{
-		id: record.GetRunId(), record: record, submission: submission, sink: sink.Discard, events: live.NewEventLog(nil, 0),
+		id: record.GetRunId(), record: record, submission: submission, sink: sink.Discard,
+		events:  live.NewEventLog(nil, 0),
 		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: &live.Stages{},
 	}
 }

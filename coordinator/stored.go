@@ -15,9 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/coordinator/access"
-	"github.com/spate-load/spate/coordinator/history"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -183,7 +181,7 @@ func (s runService) RemoveRun(ctx context.Context, q *spatev1.RemoveRunRequest) 
 	if err := s.c.remove(q.GetRunId()); err != nil {
 		return nil, err
 	}
-	if h := s.c.history.Load(); h != nil {
+	if h := s.c.pastRuns(); h != nil {
 		if err := h.Remove(q.GetRunId()); err != nil {
 			s.c.log.Warn("a removed run is still in the history", "run", q.GetRunId(), "error", err)
 		}
@@ -242,7 +240,10 @@ func (c *Coordinator) forget(id string) error {
 
 // openHistory opens the history. Runs do not depend on it: without it the coordinator serves all the same.
 func (c *Coordinator) openHistory() error {
-	h, err := history.Open(c.cfg.DataDir, c.log)
+	if c.cfg.OpenHistory == nil {
+		return nil
+	}
+	h, err := c.cfg.OpenHistory(c.cfg.DataDir, c.log)
 	if err != nil {
 		c.log.Error("there is no history until the next start: runs are kept, but not recorded", "error", err)
 		return nil
@@ -252,8 +253,15 @@ func (c *Coordinator) openHistory() error {
 	if c.closed {
 		return h.Close()
 	}
-	c.history.Store(h)
+	c.history = h
 	return nil
+}
+
+// pastRuns returns the history, nil if there is none.
+func (c *Coordinator) pastRuns() History {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.history
 }
 
 // catchUp starts to record the runs that ended while no coordinator was there to do so, or before there was a history.
@@ -273,7 +281,7 @@ func (c *Coordinator) catchUp() {
 // recordEnded records the runs that have ended since, the oldest first, because each is compared with those before. It
 // reads their requests, which takes a core for some seconds a run, so only one caller does so at a time.
 func (c *Coordinator) recordEnded() {
-	h := c.history.Load()
+	h := c.pastRuns()
 	if h == nil {
 		return
 	}
@@ -288,7 +296,7 @@ func (c *Coordinator) recordEnded() {
 			continue
 		}
 		c.log.Warn("run is not in the history", "run", id, "error", err)
-		if err := h.Put(id, nil); err != nil { // not tried again
+		if err := h.Skip(id); err != nil { // not tried again
 			c.log.Warn("history cannot be written", "error", err)
 			return
 		}
@@ -296,7 +304,7 @@ func (c *Coordinator) recordEnded() {
 }
 
 // unrecorded returns the runs that have ended and are not in the history, in the order in which they began.
-func (c *Coordinator) unrecorded(h *history.Store) []string {
+func (c *Coordinator) unrecorded(h History) []string {
 	ids, err := c.storage.IDs()
 	if err != nil {
 		c.log.Warn("runs cannot be listed for the history", "error", err)
@@ -318,7 +326,7 @@ func (c *Coordinator) unrecorded(h *history.Store) []string {
 
 // needed reports whether a run must not be removed yet: it has not ended, or is not in the history.
 func (c *Coordinator) needed(id string) bool {
-	h := c.history.Load()
+	h := c.pastRuns()
 	return c.unended(id) || h != nil && !h.Has(id)
 }
 
@@ -329,21 +337,18 @@ const defaultHistory = 100
 func (s runService) ReadHistory(
 	_ context.Context, q *spatev1.ReadHistoryRequest,
 ) (*spatev1.ReadHistoryResponse, error) {
-	h := s.c.history.Load()
+	h := s.c.pastRuns()
 	if h == nil {
 		return nil, status.Error(codes.FailedPrecondition,
 			"this coordinator has no history: it is that of a local run, has not begun to serve, or could not open the file (see its log)")
 	}
-	metric, err := compare.MetricNamed(cmp.Or(q.GetMetric(), compare.DefaultMetric))
+	most := int(min(cmp.Or(q.GetLimit(), defaultHistory), maxListed))
+	out, err := h.Read(q.GetPlan(), q.GetMetric(), most, func(run string) bool {
+		_, err := os.Stat(s.c.storage.Ledger(run))
+		return err != nil
+	})
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	records := h.Newest(q.GetPlan(), int(min(cmp.Or(q.GetLimit(), defaultHistory), maxListed)))
-	removed := map[string]bool{}
-	for _, r := range records {
-		_, err := os.Stat(s.c.storage.Ledger(r.Run))
-		removed[r.Run] = err != nil
-	}
-	lines := history.Message(compare.Lines(records, metric), func(run string) bool { return removed[run] })
-	return &spatev1.ReadHistoryResponse{Lines: lines, Plans: h.Plans()}, nil
+	return out, nil
 }

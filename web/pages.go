@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/coordinator/history"
+	"github.com/spate-load/spate/compare/history"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
 	"github.com/spate-load/spate/web/pages"

@@ -13,9 +13,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// InPlanTime converts what a simulation that compressed time measured to the rates and times of its plan, so that people
-// can put it beside what was measured on a real deployment. It returns r itself if its times are the plan's. Verdicts
-// keep what was measured, since they are about this machine, as do thresholds.
+// InPlanTime converts what a simulation that compressed time measured to the rates and times of its plan, so that
+// people can put it beside what was measured on a real deployment. It returns r itself if its times are the plan's.
+// Verdicts keep what was measured, since they are about this machine, as do thresholds.
 func InPlanTime(r *Result) *Result {
 	k := r.Run.TimeCompression
 	if k == nil || *k == 1 {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
-	"github.com/spate-load/spate/compare/chance"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )

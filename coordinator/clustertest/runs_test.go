@@ -19,9 +19,9 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/compare/history"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/coordinator/clustertest"
-	"github.com/spate-load/spate/coordinator/history"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/spate-load/spate/compare/history"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/coordinator/clustertest"
 	"github.com/spate-load/spate/coordinator/lifecycle"
@@ -31,7 +32,8 @@ func start(t *testing.T, change ...func(*coordinator.Config)) *harness {
 	t.Helper()
 	cfg := coordinator.Config{
 		DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Version: "test",
-		Run: lifecycle.Config{Silence: time.Hour},
+		Run:         lifecycle.Config{Silence: time.Hour},
+		OpenHistory: func(dir string, log *slog.Logger) (coordinator.History, error) { return history.Open(dir, log) },
 	}
 	for _, f := range change {
 		f(&cfg)

@@ -12,8 +12,8 @@
 // later snapshots. So no request is counted twice.
 //
 // The files follow the states: gathering.go, next.go between two stages, applying.go, running.go, stopping.go. What an
-// agent says comes to agents.go. loss.go and handover.go decide what becomes of the part of an agent that is gone, join.go
-// and leave.go of one that comes or goes.
+// agent says comes to agents.go. loss.go and handover.go decide what becomes of the part of an agent that is gone,
+// join.go and leave.go what an agent that comes or goes gets or gives.
 //
 // The machine is fed events, each with its time, and returns effects. It does no I/O, reads no clock and starts no
 // goroutine, so that each scenario can be written as a script (testdata/) and played instantly. The coordinator is its

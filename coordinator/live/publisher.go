@@ -2,8 +2,8 @@
 // to the sinks, progress to followers, and the outcomes by which rules and searches decide. EventLog has what followers
 // get.
 //
-// It keeps nothing on disk: each snapshot is in the ledger before it is merged, and reports are made from the ledger. The
-// coordinator is its only caller.
+// It keeps nothing on disk: each snapshot is in the ledger before it is merged, and reports are made from the ledger.
+// The coordinator is its only caller.
 package live
 
 import (

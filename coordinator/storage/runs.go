@@ -4,8 +4,8 @@
 //
 // It also queues what a run writes, and notices when the disk makes no progress. Code that holds the coordinator's lock
 // never waits for the disk: heartbeats need that lock, and an agent whose heartbeats are not answered loses its lease.
-// What a run's machine decides is queued under the lock, in order. A goroutine of the run writes it, and only then tells
-// agents and followers.
+// What a run's machine decides is queued under the lock, in order. A goroutine of the run writes it, and only then
+// tells agents and followers.
 package storage
 
 import (

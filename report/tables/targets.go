@@ -8,8 +8,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
-	"github.com/spate-load/spate/compare/chance"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"

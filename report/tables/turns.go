@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/compare/chance"
+	"github.com/spate-load/spate/internal/chance"
 )
 
 // targetRow is what a row of the table of targets is about: a stage, or the repeats of a load together.

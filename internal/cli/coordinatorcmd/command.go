@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/aggregate/sink/exposition"
+	"github.com/spate-load/spate/compare/history"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/fleet"
@@ -135,7 +136,8 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		LeaveOn: daemon.ErrTerminated, Expected: f.expected, RequireExpected: f.require,
 		Access:   f.web.Access,
 		KeepRuns: f.keepRuns.Limits(), KeepDatasets: f.keepDatasets.Limits(), MaxDataset: uint64(f.maxDataset),
-		Run: lifecycle.Config{ReassignLease: min(f.handover, f.lease)},
+		OpenHistory: func(dir string, log *slog.Logger) (coordinator.History, error) { return history.Open(dir, log) },
+		Run:         lifecycle.Config{ReassignLease: min(f.handover, f.lease)},
 	})
 	if err != nil {
 		return command.BadInput(err)

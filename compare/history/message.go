@@ -1,6 +1,8 @@
 package history
 
 import (
+	"cmp"
+
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate/trust"
@@ -8,8 +10,24 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Message returns lines as a message. removed reports whether a run is not there any more.
-func Message(lines []*compare.Line, removed func(run string) bool) (out []*spatev1.HistoryLine) {
+// Read returns a number over the newest runs of a plan, at most so many: an empty plan asks for all plans, an empty
+// metric for the default. removed reports whether a run is not there any more. It fails if there is no such metric.
+func (s *Store) Read(
+	plan, metric string, most int, removed func(run string) bool,
+) (*spatev1.ReadHistoryResponse, error) {
+	of, err := compare.MetricNamed(cmp.Or(metric, compare.DefaultMetric))
+	if err != nil {
+		return nil, err
+	}
+	records, gone := s.Newest(plan, most), map[string]bool{}
+	for _, r := range records {
+		gone[r.Run] = removed(r.Run)
+	}
+	return &spatev1.ReadHistoryResponse{Lines: message(compare.Lines(records, of), gone), Plans: s.Plans()}, nil
+}
+
+// message returns lines as a message. Runs in removed are not there any more.
+func message(lines []*compare.Line, removed map[string]bool) (out []*spatev1.HistoryLine) {
 	for _, l := range lines {
 		m := &spatev1.HistoryLine{Plan: l.Plan, Target: l.Target, Workload: l.Workload, Load: l.Load, Metric: l.Metric,
 			Unit: l.Unit}
@@ -17,7 +35,7 @@ func Message(lines []*compare.Line, removed func(run string) bool) (out []*spate
 			m.Points = append(m.Points, &spatev1.HistoryPoint{
 				Run: p.Run, Time: timestamppb.New(p.Time), Version: p.Version, Labels: p.Labels, Value: p.Value,
 				Verdict: string(p.Verdict), Against: p.Against, Change: p.Change, Outcome: string(p.Outcome),
-				Removed: removed(p.Run),
+				Removed: removed[p.Run],
 			})
 		}
 		out = append(out, m)

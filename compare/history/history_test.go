@@ -249,16 +249,19 @@ func TestRunsAreCompared(t *testing.T) {
 	}
 	take(runIn(t, dir, 4, 120, trust.Valid))
 	take(runIn(t, dir, 5, 60, trust.Valid))
-	records := s.Newest("p", 10)
 	metric, err := compare.MetricNamed("ttft_ms.p99")
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := compare.Lines(records, metric)
+	lines := compare.Lines(s.Newest("p", 10), metric)
 	if len(lines) != 1 {
 		t.Fatalf("lines %+v", lines)
 	}
-	sent := Lines(Message(lines, func(run string) bool { return run == "p-3" }))
+	answer, err := s.Read("p", "ttft_ms.p99", 10, func(run string) bool { return run == "p-3" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := Lines(answer.GetLines())
 	for i, of := range [][]*compare.Line{lines, sent} {
 		var got []string
 		for _, p := range of[0].Points {

@@ -86,6 +86,9 @@ func (s *Store) Has(run string) bool {
 	return s.runs[run] != nil
 }
 
+// Skip notes that a run has nothing to record.
+func (s *Store) Skip(run string) error { return s.Put(run, nil) }
+
 // Put keeps the record of a run, durably, unless the run was removed. nil: the run has nothing to record.
 func (s *Store) Put(run string, record *compare.Record) error {
 	s.mu.Lock()
