@@ -86,10 +86,10 @@ const fieldLetters = "abcdefghijklmnopqrstuvwxyz0123456789_"
 func step(rest string) string { return strings.TrimPrefix(rest, ".") }
 
 func unknownStep(name string, desc protoreflect.MessageDescriptor) error {
-	if near := nearest.To(name, fieldNames(desc)); near != "" {
+	if near := nearest.To(name, fieldNames(desc.Fields())); near != "" {
 		return fmt.Errorf("there is no field %q; did you mean %q?", name, near)
 	}
-	return fmt.Errorf("there is no field %q; there are %s", name, strings.Join(fieldNames(desc), ", "))
+	return fmt.Errorf("there is no field %q; there are %s", name, strings.Join(fieldNames(desc.Fields()), ", "))
 }
 
 // item sets an item of a list, or a field within it.

@@ -93,16 +93,6 @@ func (d *Document) At(field, message string) Mistake {
 	return d.shape.mistake(d.path, Finding{Path: field, Message: message})
 }
 
-// Quote returns the value of a field for a message, or "" if it must not be repeated: only numbers and durations are,
-// because a text may be a secret in the wrong place.
-func (d *Document) Quote(path string) string {
-	node := d.shape.at[path]
-	if node != nil && (kindWord(node) == "a number" || durationText.MatchString(node.Value)) {
-		return shorten(node.Value)
-	}
-	return ""
-}
-
 // Relevant returns the findings as mistakes, without those that follow from mistakes of the document's shape: rules
 // broken by a value that could not be read, and fields that are missing because their name is misspelt.
 func (d *Document) Relevant(found []Finding) (ms Mistakes) {

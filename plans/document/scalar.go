@@ -11,7 +11,6 @@ import (
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"go.yaml.in/yaml/v3"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -36,43 +35,37 @@ func kindWord(node *yaml.Node) string {
 
 func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag == "!!null" }
 
-// scalar returns the value of a field. It is not valid if the node has none for it.
-func (s *shape) scalar(path string, node *yaml.Node, field protoreflect.FieldDescriptor) (v protoreflect.Value) {
-	if isNull(node) || node.Kind == yaml.ScalarNode && node.Value == "" && zeroIsDefault(field) {
+// scalar returns the value of a field. It is not valid if the node has none for it. A value that breaks the rules is
+// valid.
+func (s *shape) scalar(
+	path string, node *yaml.Node, field protoreflect.FieldDescriptor, rules *validate.FieldRules, inWords string,
+) protoreflect.Value {
+	var v any
+	ok := false
+	optional := rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE // The rules would not notice an empty text.
+	switch kind := field.Kind(); {
+	case s.alias(path, node):
+	case isNull(node) || node.Kind == yaml.ScalarNode && node.Value == "" && optional:
 		s.add(path, node, "is empty: give a value or leave it out")
-		return v
-	}
-	switch field.Kind() {
-	case protoreflect.StringKind:
-		if s.text(path, node) {
-			return protoreflect.ValueOfString(node.Value)
-		}
-	case protoreflect.DoubleKind:
-		if n, ok := s.number(path, node); ok {
-			return protoreflect.ValueOfFloat64(n)
-		}
-	case protoreflect.Uint32Kind:
-		if n, ok := s.whole(path, node, 32); ok {
-			return protoreflect.ValueOfUint32(uint32(n)) //nolint:gosec // whole has checked it
-		}
-	case protoreflect.Uint64Kind:
-		if n, ok := s.whole(path, node, 64); ok {
-			return protoreflect.ValueOfUint64(n)
-		}
-	case protoreflect.BoolKind:
-		if n, ok := s.boolean(path, node); ok {
-			return protoreflect.ValueOfBool(n)
-		}
+	case kind == protoreflect.StringKind:
+		v, ok = node.Value, s.text(path, node)
+	case kind == protoreflect.DoubleKind:
+		v, ok = s.number(path, node)
+	case kind == protoreflect.Uint32Kind:
+		n, read := s.whole(path, node, 32)
+		v, ok = uint32(n), read //nolint:gosec // whole has checked it
+	case kind == protoreflect.Uint64Kind:
+		v, ok = s.whole(path, node, 64)
+	case kind == protoreflect.BoolKind:
+		v, ok = s.boolean(path, node)
 	default:
-		panic(fmt.Sprintf("document: fields of kind %v, such as %s, cannot be read", field.Kind(), field.FullName()))
+		panic(fmt.Sprintf("document: fields of kind %v, such as %s, cannot be read", kind, field.FullName()))
 	}
-	return v
-}
-
-// zeroIsDefault reports whether the schema's rules ignore a field that is not set. They would not notice an empty text.
-func zeroIsDefault(field protoreflect.FieldDescriptor) bool {
-	rules, ok := proto.GetExtension(field.Options(), validate.E_Field).(*validate.FieldRules)
-	return ok && rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE
+	if !ok {
+		return protoreflect.Value{}
+	}
+	s.check(path, node, v, rules, inWords)
+	return protoreflect.ValueOf(v)
 }
 
 func (s *shape) text(path string, node *yaml.Node) bool {
@@ -134,7 +127,7 @@ func (s *shape) number(path string, node *yaml.Node) (value float64, ok bool) {
 	return 0, false
 }
 
-func (s *shape) duration(path string, node *yaml.Node, into *durationpb.Duration) {
+func (s *shape) duration(path string, node *yaml.Node, into *durationpb.Duration) (ok bool) {
 	switch d, err := time.ParseDuration(node.Value); {
 	case isNull(node):
 		s.add(path, node, "is empty: give a duration like 30s or 5m, or leave it out")
@@ -145,8 +138,11 @@ func (s *shape) duration(path string, node *yaml.Node, into *durationpb.Duration
 	case !inNanoseconds(node.Value):
 		s.add(path, node, "expected a duration in whole nanoseconds, got %q", shorten(node.Value))
 	default:
-		proto.Merge(into, durationpb.New(d))
+		read := durationpb.New(d)
+		into.Seconds, into.Nanos = read.GetSeconds(), read.GetNanos()
+		return true
 	}
+	return false
 }
 
 // fraction is a number with digits behind the point in a duration, with its unit.
@@ -204,6 +200,15 @@ func shorten(value string) string {
 		return value
 	}
 	return string(runes[:most]) + "..."
+}
+
+// quote returns a value for a message, or "" if it must not be repeated: only numbers and durations are, because a text
+// may be a secret in the wrong place.
+func quote(node *yaml.Node) string {
+	if kindWord(node) == "a number" || durationText.MatchString(node.Value) {
+		return shorten(node.Value)
+	}
+	return ""
 }
 
 var durationText = regexp.MustCompile(`^[-+]?[0-9.]+(ns|us|µs|μs|ms|s|m|h)[0-9.hmsuµμn]*$`)

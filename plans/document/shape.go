@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -34,9 +35,10 @@ type Finding struct {
 	// Whole: the finding is about all values of a list, so it means nothing if one of them could not be read.
 	Whole bool
 
-	node    *yaml.Node // Position. nil: that of Path.
-	unknown bool       // There is no such field.
-	meant   string     // The field that the author probably meant.
+	node   *yaml.Node // Position. nil: that of Path.
+	absent bool       // There is no such field, or it is missing.
+	read   bool       // The value was read, and breaks a rule: what is within it is known.
+	meant  string     // The field that the author probably meant.
 }
 
 // shape is the tree of a plan compared with the schema: the position of each field, and where the tree does not fit.
@@ -71,6 +73,11 @@ func (s *shape) mistake(file string, f Finding) Mistake {
 
 func (s *shape) add(path string, node *yaml.Node, format string, args ...any) {
 	s.keep(Finding{Path: path, node: node, Message: fmt.Sprintf(format, args...), In: Parent(path)})
+}
+
+// breaks adds a value that was read and breaks a rule of the schema.
+func (s *shape) breaks(path string, node *yaml.Node, format string, args ...any) {
+	s.keep(Finding{Path: path, node: node, Message: fmt.Sprintf(format, args...), In: Parent(path), read: true})
 }
 
 // keep bounds the work on a file that is wrong throughout: each finding is compared with each broken rule.
@@ -115,6 +122,9 @@ func (s *shape) message(path string, node *yaml.Node, into protoreflect.Message)
 		}
 		s.field(join(path, key.Value), value, into, field)
 	})
+	if node.Kind == yaml.MappingNode {
+		s.complete(path, node, into.Descriptor())
+	}
 }
 
 // shorthand returns the field that a single value stands for: the duration of a warm-up, the condition of a threshold.
@@ -136,10 +146,10 @@ func (s *shape) unknown(path string, key *yaml.Node, desc protoreflect.MessageDe
 	if len(s.found) >= MaxFound {
 		return // A suggestion costs more than the walk.
 	}
-	f := Finding{In: path, Path: path, node: key, unknown: true, meant: nearest.To(key.Value, fieldNames(desc))}
+	f := Finding{In: path, Path: path, node: key, absent: true, meant: nearest.To(key.Value, fieldNames(desc.Fields()))}
 	hint := fmt.Sprintf("did you mean %q?", f.meant)
 	if f.meant == "" {
-		hint = "expected one of " + strings.Join(fieldNames(desc), ", ")
+		hint = "expected one of " + strings.Join(fieldNames(desc.Fields()), ", ")
 	}
 	f.Message = fmt.Sprintf("unknown field %q; %s", shorten(key.Value), hint)
 	s.keep(f)
@@ -160,7 +170,7 @@ func (s *shape) mapping(path string, node *yaml.Node, visit func(key, value *yam
 		case key.Tag == "!!merge":
 			s.add(path, key, "merge keys (<<) are not supported: write the fields out")
 		case key.Kind != yaml.ScalarNode:
-			s.keep(Finding{Path: path, In: path, node: key, unknown: true,
+			s.keep(Finding{Path: path, In: path, node: key, absent: true,
 				Message: "expected a name, got " + kindWord(key)})
 		case first != nil:
 			s.add(join(path, shorten(key.Value)), key, "is given twice, first in line %d", first.Line)
@@ -180,9 +190,9 @@ func (s *shape) field(path string, node *yaml.Node, into protoreflect.Message, f
 	case field.IsMap():
 		s.stringMap(path, node, field, into.Mutable(field).Map())
 	case field.Message() != nil:
-		s.inner(path, node, into.Mutable(field).Message())
+		s.inner(path, node, into.Mutable(field).Message(), rulesOf(field))
 	default:
-		if v := s.scalar(path, node, field); v.IsValid() {
+		if v := s.scalar(path, node, field, rulesOf(field), inWords(field)); v.IsValid() {
 			into.Set(field, v)
 		}
 	}
@@ -200,48 +210,54 @@ func (s *shape) list(path string, node *yaml.Node, field protoreflect.FieldDescr
 	case len(items) == 0:
 		s.add(path, node, "is an empty list: give at least one value, or leave it out")
 	}
+	rules, words, unread := rulesOf(field).GetRepeated().GetItems(), inWords(field), len(items) == 0
 	for i, item := range items {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		s.at[at] = item
 		// An item that cannot be read has its place in the list, so that the others keep their numbers.
 		if field.Message() != nil {
 			if inner := into.AppendMutable().Message(); !s.alias(at, item) {
-				s.inner(at, item, inner)
+				s.inner(at, item, inner, rules)
 			}
 			continue
 		}
 		v := into.NewElement()
-		if !s.alias(at, item) {
-			if read := s.scalar(at, item, field); read.IsValid() {
-				v = read
-			}
+		if read := s.scalar(at, item, field, rules, words); read.IsValid() {
+			v = read
+		} else {
+			unread = true
 		}
 		into.Append(v)
+	}
+	if wrong := brokenList(into, field); wrong != "" && !unread {
+		s.breaks(path, node, "%s", wrong)
 	}
 }
 
 func (s *shape) stringMap(path string, node *yaml.Node, field protoreflect.FieldDescriptor, into protoreflect.Map) {
+	rules := rulesOf(field).GetMap()
 	s.mapping(path, node, func(key, value *yaml.Node) {
 		at := path + "[" + strconv.Quote(key.Value) + "]"
 		s.at[at] = value
-		name := protoreflect.ValueOfString(key.Value).MapKey()
-		switch {
-		case s.alias(at, value):
-		case field.MapValue().Message() != nil:
-			s.inner(at, value, into.Mutable(name).Message())
-		default:
-			if v := s.scalar(at, value, field.MapValue()); v.IsValid() {
-				into.Set(name, v)
-			}
+		if wrong := broken(key.Value, rules.GetKeys(), ""); wrong != "" {
+			s.breaks(at, value, "its name %s", wrong)
+		}
+		if v := s.scalar(at, value, field.MapValue(), rules.GetValues(), ""); v.IsValid() {
+			into.Set(protoreflect.ValueOfString(key.Value).MapKey(), v)
 		}
 	})
+	if most := rules.GetMaxPairs(); most > 0 && uint64(into.Len()) > most {
+		s.breaks(path, node, "must have at most %d entries", most)
+	}
 }
 
 // inner reads a message within another one.
-func (s *shape) inner(path string, node *yaml.Node, into protoreflect.Message) {
+func (s *shape) inner(path string, node *yaml.Node, into protoreflect.Message, rules *validate.FieldRules) {
 	switch into := into.Interface().(type) {
 	case *durationpb.Duration:
-		s.duration(path, node, into)
+		if s.duration(path, node, into) {
+			s.check(path, node, into, rules, "")
+		}
 	case *structpb.Struct:
 		s.body(path, node, into, 1)
 	default:
@@ -293,9 +309,11 @@ func join(path, name string) string {
 func (s *shape) explained(f Finding) bool {
 	for _, wrong := range s.found {
 		switch {
-		case wrong.unknown && f.In == wrong.In && slices.Contains(f.Cures, wrong.meant):
+		case wrong.absent && f.In == wrong.In && slices.Contains(f.Cures, wrong.meant):
 			return true
-		case !wrong.unknown && (within(f.Path, wrong.Path) || f.Whole && within(wrong.Path, f.Path)):
+		case wrong.read && f.Path == wrong.Path:
+			return true
+		case !wrong.absent && !wrong.read && (within(f.Path, wrong.Path) || f.Whole && within(wrong.Path, f.Path)):
 			return true
 		}
 	}
@@ -308,10 +326,10 @@ func within(path, outer string) bool {
 	return ok && (outer == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-func fieldNames(desc protoreflect.MessageDescriptor) []string {
+func fieldNames(fields protoreflect.FieldDescriptors) []string {
 	var names []string
-	for i := range desc.Fields().Len() {
-		names = append(names, desc.Fields().Get(i).TextName())
+	for i := range fields.Len() {
+		names = append(names, fields.Get(i).TextName())
 	}
 	return names
 }

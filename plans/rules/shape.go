@@ -15,16 +15,8 @@ func (c *checker) interval(path string, r *spatev1.Range, whole bool) {
 	if r == nil {
 		return
 	}
-	ways := c.Given(path, "step", "factor", "points")
-	if len(ways) == 0 {
-		c.absent(path, "does not say which values lie between its ends: give one of step, factor, points", "step",
-			"factor", "points")
-	}
-	for _, more := range ways[min(1, len(ways)):] {
-		c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both", ways[0], more))
-	}
 	c.ordered(path, r.GetFrom(), r.GetTo(), whole, r.GetTo() >= r.GetFrom(), "must be at least")
-	if len(ways) == 1 && r.GetTo() >= r.GetFrom() && r.GetFrom() > 0 {
+	if r.GetTo() >= r.GetFrom() && r.GetFrom() > 0 {
 		c.between(path, r)
 	}
 }
@@ -129,7 +121,6 @@ func (c *checker) search(path string, s *spatev1.Search) {
 	if s == nil {
 		return
 	}
-	c.one(path, "rate", "concurrency")
 	c.searchBounds(path+".rate", s.GetRate(), false)
 	c.searchBounds(path+".concurrency", s.GetConcurrency(), true)
 	c.objectives(path+".keep", s.GetKeep())
@@ -140,7 +131,6 @@ func (c *checker) frontier(path string, f *spatev1.Frontier) {
 	if f == nil {
 		return
 	}
-	c.one(path, "rate", "concurrency")
 	c.searchBounds(path+".rate", f.GetRate(), false)
 	c.searchBounds(path+".concurrency", f.GetConcurrency(), true)
 	if at, least := path+".points", uint32(3); c.Has(at) && f.GetPoints() < least {

@@ -104,11 +104,11 @@ func (c *checker) endpoints(path string, urls []string) {
 			c.wrong(at, problem)
 			continue
 		}
-		if base := endpoint.BaseURL(text); !seen[base] {
-			seen[base] = true
-		} else if !c.told[path] {
+		base := endpoint.BaseURL(text)
+		if seen[base] {
 			c.wrong(at, "is listed twice: a trailing slash or /v1 does not matter")
 		}
+		seen[base] = true
 	}
 }
 
@@ -131,7 +131,7 @@ func endpointProblem(text string) string {
 	switch {
 	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" ||
 		strings.ContainsFunc(text, unicode.IsSpace):
-		return words["targets.endpoints"]
+		return "must be a base URL like http://localhost:8000, or host:port"
 	case u.User != nil:
 		return "must not contain a user or password: use api_key or headers with env:NAME or file:PATH"
 	case u.RawQuery != "" || u.ForceQuery:

@@ -93,8 +93,6 @@ func (c *checker) models(path string, part *spatev1.Part) {
 	named, numbered := c.Has(at+".names"), c.Has(at+".prefix") || c.Has(at+".count")
 	switch {
 	case m == nil:
-	case c.Has(path + ".model"):
-		c.wrong(at, "give model or models, not both")
 	case named == numbered:
 		c.absent(at, "needs names, or prefix and count, and not both", "names", "prefix")
 	case numbered && (m.GetPrefix() == "" || m.GetCount() == 0):
@@ -240,9 +238,6 @@ func (c *checker) images(path string, i *spatev1.Images) {
 		for _, field := range c.Given(path, "width", "height", "format", "distinct") {
 			c.wrong(path+"."+field, "works only with images that are made: leave it out, or leave out "+given[0])
 		}
-		if len(given) > 1 {
-			c.wrong(path+".path", "give urls or path, not both")
-		}
 		return
 	}
 	for _, size := range []struct {
@@ -331,7 +326,6 @@ func (c *checker) lengths(path, name string, fixed uint32, l *spatev1.Lengths) {
 }
 
 func (c *checker) counts(path, name, distribution string, fixed uint32, l *spatev1.Lengths, most uint32) {
-	c.one(path, name, distribution)
 	if at := path + "." + name; c.Has(at) && fixed == 0 {
 		c.wrong(at, fmt.Sprintf("must be at least 1 and at most %d, got 0", most))
 	}

@@ -1,6 +1,10 @@
 package jsonschema
 
-import "google.golang.org/protobuf/reflect/protoreflect"
+import (
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/spate-load/spate/plans/document"
+)
 
 // exactly lists groups of fields of which a message has exactly one. atLeast lists fields of which it has one or more.
 // The plans package checks the same, with its own messages.
@@ -8,11 +12,6 @@ var (
 	exactly = map[protoreflect.Name][][]string{
 		"Load": {{"concurrency", "concurrency_range", "concurrency_phases", "concurrency_spike", "concurrency_steps",
 			"rate", "rate_range", "rate_phases", "rate_spike", "rate_steps", "replay", "sweep", "search", "frontier"}},
-		"Range":          {{"step", "factor", "points"}},
-		"Search":         {{"rate", "concurrency"}},
-		"Frontier":       {{"rate", "concurrency"}},
-		"RandomContent":  {{"isl", "isl_lengths"}},
-		"SessionContent": {{"turns", "turn_counts"}, {"isl", "isl_lengths"}, {"osl", "osl_lengths"}},
 	}
 	atLeast = map[protoreflect.Name][]string{
 		"Target":     {"endpoints", "kubernetes", "simulator"},
@@ -20,10 +19,6 @@ var (
 		"Objectives": {"latencies", "error_share", "goodput"},
 		"Abort":      {"error_share", "duration"},
 		"Phase":      {"from", "to"},
-	}
-	// apart lists groups of fields of which a message has at most one.
-	apart = map[protoreflect.Name][][]string{
-		"RandomContent": {{"osl", "osl_lengths"}, {"texts", "text_counts"}},
 	}
 	// together lists fields that need one of other fields beside them.
 	together = map[protoreflect.Name]object{
@@ -34,7 +29,8 @@ var (
 )
 
 // alternatives returns the conditions between the fields of a message.
-func alternatives(message protoreflect.Name) []object {
+func alternatives(m protoreflect.MessageDescriptor) []object {
+	message := m.Name()
 	var all []object
 	for _, fields := range exactly[message] {
 		all = append(all, oneOf("oneOf", fields))
@@ -42,8 +38,10 @@ func alternatives(message protoreflect.Name) []object {
 	if fields := atLeast[message]; fields != nil {
 		all = append(all, oneOf("anyOf", fields))
 	}
-	for _, fields := range apart[message] {
-		all = append(all, object{{"not", object{{"required", fields}}}})
+	for _, group := range document.Choices(m) {
+		if !group.GetRequired() {
+			all = append(all, object{{"not", object{{"required", group.GetFields()}}}})
+		}
 	}
 	if fields := together[message]; fields != nil {
 		all = append(all, object{{"dependentRequired", fields}})

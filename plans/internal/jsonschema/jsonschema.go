@@ -12,28 +12,22 @@ package jsonschema
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
-	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/spate-load/spate/api/registry"
+	"github.com/spate-load/spate/plans/document"
 )
 
 // Comments are the comments of the proto file on messages and fields, by full name.
 type Comments map[protoreflect.FullName]string
 
 // Generate returns the schema of a message, Draft 2020-12, indented. Without comments the schema has no descriptions.
-// Generate fails if the message's rules cannot be read.
 func Generate(root protoreflect.MessageDescriptor, comments Comments) ([]byte, error) {
 	g := &generator{comments: comments, seen: make(map[protoreflect.FullName]bool)}
-	if err := g.define(root); err != nil {
-		return nil, err
-	}
+	g.define(root)
 	g.definitions = append(g.definitions, member{"Duration", object{
 		{"description", "A number with a unit, such as 500ms, 30s, 5m or 1h30m."}, {"type", "string"},
 		{"pattern", durationPattern},
@@ -59,14 +53,19 @@ type generator struct {
 func reference(m protoreflect.MessageDescriptor) string { return "#/$defs/" + string(m.Name()) }
 
 // define adds the definition of a message, and then those of the messages in it.
-func (g *generator) define(m protoreflect.MessageDescriptor) error {
+func (g *generator) define(m protoreflect.MessageDescriptor) {
 	if g.seen[m.FullName()] {
-		return nil
+		return
 	}
 	g.seen[m.FullName()] = true
-	required, choices, err := needed(m)
-	if err != nil {
-		return err
+	var required []string
+	var choices []object
+	for _, lack := range document.NeededBy(m) {
+		if lack.Choice {
+			choices = append(choices, oneOf("oneOf", lack.Fields))
+		} else {
+			required = append(required, lack.Fields...)
+		}
 	}
 	properties, inner := object{}, []protoreflect.MessageDescriptor{}
 	for i := range m.Fields().Len() {
@@ -82,42 +81,14 @@ func (g *generator) define(m protoreflect.MessageDescriptor) error {
 	if len(required) > 0 {
 		definition = append(definition, member{"required", required})
 	}
-	choices = append(choices, alternatives(m.Name())...)
+	choices = append(choices, alternatives(m)...)
 	if len(choices) > 0 {
 		definition = append(definition, member{"allOf", choices})
 	}
 	g.definitions = append(g.definitions, member{string(m.Name()), definition})
 	for _, message := range inner {
-		if err := g.define(message); err != nil {
-			return err
-		}
+		g.define(message)
 	}
-	return nil
-}
-
-// needed returns the fields that must be given, as the library for the rules sees it, and one choice for each group of
-// which one field must be given.
-func needed(m protoreflect.MessageDescriptor) (required []string, choices []object, err error) {
-	var invalid *protovalidate.ValidationError
-	if err := protovalidate.Validate(dynamicpb.NewMessage(m)); err == nil {
-		return nil, nil, nil
-	} else if !errors.As(err, &invalid) {
-		return nil, nil, fmt.Errorf("the rules of %s cannot be read: %w", m.FullName(), err)
-	}
-	for _, v := range invalid.Violations {
-		name := v.Proto.GetField().GetElements()[0].GetFieldName()
-		choice := m.Oneofs().ByName(protoreflect.Name(name))
-		if choice == nil {
-			required = append(required, name)
-			continue
-		}
-		var fields []string
-		for i := range choice.Fields().Len() {
-			fields = append(fields, choice.Fields().Get(i).TextName())
-		}
-		choices = append(choices, oneOf("oneOf", fields))
-	}
-	return required, choices, nil
 }
 
 // described returns a schema that holds only the comment of a message or field.

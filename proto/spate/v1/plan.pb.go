@@ -12,6 +12,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	descriptorpb "google.golang.org/protobuf/types/descriptorpb"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	reflect "reflect"
@@ -5510,13 +5511,48 @@ func (x *LoadPoint) GetFrontier() *Frontier {
 	return nil
 }
 
+var file_spate_v1_plan_proto_extTypes = []protoimpl.ExtensionInfo{
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         70100,
+		Name:          "spate.v1.must",
+		Tag:           "bytes,70100,opt,name=must",
+		Filename:      "spate/v1/plan.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.OneofOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         70100,
+		Name:          "spate.v1.choose",
+		Tag:           "bytes,70100,opt,name=choose",
+		Filename:      "spate/v1/plan.proto",
+	},
+}
+
+// Extension fields to descriptorpb.FieldOptions.
+var (
+	// What the value must be, in words for the author of a plan, where the rule itself is for machines: a pattern.
+	//
+	// optional string must = 70100;
+	E_Must = &file_spate_v1_plan_proto_extTypes[0]
+)
+
+// Extension fields to descriptorpb.OneofOptions.
+var (
+	// What one of the fields must say, in words for the author of a plan.
+	//
+	// optional string choose = 70100;
+	E_Choose = &file_spate_v1_plan_proto_extTypes[1]
+)
+
 var File_spate_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xc6\a\n" +
-	"\x04Plan\x129\n" +
-	"\x04name\x18\x01 \x01(\tB%\xbaH\"r \x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$R\x04name\x12*\n" +
+	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xa3\b\n" +
+	"\x04Plan\x12\x95\x01\n" +
+	"\x04name\x18\x01 \x01(\tB\x80\x01\xbaH\"r \x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$\xa2\x9d\"Wmust be letters, digits, dots, dashes and underscores, and start with a letter or digitR\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12\x12\n" +
 	"\x04seed\x18\x03 \x01(\x04R\x04seed\x127\n" +
 	"\atargets\x18\x04 \x03(\v2\x10.spate.v1.TargetB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80\x02R\atargets\x12=\n" +
@@ -5547,10 +5583,9 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05count\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x87\x01\n" +
-	"\tThreshold\x12\x1e\n" +
-	"\x04that\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xe8\aR\x04that\x12\x16\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb5\x01\n" +
+	"\tThreshold\x12L\n" +
+	"\x04that\x18\x01 \x01(\tB8\xbaH\ar\x05\x10\x01\x18\xe8\a\xa2\x9d\"*must be a condition like ttft_ms.p99 < 500R\x04that\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
 	"\bworkload\x18\x03 \x01(\tR\bworkload\x12\x12\n" +
 	"\x04load\x18\x04 \x01(\tR\x04load\x12\x12\n" +
@@ -5564,22 +5599,22 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e\"=\n" +
 	"\n" +
 	"Simulation\x12/\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\x9e\x0e\n" +
-	"\x06Target\x12>\n" +
-	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$R\x04name\x12u\n" +
-	"\tendpoints\x18\x02 \x03(\tBW\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])R\tendpoints\x127\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xc8\x10\n" +
+	"\x06Target\x12\x8f\x01\n" +
+	"\x04name\x18\x01 \x01(\tB{\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$\xa2\x9d\"Mmust be letters, digits, spaces and ._:()/-, and start with a letter or digitR\x04name\x12\xb5\x01\n" +
+	"\tendpoints\x18\x02 \x03(\tB\x96\x01\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])\xa2\x9d\";must be a base URL like http://localhost:8000, or host:portR\tendpoints\x127\n" +
 	"\tsimulator\x18\x03 \x01(\v2\x19.spate.v1.SimulatedTargetR\tsimulator\x12\x10\n" +
 	"\x03api\x18\x04 \x01(\tR\x03api\x12\x1e\n" +
-	"\x05model\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x05model\x12I\n" +
-	"\aapi_key\x18\x06 \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\x06apiKey\x127\n" +
+	"\x05model\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x05model\x12\xac\x01\n" +
+	"\aapi_key\x18\x06 \x01(\tB\x92\x01\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\"^must say where the key is found, env:NAME or file:PATH; never write the key itself into a planR\x06apiKey\x127\n" +
 	"\aheaders\x18\a \x03(\v2\x1d.spate.v1.Target.HeadersEntryR\aheaders\x12+\n" +
 	"\x04body\x18\b \x01(\v2\x17.google.protobuf.StructR\x04body\x12Q\n" +
 	"\x0fconnect_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\xd8\x04*\x00R\x0econnectTimeout\x12Q\n" +
 	"\x0frequest_timeout\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x0erequestTimeout\x12K\n" +
-	"\ttokenizer\x18\v \x01(\tB-\xbaH*\xd8\x01\x01r%2#^(auto|words|server|usage|file:.+)$R\ttokenizer\x123\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x0erequestTimeout\x12~\n" +
+	"\ttokenizer\x18\v \x01(\tB`\xbaH*\xd8\x01\x01r%2#^(auto|words|server|usage|file:.+)$\xa2\x9d\"/must be auto, words, server, usage or file:PATHR\ttokenizer\x123\n" +
 	"\aprompts\x18\f \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\ttoken_idsR\x04textR\aprompts\x12@\n" +
 	"\fexact_output\x18\r \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\x04autoR\x06alwaysR\x05neverR\vexactOutput\x12X\n" +
 	"\x13first_token_timeout\x18\x0e \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
@@ -5620,9 +5655,9 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x10metrics_selector\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x0fmetricsSelector\x12,\n" +
 	"\fmetrics_port\x18\x06 \x01(\rB\t\xbaH\x06*\x04\x18\xff\xff\x03R\vmetricsPort\x12'\n" +
 	"\n" +
-	"role_label\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xbd\x02R\troleLabel\"\xa3\x04\n" +
-	"\bTemplate\x12\x1f\n" +
-	"\x04path\x18\x01 \x01(\tB\v\xbaH\br\x06\x18\x80\b:\x01/R\x04path\x12\x1d\n" +
+	"role_label\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xbd\x02R\troleLabel\"\xd4\x04\n" +
+	"\bTemplate\x12P\n" +
+	"\x04path\x18\x01 \x01(\tB<\xbaH\tr\a\x18\x80\b2\x02^/\xa2\x9d\",must start with /, for example /api/generateR\x04path\x12\x1d\n" +
 	"\x04body\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80\x04R\x04body\x122\n" +
 	"\x06stream\x18\x03 \x01(\tB\x1a\xbaH\x17\xd8\x01\x01r\x12R\x03sseR\x05linesR\x04noneR\x06stream\x12\x1c\n" +
 	"\x04text\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x04text\x12 \n" +
@@ -5636,39 +5671,35 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05files\x18\v \x03(\v2\x12.spate.v1.FormFileB\b\xbaH\x05\x92\x01\x02\x10\x10R\x05files\x1a7\n" +
 	"\tFormEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"q\n" +
-	"\bFormFile\x12 \n" +
-	"\x05field\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05field\x12\x1e\n" +
-	"\x04path\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80 R\x04path\x12#\n" +
-	"\acontent\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80@R\acontent\"\x98\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa6\x01\n" +
+	"\bFormFile\x12A\n" +
+	"\x05field\x18\x01 \x01(\tB+\xbaH\ar\x05\x10\x01\x18\x80\x02\xa2\x9d\"\x1dmust name a field of the formR\x05field\x122\n" +
+	"\x04path\x18\x02 \x01(\tB\x1e\xbaH\ar\x05\x10\x01\x18\x80 \xa2\x9d\"\x10must name a fileR\x04path\x12#\n" +
+	"\acontent\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80@R\acontent\"\xd5\a\n" +
 	"\n" +
 	"Connection\x12)\n" +
 	"\x05reuse\x18\x01 \x01(\tB\x13\xbaH\x10\xd8\x01\x01r\vR\x04keepR\x03newR\x05reuse\x12$\n" +
-	"\x04http\x18\x02 \x01(\tB\x10\xbaH\r\xd8\x01\x01r\bR\x031.1R\x012R\x04http\x121\n" +
-	"\x05proxy\x18\x03 \x01(\tB\x1b\xbaH\x18\xd8\x01\x01r\x132\x11^http://[^/@]+/?$R\x05proxy\x12O\n" +
+	"\x04http\x18\x02 \x01(\tB\x10\xbaH\r\xd8\x01\x01r\bR\x031.1R\x012R\x04http\x12\xa3\x01\n" +
+	"\x05proxy\x18\x03 \x01(\tB\x8c\x01\xbaH\x18\xd8\x01\x01r\x132\x11^http://[^/@]+/?$\xa2\x9d\"mmust be an HTTP proxy like http://proxy:3128, without user and path; give its user and password as proxy_authR\x05proxy\x12\xac\x01\n" +
 	"\n" +
-	"proxy_auth\x18\x04 \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\tproxyAuth\x12@\n" +
-	"\x02ca\x18\x05 \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\x02ca\x12R\n" +
-	"\vcertificate\x18\x06 \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\vcertificate\x12B\n" +
-	"\x03key\x18\a \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\x03key\x12)\n" +
+	"proxy_auth\x18\x04 \x01(\tB\x8c\x01\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\"Xmust say where user:password is found, env:NAME or file:PATH; never write it into a planR\tproxyAuth\x12\x84\x01\n" +
+	"\x02ca\x18\x05 \x01(\tBt\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\"@must say where the certificates are found, env:NAME or file:PATHR\x02ca\x12\x94\x01\n" +
+	"\vcertificate\x18\x06 \x01(\tBr\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\">must say where the certificate is found, env:NAME or file:PATHR\vcertificate\x12\xa5\x01\n" +
+	"\x03key\x18\a \x01(\tB\x92\x01\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\"^must say where the key is found, env:NAME or file:PATH; never write the key itself into a planR\x03key\x12)\n" +
 	"\vserver_name\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\n" +
 	"serverName\x120\n" +
-	"\x14insecure_skip_verify\x18\t \x01(\bR\x12insecureSkipVerify\"\xfc\x02\n" +
-	"\rServerMetrics\x121\n" +
-	"\x04urls\x18\x01 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10@\x18\x01\"\x11r\x0f2\n" +
-	"^https?://\x88\x01\x01R\x04urls\x12D\n" +
-	"\x05names\x18\x02 \x03(\tB.\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$R\x05names\x128\n" +
-	"\bgpu_urls\x18\x04 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10@\x18\x01\"\x11r\x0f2\n" +
-	"^https?://\x88\x01\x01R\agpuUrls\x12J\n" +
+	"\x14insecure_skip_verify\x18\t \x01(\bR\x12insecureSkipVerify\"\xa0\x04\n" +
+	"\rServerMetrics\x12i\n" +
+	"\x04urls\x18\x01 \x03(\tBU\xbaH\x1e\x92\x01\x1b\x10@\x18\x01\"\x15r\x132\x11^https?://[^\\s]+$\xa2\x9d\"0must be a URL like http://localhost:8000/metricsR\x04urls\x12x\n" +
+	"\x05names\x18\x02 \x03(\tBb\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$\xa2\x9d\"0must be the name of a metric, or its start and *R\x05names\x12p\n" +
+	"\bgpu_urls\x18\x04 \x03(\tBU\xbaH\x1e\x92\x01\x1b\x10@\x18\x01\"\x15r\x132\x11^https?://[^\\s]+$\xa2\x9d\"0must be a URL like http://localhost:9400/metricsR\agpuUrls\x12J\n" +
 	"\x05roles\x18\x05 \x03(\v2\".spate.v1.ServerMetrics.RolesEntryB\x10\xbaH\r\x9a\x01\n" +
 	"\x10@*\x06r\x04\x10\x01\x18?R\x05roles\x122\n" +
 	"\x04read\x18\x03 \x01(\tB\x1e\xbaH\x1b\xd8\x01\x01r\x16R\asecondsR\x04endsR\x05neverR\x04read\x1a8\n" +
 	"\n" +
 	"RolesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb7\x13\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe2\x13\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -5698,8 +5729,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\routput_stddev\x18\x13 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00R\foutputStddev\x12@\n" +
 	"\x0etextless_share\x18\x14 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rtextlessShare\x125\n" +
 	"\x10reasoning_tokens\x18\x15 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x0freasoningTokens\x12A\n" +
-	"\x0freasoning_field\x18\x16 \x01(\tB\x18\xbaH\x15r\x13\x18@2\x0f^[A-Za-z0-9_]*$R\x0ereasoningField\x12)\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x0freasoningTokens\x12l\n" +
+	"\x0freasoning_field\x18\x16 \x01(\tBC\xbaH\x15r\x13\x18@2\x0f^[A-Za-z0-9_]*$\xa2\x9d\"'must be letters, digits and underscoresR\x0ereasoningField\x12)\n" +
 	"\x10reasoning_untold\x18\x17 \x01(\bR\x0freasoningUntold\x12\\\n" +
 	"\adeliver\x18\x18 \x01(\tBB\xbaH?\xd8\x01\x01r:R\vas-producedR\tone-writeR\tone-frameR\n" +
 	"two-framesR\tjson-bodyR\adeliver\x12;\n" +
@@ -5721,9 +5752,9 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x15transfer_interference\x18% \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x14transferInterference\x12#\n" +
 	"\rprefill_first\x18& \x01(\bR\fprefillFirst\x12:\n" +
 	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\x12A\n" +
-	"\x0ftool_call_share\x18( \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rtoolCallShare\"\xfb\x06\n" +
-	"\bWorkload\x12A\n" +
-	"\x04name\x18\x01 \x01(\tB-\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$R\x04name\x121\n" +
+	"\x0ftool_call_share\x18( \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rtoolCallShare\"\x9e\b\n" +
+	"\bWorkload\x12\x92\x01\n" +
+	"\x04name\x18\x01 \x01(\tB~\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$\xa2\x9d\"Mmust be letters, digits, spaces and ._:()/-, and start with a letter or digitR\x04name\x121\n" +
 	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +
 	"\x06sonnet\x18\x03 \x01(\v2\x17.spate.v1.SonnetContentH\x00R\x06sonnet\x123\n" +
 	"\bsharegpt\x18\x04 \x01(\v2\x15.spate.v1.FileContentH\x00R\bsharegpt\x12-\n" +
@@ -5741,8 +5772,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\rcache_busting\x18\n" +
 	" \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x04noneR\arequestR\fcacheBusting\x12%\n" +
 	"\x05tools\x18\x14 \x01(\v2\x0f.spate.v1.ToolsR\x05tools\x12(\n" +
-	"\x06answer\x18\x15 \x01(\v2\x10.spate.v1.AnswerR\x06answerB\x10\n" +
-	"\acontent\x12\x05\xbaH\x02\b\x01\"\x83\x01\n" +
+	"\x06answer\x18\x15 \x01(\v2\x10.spate.v1.AnswerR\x06answerBa\n" +
+	"\acontent\x12V\xbaH\x02\b\x01\xa2\x9d\"Mmust say what the requests contain, for example random: {isl: 3000, osl: 150}\"\x83\x01\n" +
 	"\x05Tools\x12D\n" +
 	"\vdefinitions\x18\x01 \x03(\v2\x17.google.protobuf.StructB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\vdefinitions\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12 \n" +
@@ -5752,19 +5783,21 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x04path\x18\x02 \x01(\tR\x04path\";\n" +
 	"\aMixture\x120\n" +
 	"\x05parts\x18\x01 \x03(\v2\x0e.spate.v1.PartB\n" +
-	"\xbaH\a\x92\x01\x04\b\x02\x10@R\x05parts\"\x87\x02\n" +
+	"\xbaH\a\x92\x01\x04\b\x02\x10@R\x05parts\"\xf1\x02\n" +
 	"\x04Part\x12/\n" +
-	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x126\n" +
-	"\bworkload\x18\x02 \x01(\v2\x12.spate.v1.WorkloadB\x06\xbaH\x03\xc8\x01\x01R\bworkload\x12\x1f\n" +
+	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12\x89\x01\n" +
+	"\bworkload\x18\x02 \x01(\v2\x12.spate.v1.WorkloadBY\xbaH\x03\xc8\x01\x01\xa2\x9d\"Omust say what the requests contain, for example {random: {isl: 3000, osl: 150}}R\bworkload\x12\x1f\n" +
 	"\x03slo\x18\x03 \x01(\v2\r.spate.v1.SLOR\x03slo\x12\x1e\n" +
 	"\x05model\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x05model\x12(\n" +
 	"\x06models\x18\x05 \x01(\v2\x10.spate.v1.ModelsR\x06models\x12+\n" +
-	"\x04body\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x04body\"\xa5\x01\n" +
+	"\x04body\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x04body:\x14\xbaH\x11\"\x0f\n" +
+	"\x05model\n" +
+	"\x06models\"\xa5\x01\n" +
 	"\x06Models\x12*\n" +
 	"\x05names\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x90N\x18\x01\"\ar\x05\x10\x01\x18\x80\x04R\x05names\x12 \n" +
 	"\x06prefix\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\x06prefix\x12\x1e\n" +
 	"\x05count\x18\x03 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05count\x12-\n" +
-	"\x04zipf\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\x04zipf\"\xf9\x03\n" +
+	"\x04zipf\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\x04zipf\"\xbe\x04\n" +
 	"\rRandomContent\x12\x1c\n" +
 	"\x03isl\x18\x01 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03isl\x12\x1c\n" +
@@ -5785,21 +5818,29 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05texts\x18\n" +
 	" \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05texts\x122\n" +
 	"\vtext_counts\x18\v \x01(\v2\x11.spate.v1.LengthsR\n" +
-	"textCounts\"\x8d\x02\n" +
+	"textCounts:C\xbaH@\"\x14\n" +
+	"\x03isl\n" +
+	"\visl_lengths\x10\x01\"\x12\n" +
+	"\x03osl\n" +
+	"\vosl_lengths\"\x14\n" +
+	"\x05texts\n" +
+	"\vtext_counts\"\xcc\x02\n" +
 	"\x06Images\x12\x1d\n" +
 	"\x05count\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18dR\x05count\x12\x1e\n" +
 	"\x05width\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\x80@R\x05width\x12 \n" +
 	"\x06height\x18\x03 \x01(\rB\b\xbaH\x05*\x03\x18\x80@R\x06height\x12+\n" +
 	"\x06format\x18\x04 \x01(\tB\x13\xbaH\x10\xd8\x01\x01r\vR\x03pngR\x04jpegR\x06format\x12$\n" +
-	"\bdistinct\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\bdistinct\x12;\n" +
-	"\x04urls\x18\x06 \x03(\tB'\xbaH$\x92\x01!\x10\x90N\"\x1cr\x1a2\x18^(https?://|data:image/)R\x04urls\x12\x12\n" +
-	"\x04path\x18\a \x01(\tR\x04path\"\xfe\x01\n" +
+	"\bdistinct\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\bdistinct\x12g\n" +
+	"\x04urls\x18\x06 \x03(\tBS\xbaH$\x92\x01!\x10\x90N\"\x1cr\x1a2\x18^(https?://|data:image/)\xa2\x9d\"(must be an http, https or data:image URLR\x04urls\x12\x12\n" +
+	"\x04path\x18\a \x01(\tR\x04path:\x11\xbaH\x0e\"\f\n" +
+	"\x04urls\n" +
+	"\x04path\"\xc8\x02\n" +
 	"\aLengths\x124\n" +
 	"\auniform\x18\x01 \x01(\v2\x18.spate.v1.UniformLengthsH\x00R\auniform\x121\n" +
 	"\x06normal\x18\x02 \x01(\v2\x17.spate.v1.NormalLengthsH\x00R\x06normal\x127\n" +
 	"\tlognormal\x18\x03 \x01(\v2\x17.spate.v1.NormalLengthsH\x00R\tlognormal\x12:\n" +
-	"\tempirical\x18\x04 \x01(\v2\x1a.spate.v1.EmpiricalLengthsH\x00R\tempiricalB\x15\n" +
-	"\fdistribution\x12\x05\xbaH\x02\b\x01\"P\n" +
+	"\tempirical\x18\x04 \x01(\v2\x1a.spate.v1.EmpiricalLengthsH\x00R\tempiricalB_\n" +
+	"\fdistribution\x12O\xbaH\x02\b\x01\xa2\x9d\"Fmust say how lengths differ, for example uniform: {min: 100, max: 200}\"P\n" +
 	"\x0eUniformLengths\x12\x1e\n" +
 	"\x03min\x18\x01 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03min\x12\x1e\n" +
 	"\x03max\x18\x02 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03max\"\xad\x01\n" +
@@ -5816,15 +5857,15 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06Prefix\x12$\n" +
 	"\x06length\x18\x01 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x06length\x12!\n" +
 	"\x06groups\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\x84=R\x06groups\x12/\n" +
-	"\x05share\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x05share\"\x90\x01\n" +
-	"\rSonnetContent\x12\x1b\n" +
-	"\x04path\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04path\x12\x1e\n" +
+	"\x05share\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x05share\"\xa4\x01\n" +
+	"\rSonnetContent\x12/\n" +
+	"\x04path\x18\x01 \x01(\tB\x1b\xbaH\x04r\x02\x10\x01\xa2\x9d\"\x10must name a fileR\x04path\x12\x1e\n" +
 	"\x03isl\x18\x02 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03isl\x12\x1e\n" +
 	"\x03osl\x18\x03 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03osl\x12\"\n" +
 	"\x06prefix\x18\x04 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x06prefix\"\xb3\x03\n" +
-	"\vFileContent\x12\x1b\n" +
-	"\x04path\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04path\x12\x1c\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x06prefix\"\xc7\x03\n" +
+	"\vFileContent\x12/\n" +
+	"\x04path\x18\x01 \x01(\tB\x1b\xbaH\x04r\x02\x10\x01\xa2\x9d\"\x10must name a fileR\x04path\x12\x1c\n" +
 	"\x03osl\x18\x02 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03osl\x12.\n" +
 	"\x05order\x18\x03 \x01(\tB\x18\xbaH\x15\xd8\x01\x01r\x10R\bshuffledR\x04fileR\x05order\x12?\n" +
@@ -5842,14 +5883,14 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06prompt\x18\x01 \x01(\tR\x06prompt\x12\x1a\n" +
 	"\bmessages\x18\x02 \x01(\tR\bmessages\x12\x16\n" +
 	"\x06answer\x18\x03 \x01(\tR\x06answer\x12\x10\n" +
-	"\x03osl\x18\x04 \x01(\tR\x03osl\"\xdd\x01\n" +
-	"\fTraceContent\x12\x1b\n" +
-	"\x04path\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04path\x12?\n" +
+	"\x03osl\x18\x04 \x01(\tR\x03osl\"\xf1\x01\n" +
+	"\fTraceContent\x12/\n" +
+	"\x04path\x18\x01 \x01(\tB\x1b\xbaH\x04r\x02\x10\x01\xa2\x9d\"\x10must name a fileR\x04path\x12?\n" +
 	"\vmax_skipped\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
 	"maxSkipped\x88\x01\x01\x12,\n" +
 	"\fblock_tokens\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\vblockTokens\x121\n" +
 	"\bsessions\x18\x04 \x01(\v2\x15.spate.v1.SessionPlayR\bsessionsB\x0e\n" +
-	"\f_max_skipped\"\xd7\x02\n" +
+	"\f_max_skipped\"\xa0\x03\n" +
 	"\x0eSessionContent\x12\x1e\n" +
 	"\x05turns\x18\x01 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05turns\x122\n" +
 	"\vturn_counts\x18\x02 \x01(\v2\x11.spate.v1.LengthsR\n" +
@@ -5864,7 +5905,13 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"oslLengths\x12\"\n" +
 	"\x06system\x18\a \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x06system\x12)\n" +
-	"\x04play\x18\b \x01(\v2\x15.spate.v1.SessionPlayR\x04play\"\xcd\x01\n" +
+	"\x04play\x18\b \x01(\v2\x15.spate.v1.SessionPlayR\x04play:G\xbaHD\"\x16\n" +
+	"\x05turns\n" +
+	"\vturn_counts\x10\x01\"\x14\n" +
+	"\x03isl\n" +
+	"\visl_lengths\x10\x01\"\x14\n" +
+	"\x03osl\n" +
+	"\vosl_lengths\x10\x01\"\xcd\x01\n" +
 	"\vSessionPlay\x122\n" +
 	"\n" +
 	"think_time\x18\x01 \x01(\v2\x13.spate.v1.ThinkTimeR\tthinkTime\x129\n" +
@@ -5921,13 +5968,16 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06Warmup\x12'\n" +
 	"\brequests\x18\x01 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\brequests\x12E\n" +
 	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\bduration\x12L\n" +
-	"\funtil_steady\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\vuntilSteady\"\xd3\x01\n" +
+	"\funtil_steady\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\vuntilSteady\"\xf2\x01\n" +
 	"\x05Range\x12-\n" +
 	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12)\n" +
 	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x02to\x12$\n" +
 	"\x04step\x18\x03 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x04step\x12(\n" +
 	"\x06factor\x18\x04 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x06factor\x12 \n" +
-	"\x06points\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x80\bR\x06points\"\x93\x02\n" +
+	"\x06points\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x80\bR\x06points:\x1d\xbaH\x1a\"\x18\n" +
+	"\x04step\n" +
+	"\x06factor\n" +
+	"\x06points\x10\x01\"\x93\x02\n" +
 	"\x05Phase\x12-\n" +
 	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12.\n" +
 	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x02to\x88\x01\x01\x12H\n" +
@@ -5951,14 +6001,16 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"saturation\x18\x02 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\xad\xe2\x04R\n" +
-	"saturation\"\x92\x02\n" +
+	"saturation\"\xe6\x02\n" +
 	"\x06Search\x12$\n" +
 	"\x04rate\x18\x01 \x01(\v2\x10.spate.v1.BoundsR\x04rate\x122\n" +
-	"\vconcurrency\x18\x02 \x01(\v2\x10.spate.v1.BoundsR\vconcurrency\x120\n" +
-	"\x04keep\x18\x03 \x01(\v2\x14.spate.v1.ObjectivesB\x06\xbaH\x03\xc8\x01\x01R\x04keep\x127\n" +
+	"\vconcurrency\x18\x02 \x01(\v2\x10.spate.v1.BoundsR\vconcurrency\x12h\n" +
+	"\x04keep\x18\x03 \x01(\v2\x14.spate.v1.ObjectivesB>\xbaH\x03\xc8\x01\x01\xa2\x9d\"4must say what is kept, for example error_share: 0.01R\x04keep\x127\n" +
 	"\tprecision\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\tprecision\x12 \n" +
 	"\x06probes\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\x06probes\x12!\n" +
-	"\arepeats\x18\x06 \x01(\rB\a\xbaH\x04*\x02\x18dR\arepeats\"\xfb\x02\n" +
+	"\arepeats\x18\x06 \x01(\rB\a\xbaH\x04*\x02\x18dR\arepeats:\x1a\xbaH\x17\"\x15\n" +
+	"\x04rate\n" +
+	"\vconcurrency\x10\x01\"\x97\x03\n" +
 	"\bFrontier\x12$\n" +
 	"\x04rate\x18\x01 \x01(\v2\x10.spate.v1.BoundsR\x04rate\x122\n" +
 	"\vconcurrency\x18\x02 \x01(\v2\x10.spate.v1.BoundsR\vconcurrency\x12U\n" +
@@ -5968,7 +6020,9 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"percentile\x12(\n" +
 	"\x04keep\x18\x05 \x01(\v2\x14.spate.v1.ObjectivesR\x04keep\x127\n" +
 	"\ttolerance\x18\x06 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\ttolerance\x12 \n" +
-	"\x06points\x18\a \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\x06points\"b\n" +
+	"\x06points\x18\a \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\x06points:\x1a\xbaH\x17\"\x15\n" +
+	"\x04rate\n" +
+	"\vconcurrency\x10\x01\"b\n" +
 	"\x06Bounds\x12-\n" +
 	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12)\n" +
 	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x02to\"\xf9\x01\n" +
@@ -6065,7 +6119,9 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05split\x18\x14 \x01(\tR\x05split\x123\n" +
 	"\astagger\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\astagger\x12\"\n" +
 	"\rmax_in_flight\x18\x16 \x01(\rR\vmaxInFlight\x12.\n" +
-	"\bfrontier\x18\x17 \x01(\v2\x12.spate.v1.FrontierR\bfrontierB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
+	"\bfrontier\x18\x17 \x01(\v2\x12.spate.v1.FrontierR\bfrontier:3\n" +
+	"\x04must\x12\x1d.google.protobuf.FieldOptions\x18ԣ\x04 \x01(\tR\x04must:7\n" +
+	"\x06choose\x12\x1d.google.protobuf.OneofOptions\x18ԣ\x04 \x01(\tR\x06chooseB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
 	file_spate_v1_plan_proto_rawDescOnce sync.Once
@@ -6081,67 +6137,69 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 
 var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_spate_v1_plan_proto_goTypes = []any{
-	(*Plan)(nil),                // 0: spate.v1.Plan
-	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
-	(*Threshold)(nil),           // 2: spate.v1.Threshold
-	(*SLO)(nil),                 // 3: spate.v1.SLO
-	(*Simulation)(nil),          // 4: spate.v1.Simulation
-	(*Target)(nil),              // 5: spate.v1.Target
-	(*KubernetesTarget)(nil),    // 6: spate.v1.KubernetesTarget
-	(*Template)(nil),            // 7: spate.v1.Template
-	(*FormFile)(nil),            // 8: spate.v1.FormFile
-	(*Connection)(nil),          // 9: spate.v1.Connection
-	(*ServerMetrics)(nil),       // 10: spate.v1.ServerMetrics
-	(*SimulatedTarget)(nil),     // 11: spate.v1.SimulatedTarget
-	(*Workload)(nil),            // 12: spate.v1.Workload
-	(*Tools)(nil),               // 13: spate.v1.Tools
-	(*Answer)(nil),              // 14: spate.v1.Answer
-	(*Mixture)(nil),             // 15: spate.v1.Mixture
-	(*Part)(nil),                // 16: spate.v1.Part
-	(*Models)(nil),              // 17: spate.v1.Models
-	(*RandomContent)(nil),       // 18: spate.v1.RandomContent
-	(*Images)(nil),              // 19: spate.v1.Images
-	(*Lengths)(nil),             // 20: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 21: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 22: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 23: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 24: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 25: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 26: spate.v1.FileContent
-	(*Columns)(nil),             // 27: spate.v1.Columns
-	(*TraceContent)(nil),        // 28: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 29: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 30: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 31: spate.v1.ThinkTime
-	(*Load)(nil),                // 32: spate.v1.Load
-	(*Warmup)(nil),              // 33: spate.v1.Warmup
-	(*Range)(nil),               // 34: spate.v1.Range
-	(*Phase)(nil),               // 35: spate.v1.Phase
-	(*Spike)(nil),               // 36: spate.v1.Spike
-	(*Steps)(nil),               // 37: spate.v1.Steps
-	(*Replay)(nil),              // 38: spate.v1.Replay
-	(*Sweep)(nil),               // 39: spate.v1.Sweep
-	(*Search)(nil),              // 40: spate.v1.Search
-	(*Frontier)(nil),            // 41: spate.v1.Frontier
-	(*Bounds)(nil),              // 42: spate.v1.Bounds
-	(*Objectives)(nil),          // 43: spate.v1.Objectives
-	(*Limit)(nil),               // 44: spate.v1.Limit
-	(*Abort)(nil),               // 45: spate.v1.Abort
-	(*Precision)(nil),           // 46: spate.v1.Precision
-	(*Stage)(nil),               // 47: spate.v1.Stage
-	(*Dataset)(nil),             // 48: spate.v1.Dataset
-	(*Lexicon)(nil),             // 49: spate.v1.Lexicon
-	(*Probe)(nil),               // 50: spate.v1.Probe
-	(*LoadPoint)(nil),           // 51: spate.v1.LoadPoint
-	nil,                         // 52: spate.v1.Plan.RegionsEntry
-	nil,                         // 53: spate.v1.AgentSelector.LabelsEntry
-	nil,                         // 54: spate.v1.Target.HeadersEntry
-	nil,                         // 55: spate.v1.Target.LabelsEntry
-	nil,                         // 56: spate.v1.Template.FormEntry
-	nil,                         // 57: spate.v1.ServerMetrics.RolesEntry
-	nil,                         // 58: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 59: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 60: google.protobuf.Struct
+	(*Plan)(nil),                      // 0: spate.v1.Plan
+	(*AgentSelector)(nil),             // 1: spate.v1.AgentSelector
+	(*Threshold)(nil),                 // 2: spate.v1.Threshold
+	(*SLO)(nil),                       // 3: spate.v1.SLO
+	(*Simulation)(nil),                // 4: spate.v1.Simulation
+	(*Target)(nil),                    // 5: spate.v1.Target
+	(*KubernetesTarget)(nil),          // 6: spate.v1.KubernetesTarget
+	(*Template)(nil),                  // 7: spate.v1.Template
+	(*FormFile)(nil),                  // 8: spate.v1.FormFile
+	(*Connection)(nil),                // 9: spate.v1.Connection
+	(*ServerMetrics)(nil),             // 10: spate.v1.ServerMetrics
+	(*SimulatedTarget)(nil),           // 11: spate.v1.SimulatedTarget
+	(*Workload)(nil),                  // 12: spate.v1.Workload
+	(*Tools)(nil),                     // 13: spate.v1.Tools
+	(*Answer)(nil),                    // 14: spate.v1.Answer
+	(*Mixture)(nil),                   // 15: spate.v1.Mixture
+	(*Part)(nil),                      // 16: spate.v1.Part
+	(*Models)(nil),                    // 17: spate.v1.Models
+	(*RandomContent)(nil),             // 18: spate.v1.RandomContent
+	(*Images)(nil),                    // 19: spate.v1.Images
+	(*Lengths)(nil),                   // 20: spate.v1.Lengths
+	(*UniformLengths)(nil),            // 21: spate.v1.UniformLengths
+	(*NormalLengths)(nil),             // 22: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),          // 23: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),                    // 24: spate.v1.Prefix
+	(*SonnetContent)(nil),             // 25: spate.v1.SonnetContent
+	(*FileContent)(nil),               // 26: spate.v1.FileContent
+	(*Columns)(nil),                   // 27: spate.v1.Columns
+	(*TraceContent)(nil),              // 28: spate.v1.TraceContent
+	(*SessionContent)(nil),            // 29: spate.v1.SessionContent
+	(*SessionPlay)(nil),               // 30: spate.v1.SessionPlay
+	(*ThinkTime)(nil),                 // 31: spate.v1.ThinkTime
+	(*Load)(nil),                      // 32: spate.v1.Load
+	(*Warmup)(nil),                    // 33: spate.v1.Warmup
+	(*Range)(nil),                     // 34: spate.v1.Range
+	(*Phase)(nil),                     // 35: spate.v1.Phase
+	(*Spike)(nil),                     // 36: spate.v1.Spike
+	(*Steps)(nil),                     // 37: spate.v1.Steps
+	(*Replay)(nil),                    // 38: spate.v1.Replay
+	(*Sweep)(nil),                     // 39: spate.v1.Sweep
+	(*Search)(nil),                    // 40: spate.v1.Search
+	(*Frontier)(nil),                  // 41: spate.v1.Frontier
+	(*Bounds)(nil),                    // 42: spate.v1.Bounds
+	(*Objectives)(nil),                // 43: spate.v1.Objectives
+	(*Limit)(nil),                     // 44: spate.v1.Limit
+	(*Abort)(nil),                     // 45: spate.v1.Abort
+	(*Precision)(nil),                 // 46: spate.v1.Precision
+	(*Stage)(nil),                     // 47: spate.v1.Stage
+	(*Dataset)(nil),                   // 48: spate.v1.Dataset
+	(*Lexicon)(nil),                   // 49: spate.v1.Lexicon
+	(*Probe)(nil),                     // 50: spate.v1.Probe
+	(*LoadPoint)(nil),                 // 51: spate.v1.LoadPoint
+	nil,                               // 52: spate.v1.Plan.RegionsEntry
+	nil,                               // 53: spate.v1.AgentSelector.LabelsEntry
+	nil,                               // 54: spate.v1.Target.HeadersEntry
+	nil,                               // 55: spate.v1.Target.LabelsEntry
+	nil,                               // 56: spate.v1.Template.FormEntry
+	nil,                               // 57: spate.v1.ServerMetrics.RolesEntry
+	nil,                               // 58: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil),       // 59: google.protobuf.Duration
+	(*structpb.Struct)(nil),           // 60: google.protobuf.Struct
+	(*descriptorpb.FieldOptions)(nil), // 61: google.protobuf.FieldOptions
+	(*descriptorpb.OneofOptions)(nil), // 62: google.protobuf.OneofOptions
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	5,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
@@ -6279,10 +6337,12 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	39,  // 132: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
 	59,  // 133: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
 	41,  // 134: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
-	135, // [135:135] is the sub-list for method output_type
-	135, // [135:135] is the sub-list for method input_type
-	135, // [135:135] is the sub-list for extension type_name
-	135, // [135:135] is the sub-list for extension extendee
+	61,  // 135: spate.v1.must:extendee -> google.protobuf.FieldOptions
+	62,  // 136: spate.v1.choose:extendee -> google.protobuf.OneofOptions
+	137, // [137:137] is the sub-list for method output_type
+	137, // [137:137] is the sub-list for method input_type
+	137, // [137:137] is the sub-list for extension type_name
+	135, // [135:137] is the sub-list for extension extendee
 	0,   // [0:135] is the sub-list for field type_name
 }
 
@@ -6328,12 +6388,13 @@ func file_spate_v1_plan_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   59,
-			NumExtensions: 0,
+			NumExtensions: 2,
 			NumServices:   0,
 		},
 		GoTypes:           file_spate_v1_plan_proto_goTypes,
 		DependencyIndexes: file_spate_v1_plan_proto_depIdxs,
 		MessageInfos:      file_spate_v1_plan_proto_msgTypes,
+		ExtensionInfos:    file_spate_v1_plan_proto_extTypes,
 	}.Build()
 	File_spate_v1_plan_proto = out.File
 	file_spate_v1_plan_proto_goTypes = nil
