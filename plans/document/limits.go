@@ -37,7 +37,11 @@ func inWords(field protoreflect.FieldDescriptor) string {
 // check adds what is wrong with a value that was read from a node.
 func (s *shape) check(path string, node *yaml.Node, v any, rules *validate.FieldRules, inWords string) {
 	if wrong := broken(v, rules, inWords); wrong != "" {
-		if value := quote(node); value != "" {
+		value := quote(node)
+		if value == "0" && rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE {
+			wrong += ", or left out"
+		}
+		if value != "" {
 			wrong += ", got " + value
 		}
 		s.breaks(path, node, "%s", wrong)
@@ -163,9 +167,10 @@ func repeats(list protoreflect.List) bool {
 type Missing struct {
 	// Fields of which one must be given.
 	Fields []string
-	// Must says what the field must be. Choice: it says what one of several fields must say.
-	Must   string
-	Choice bool
+	// Several may be given of the fields.
+	Several bool
+	// Must says what the field must be, or that none of several is given.
+	Must string
 }
 
 // NeededBy returns what an empty message lacks.
@@ -181,13 +186,16 @@ func NeededBy(message protoreflect.MessageDescriptor) (all []Missing) {
 		rules, _ := proto.GetExtension(group.Options(), validate.E_Oneof).(*validate.OneofRules)
 		words, _ := proto.GetExtension(group.Options(), spatev1.E_Choose).(string)
 		if rules.GetRequired() {
-			all = append(all, Missing{fieldNames(group.Fields()), words, true})
+			all = append(all, Missing{Fields: fieldNames(group.Fields()), Must: words})
 		}
 	}
 	for _, group := range Choices(message) {
 		if group.GetRequired() {
-			all = append(all, Missing{group.GetFields(), "has " + noneOf(group.GetFields()) + ": give one of them", true})
+			all = append(all, Missing{Fields: group.GetFields(), Must: noneOf(group.GetFields()) + "give one of them"})
 		}
+	}
+	if some, _ := proto.GetExtension(message.Options(), spatev1.E_SomeOf).([]string); some != nil {
+		all = append(all, Missing{Fields: some, Several: true, Must: noneOf(some) + "give at least one"})
 	}
 	return all
 }
@@ -198,12 +206,12 @@ func Choices(message protoreflect.MessageDescriptor) []*validate.MessageOneofRul
 	return rules.GetOneof()
 }
 
-// noneOf lists fields that are not given.
+// noneOf says that no field is given.
 func noneOf(fields []string) string {
 	if len(fields) == 2 {
-		return "neither " + fields[0] + " nor " + fields[1]
+		return "has neither " + fields[0] + " nor " + fields[1] + ": "
 	}
-	return "none of " + strings.Join(fields, ", ")
+	return "has none of " + strings.Join(fields, ", ") + ": "
 }
 
 // needed returns what a field that is not given must be, or "" if it may be left out.
@@ -226,24 +234,54 @@ func needed(field protoreflect.FieldDescriptor) string {
 
 // complete checks which fields of a message are given together, and which are missing. A field that is misspelt is not
 // missing.
-func (s *shape) complete(path string, node *yaml.Node, message protoreflect.MessageDescriptor) {
+func (s *shape) complete(path string, node *yaml.Node, of protoreflect.Message) {
 	given := func(field string) bool { return s.at[join(path, field)] != nil }
-	for _, group := range Choices(message) {
+	for _, group := range Choices(of.Descriptor()) {
 		fields := slices.DeleteFunc(slices.Clone(group.GetFields()), func(f string) bool { return !given(f) })
 		for _, more := range fields[min(1, len(fields)):] {
 			s.breaks(join(path, more), s.at[join(path, more)], "give %s or %s, not both", fields[0], more)
 		}
 	}
-	for _, lack := range NeededBy(message) {
-		if slices.ContainsFunc(lack.Fields, given) {
-			continue
+	fields := of.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		at := join(path, field.TextName())
+		for _, other := range Needs(field) {
+			if given(field.TextName()) && !given(other.GetField()) {
+				s.breaks(at, s.at[at], "works only with %s", because(other))
+			}
 		}
+		for _, other := range relations(field, spatev1.E_Excludes) {
+			if of.Has(field) && of.Has(fields.ByTextName(other.GetField())) {
+				s.breaks(at, s.at[at], "does not work with %s", because(other))
+			}
+		}
+	}
+	for _, lack := range NeededBy(of.Descriptor()) {
 		f := Finding{Path: path, In: path, Cures: lack.Fields, Message: lack.Must, node: node, absent: true}
-		if !lack.Choice {
+		if len(lack.Fields) == 1 {
 			f.Path, f.Message = join(path, lack.Fields[0]), "is missing: it "+lack.Must
 		}
-		if !s.explained(f) {
+		if !slices.ContainsFunc(lack.Fields, given) && !s.explained(f) {
 			s.keep(f)
 		}
 	}
+}
+
+// Needs returns the fields that a field works only with.
+func Needs(field protoreflect.FieldDescriptor) []*spatev1.Relation {
+	return relations(field, spatev1.E_Needs)
+}
+
+func relations(field protoreflect.FieldDescriptor, kind protoreflect.ExtensionType) []*spatev1.Relation {
+	all, _ := proto.GetExtension(field.Options(), kind).([]*spatev1.Relation)
+	return all
+}
+
+// because names the field of a relation, with its reason.
+func because(r *spatev1.Relation) string {
+	if r.GetWhy() == "" {
+		return r.GetField()
+	}
+	return r.GetField() + ": " + r.GetWhy()
 }

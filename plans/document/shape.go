@@ -123,7 +123,7 @@ func (s *shape) message(path string, node *yaml.Node, into protoreflect.Message)
 		s.field(join(path, key.Value), value, into, field)
 	})
 	if node.Kind == yaml.MappingNode {
-		s.complete(path, node, into.Descriptor())
+		s.complete(path, node, into)
 	}
 }
 

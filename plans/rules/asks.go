@@ -27,9 +27,7 @@ func (c *checker) asks(path string, w *spatev1.Workload, discover bool) {
 	answer, at := w.GetAnswer(), path+".answer"
 	switch {
 	case answer == nil:
-	case answer.GetSchema() == nil && answer.GetPath() == "":
-		c.absent(at, "has neither schema nor path: give one of them", "schema", "path")
-	case answer.GetSchema() == nil && !discover:
+	case answer.GetSchema() == nil && answer.GetPath() != "" && !discover:
 		c.wrong(at+".path", unread)
 	case answer.GetSchema() != nil:
 		if text, err := protojson.Marshal(answer.GetSchema()); err == nil {
@@ -42,10 +40,7 @@ func (c *checker) asks(path string, w *spatev1.Workload, discover bool) {
 
 func (c *checker) tools(path string, t *spatev1.Tools, discover bool) {
 	if len(t.GetDefinitions()) == 0 {
-		switch {
-		case t.GetPath() == "":
-			c.absent(path, "has neither definitions nor path: give one of them", "definitions", "path")
-		case !discover:
+		if t.GetPath() != "" && !discover {
 			c.wrong(path+".path", unread)
 		}
 		return

@@ -24,7 +24,9 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 	case !c.Has(target+".endpoints") && c.Has(target+".simulator"):
 		c.simulatedConnection(path)
 	default:
-		c.pairs(path, n)
+		if u, err := url.Parse(n.GetProxy()); err == nil && n.GetProxy() != "" && !endpoint.ValidPort(u) {
+			c.wrong(path+".proxy", "must have a port from 1 to 65535, or none")
+		}
 		c.withoutTLS(path, t)
 	}
 }
@@ -36,26 +38,6 @@ func (c *checker) waits(target string, t *spatev1.Target) {
 		if whole := cmp.Or(t.GetRequestTimeout().AsDuration(), defaults.RequestTimeout); limit.AsDuration() > whole {
 			c.wrong(target+"."+field, "must not be longer than request_timeout, which ends the request earlier")
 		}
-	}
-}
-
-// pairs checks which connection fields need each other and which exclude each other.
-func (c *checker) pairs(path string, n *spatev1.Connection) {
-	switch {
-	case n.GetCertificate() != "" && n.GetKey() == "":
-		c.wrong(path+".certificate", "needs key: give both or neither")
-	case n.GetKey() != "" && n.GetCertificate() == "":
-		c.wrong(path+".key", "needs certificate: give both or neither")
-	}
-	if n.GetProxyAuth() != "" && n.GetProxy() == "" {
-		c.wrong(path+".proxy_auth", "works only with proxy, which is not given")
-	}
-	if u, err := url.Parse(n.GetProxy()); err == nil && n.GetProxy() != "" && !endpoint.ValidPort(u) {
-		c.wrong(path+".proxy", "must have a port from 1 to 65535, or none")
-	}
-	if n.GetInsecureSkipVerify() && n.GetCa() != "" {
-		c.wrong(path+".insecure_skip_verify",
-			"does not work with ca: ca checks certificates, and this switches the check off")
 	}
 }
 

@@ -14,9 +14,6 @@ import (
 func (c *checker) agents(p *spatev1.Plan) {
 	const labels, count = "agents.labels", "agents.count"
 	s := p.GetAgents()
-	if c.Has("agents") && len(s.GetLabels()) == 0 && s.GetCount() == 0 {
-		c.wrong("agents", "selects nothing: give labels or count, for example {labels: {pool: big}, count: 10}, or leave it out")
-	}
 	for _, name := range slices.Sorted(maps.Keys(s.GetLabels())) {
 		if err := naming.CheckLabel(name, s.GetLabels()[name]); err != nil {
 			c.wrong(labels+"["+strconv.Quote(name)+"]", err.Error())

@@ -40,8 +40,9 @@ func (c *checker) load(path string, l *spatev1.Load) {
 	if hasPhases(kind) {
 		c.allPhases(path+"."+kind, append(loadpoint.ConcurrencyPhases(l), loadpoint.RatePhases(l)...), closedLoop(kind))
 	}
-	c.search(path+".search", l.GetSearch())
-	c.frontier(path+".frontier", l.GetFrontier())
+	s, f := l.GetSearch(), l.GetFrontier()
+	c.series(path+".search", s.GetRate(), s.GetConcurrency(), s.GetKeep())
+	c.series(path+".frontier", f.GetRate(), f.GetConcurrency(), f.GetKeep())
 }
 
 // loadKind returns the kind of a load. For a search or a frontier, the kind is what it varies. It returns "" if the kind
@@ -90,26 +91,18 @@ func (c *checker) companions(path, kind string, l *spatev1.Load) {
 	if at := path + ".think_time"; c.Has(at) && !closedLoop(kind) {
 		c.wrong(at, "works only with concurrency: nothing else waits for a request's end")
 	}
-	if at := path + ".repeats"; c.Has(at) && c.Has(path+".search") {
-		c.wrong(at, "does not work with search: give search.repeats, the stages at the load that is found")
-	} else if c.Has(at) && c.Has(path+".frontier") {
-		c.wrong(at, "does not work with frontier: give its stages a longer duration or more requests")
-	}
 	c.burstiness(path, l)
 	c.conditioned(path, kind, l)
 	c.split(path, kind)
 	c.stagger(path, kind, l)
-	c.maxInFlight(path, kind, l)
+	c.maxInFlight(path, kind)
 }
 
 func (c *checker) burstiness(path string, l *spatev1.Load) {
 	at, gamma := path+".burstiness", l.GetArrival() == "gamma"
-	switch {
-	case c.Has(at) && !gamma:
+	if c.Has(at) && !gamma {
 		c.wrong(at, "works only with arrival: gamma")
-	case c.Has(at) && l.GetBurstiness() == 0:
-		c.wrong(at, "must be greater than 0: 1 is Poisson, less is burstier, more is smoother")
-	case gamma && !c.Has(at):
+	} else if gamma && !c.Has(at) {
 		c.absent(path, "has arrival: gamma without burstiness: give it (1 is Poisson, less is burstier, more is smoother)", "burstiness")
 	}
 }
@@ -149,7 +142,7 @@ func (c *checker) stagger(path, kind string, l *spatev1.Load) {
 	}
 }
 
-func (c *checker) maxInFlight(path, kind string, l *spatev1.Load) {
+func (c *checker) maxInFlight(path, kind string) {
 	at := path + ".max_in_flight"
 	switch {
 	case !c.Has(at):
@@ -157,22 +150,12 @@ func (c *checker) maxInFlight(path, kind string, l *spatev1.Load) {
 		c.wrong(at, "works only with rate: the concurrency of a closed loop is its requests in flight")
 	case kind == "sweep":
 		c.wrong(at, "does not work with sweep: its rates lie below what a saturated server completes")
-	case l.GetMaxInFlight() == 0:
-		c.wrong(at, "must be greater than 0: leave it out if there is no limit")
 	}
 }
 
 // end checks what ends the stages of a load.
 func (c *checker) end(path, kind string, l *spatev1.Load) {
 	ends := c.Given(path, "requests", "requests_per_concurrency", "sessions", "duration")
-	for field, value := range map[string]uint64{
-		"requests": l.GetRequests(), "requests_per_concurrency": l.GetRequestsPerConcurrency(),
-		"sessions": l.GetSessions(),
-	} {
-		if slices.Contains(ends, field) && value == 0 {
-			c.wrong(path+"."+field, "must be greater than 0: leave it out if it does not end the stage")
-		}
-	}
 	if hasPhases(kind) {
 		for _, field := range ends {
 			c.wrong(path+"."+field, fmt.Sprintf("does not work with %s: the stage ends with the last phase", kind))
@@ -212,11 +195,6 @@ func (c *checker) counted(path, kind string, ends []string) {
 func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 	at := path + ".warmup"
 	steady := at + ".until_steady"
-	for _, field := range c.Given(at, "requests", "duration") {
-		if c.Has(steady) {
-			c.wrong(at+"."+field, fmt.Sprintf("give until_steady or %s, not both", field))
-		}
-	}
 	if !hasPhases(kind) {
 		return
 	}
@@ -237,15 +215,6 @@ func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 
 // aborts checks when a stage is aborted.
 func (c *checker) aborts(path string, l *spatev1.Load) {
-	if !c.Has(path) || l.GetAbort() == nil {
-		return
-	}
-	if len(c.Given(path, "error_share", "duration")) == 0 {
-		c.absent(path, "has neither error_share nor duration: give at least one", "error_share", "duration")
-	}
-	if at := path + ".after_requests"; c.Has(at) && !c.Has(path+".error_share") {
-		c.wrong(at, "works only with error_share")
-	}
 	limit, warm := l.GetAbort().GetDuration(),
 		max(l.GetWarmup().GetDuration().AsDuration(), l.GetStagger().AsDuration())
 	if limit != nil && warm > 0 && limit.AsDuration() <= warm {

@@ -24,10 +24,8 @@ func (c *checker) interval(path string, r *spatev1.Range, whole bool) {
 // between checks the field that says which values a range has.
 func (c *checker) between(path string, r *spatev1.Range) {
 	switch {
-	case c.Has(path+".step") && r.GetStep() <= 0:
-		c.wrong(path+".step", "must be greater than 0")
-	case c.Has(path+".factor") && r.GetFactor() <= 1:
-		c.wrong(path+".factor", "must be greater than 1, got "+loadpoint.Number(r.GetFactor()))
+	case c.Has(path+".step") && r.GetStep() <= 0 || c.Has(path+".factor") && r.GetFactor() <= 1: // The schema's rules report it.
+		return
 	case c.Has(path+".points") && r.GetPoints() < 2 && r.GetFrom() < r.GetTo():
 		c.wrong(path+".points", fmt.Sprintf("must be at least 2: both ends are part of the range, got %d",
 			r.GetPoints()))
@@ -88,69 +86,29 @@ func (c *checker) allPhases(path string, phases []*spatev1.Phase, whole bool) {
 // forgotten `from` would silently drop the load to 0.
 func (c *checker) phase(path string, p *spatev1.Phase, before float64) {
 	from, to := c.Has(path+".from"), c.Has(path+".to")
-	switch {
-	case !from && !to:
-		c.absent(path, "has neither from nor to: give the value that it holds as from", "from", "to")
-	case !from && before > 0:
+	switch shape := p.GetShape(); {
+	case !from && to && before > 0:
 		c.absent(path, fmt.Sprintf("has no from, and the phase before ends at %s: give from, even if it is 0",
 			loadpoint.Number(before)), "from")
-	}
-	shape := p.GetShape()
-	if shape != "" && !to {
-		c.wrong(path+".shape", "works only with to: without it the value holds")
-	} else if shape == "exponential" && (p.GetFrom() == 0 || p.GetTo() == 0) {
+	case shape == "exponential" && to && (p.GetFrom() == 0 || p.GetTo() == 0):
 		c.wrong(path+".shape", "cannot start or end at 0, because no ratio leads away from 0: use linear, or a small value")
 	}
-	c.steps(path, p)
-}
-
-func (c *checker) steps(path string, p *spatev1.Phase) {
-	shape := p.GetShape()
-	switch {
-	case c.Has(path+".steps") && shape != "steps":
+	if steps := c.Has(path + ".steps"); steps && p.GetShape() != "steps" {
 		c.wrong(path+".steps", "works only with shape: steps")
-	case shape == "steps" && !c.Has(path+".steps"):
+	} else if !steps && p.GetShape() == "steps" {
 		c.absent(path, "has shape: steps without their number: give steps, at least 2", "steps")
-	case shape == "steps" && p.GetSteps() < 2:
-		c.wrong(path+".steps", fmt.Sprintf("must be at least 2: both ends are held, got %d", p.GetSteps()))
 	}
 }
 
-// search checks what a search varies and which objectives it keeps.
-func (c *checker) search(path string, s *spatev1.Search) {
-	if s == nil {
-		return
-	}
-	c.searchBounds(path+".rate", s.GetRate(), false)
-	c.searchBounds(path+".concurrency", s.GetConcurrency(), true)
-	c.objectives(path+".keep", s.GetKeep())
-}
-
-// frontier checks what a frontier varies and which objectives it looks for.
-func (c *checker) frontier(path string, f *spatev1.Frontier) {
-	if f == nil {
-		return
-	}
-	c.searchBounds(path+".rate", f.GetRate(), false)
-	c.searchBounds(path+".concurrency", f.GetConcurrency(), true)
-	if at, least := path+".points", uint32(3); c.Has(at) && f.GetPoints() < least {
-		c.wrong(at, fmt.Sprintf("must be at least %d, got %d", least, f.GetPoints()))
-	}
-	if at := path + ".tolerance"; c.Has(at) && f.GetTolerance() == 0 {
-		c.wrong(at, "must be greater than 0: leave it out for the default")
-	}
-	if at := path + ".percentile"; c.Has(at) && f.GetPercentile() == 0 {
-		c.wrong(at, "must be greater than 0: leave it out for the mean")
-	}
-	c.objectives(path+".keep", f.GetKeep())
+// series checks what a search or a frontier varies, and which objectives it keeps.
+func (c *checker) series(path string, rate, concurrency *spatev1.Bounds, keep *spatev1.Objectives) {
+	c.searchBounds(path+".rate", rate, false)
+	c.searchBounds(path+".concurrency", concurrency, true)
+	c.objectives(path+".keep", keep)
 }
 
 // objectives checks limits that a load must keep.
 func (c *checker) objectives(keep string, o *spatev1.Objectives) {
-	if o != nil && len(c.Given(keep, "latencies", "error_share", "goodput")) == 0 {
-		c.absent(keep, "has no objective: give at least one of latencies, error_share, goodput", "latencies",
-			"error_share", "goodput")
-	}
 	seen := make(map[string]int)
 	for i, l := range o.GetLatencies() {
 		key := fmt.Sprint(l.GetMetric(), " ", l.GetPercentile())

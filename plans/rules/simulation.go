@@ -12,9 +12,6 @@ import (
 func (c *checker) simulation(p *spatev1.Plan) {
 	const at = "simulation.speed"
 	speed := p.GetSimulation().GetSpeed()
-	if c.Has(at) && speed < 1 {
-		c.wrong(at, "must be at least 1: the simulation runs this many times faster, got "+loadpoint.Number(speed))
-	}
 	for i, t := range p.GetTargets() {
 		if own := t.GetSimulator().GetSpeed(); speed > 1 && own*speed > maxSpeed {
 			c.wrong(at, fmt.Sprintf("times the speed of targets[%d].simulator (%s) must be at most %d", i,

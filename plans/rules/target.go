@@ -29,71 +29,10 @@ func (c *checker) target(path string, t *spatev1.Target, simulation, discover bo
 	c.wholeTarget(path, t)
 	c.template(path, t, discover)
 	c.endpoints(path+".endpoints", t.GetEndpoints())
-	c.simulator(path+".simulator", t.GetSimulator())
 	c.headers(path, t)
 	c.body(path+".body", t)
 	c.serverMetrics(path+".server_metrics", t)
 	c.connection(path+".connection", t)
-	c.kubernetes(path+".kubernetes", t.GetKubernetes())
-}
-
-// kubernetes checks that the fields that find pods go together.
-func (c *checker) kubernetes(path string, k *spatev1.KubernetesTarget) {
-	if k == nil {
-		return
-	}
-	if k.GetService() == "" && k.GetMetricsSelector() == "" {
-		c.wrong(path, "has neither service nor metrics_selector: give one of them")
-	}
-	for field, needs := range map[string]string{"port": "service", "metrics_port": "metrics_selector",
-		"role_label": "metrics_selector"} {
-		if at := path + "." + field; c.Has(at) && !c.Has(path+"."+needs) {
-			c.wrong(at, "works only with "+needs)
-		}
-	}
-}
-
-// simulator checks that the fields of a simulated target go together.
-func (c *checker) simulator(path string, s *spatev1.SimulatedTarget) {
-	if s == nil {
-		return
-	}
-	if at := path + ".prefill_interference"; c.Has(at) && s.GetPrefillEngines() > 0 {
-		c.wrong(at, "does not work with prefill_engines: engines that only decode lose nothing to prefill")
-	}
-	for _, field := range []string{".transfer_per_thousand_tokens", ".transfer_interference", ".prefill_first"} {
-		if at := path + field; c.Has(at) && s.GetPrefillEngines() == 0 {
-			c.wrong(at, "works only with prefill_engines: without them nothing is handed over")
-		}
-	}
-	if at := path + ".prefill_first"; c.Has(at) && s.GetPrefillSharing() {
-		c.wrong(at, "does not work with prefill_sharing: a shared prefill has no queue to take first")
-	}
-	if at := path + ".replica_spread"; c.Has(at) && s.GetPrefillEngines() > 0 {
-		c.wrong(at, "does not work with prefill_engines: their replicas decode at one speed")
-	}
-	if at := path + ".stall"; c.Has(at) && s.GetStallShare() == 0 {
-		c.wrong(at, "works only with stall_share: without it no step stalls")
-	}
-	if at := path + ".cache_block_tokens"; c.Has(at) && s.GetCacheBlocks() == 0 {
-		c.wrong(at, "works only with cache_blocks: without them there is no prefix cache")
-	}
-	c.simulatedOutputs(path, s)
-}
-
-// simulatedOutputs checks the output fields of a simulated target.
-func (c *checker) simulatedOutputs(path string, s *spatev1.SimulatedTarget) {
-	if at := path + ".output_mean"; s.GetOutputMean() > 0 && s.GetOutputShare() > 0 {
-		c.wrong(at, "does not work with output_share: give one of them")
-	}
-	if at := path + ".output_stddev"; c.Has(at) && s.GetOutputMean() == 0 {
-		c.wrong(at, "works only with output_mean: it is the deviation from that")
-	}
-	for _, field := range []string{"reasoning_field", "reasoning_untold"} {
-		if at := path + "." + field; c.Has(at) && s.GetReasoningTokens() == 0 {
-			c.wrong(at, "works only with reasoning_tokens: without them there is no reasoning")
-		}
-	}
 }
 
 func (c *checker) endpoints(path string, urls []string) {

@@ -70,7 +70,6 @@ func (c *checker) mixture(path string, m *spatev1.Mixture) {
 		if !c.nameless(at+".workload", w) {
 			c.unique(names, "part", at+".workload", i, content.Name(w))
 		}
-		c.models(at, part)
 		for _, field := range c.Given(at+".workload", "tools", "answer") {
 			if c.Has(path + "." + field) {
 				c.wrong(at+".workload."+field, fmt.Sprintf("is also given for all parts, in %s.%s: give it in one of them",
@@ -84,22 +83,6 @@ func (c *checker) mixture(path string, m *spatev1.Mixture) {
 	}
 	if err := workload.CheckWeights(weights); err != nil {
 		c.wrong(path+".mix.parts", err.Error())
-	}
-}
-
-// models checks the models and the limits of a part.
-func (c *checker) models(path string, part *spatev1.Part) {
-	m, at := part.GetModels(), path+".models"
-	named, numbered := c.Has(at+".names"), c.Has(at+".prefix") || c.Has(at+".count")
-	switch {
-	case m == nil:
-	case named == numbered:
-		c.absent(at, "needs names, or prefix and count, and not both", "names", "prefix")
-	case numbered && (m.GetPrefix() == "" || m.GetCount() == 0):
-		c.absent(at, "needs both prefix and count: lora- and 3 stand for lora-0, lora-1 and lora-2", "prefix", "count")
-	}
-	if at := path + ".slo"; c.Has(at) && len(c.Given(at, "ttft", "tpot", "e2e")) == 0 {
-		c.absent(at, "has none of ttft, tpot and e2e: give at least one", "ttft", "tpot", "e2e")
 	}
 }
 
@@ -164,41 +147,22 @@ func (c *checker) nameless(path string, w *spatev1.Workload) bool {
 }
 
 func (c *checker) random(path string, r *spatev1.RandomContent) {
-	c.lengths(path, "isl", r.GetIsl(), r.GetIslLengths())
-	if len(c.Given(path, "osl", "osl_lengths")) > 0 { // Whether it may be left out depends on the targets: outputLengths.
-		c.lengths(path, "osl", r.GetOsl(), r.GetOslLengths())
+	c.distribution(path+".isl_lengths", r.GetIslLengths(), defaults.MaxLength)
+	c.distribution(path+".osl_lengths", r.GetOslLengths(), defaults.MaxLength)
+	c.distribution(path+".text_counts", r.GetTextCounts(), defaults.MaxTexts)
+	if isl, prefix := r.GetIsl(), r.GetPrefix().GetLength(); prefix > isl && isl > 0 {
+		c.wrong(path+".prefix.length", fmt.Sprintf("must be at most isl (%d), which it is a part of, got %d", isl, prefix))
 	}
-	for _, field := range c.Given(path, "isl_lengths", "osl_lengths") {
-		if r.GetRangeRatio() > 0 {
-			c.wrong(path+".range_ratio", fmt.Sprintf("works only with isl and osl: %s already says how lengths differ",
-				field))
-			break
-		}
-	}
-	c.prefix(path+".prefix", r)
 	c.images(path+".images", r.GetImages())
-	c.texts(path, r)
+	if tokens := uint64(r.GetTexts()) * uint64(r.GetIsl()); tokens > maxTokens {
+		c.wrong(path+".texts", fmt.Sprintf("gives a request %d tokens with the isl of %d: at most %d", tokens,
+			r.GetIsl(), maxTokens))
+	}
 	c.tokenIDs(path, r)
 }
 
 // maxTokens is how many tokens the texts of a request may have together: as many as a prompt.
 const maxTokens = 1 << 24
-
-// texts checks the number of texts of a request.
-func (c *checker) texts(path string, r *spatev1.RandomContent) {
-	given := c.Given(path, "texts", "text_counts")
-	if len(given) == 0 {
-		return
-	}
-	c.counts(path, "texts", "text_counts", r.GetTexts(), r.GetTextCounts(), defaults.MaxTexts)
-	if tokens := uint64(r.GetTexts()) * uint64(r.GetIsl()); tokens > maxTokens {
-		c.wrong(path+"."+given[0], fmt.Sprintf("gives a request %d tokens with the isl of %d: at most %d", tokens,
-			r.GetIsl(), maxTokens))
-	}
-	for _, field := range c.Given(path, "prefix", "images") {
-		c.wrong(path+"."+field, fmt.Sprintf("does not work with %s: texts are independent of each other", given[0]))
-	}
-}
 
 func (c *checker) tokenIDs(path string, r *spatev1.RandomContent) {
 	first, last := defaults.TokenIDs(r)
@@ -212,32 +176,12 @@ func (c *checker) tokenIDs(path string, r *spatev1.RandomContent) {
 	}
 }
 
-func (c *checker) prefix(path string, r *spatev1.RandomContent) {
-	p := r.GetPrefix()
-	if p == nil {
-		return
-	}
-	if isl := r.GetIsl(); isl > 0 && p.GetLength() > isl {
-		c.wrong(path+".length", fmt.Sprintf("must be at most isl (%d), which it is a part of, got %d", isl,
-			p.GetLength()))
-	}
-	if c.Has(path+".share") && p.GetShare() == 0 {
-		c.wrong(path+".share", "must be greater than 0: leave the prefix out if no request starts with it")
-	}
-}
-
 // maxPixels is the most pixels of all different images of a workload together. They are encoded before a stage starts.
 const maxPixels = 1 << 28
 
 // images checks that images are either made, with a size, or named by URLs.
 func (c *checker) images(path string, i *spatev1.Images) {
-	if i == nil {
-		return
-	}
-	if given := c.Given(path, "urls", "path"); len(given) > 0 {
-		for _, field := range c.Given(path, "width", "height", "format", "distinct") {
-			c.wrong(path+"."+field, "works only with images that are made: leave it out, or leave out "+given[0])
-		}
+	if i == nil || len(c.Given(path, "urls", "path")) > 0 {
 		return
 	}
 	for _, size := range []struct {
@@ -263,9 +207,9 @@ func (c *checker) sonnet(path string, s *spatev1.SonnetContent) {
 }
 
 func (c *checker) sessions(path string, s *spatev1.SessionContent) {
-	c.counts(path, "turns", "turn_counts", s.GetTurns(), s.GetTurnCounts(), defaults.MaxTurns)
-	c.lengths(path, "isl", s.GetIsl(), s.GetIslLengths())
-	c.lengths(path, "osl", s.GetOsl(), s.GetOslLengths())
+	c.distribution(path+".turn_counts", s.GetTurnCounts(), defaults.MaxTurns)
+	c.distribution(path+".isl_lengths", s.GetIslLengths(), defaults.MaxLength)
+	c.distribution(path+".osl_lengths", s.GetOslLengths(), defaults.MaxLength)
 }
 
 // trace refuses fields that mean nothing for the rows of a trace.
@@ -281,25 +225,14 @@ func (c *checker) trace(path string, w *spatev1.Workload) {
 
 // fileForm checks what a plan says about the form of a file. Only the content `file` has several forms.
 func (c *checker) fileForm(path string, f *spatev1.FileContent, several bool) {
-	switch at := path + ".texts"; {
-	case c.Has(at) && f.GetTexts() == 0:
-		c.wrong(at, fmt.Sprintf("must be at least 1 and at most %d, got 0", defaults.MaxTexts))
-	case c.Has(at) && c.Has(path+".sessions"):
-		c.wrong(at, "does not work with sessions: texts are independent of each other")
-	}
 	if !several {
 		for _, field := range c.Given(path, "format", "columns", "subset", "split") {
 			c.wrong(path+"."+field, "works only with file: the form of the others is known")
 		}
 		return
 	}
-	columns := f.GetColumns()
-	switch at := path + ".columns"; {
-	case columns == nil:
-	case f.GetFormat() == "text":
-		c.wrong(at, "does not work with format: text, whose lines are the prompts")
-	case (columns.GetPrompt() == "") == (columns.GetMessages() == ""):
-		c.absent(at, "needs prompt or messages, and not both: name the column with what is sent", "prompt")
+	if f.GetColumns() != nil && f.GetFormat() == "text" {
+		c.wrong(path+".columns", "does not work with format: text, whose lines are the prompts")
 	}
 }
 
@@ -320,18 +253,7 @@ func (c *checker) cacheBusting(path string, w *spatev1.Workload) {
 	}
 }
 
-// lengths checks a fixed length against its distribution, NAME against NAME_lengths.
-func (c *checker) lengths(path, name string, fixed uint32, l *spatev1.Lengths) {
-	c.counts(path, name, name+"_lengths", fixed, l, defaults.MaxLength)
-}
-
-func (c *checker) counts(path, name, distribution string, fixed uint32, l *spatev1.Lengths, most uint32) {
-	if at := path + "." + name; c.Has(at) && fixed == 0 {
-		c.wrong(at, fmt.Sprintf("must be at least 1 and at most %d, got 0", most))
-	}
-	c.distribution(path+"."+distribution, l, most)
-}
-
+// distribution checks a distribution of lengths or counts, of which each is at most a limit.
 func (c *checker) distribution(path string, l *spatev1.Lengths, most uint32) {
 	switch d := l.GetDistribution().(type) {
 	case *spatev1.Lengths_Uniform:
@@ -358,12 +280,6 @@ func (c *checker) bounds(path string, from, to, most uint32) {
 }
 
 func (c *checker) normal(path string, n *spatev1.NormalLengths, most uint32) {
-	switch at := path + ".stddev"; {
-	case !c.Has(at):
-		c.absent(path, "has no stddev: give the standard deviation of the lengths", "stddev")
-	case n.GetStddev() == 0:
-		c.wrong(at, "must be greater than 0: give a fixed length as a number instead of a distribution")
-	}
 	c.bounds(path, cmp.Or(n.GetMin(), 1), cmp.Or(n.GetMax(), most), most)
 }
 

@@ -6,45 +6,36 @@ import (
 	"github.com/spate-load/spate/plans/document"
 )
 
-// exactly lists groups of fields of which a message has exactly one. atLeast lists fields of which it has one or more.
-// The plans package checks the same, with its own messages.
+// loads are the fields of which a load has exactly one, and targets those of which a target has one or more. The rules
+// between the fields of plans check the same, with their own messages.
 var (
-	exactly = map[protoreflect.Name][][]string{
-		"Load": {{"concurrency", "concurrency_range", "concurrency_phases", "concurrency_spike", "concurrency_steps",
-			"rate", "rate_range", "rate_phases", "rate_spike", "rate_steps", "replay", "sweep", "search", "frontier"}},
-	}
-	atLeast = map[protoreflect.Name][]string{
-		"Target":     {"endpoints", "kubernetes", "simulator"},
-		"SLO":        {"ttft", "tpot", "e2e"},
-		"Objectives": {"latencies", "error_share", "goodput"},
-		"Abort":      {"error_share", "duration"},
-		"Phase":      {"from", "to"},
-	}
-	// together lists fields that need one of other fields beside them.
-	together = map[protoreflect.Name]object{
-		"Load":          {{"burstiness", []string{"arrival"}}},
-		"Phase":         {{"shape", []string{"to"}}, {"steps", []string{"shape"}}},
-		"NormalLengths": {{"mean", []string{"stddev"}}},
-	}
+	loads = []string{"concurrency", "concurrency_range", "concurrency_phases", "concurrency_spike", "concurrency_steps",
+		"rate", "rate_range", "rate_phases", "rate_spike", "rate_steps", "replay", "sweep", "search", "frontier"}
+	targets = []string{"endpoints", "kubernetes", "simulator"}
 )
 
 // alternatives returns the conditions between the fields of a message.
 func alternatives(m protoreflect.MessageDescriptor) []object {
-	message := m.Name()
 	var all []object
-	for _, fields := range exactly[message] {
-		all = append(all, oneOf("oneOf", fields))
-	}
-	if fields := atLeast[message]; fields != nil {
-		all = append(all, oneOf("anyOf", fields))
+	switch m.Name() {
+	case "Load":
+		all = append(all, oneOf("oneOf", loads))
+	case "Target":
+		all = append(all, oneOf("anyOf", targets))
 	}
 	for _, group := range document.Choices(m) {
 		if !group.GetRequired() {
 			all = append(all, object{{"not", object{{"required", group.GetFields()}}}})
 		}
 	}
-	if fields := together[message]; fields != nil {
-		all = append(all, object{{"dependentRequired", fields}})
+	var together object
+	for i := range m.Fields().Len() {
+		for _, other := range document.Needs(m.Fields().Get(i)) {
+			together = append(together, member{m.Fields().Get(i).TextName(), []string{other.GetField()}})
+		}
+	}
+	if together != nil {
+		all = append(all, object{{"dependentRequired", together}})
 	}
 	return all
 }

@@ -61,9 +61,12 @@ func (g *generator) define(m protoreflect.MessageDescriptor) {
 	var required []string
 	var choices []object
 	for _, lack := range document.NeededBy(m) {
-		if lack.Choice {
+		switch {
+		case lack.Several:
+			choices = append(choices, oneOf("anyOf", lack.Fields))
+		case len(lack.Fields) > 1:
 			choices = append(choices, oneOf("oneOf", lack.Fields))
-		} else {
+		default:
 			required = append(required, lack.Fields...)
 		}
 	}

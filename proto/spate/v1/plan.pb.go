@@ -27,6 +27,61 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Relation is another field, and why the two work only together, or not together.
+type Relation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the field.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// Why, and what to do. Empty: that is plain.
+	Why           string `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Relation) Reset() {
+	*x = Relation{}
+	mi := &file_spate_v1_plan_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Relation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Relation) ProtoMessage() {}
+
+func (x *Relation) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Relation.ProtoReflect.Descriptor instead.
+func (*Relation) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Relation) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *Relation) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // Plan is what to test: the matrix targets x workloads x load points. Each combination is a stage; `order` decides which
 // comes first.
 type Plan struct {
@@ -76,7 +131,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_spate_v1_plan_proto_msgTypes[0]
+	mi := &file_spate_v1_plan_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -88,7 +143,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[0]
+	mi := &file_spate_v1_plan_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -101,7 +156,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{0}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Plan) GetName() string {
@@ -229,7 +284,7 @@ type AgentSelector struct {
 
 func (x *AgentSelector) Reset() {
 	*x = AgentSelector{}
-	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	mi := &file_spate_v1_plan_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -241,7 +296,7 @@ func (x *AgentSelector) String() string {
 func (*AgentSelector) ProtoMessage() {}
 
 func (x *AgentSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	mi := &file_spate_v1_plan_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -254,7 +309,7 @@ func (x *AgentSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentSelector.ProtoReflect.Descriptor instead.
 func (*AgentSelector) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{1}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AgentSelector) GetLabels() map[string]string {
@@ -293,7 +348,7 @@ type Threshold struct {
 
 func (x *Threshold) Reset() {
 	*x = Threshold{}
-	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -305,7 +360,7 @@ func (x *Threshold) String() string {
 func (*Threshold) ProtoMessage() {}
 
 func (x *Threshold) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -318,7 +373,7 @@ func (x *Threshold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Threshold.ProtoReflect.Descriptor instead.
 func (*Threshold) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Threshold) GetThat() string {
@@ -371,7 +426,7 @@ type SLO struct {
 
 func (x *SLO) Reset() {
 	*x = SLO{}
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -383,7 +438,7 @@ func (x *SLO) String() string {
 func (*SLO) ProtoMessage() {}
 
 func (x *SLO) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -396,7 +451,7 @@ func (x *SLO) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SLO.ProtoReflect.Descriptor instead.
 func (*SLO) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SLO) GetTtft() *durationpb.Duration {
@@ -433,7 +488,7 @@ type Simulation struct {
 
 func (x *Simulation) Reset() {
 	*x = Simulation{}
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +500,7 @@ func (x *Simulation) String() string {
 func (*Simulation) ProtoMessage() {}
 
 func (x *Simulation) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +513,7 @@ func (x *Simulation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Simulation.ProtoReflect.Descriptor instead.
 func (*Simulation) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Simulation) GetSpeed() float64 {
@@ -550,7 +605,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +617,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +630,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Target) GetName() string {
@@ -801,7 +856,7 @@ type KubernetesTarget struct {
 
 func (x *KubernetesTarget) Reset() {
 	*x = KubernetesTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +868,7 @@ func (x *KubernetesTarget) String() string {
 func (*KubernetesTarget) ProtoMessage() {}
 
 func (x *KubernetesTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +881,7 @@ func (x *KubernetesTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesTarget.ProtoReflect.Descriptor instead.
 func (*KubernetesTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *KubernetesTarget) GetContext() string {
@@ -911,7 +966,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +978,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +991,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Template) GetPath() string {
@@ -1032,7 +1087,7 @@ type FormFile struct {
 
 func (x *FormFile) Reset() {
 	*x = FormFile{}
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1099,7 @@ func (x *FormFile) String() string {
 func (*FormFile) ProtoMessage() {}
 
 func (x *FormFile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1112,7 @@ func (x *FormFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FormFile.ProtoReflect.Descriptor instead.
 func (*FormFile) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FormFile) GetField() string {
@@ -1111,7 +1166,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1178,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1191,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Connection) GetReuse() string {
@@ -1226,7 +1281,7 @@ type ServerMetrics struct {
 
 func (x *ServerMetrics) Reset() {
 	*x = ServerMetrics{}
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1293,7 @@ func (x *ServerMetrics) String() string {
 func (*ServerMetrics) ProtoMessage() {}
 
 func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1306,7 @@ func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMetrics.ProtoReflect.Descriptor instead.
 func (*ServerMetrics) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ServerMetrics) GetUrls() []string {
@@ -1391,7 +1446,7 @@ type SimulatedTarget struct {
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1458,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1471,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -1735,7 +1790,7 @@ type Workload struct {
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1802,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1815,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Workload) GetName() string {
@@ -2028,7 +2083,7 @@ type Tools struct {
 
 func (x *Tools) Reset() {
 	*x = Tools{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2095,7 @@ func (x *Tools) String() string {
 func (*Tools) ProtoMessage() {}
 
 func (x *Tools) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2108,7 @@ func (x *Tools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tools.ProtoReflect.Descriptor instead.
 func (*Tools) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Tools) GetDefinitions() []*structpb.Struct {
@@ -2090,7 +2145,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2102,7 +2157,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2115,7 +2170,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Answer) GetSchema() *structpb.Struct {
@@ -2144,7 +2199,7 @@ type Mixture struct {
 
 func (x *Mixture) Reset() {
 	*x = Mixture{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2211,7 @@ func (x *Mixture) String() string {
 func (*Mixture) ProtoMessage() {}
 
 func (x *Mixture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2224,7 @@ func (x *Mixture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mixture.ProtoReflect.Descriptor instead.
 func (*Mixture) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Mixture) GetParts() []*Part {
@@ -2200,7 +2255,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2212,7 +2267,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2225,7 +2280,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Part) GetWeight() float64 {
@@ -2288,7 +2343,7 @@ type Models struct {
 
 func (x *Models) Reset() {
 	*x = Models{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2300,7 +2355,7 @@ func (x *Models) String() string {
 func (*Models) ProtoMessage() {}
 
 func (x *Models) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2313,7 +2368,7 @@ func (x *Models) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Models.ProtoReflect.Descriptor instead.
 func (*Models) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Models) GetNames() []string {
@@ -2378,7 +2433,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2390,7 +2445,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2403,7 +2458,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -2508,7 +2563,7 @@ type Images struct {
 
 func (x *Images) Reset() {
 	*x = Images{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2520,7 +2575,7 @@ func (x *Images) String() string {
 func (*Images) ProtoMessage() {}
 
 func (x *Images) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2533,7 +2588,7 @@ func (x *Images) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Images.ProtoReflect.Descriptor instead.
 func (*Images) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Images) GetCount() uint32 {
@@ -2603,7 +2658,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2615,7 +2670,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2628,7 +2683,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -2719,7 +2774,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +2786,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +2799,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -2779,7 +2834,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2846,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2859,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -2848,7 +2903,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2860,7 +2915,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2873,7 +2928,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -2905,7 +2960,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2917,7 +2972,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2930,7 +2985,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -2972,7 +3027,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3039,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3052,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -3061,7 +3116,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3128,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3141,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FileContent) GetPath() string {
@@ -3177,7 +3232,7 @@ type Columns struct {
 
 func (x *Columns) Reset() {
 	*x = Columns{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3189,7 +3244,7 @@ func (x *Columns) String() string {
 func (*Columns) ProtoMessage() {}
 
 func (x *Columns) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3202,7 +3257,7 @@ func (x *Columns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Columns.ProtoReflect.Descriptor instead.
 func (*Columns) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Columns) GetPrompt() string {
@@ -3252,7 +3307,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3264,7 +3319,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3277,7 +3332,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -3334,7 +3389,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3346,7 +3401,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3359,7 +3414,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -3435,7 +3490,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3502,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3515,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -3497,7 +3552,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3509,7 +3564,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3522,7 +3577,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -3619,7 +3674,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3631,7 +3686,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3644,7 +3699,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -3887,7 +3942,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3899,7 +3954,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3912,7 +3967,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -3955,7 +4010,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3967,7 +4022,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3980,7 +4035,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -4037,7 +4092,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4049,7 +4104,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4062,7 +4117,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -4119,7 +4174,7 @@ type Spike struct {
 
 func (x *Spike) Reset() {
 	*x = Spike{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4131,7 +4186,7 @@ func (x *Spike) String() string {
 func (*Spike) ProtoMessage() {}
 
 func (x *Spike) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4144,7 +4199,7 @@ func (x *Spike) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spike.ProtoReflect.Descriptor instead.
 func (*Spike) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Spike) GetBase() float64 {
@@ -4195,7 +4250,7 @@ type Steps struct {
 
 func (x *Steps) Reset() {
 	*x = Steps{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4207,7 +4262,7 @@ func (x *Steps) String() string {
 func (*Steps) ProtoMessage() {}
 
 func (x *Steps) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4220,7 +4275,7 @@ func (x *Steps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steps.ProtoReflect.Descriptor instead.
 func (*Steps) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Steps) GetValues() []float64 {
@@ -4248,7 +4303,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4260,7 +4315,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4273,7 +4328,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -4296,7 +4351,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4308,7 +4363,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4321,7 +4376,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -4362,7 +4417,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4374,7 +4429,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4387,7 +4442,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -4459,7 +4514,7 @@ type Frontier struct {
 
 func (x *Frontier) Reset() {
 	*x = Frontier{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4471,7 +4526,7 @@ func (x *Frontier) String() string {
 func (*Frontier) ProtoMessage() {}
 
 func (x *Frontier) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4484,7 +4539,7 @@ func (x *Frontier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frontier.ProtoReflect.Descriptor instead.
 func (*Frontier) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Frontier) GetRate() *Bounds {
@@ -4549,7 +4604,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4561,7 +4616,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4574,7 +4629,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -4609,7 +4664,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4621,7 +4676,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4634,7 +4689,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -4680,7 +4735,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4692,7 +4747,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4705,7 +4760,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Limit) GetMetric() string {
@@ -4744,7 +4799,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4756,7 +4811,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4769,7 +4824,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4810,7 +4865,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4822,7 +4877,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4835,7 +4890,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Precision) GetMetric() string {
@@ -4909,7 +4964,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4921,7 +4976,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4934,7 +4989,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -5070,7 +5125,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5082,7 +5137,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5095,7 +5150,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -5153,7 +5208,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5165,7 +5220,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5178,7 +5233,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -5211,7 +5266,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5223,7 +5278,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5236,7 +5291,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -5322,7 +5377,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5334,7 +5389,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5347,7 +5402,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5521,6 +5576,30 @@ var file_spate_v1_plan_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "spate/v1/plan.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: ([]*Relation)(nil),
+		Field:         70101,
+		Name:          "spate.v1.needs",
+		Tag:           "bytes,70101,rep,name=needs",
+		Filename:      "spate/v1/plan.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: ([]*Relation)(nil),
+		Field:         70102,
+		Name:          "spate.v1.excludes",
+		Tag:           "bytes,70102,rep,name=excludes",
+		Filename:      "spate/v1/plan.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
+		ExtensionType: ([]string)(nil),
+		Field:         70100,
+		Name:          "spate.v1.some_of",
+		Tag:           "bytes,70100,rep,name=some_of",
+		Filename:      "spate/v1/plan.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.OneofOptions)(nil),
 		ExtensionType: (*string)(nil),
 		Field:         70100,
@@ -5536,6 +5615,22 @@ var (
 	//
 	// optional string must = 70100;
 	E_Must = &file_spate_v1_plan_proto_extTypes[0]
+	// Fields of the same message that the field works only with.
+	//
+	// repeated spate.v1.Relation needs = 70101;
+	E_Needs = &file_spate_v1_plan_proto_extTypes[1]
+	// Fields of the same message that the field does not work with.
+	//
+	// repeated spate.v1.Relation excludes = 70102;
+	E_Excludes = &file_spate_v1_plan_proto_extTypes[2]
+)
+
+// Extension fields to descriptorpb.MessageOptions.
+var (
+	// Fields of which at least one must be given.
+	//
+	// repeated string some_of = 70100;
+	E_SomeOf = &file_spate_v1_plan_proto_extTypes[3]
 )
 
 // Extension fields to descriptorpb.OneofOptions.
@@ -5543,14 +5638,17 @@ var (
 	// What one of the fields must say, in words for the author of a plan.
 	//
 	// optional string choose = 70100;
-	E_Choose = &file_spate_v1_plan_proto_extTypes[1]
+	E_Choose = &file_spate_v1_plan_proto_extTypes[4]
 )
 
 var File_spate_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xa3\b\n" +
+	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"2\n" +
+	"\bRelation\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\xa3\b\n" +
 	"\x04Plan\x12\x95\x01\n" +
 	"\x04name\x18\x01 \x01(\tB\x80\x01\xbaH\"r \x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$\xa2\x9d\"Wmust be letters, digits, dots, dashes and underscores, and start with a letter or digitR\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12\x12\n" +
@@ -5577,29 +5675,29 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_fail_fast\"\xb1\x01\n" +
+	"_fail_fast\"\xc6\x01\n" +
 	"\rAgentSelector\x12E\n" +
 	"\x06labels\x18\x01 \x03(\v2#.spate.v1.AgentSelector.LabelsEntryB\b\xbaH\x05\x9a\x01\x02\x10 R\x06labels\x12\x1e\n" +
 	"\x05count\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05count\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb5\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x13\xa2\x9d\"\x06labels\xa2\x9d\"\x05count\"\xb5\x01\n" +
 	"\tThreshold\x12L\n" +
 	"\x04that\x18\x01 \x01(\tB8\xbaH\ar\x05\x10\x01\x18\xe8\a\xa2\x9d\"*must be a condition like ttft_ms.p99 < 500R\x04that\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
 	"\bworkload\x18\x03 \x01(\tR\bworkload\x12\x12\n" +
 	"\x04load\x18\x04 \x01(\tR\x04load\x12\x12\n" +
-	"\x04part\x18\x05 \x01(\tR\x04part\"\xbd\x01\n" +
+	"\x04part\x18\x05 \x01(\tR\x04part\"\xd6\x01\n" +
 	"\x03SLO\x12<\n" +
 	"\x04ttft\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x04ttft\x12<\n" +
 	"\x04tpot\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x04tpot\x12:\n" +
 	"\x03e2e\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e\"=\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e:\x17\xa2\x9d\"\x04ttft\xa2\x9d\"\x04tpot\xa2\x9d\"\x03e2e\"@\n" +
 	"\n" +
-	"Simulation\x12/\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xc8\x10\n" +
+	"Simulation\x122\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\xf0?R\x05speed\"\xc8\x10\n" +
 	"\x06Target\x12\x8f\x01\n" +
 	"\x04name\x18\x01 \x01(\tB{\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$\xa2\x9d\"Mmust be letters, digits, spaces and ._:()/-, and start with a letter or digitR\x04name\x12\xb5\x01\n" +
 	"\tendpoints\x18\x02 \x03(\tB\x96\x01\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])\xa2\x9d\";must be a base URL like http://localhost:8000, or host:portR\tendpoints\x127\n" +
@@ -5646,16 +5744,19 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
-	"\a_stream\"\xab\x02\n" +
+	"\a_stream\"\x85\x03\n" +
 	"\x10KubernetesTarget\x12\"\n" +
 	"\acontext\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xfd\x01R\acontext\x12&\n" +
 	"\tnamespace\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xfd\x01R\tnamespace\x12\"\n" +
-	"\aservice\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xfd\x01R\aservice\x12\x1b\n" +
-	"\x04port\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18?R\x04port\x123\n" +
-	"\x10metrics_selector\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x0fmetricsSelector\x12,\n" +
-	"\fmetrics_port\x18\x06 \x01(\rB\t\xbaH\x06*\x04\x18\xff\xff\x03R\vmetricsPort\x12'\n" +
+	"\aservice\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xfd\x01R\aservice\x12(\n" +
+	"\x04port\x18\x04 \x01(\tB\x14\xbaH\x04r\x02\x18?\xaa\x9d\"\t\n" +
+	"\aserviceR\x04port\x123\n" +
+	"\x10metrics_selector\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x0fmetricsSelector\x12B\n" +
+	"\fmetrics_port\x18\x06 \x01(\rB\x1f\xbaH\x06*\x04\x18\xff\xff\x03\xaa\x9d\"\x12\n" +
+	"\x10metrics_selectorR\vmetricsPort\x12=\n" +
 	"\n" +
-	"role_label\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xbd\x02R\troleLabel\"\xd4\x04\n" +
+	"role_label\x18\a \x01(\tB\x1e\xbaH\x05r\x03\x18\xbd\x02\xaa\x9d\"\x12\n" +
+	"\x10metrics_selectorR\troleLabel:\x1f\xa2\x9d\"\aservice\xa2\x9d\"\x10metrics_selector\"\xd4\x04\n" +
 	"\bTemplate\x12P\n" +
 	"\x04path\x18\x01 \x01(\tB<\xbaH\tr\a\x18\x80\b2\x02^/\xa2\x9d\",must start with /, for example /api/generateR\x04path\x12\x1d\n" +
 	"\x04body\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80\x04R\x04body\x122\n" +
@@ -5675,20 +5776,24 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\bFormFile\x12A\n" +
 	"\x05field\x18\x01 \x01(\tB+\xbaH\ar\x05\x10\x01\x18\x80\x02\xa2\x9d\"\x1dmust name a field of the formR\x05field\x122\n" +
 	"\x04path\x18\x02 \x01(\tB\x1e\xbaH\ar\x05\x10\x01\x18\x80 \xa2\x9d\"\x10must name a fileR\x04path\x12#\n" +
-	"\acontent\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80@R\acontent\"\xd5\a\n" +
+	"\acontent\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80@R\acontent\"\xea\b\n" +
 	"\n" +
 	"Connection\x12)\n" +
 	"\x05reuse\x18\x01 \x01(\tB\x13\xbaH\x10\xd8\x01\x01r\vR\x04keepR\x03newR\x05reuse\x12$\n" +
 	"\x04http\x18\x02 \x01(\tB\x10\xbaH\r\xd8\x01\x01r\bR\x031.1R\x012R\x04http\x12\xa3\x01\n" +
-	"\x05proxy\x18\x03 \x01(\tB\x8c\x01\xbaH\x18\xd8\x01\x01r\x132\x11^http://[^/@]+/?$\xa2\x9d\"mmust be an HTTP proxy like http://proxy:3128, without user and path; give its user and password as proxy_authR\x05proxy\x12\xac\x01\n" +
+	"\x05proxy\x18\x03 \x01(\tB\x8c\x01\xbaH\x18\xd8\x01\x01r\x132\x11^http://[^/@]+/?$\xa2\x9d\"mmust be an HTTP proxy like http://proxy:3128, without user and path; give its user and password as proxy_authR\x05proxy\x12\xb7\x01\n" +
 	"\n" +
-	"proxy_auth\x18\x04 \x01(\tB\x8c\x01\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\"Xmust say where user:password is found, env:NAME or file:PATH; never write it into a planR\tproxyAuth\x12\x84\x01\n" +
-	"\x02ca\x18\x05 \x01(\tBt\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\"@must say where the certificates are found, env:NAME or file:PATHR\x02ca\x12\x94\x01\n" +
-	"\vcertificate\x18\x06 \x01(\tBr\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\">must say where the certificate is found, env:NAME or file:PATHR\vcertificate\x12\xa5\x01\n" +
-	"\x03key\x18\a \x01(\tB\x92\x01\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\"^must say where the key is found, env:NAME or file:PATH; never write the key itself into a planR\x03key\x12)\n" +
+	"proxy_auth\x18\x04 \x01(\tB\x97\x01\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\"Xmust say where user:password is found, env:NAME or file:PATH; never write it into a plan\xaa\x9d\"\a\n" +
+	"\x05proxyR\tproxyAuth\x12\x84\x01\n" +
+	"\x02ca\x18\x05 \x01(\tBt\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\"@must say where the certificates are found, env:NAME or file:PATHR\x02ca\x12\xb4\x01\n" +
+	"\vcertificate\x18\x06 \x01(\tB\x91\x01\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\">must say where the certificate is found, env:NAME or file:PATH\xaa\x9d\"\x1b\n" +
+	"\x03key\x12\x14give both or neitherR\vcertificate\x12\xcc\x01\n" +
+	"\x03key\x18\a \x01(\tB\xb9\x01\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$\xa2\x9d\"^must say where the key is found, env:NAME or file:PATH; never write the key itself into a plan\xaa\x9d\"#\n" +
+	"\vcertificate\x12\x14give both or neitherR\x03key\x12)\n" +
 	"\vserver_name\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\n" +
-	"serverName\x120\n" +
-	"\x14insecure_skip_verify\x18\t \x01(\bR\x12insecureSkipVerify\"\xa0\x04\n" +
+	"serverName\x12s\n" +
+	"\x14insecure_skip_verify\x18\t \x01(\bBA\xb2\x9d\"=\n" +
+	"\x02ca\x127ca checks certificates, and this switches the check offR\x12insecureSkipVerify\"\xa0\x04\n" +
 	"\rServerMetrics\x12i\n" +
 	"\x04urls\x18\x01 \x03(\tBU\xbaH\x1e\x92\x01\x1b\x10@\x18\x01\"\x15r\x132\x11^https?://[^\\s]+$\xa2\x9d\"0must be a URL like http://localhost:8000/metricsR\x04urls\x12x\n" +
 	"\x05names\x18\x02 \x03(\tBb\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$\xa2\x9d\"0must be the name of a metric, or its start and *R\x05names\x12p\n" +
@@ -5699,7 +5804,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"RolesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe2\x13\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x88\x19\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -5709,9 +5814,11 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\vmax_running\x18\x05 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\n" +
 	"maxRunning\x12#\n" +
 	"\breplicas\x18\x06 \x01(\rB\a\xbaH\x04*\x02\x18@R\breplicas\x120\n" +
-	"\x0fprefill_engines\x18\a \x01(\rB\a\xbaH\x04*\x02\x18@R\x0eprefillEngines\x12h\n" +
-	"\x1ctransfer_per_thousand_tokens\x18\b \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x19transferPerThousandTokens\x127\n" +
-	"\x12cache_block_tokens\x18\t \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\x10cacheBlockTokens\x12-\n" +
+	"\x0fprefill_engines\x18\a \x01(\rB\a\xbaH\x04*\x02\x18@R\x0eprefillEngines\x12\xa2\x01\n" +
+	"\x1ctransfer_per_thousand_tokens\x18\b \x01(\v2\x19.google.protobuf.DurationBF\xbaH\t\xaa\x01\x06\"\x02\b<2\x00\xaa\x9d\"6\n" +
+	"\x0fprefill_engines\x12#without them nothing is handed overR\x19transferPerThousandTokens\x12p\n" +
+	"\x12cache_block_tokens\x18\t \x01(\rBB\xbaH\x06*\x04\x18\x80\x80\x04\xaa\x9d\"5\n" +
+	"\fcache_blocks\x12%without them there is no prefix cacheR\x10cacheBlockTokens\x12-\n" +
 	"\fcache_blocks\x18\n" +
 	" \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\xc2\xd7/R\vcacheBlocks\x124\n" +
@@ -5721,17 +5828,22 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x10tokens_per_frame\x18\r \x01(\rB\a\xbaH\x04*\x02\x18@R\x0etokensPerFrame\x12:\n" +
 	"\verror_share\x18\x0e \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
 	"errorShare\x12/\n" +
-	"\x05speed\x18\x0f \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\x12L\n" +
-	"\x14prefill_interference\x18\x10 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x13prefillInterference\x12<\n" +
-	"\foutput_share\x18\x11 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\voutputShare\x12:\n" +
-	"\voutput_mean\x18\x12 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
-	"outputMean\x12>\n" +
-	"\routput_stddev\x18\x13 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00R\foutputStddev\x12@\n" +
+	"\x05speed\x18\x0f \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\x12\x93\x01\n" +
+	"\x14prefill_interference\x18\x10 \x01(\x01B`\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00\xb2\x9d\"C\n" +
+	"\x0fprefill_engines\x120engines that only decode lose nothing to prefillR\x13prefillInterference\x12<\n" +
+	"\foutput_share\x18\x11 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\voutputShare\x12^\n" +
+	"\voutput_mean\x18\x12 \x01(\x01B=\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00\xb2\x9d\" \n" +
+	"\foutput_share\x12\x10give one of themR\n" +
+	"outputMean\x12n\n" +
+	"\routput_stddev\x18\x13 \x01(\x01BI\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00\xaa\x9d\",\n" +
+	"\voutput_mean\x12\x1dit is the deviation from thatR\foutputStddev\x12@\n" +
 	"\x0etextless_share\x18\x14 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rtextlessShare\x125\n" +
 	"\x10reasoning_tokens\x18\x15 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x0freasoningTokens\x12l\n" +
-	"\x0freasoning_field\x18\x16 \x01(\tBC\xbaH\x15r\x13\x18@2\x0f^[A-Za-z0-9_]*$\xa2\x9d\"'must be letters, digits and underscoresR\x0ereasoningField\x12)\n" +
-	"\x10reasoning_untold\x18\x17 \x01(\bR\x0freasoningUntold\x12\\\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x0freasoningTokens\x12\xa6\x01\n" +
+	"\x0freasoning_field\x18\x16 \x01(\tB}\xbaH\x15r\x13\x18@2\x0f^[A-Za-z0-9_]*$\xa2\x9d\"'must be letters, digits and underscores\xaa\x9d\"6\n" +
+	"\x10reasoning_tokens\x12\"without them there is no reasoningR\x0ereasoningField\x12e\n" +
+	"\x10reasoning_untold\x18\x17 \x01(\bB:\xaa\x9d\"6\n" +
+	"\x10reasoning_tokens\x12\"without them there is no reasoningR\x0freasoningUntold\x12\\\n" +
 	"\adeliver\x18\x18 \x01(\tBB\xbaH?\xd8\x01\x01r:R\vas-producedR\tone-writeR\tone-frameR\n" +
 	"two-framesR\tjson-bodyR\adeliver\x12;\n" +
 	"\x14chat_template_tokens\x18\x19 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\x12chatTemplateTokens\x12\"\n" +
@@ -5739,18 +5851,23 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\vno_tokenize\x18\x1b \x01(\bR\n" +
 	"noTokenize\x12G\n" +
 	"\fexact_output\x18\x1c \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\vexactOutput\x12O\n" +
-	"\x10continuous_usage\x18\x1d \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x0fcontinuousUsage\x12@\n" +
-	"\x0ereplica_spread\x18\x1e \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\rreplicaSpread\x12U\n" +
+	"\x10continuous_usage\x18\x1d \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x0fcontinuousUsage\x12y\n" +
+	"\x0ereplica_spread\x18\x1e \x01(\x01BR\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00\xb2\x9d\"5\n" +
+	"\x0fprefill_engines\x12\"their replicas decode at one speedR\rreplicaSpread\x12U\n" +
 	"\x12prefill_per_prompt\x18\x1f \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x10prefillPerPrompt\x12'\n" +
 	"\x0fprefill_sharing\x18  \x01(\bR\x0eprefillSharing\x12@\n" +
 	"\x0eprefill_jitter\x18! \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\rprefillJitter\x12:\n" +
 	"\vstep_jitter\x18\" \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
 	"stepJitter\x12:\n" +
 	"\vstall_share\x18# \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
-	"stallShare\x12=\n" +
-	"\x05stall\x18$ \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x05stall\x12N\n" +
-	"\x15transfer_interference\x18% \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x14transferInterference\x12#\n" +
-	"\rprefill_first\x18& \x01(\bR\fprefillFirst\x12:\n" +
+	"stallShare\x12i\n" +
+	"\x05stall\x18$ \x01(\v2\x19.google.protobuf.DurationB8\xbaH\t\xaa\x01\x06\"\x02\b<2\x00\xaa\x9d\"(\n" +
+	"\vstall_share\x12\x19without it no step stallsR\x05stall\x12\x88\x01\n" +
+	"\x15transfer_interference\x18% \x01(\x01BS\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00\xaa\x9d\"6\n" +
+	"\x0fprefill_engines\x12#without them nothing is handed overR\x14transferInterference\x12\xa1\x01\n" +
+	"\rprefill_first\x18& \x01(\bB|\xaa\x9d\"6\n" +
+	"\x0fprefill_engines\x12#without them nothing is handed over\xb2\x9d\">\n" +
+	"\x0fprefill_sharing\x12+a shared prefill has no queue to take firstR\fprefillFirst\x12:\n" +
 	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\x12A\n" +
 	"\x0ftool_call_share\x18( \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rtoolCallShare\"\x9e\b\n" +
 	"\bWorkload\x12\x92\x01\n" +
@@ -5773,14 +5890,14 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	" \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x04noneR\arequestR\fcacheBusting\x12%\n" +
 	"\x05tools\x18\x14 \x01(\v2\x0f.spate.v1.ToolsR\x05tools\x12(\n" +
 	"\x06answer\x18\x15 \x01(\v2\x10.spate.v1.AnswerR\x06answerBa\n" +
-	"\acontent\x12V\xbaH\x02\b\x01\xa2\x9d\"Mmust say what the requests contain, for example random: {isl: 3000, osl: 150}\"\x83\x01\n" +
+	"\acontent\x12V\xbaH\x02\b\x01\xa2\x9d\"Mmust say what the requests contain, for example random: {isl: 3000, osl: 150}\"\x9c\x01\n" +
 	"\x05Tools\x12D\n" +
 	"\vdefinitions\x18\x01 \x03(\v2\x17.google.protobuf.StructB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\vdefinitions\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12 \n" +
-	"\x06choice\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x06choice\"M\n" +
+	"\x06choice\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x06choice:\x17\xa2\x9d\"\vdefinitions\xa2\x9d\"\x04path\"a\n" +
 	"\x06Answer\x12/\n" +
 	"\x06schema\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x06schema\x12\x12\n" +
-	"\x04path\x18\x02 \x01(\tR\x04path\";\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path:\x12\xa2\x9d\"\x06schema\xa2\x9d\"\x04path\";\n" +
 	"\aMixture\x120\n" +
 	"\x05parts\x18\x01 \x03(\v2\x0e.spate.v1.PartB\n" +
 	"\xbaH\a\x92\x01\x04\b\x02\x10@R\x05parts\"\xf1\x02\n" +
@@ -5792,17 +5909,19 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06models\x18\x05 \x01(\v2\x10.spate.v1.ModelsR\x06models\x12+\n" +
 	"\x04body\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x04body:\x14\xbaH\x11\"\x0f\n" +
 	"\x05model\n" +
-	"\x06models\"\xa5\x01\n" +
+	"\x06models\"\x8d\x03\n" +
 	"\x06Models\x12*\n" +
-	"\x05names\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x90N\x18\x01\"\ar\x05\x10\x01\x18\x80\x04R\x05names\x12 \n" +
-	"\x06prefix\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\x06prefix\x12\x1e\n" +
-	"\x05count\x18\x03 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05count\x12-\n" +
-	"\x04zipf\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\x04zipf\"\xbe\x04\n" +
-	"\rRandomContent\x12\x1c\n" +
-	"\x03isl\x18\x01 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03isl\x12\x1c\n" +
-	"\x03osl\x18\x02 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03osl\x120\n" +
+	"\x05names\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x90N\x18\x01\"\ar\x05\x10\x01\x18\x80\x04R\x05names\x12\x88\x01\n" +
+	"\x06prefix\x18\x02 \x01(\tBp\xbaH\x05r\x03\x18\xf4\x03\xaa\x9d\"8\n" +
+	"\x05count\x12/lora- and 3 stand for lora-0, lora-1 and lora-2\xb2\x9d\"(\n" +
+	"\x05names\x12\x1fgive names, or prefix and countR\x06prefix\x12\x87\x01\n" +
+	"\x05count\x18\x03 \x01(\rBq\xbaH\x05*\x03\x18\x90N\xaa\x9d\"9\n" +
+	"\x06prefix\x12/lora- and 3 stand for lora-0, lora-1 and lora-2\xb2\x9d\"(\n" +
+	"\x05names\x12\x1fgive names, or prefix and countR\x05count\x12-\n" +
+	"\x04zipf\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\x04zipf:\x13\xa2\x9d\"\x05names\xa2\x9d\"\x06prefix\"\x8b\a\n" +
+	"\rRandomContent\x12!\n" +
+	"\x03isl\x18\x01 \x01(\rB\x0f\xbaH\f\xd8\x01\x01*\a\x18\x80\x80\x80\b(\x01R\x03isl\x12!\n" +
+	"\x03osl\x18\x02 \x01(\rB\x0f\xbaH\f\xd8\x01\x01*\a\x18\x80\x80\x80\b(\x01R\x03osl\x120\n" +
 	"\x0efirst_token_id\x18\x03 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\ffirstTokenId\x12.\n" +
 	"\rlast_token_id\x18\x04 \x01(\rB\n" +
@@ -5810,13 +5929,20 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\visl_lengths\x18\x05 \x01(\v2\x11.spate.v1.LengthsR\n" +
 	"islLengths\x122\n" +
 	"\vosl_lengths\x18\x06 \x01(\v2\x11.spate.v1.LengthsR\n" +
-	"oslLengths\x12:\n" +
-	"\vrange_ratio\x18\a \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
-	"rangeRatio\x12(\n" +
-	"\x06prefix\x18\b \x01(\v2\x10.spate.v1.PrefixR\x06prefix\x12(\n" +
-	"\x06images\x18\t \x01(\v2\x10.spate.v1.ImagesR\x06images\x12\x1e\n" +
+	"oslLengths\x12\xa5\x01\n" +
+	"\vrange_ratio\x18\a \x01(\x01B\x83\x01\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00\xb2\x9d\"1\n" +
+	"\vosl_lengths\x12\"it already says how lengths differ\xb2\x9d\"1\n" +
+	"\visl_lengths\x12\"it already says how lengths differR\n" +
+	"rangeRatio\x12\x90\x01\n" +
+	"\x06prefix\x18\b \x01(\v2\x10.spate.v1.PrefixBf\xb2\x9d\"2\n" +
+	"\vtext_counts\x12#texts are independent of each other\xb2\x9d\",\n" +
+	"\x05texts\x12#texts are independent of each otherR\x06prefix\x12\x90\x01\n" +
+	"\x06images\x18\t \x01(\v2\x10.spate.v1.ImagesBf\xb2\x9d\"2\n" +
+	"\vtext_counts\x12#texts are independent of each other\xb2\x9d\",\n" +
+	"\x05texts\x12#texts are independent of each otherR\x06images\x12#\n" +
 	"\x05texts\x18\n" +
-	" \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05texts\x122\n" +
+	" \x01(\rB\r\xbaH\n" +
+	"\xd8\x01\x01*\x05\x18\x90N(\x01R\x05texts\x122\n" +
 	"\vtext_counts\x18\v \x01(\v2\x11.spate.v1.LengthsR\n" +
 	"textCounts:C\xbaH@\"\x14\n" +
 	"\x03isl\n" +
@@ -5824,13 +5950,21 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x03osl\n" +
 	"\vosl_lengths\"\x14\n" +
 	"\x05texts\n" +
-	"\vtext_counts\"\xcc\x02\n" +
+	"\vtext_counts\"\x9c\x05\n" +
 	"\x06Images\x12\x1d\n" +
-	"\x05count\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18dR\x05count\x12\x1e\n" +
-	"\x05width\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\x80@R\x05width\x12 \n" +
-	"\x06height\x18\x03 \x01(\rB\b\xbaH\x05*\x03\x18\x80@R\x06height\x12+\n" +
-	"\x06format\x18\x04 \x01(\tB\x13\xbaH\x10\xd8\x01\x01r\vR\x03pngR\x04jpegR\x06format\x12$\n" +
-	"\bdistinct\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\bdistinct\x12g\n" +
+	"\x05count\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18dR\x05count\x12r\n" +
+	"\x05width\x18\x02 \x01(\rB\\\xbaH\x05*\x03\x18\x80@\xb2\x9d\"&\n" +
+	"\x04path\x12\x1eit is for images that are made\xb2\x9d\"&\n" +
+	"\x04urls\x12\x1eit is for images that are madeR\x05width\x12t\n" +
+	"\x06height\x18\x03 \x01(\rB\\\xbaH\x05*\x03\x18\x80@\xb2\x9d\"&\n" +
+	"\x04path\x12\x1eit is for images that are made\xb2\x9d\"&\n" +
+	"\x04urls\x12\x1eit is for images that are madeR\x06height\x12\x7f\n" +
+	"\x06format\x18\x04 \x01(\tBg\xbaH\x10\xd8\x01\x01r\vR\x03pngR\x04jpeg\xb2\x9d\"&\n" +
+	"\x04path\x12\x1eit is for images that are made\xb2\x9d\"&\n" +
+	"\x04urls\x12\x1eit is for images that are madeR\x06format\x12x\n" +
+	"\bdistinct\x18\x05 \x01(\rB\\\xbaH\x05*\x03\x18\x90N\xb2\x9d\"&\n" +
+	"\x04path\x12\x1eit is for images that are made\xb2\x9d\"&\n" +
+	"\x04urls\x12\x1eit is for images that are madeR\bdistinct\x12g\n" +
 	"\x04urls\x18\x06 \x03(\tBS\xbaH$\x92\x01!\x10\x90N\"\x1cr\x1a2\x18^(https?://|data:image/)\xa2\x9d\"(must be an http, https or data:image URLR\x04urls\x12\x12\n" +
 	"\x04path\x18\a \x01(\tR\x04path:\x11\xbaH\x0e\"\f\n" +
 	"\x04urls\n" +
@@ -5846,24 +5980,24 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x03max\x18\x02 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03max\"\xad\x01\n" +
 	"\rNormalLengths\x12-\n" +
 	"\x04mean\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\xf0?R\x04mean\x121\n" +
-	"\x06stddev\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00R\x06stddev\x12\x1c\n" +
+	"\x06stddev\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA!\x00\x00\x00\x00\x00\x00\x00\x00R\x06stddev\x12\x1c\n" +
 	"\x03min\x18\x03 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03min\x12\x1c\n" +
 	"\x03max\x18\x04 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03max\"x\n" +
 	"\x10EmpiricalLengths\x12/\n" +
 	"\x06values\x18\x01 \x03(\rB\x17\xbaH\x14\x92\x01\x11\b\x01\x10\xa0\x8d\x06\"\t*\a\x18\x80\x80\x80\b(\x01R\x06values\x123\n" +
-	"\aweights\x18\x02 \x03(\x01B\x19\xbaH\x16\x92\x01\x13\x10\xa0\x8d\x06\"\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\aweights\"\x82\x01\n" +
+	"\aweights\x18\x02 \x03(\x01B\x19\xbaH\x16\x92\x01\x13\x10\xa0\x8d\x06\"\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\aweights\"\x85\x01\n" +
 	"\x06Prefix\x12$\n" +
 	"\x06length\x18\x01 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x06length\x12!\n" +
-	"\x06groups\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\x84=R\x06groups\x12/\n" +
-	"\x05share\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x05share\"\xa4\x01\n" +
+	"\x06groups\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\x84=R\x06groups\x122\n" +
+	"\x05share\x18\x03 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?!\x00\x00\x00\x00\x00\x00\x00\x00R\x05share\"\xa4\x01\n" +
 	"\rSonnetContent\x12/\n" +
 	"\x04path\x18\x01 \x01(\tB\x1b\xbaH\x04r\x02\x10\x01\xa2\x9d\"\x10must name a fileR\x04path\x12\x1e\n" +
 	"\x03isl\x18\x02 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03isl\x12\x1e\n" +
 	"\x03osl\x18\x03 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03osl\x12\"\n" +
 	"\x06prefix\x18\x04 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x06prefix\"\xc7\x03\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x06prefix\"\xff\x03\n" +
 	"\vFileContent\x12/\n" +
 	"\x04path\x18\x01 \x01(\tB\x1b\xbaH\x04r\x02\x10\x01\xa2\x9d\"\x10must name a fileR\x04path\x12\x1c\n" +
 	"\x03osl\x18\x02 \x01(\rB\n" +
@@ -5875,32 +6009,35 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06format\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1aR\x04jsonR\x03csvR\aparquetR\x04textR\x06format\x12+\n" +
 	"\acolumns\x18\a \x01(\v2\x11.spate.v1.ColumnsR\acolumns\x12\x16\n" +
 	"\x06subset\x18\b \x01(\tR\x06subset\x12\x14\n" +
-	"\x05split\x18\t \x01(\tR\x05split\x12\x1e\n" +
+	"\x05split\x18\t \x01(\tR\x05split\x12V\n" +
 	"\x05texts\x18\n" +
-	" \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05textsB\x0e\n" +
-	"\f_max_skipped\"g\n" +
+	" \x01(\rB@\xbaH\n" +
+	"\xd8\x01\x01*\x05\x18\x90N(\x01\xb2\x9d\"/\n" +
+	"\bsessions\x12#texts are independent of each otherR\x05textsB\x0e\n" +
+	"\f_max_skipped\"\x82\x01\n" +
 	"\aColumns\x12\x16\n" +
 	"\x06prompt\x18\x01 \x01(\tR\x06prompt\x12\x1a\n" +
 	"\bmessages\x18\x02 \x01(\tR\bmessages\x12\x16\n" +
 	"\x06answer\x18\x03 \x01(\tR\x06answer\x12\x10\n" +
-	"\x03osl\x18\x04 \x01(\tR\x03osl\"\xf1\x01\n" +
+	"\x03osl\x18\x04 \x01(\tR\x03osl:\x19\xbaH\x16\"\x14\n" +
+	"\x06prompt\n" +
+	"\bmessages\x10\x01\"\xf1\x01\n" +
 	"\fTraceContent\x12/\n" +
 	"\x04path\x18\x01 \x01(\tB\x1b\xbaH\x04r\x02\x10\x01\xa2\x9d\"\x10must name a fileR\x04path\x12?\n" +
 	"\vmax_skipped\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
 	"maxSkipped\x88\x01\x01\x12,\n" +
 	"\fblock_tokens\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\vblockTokens\x121\n" +
 	"\bsessions\x18\x04 \x01(\v2\x15.spate.v1.SessionPlayR\bsessionsB\x0e\n" +
-	"\f_max_skipped\"\xa0\x03\n" +
-	"\x0eSessionContent\x12\x1e\n" +
-	"\x05turns\x18\x01 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05turns\x122\n" +
+	"\f_max_skipped\"\xaf\x03\n" +
+	"\x0eSessionContent\x12#\n" +
+	"\x05turns\x18\x01 \x01(\rB\r\xbaH\n" +
+	"\xd8\x01\x01*\x05\x18\x90N(\x01R\x05turns\x122\n" +
 	"\vturn_counts\x18\x02 \x01(\v2\x11.spate.v1.LengthsR\n" +
-	"turnCounts\x12\x1c\n" +
-	"\x03isl\x18\x03 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03isl\x122\n" +
+	"turnCounts\x12!\n" +
+	"\x03isl\x18\x03 \x01(\rB\x0f\xbaH\f\xd8\x01\x01*\a\x18\x80\x80\x80\b(\x01R\x03isl\x122\n" +
 	"\visl_lengths\x18\x04 \x01(\v2\x11.spate.v1.LengthsR\n" +
-	"islLengths\x12\x1c\n" +
-	"\x03osl\x18\x05 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03osl\x122\n" +
+	"islLengths\x12!\n" +
+	"\x03osl\x18\x05 \x01(\rB\x0f\xbaH\f\xd8\x01\x01*\a\x18\x80\x80\x80\b(\x01R\x03osl\x122\n" +
 	"\vosl_lengths\x18\x06 \x01(\v2\x11.spate.v1.LengthsR\n" +
 	"oslLengths\x12\"\n" +
 	"\x06system\x18\a \x01(\rB\n" +
@@ -5921,21 +6058,22 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\f_delay_scale\"\x92\x01\n" +
 	"\tThinkTime\x12@\n" +
 	"\x04mean\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x04mean\x12C\n" +
-	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\x9a\r\n" +
+	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\xcd\x0e\n" +
 	"\x04Load\x128\n" +
 	"\vconcurrency\x18\x01 \x03(\rB\x16\xbaH\x13\x92\x01\x10\x10\x80\b\x18\x01\"\t*\a\x18\x80\xad\xe2\x04(\x01R\vconcurrency\x127\n" +
 	"\x04rate\x18\x02 \x03(\x01B#\xbaH \x92\x01\x1d\x10\x80\b\x18\x01\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12<\n" +
-	"\aarrival\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1aR\apoissonR\bconstantR\x05gammaR\aarrival\x12'\n" +
-	"\brequests\x18\x04 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\brequests\x12C\n" +
-	"\x18requests_per_concurrency\x18\x05 \x01(\x04B\t\xbaH\x062\x04\x18\xc0\x84=R\x16requestsPerConcurrency\x12E\n" +
+	"\aarrival\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1aR\apoissonR\bconstantR\x05gammaR\aarrival\x12,\n" +
+	"\brequests\x18\x04 \x01(\x04B\x10\xbaH\r\xd8\x01\x012\b\x18\x80\x94\xeb\xdc\x03(\x01R\brequests\x12H\n" +
+	"\x18requests_per_concurrency\x18\x05 \x01(\x04B\x0e\xbaH\v\xd8\x01\x012\x06\x18\xc0\x84=(\x01R\x16requestsPerConcurrency\x12E\n" +
 	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\bduration\x12(\n" +
 	"\x06warmup\x18\a \x01(\v2\x10.spate.v1.WarmupR\x06warmup\x12<\n" +
 	"\x11concurrency_range\x18\b \x01(\v2\x0f.spate.v1.RangeR\x10concurrencyRange\x12.\n" +
 	"\n" +
-	"rate_range\x18\t \x01(\v2\x0f.spate.v1.RangeR\trateRange\x129\n" +
+	"rate_range\x18\t \x01(\v2\x0f.spate.v1.RangeR\trateRange\x12P\n" +
 	"\n" +
 	"burstiness\x18\n" +
-	" \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	" \x01(\x01B0\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00\xaa\x9d\"\x10\n" +
+	"\aarrival\x12\x05gammaR\n" +
 	"burstiness\x122\n" +
 	"\n" +
 	"think_time\x18\v \x01(\v2\x13.spate.v1.ThinkTimeR\tthinkTime\x12I\n" +
@@ -5947,15 +6085,16 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06search\x18\x10 \x01(\v2\x10.spate.v1.SearchR\x06search\x12E\n" +
 	"\bcooldown\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\bcooldown\x12%\n" +
 	"\x05abort\x18\x12 \x01(\v2\x0f.spate.v1.AbortR\x05abort\x12)\n" +
-	"\x05until\x18\x13 \x01(\v2\x13.spate.v1.PrecisionR\x05until\x12'\n" +
-	"\bsessions\x18\x14 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\bsessions\x12\"\n" +
-	"\arepeats\x18\x15 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\arepeats\x12)\n" +
+	"\x05until\x18\x13 \x01(\v2\x13.spate.v1.PrecisionR\x05until\x12,\n" +
+	"\bsessions\x18\x14 \x01(\x04B\x10\xbaH\r\xd8\x01\x012\b\x18\x80\x94\xeb\xdc\x03(\x01R\bsessions\x12\xac\x01\n" +
+	"\arepeats\x18\x15 \x01(\rB\x91\x01\xbaH\x05*\x03\x18\xe8\a\xb2\x9d\">\n" +
+	"\bfrontier\x122give its stages a longer duration or more requests\xb2\x9d\"C\n" +
+	"\x06search\x129give search.repeats, the stages at the load that is foundR\arepeats\x12)\n" +
 	"\tworkloads\x18\x16 \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\tworkloads\x12%\n" +
 	"\vconditioned\x18\x17 \x01(\bH\x00R\vconditioned\x88\x01\x01\x12/\n" +
 	"\x05split\x18\x18 \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\x06randomR\ain_turnR\x05split\x12C\n" +
-	"\astagger\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\astagger\x121\n" +
-	"\rmax_in_flight\x18\x1a \x01(\rB\r\xbaH\n" +
-	"\xd8\x01\x01*\x05\x18\x80\xad\xe2\x04R\vmaxInFlight\x12%\n" +
+	"\astagger\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\astagger\x123\n" +
+	"\rmax_in_flight\x18\x1a \x01(\rB\x0f\xbaH\f\xd8\x01\x01*\a\x18\x80\xad\xe2\x04(\x01R\vmaxInFlight\x12%\n" +
 	"\atargets\x18\x1b \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\atargets\x12.\n" +
 	"\n" +
 	"rate_spike\x18\x1c \x01(\v2\x0f.spate.v1.SpikeR\trateSpike\x12<\n" +
@@ -5964,26 +6103,31 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"rate_steps\x18\x1e \x01(\v2\x0f.spate.v1.StepsR\trateSteps\x12<\n" +
 	"\x11concurrency_steps\x18\x1f \x01(\v2\x0f.spate.v1.StepsR\x10concurrencySteps\x12.\n" +
 	"\bfrontier\x18  \x01(\v2\x12.spate.v1.FrontierR\bfrontierB\x0e\n" +
-	"\f_conditioned\"\xc6\x01\n" +
-	"\x06Warmup\x12'\n" +
-	"\brequests\x18\x01 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\brequests\x12E\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\bduration\x12L\n" +
-	"\funtil_steady\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\vuntilSteady\"\xf2\x01\n" +
+	"\f_conditioned\"\x8e\x02\n" +
+	"\x06Warmup\x12K\n" +
+	"\brequests\x18\x01 \x01(\x04B/\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03\xb2\x9d\" \n" +
+	"\funtil_steady\x12\x10give one of themR\brequests\x12i\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB2\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00\xb2\x9d\" \n" +
+	"\funtil_steady\x12\x10give one of themR\bduration\x12L\n" +
+	"\funtil_steady\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\vuntilSteady\"\xf8\x01\n" +
 	"\x05Range\x12-\n" +
 	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12)\n" +
-	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x02to\x12$\n" +
-	"\x04step\x18\x03 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x04step\x12(\n" +
-	"\x06factor\x18\x04 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x06factor\x12 \n" +
+	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x02to\x12'\n" +
+	"\x04step\x18\x03 \x01(\x01B\x13\xbaH\x10\xd8\x01\x01\x12\v@\x01!\x00\x00\x00\x00\x00\x00\x00\x00R\x04step\x12+\n" +
+	"\x06factor\x18\x04 \x01(\x01B\x13\xbaH\x10\xd8\x01\x01\x12\v@\x01!\x00\x00\x00\x00\x00\x00\xf0?R\x06factor\x12 \n" +
 	"\x06points\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x80\bR\x06points:\x1d\xbaH\x1a\"\x18\n" +
 	"\x04step\n" +
 	"\x06factor\n" +
-	"\x06points\x10\x01\"\x93\x02\n" +
+	"\x06points\x10\x01\"\xde\x02\n" +
 	"\x05Phase\x12-\n" +
 	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12.\n" +
 	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x02to\x88\x01\x01\x12H\n" +
-	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\bduration\x12:\n" +
-	"\x05shape\x18\x04 \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\x06linearR\vexponentialR\x05stepsR\x05shape\x12\x1e\n" +
-	"\x05steps\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05stepsB\x05\n" +
+	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\bduration\x12^\n" +
+	"\x05shape\x18\x04 \x01(\tBH\xbaH!\xd8\x01\x01r\x1cR\x06linearR\vexponentialR\x05steps\xaa\x9d\" \n" +
+	"\x02to\x12\x1awithout it the value holdsR\x05shape\x125\n" +
+	"\x05steps\x18\x05 \x01(\rB\x1f\xbaH\n" +
+	"\xd8\x01\x01*\x05\x18\x90N(\x02\xaa\x9d\"\x0e\n" +
+	"\x05shape\x12\x05stepsR\x05steps:\x0e\xa2\x9d\"\x04from\xa2\x9d\"\x02toB\x05\n" +
 	"\x03_to\"\xaa\x02\n" +
 	"\x05Spike\x12-\n" +
 	"\x04base\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00R\x04base\x12-\n" +
@@ -6010,29 +6154,30 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06probes\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\x06probes\x12!\n" +
 	"\arepeats\x18\x06 \x01(\rB\a\xbaH\x04*\x02\x18dR\arepeats:\x1a\xbaH\x17\"\x15\n" +
 	"\x04rate\n" +
-	"\vconcurrency\x10\x01\"\x97\x03\n" +
+	"\vconcurrency\x10\x01\"\xa2\x03\n" +
 	"\bFrontier\x12$\n" +
 	"\x04rate\x18\x01 \x01(\v2\x10.spate.v1.BoundsR\x04rate\x122\n" +
 	"\vconcurrency\x18\x02 \x01(\v2\x10.spate.v1.BoundsR\vconcurrency\x12U\n" +
-	"\x06metric\x18\x03 \x01(\tB=\xbaH:\xd8\x01\x01r5R\x04ttftR\x04tpotR\x03itlR\x03e2eR\x0ettft_scheduledR\re2e_scheduledR\x06metric\x129\n" +
+	"\x06metric\x18\x03 \x01(\tB=\xbaH:\xd8\x01\x01r5R\x04ttftR\x04tpotR\x03itlR\x03e2eR\x0ettft_scheduledR\re2e_scheduledR\x06metric\x12<\n" +
 	"\n" +
-	"percentile\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"percentile\x18\x04 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@!\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
 	"percentile\x12(\n" +
-	"\x04keep\x18\x05 \x01(\v2\x14.spate.v1.ObjectivesR\x04keep\x127\n" +
-	"\ttolerance\x18\x06 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\ttolerance\x12 \n" +
-	"\x06points\x18\a \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\x06points:\x1a\xbaH\x17\"\x15\n" +
+	"\x04keep\x18\x05 \x01(\v2\x14.spate.v1.ObjectivesR\x04keep\x12:\n" +
+	"\ttolerance\x18\x06 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?!\x00\x00\x00\x00\x00\x00\x00\x00R\ttolerance\x12%\n" +
+	"\x06points\x18\a \x01(\rB\r\xbaH\n" +
+	"\xd8\x01\x01*\x05\x18\xe8\a(\x03R\x06points:\x1a\xbaH\x17\"\x15\n" +
 	"\x04rate\n" +
 	"\vconcurrency\x10\x01\"b\n" +
 	"\x06Bounds\x12-\n" +
 	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12)\n" +
-	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x02to\"\xf9\x01\n" +
+	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x02to\"\xa2\x02\n" +
 	"\n" +
 	"Objectives\x127\n" +
 	"\tlatencies\x18\x01 \x03(\v2\x0f.spate.v1.LimitB\b\xbaH\x05\x92\x01\x02\x10@R\tlatencies\x12?\n" +
 	"\verror_share\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
 	"errorShare\x88\x01\x01\x128\n" +
 	"\agoodput\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\agoodput\x88\x01\x01\x12\x1b\n" +
-	"\teach_part\x18\b \x01(\bR\beachPartB\x0e\n" +
+	"\teach_part\x18\b \x01(\bR\beachPart:'\xa2\x9d\"\tlatencies\xa2\x9d\"\verror_share\xa2\x9d\"\agoodputB\x0e\n" +
 	"\f_error_shareB\n" +
 	"\n" +
 	"\b_goodput\"\xdc\x01\n" +
@@ -6041,12 +6186,13 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"percentile\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
 	"percentile\x12D\n" +
-	"\aat_most\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xc8\x01\x01\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x06atMost\"\xd3\x01\n" +
+	"\aat_most\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xc8\x01\x01\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x06atMost\"\x81\x02\n" +
 	"\x05Abort\x12?\n" +
 	"\verror_share\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
-	"errorShare\x88\x01\x01\x122\n" +
-	"\x0eafter_requests\x18\x02 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\rafterRequests\x12E\n" +
-	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\bdurationB\x0e\n" +
+	"errorShare\x88\x01\x01\x12C\n" +
+	"\x0eafter_requests\x18\x02 \x01(\x04B\x1c\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03\xaa\x9d\"\r\n" +
+	"\verror_shareR\rafterRequests\x12E\n" +
+	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\bduration:\x1b\xa2\x9d\"\verror_share\xa2\x9d\"\bdurationB\x0e\n" +
 	"\f_error_share\"\x88\x02\n" +
 	"\tPrecision\x12R\n" +
 	"\x06metric\x18\x01 \x01(\tB:\xbaH7r5R\x04ttftR\x04tpotR\x03itlR\x03e2eR\x0ettft_scheduledR\re2e_scheduledR\x06metric\x129\n" +
@@ -6120,7 +6266,10 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\astagger\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\astagger\x12\"\n" +
 	"\rmax_in_flight\x18\x16 \x01(\rR\vmaxInFlight\x12.\n" +
 	"\bfrontier\x18\x17 \x01(\v2\x12.spate.v1.FrontierR\bfrontier:3\n" +
-	"\x04must\x12\x1d.google.protobuf.FieldOptions\x18ԣ\x04 \x01(\tR\x04must:7\n" +
+	"\x04must\x12\x1d.google.protobuf.FieldOptions\x18ԣ\x04 \x01(\tR\x04must:I\n" +
+	"\x05needs\x12\x1d.google.protobuf.FieldOptions\x18գ\x04 \x03(\v2\x12.spate.v1.RelationR\x05needs:O\n" +
+	"\bexcludes\x12\x1d.google.protobuf.FieldOptions\x18֣\x04 \x03(\v2\x12.spate.v1.RelationR\bexcludes::\n" +
+	"\asome_of\x12\x1f.google.protobuf.MessageOptions\x18ԣ\x04 \x03(\tR\x06someOf:7\n" +
 	"\x06choose\x12\x1d.google.protobuf.OneofOptions\x18ԣ\x04 \x01(\tR\x06chooseB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
@@ -6135,214 +6284,221 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_spate_v1_plan_proto_goTypes = []any{
-	(*Plan)(nil),                      // 0: spate.v1.Plan
-	(*AgentSelector)(nil),             // 1: spate.v1.AgentSelector
-	(*Threshold)(nil),                 // 2: spate.v1.Threshold
-	(*SLO)(nil),                       // 3: spate.v1.SLO
-	(*Simulation)(nil),                // 4: spate.v1.Simulation
-	(*Target)(nil),                    // 5: spate.v1.Target
-	(*KubernetesTarget)(nil),          // 6: spate.v1.KubernetesTarget
-	(*Template)(nil),                  // 7: spate.v1.Template
-	(*FormFile)(nil),                  // 8: spate.v1.FormFile
-	(*Connection)(nil),                // 9: spate.v1.Connection
-	(*ServerMetrics)(nil),             // 10: spate.v1.ServerMetrics
-	(*SimulatedTarget)(nil),           // 11: spate.v1.SimulatedTarget
-	(*Workload)(nil),                  // 12: spate.v1.Workload
-	(*Tools)(nil),                     // 13: spate.v1.Tools
-	(*Answer)(nil),                    // 14: spate.v1.Answer
-	(*Mixture)(nil),                   // 15: spate.v1.Mixture
-	(*Part)(nil),                      // 16: spate.v1.Part
-	(*Models)(nil),                    // 17: spate.v1.Models
-	(*RandomContent)(nil),             // 18: spate.v1.RandomContent
-	(*Images)(nil),                    // 19: spate.v1.Images
-	(*Lengths)(nil),                   // 20: spate.v1.Lengths
-	(*UniformLengths)(nil),            // 21: spate.v1.UniformLengths
-	(*NormalLengths)(nil),             // 22: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),          // 23: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),                    // 24: spate.v1.Prefix
-	(*SonnetContent)(nil),             // 25: spate.v1.SonnetContent
-	(*FileContent)(nil),               // 26: spate.v1.FileContent
-	(*Columns)(nil),                   // 27: spate.v1.Columns
-	(*TraceContent)(nil),              // 28: spate.v1.TraceContent
-	(*SessionContent)(nil),            // 29: spate.v1.SessionContent
-	(*SessionPlay)(nil),               // 30: spate.v1.SessionPlay
-	(*ThinkTime)(nil),                 // 31: spate.v1.ThinkTime
-	(*Load)(nil),                      // 32: spate.v1.Load
-	(*Warmup)(nil),                    // 33: spate.v1.Warmup
-	(*Range)(nil),                     // 34: spate.v1.Range
-	(*Phase)(nil),                     // 35: spate.v1.Phase
-	(*Spike)(nil),                     // 36: spate.v1.Spike
-	(*Steps)(nil),                     // 37: spate.v1.Steps
-	(*Replay)(nil),                    // 38: spate.v1.Replay
-	(*Sweep)(nil),                     // 39: spate.v1.Sweep
-	(*Search)(nil),                    // 40: spate.v1.Search
-	(*Frontier)(nil),                  // 41: spate.v1.Frontier
-	(*Bounds)(nil),                    // 42: spate.v1.Bounds
-	(*Objectives)(nil),                // 43: spate.v1.Objectives
-	(*Limit)(nil),                     // 44: spate.v1.Limit
-	(*Abort)(nil),                     // 45: spate.v1.Abort
-	(*Precision)(nil),                 // 46: spate.v1.Precision
-	(*Stage)(nil),                     // 47: spate.v1.Stage
-	(*Dataset)(nil),                   // 48: spate.v1.Dataset
-	(*Lexicon)(nil),                   // 49: spate.v1.Lexicon
-	(*Probe)(nil),                     // 50: spate.v1.Probe
-	(*LoadPoint)(nil),                 // 51: spate.v1.LoadPoint
-	nil,                               // 52: spate.v1.Plan.RegionsEntry
-	nil,                               // 53: spate.v1.AgentSelector.LabelsEntry
-	nil,                               // 54: spate.v1.Target.HeadersEntry
-	nil,                               // 55: spate.v1.Target.LabelsEntry
-	nil,                               // 56: spate.v1.Template.FormEntry
-	nil,                               // 57: spate.v1.ServerMetrics.RolesEntry
-	nil,                               // 58: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil),       // 59: google.protobuf.Duration
-	(*structpb.Struct)(nil),           // 60: google.protobuf.Struct
-	(*descriptorpb.FieldOptions)(nil), // 61: google.protobuf.FieldOptions
-	(*descriptorpb.OneofOptions)(nil), // 62: google.protobuf.OneofOptions
+	(*Relation)(nil),                    // 0: spate.v1.Relation
+	(*Plan)(nil),                        // 1: spate.v1.Plan
+	(*AgentSelector)(nil),               // 2: spate.v1.AgentSelector
+	(*Threshold)(nil),                   // 3: spate.v1.Threshold
+	(*SLO)(nil),                         // 4: spate.v1.SLO
+	(*Simulation)(nil),                  // 5: spate.v1.Simulation
+	(*Target)(nil),                      // 6: spate.v1.Target
+	(*KubernetesTarget)(nil),            // 7: spate.v1.KubernetesTarget
+	(*Template)(nil),                    // 8: spate.v1.Template
+	(*FormFile)(nil),                    // 9: spate.v1.FormFile
+	(*Connection)(nil),                  // 10: spate.v1.Connection
+	(*ServerMetrics)(nil),               // 11: spate.v1.ServerMetrics
+	(*SimulatedTarget)(nil),             // 12: spate.v1.SimulatedTarget
+	(*Workload)(nil),                    // 13: spate.v1.Workload
+	(*Tools)(nil),                       // 14: spate.v1.Tools
+	(*Answer)(nil),                      // 15: spate.v1.Answer
+	(*Mixture)(nil),                     // 16: spate.v1.Mixture
+	(*Part)(nil),                        // 17: spate.v1.Part
+	(*Models)(nil),                      // 18: spate.v1.Models
+	(*RandomContent)(nil),               // 19: spate.v1.RandomContent
+	(*Images)(nil),                      // 20: spate.v1.Images
+	(*Lengths)(nil),                     // 21: spate.v1.Lengths
+	(*UniformLengths)(nil),              // 22: spate.v1.UniformLengths
+	(*NormalLengths)(nil),               // 23: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),            // 24: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),                      // 25: spate.v1.Prefix
+	(*SonnetContent)(nil),               // 26: spate.v1.SonnetContent
+	(*FileContent)(nil),                 // 27: spate.v1.FileContent
+	(*Columns)(nil),                     // 28: spate.v1.Columns
+	(*TraceContent)(nil),                // 29: spate.v1.TraceContent
+	(*SessionContent)(nil),              // 30: spate.v1.SessionContent
+	(*SessionPlay)(nil),                 // 31: spate.v1.SessionPlay
+	(*ThinkTime)(nil),                   // 32: spate.v1.ThinkTime
+	(*Load)(nil),                        // 33: spate.v1.Load
+	(*Warmup)(nil),                      // 34: spate.v1.Warmup
+	(*Range)(nil),                       // 35: spate.v1.Range
+	(*Phase)(nil),                       // 36: spate.v1.Phase
+	(*Spike)(nil),                       // 37: spate.v1.Spike
+	(*Steps)(nil),                       // 38: spate.v1.Steps
+	(*Replay)(nil),                      // 39: spate.v1.Replay
+	(*Sweep)(nil),                       // 40: spate.v1.Sweep
+	(*Search)(nil),                      // 41: spate.v1.Search
+	(*Frontier)(nil),                    // 42: spate.v1.Frontier
+	(*Bounds)(nil),                      // 43: spate.v1.Bounds
+	(*Objectives)(nil),                  // 44: spate.v1.Objectives
+	(*Limit)(nil),                       // 45: spate.v1.Limit
+	(*Abort)(nil),                       // 46: spate.v1.Abort
+	(*Precision)(nil),                   // 47: spate.v1.Precision
+	(*Stage)(nil),                       // 48: spate.v1.Stage
+	(*Dataset)(nil),                     // 49: spate.v1.Dataset
+	(*Lexicon)(nil),                     // 50: spate.v1.Lexicon
+	(*Probe)(nil),                       // 51: spate.v1.Probe
+	(*LoadPoint)(nil),                   // 52: spate.v1.LoadPoint
+	nil,                                 // 53: spate.v1.Plan.RegionsEntry
+	nil,                                 // 54: spate.v1.AgentSelector.LabelsEntry
+	nil,                                 // 55: spate.v1.Target.HeadersEntry
+	nil,                                 // 56: spate.v1.Target.LabelsEntry
+	nil,                                 // 57: spate.v1.Template.FormEntry
+	nil,                                 // 58: spate.v1.ServerMetrics.RolesEntry
+	nil,                                 // 59: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil),         // 60: google.protobuf.Duration
+	(*structpb.Struct)(nil),             // 61: google.protobuf.Struct
+	(*descriptorpb.FieldOptions)(nil),   // 62: google.protobuf.FieldOptions
+	(*descriptorpb.MessageOptions)(nil), // 63: google.protobuf.MessageOptions
+	(*descriptorpb.OneofOptions)(nil),   // 64: google.protobuf.OneofOptions
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
-	5,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	12,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	32,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	59,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
-	3,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	59,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
-	4,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	52,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
-	2,   // 8: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
-	1,   // 9: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	53,  // 10: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	59,  // 11: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	59,  // 12: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	59,  // 13: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
-	11,  // 14: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	54,  // 15: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	60,  // 16: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	59,  // 17: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	59,  // 18: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	59,  // 19: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	59,  // 20: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
-	9,   // 21: spate.v1.Target.connection:type_name -> spate.v1.Connection
-	10,  // 22: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	55,  // 23: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
-	7,   // 24: spate.v1.Target.template:type_name -> spate.v1.Template
-	6,   // 25: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	56,  // 26: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
-	8,   // 27: spate.v1.Template.files:type_name -> spate.v1.FormFile
-	57,  // 28: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	59,  // 29: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	59,  // 30: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	59,  // 31: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	59,  // 32: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	59,  // 33: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	59,  // 34: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	18,  // 35: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	25,  // 36: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	26,  // 37: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	26,  // 38: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	28,  // 39: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	28,  // 40: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	28,  // 41: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	29,  // 42: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	28,  // 43: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
-	26,  // 44: spate.v1.Workload.file:type_name -> spate.v1.FileContent
-	28,  // 45: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
-	28,  // 46: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
-	15,  // 47: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
-	13,  // 48: spate.v1.Workload.tools:type_name -> spate.v1.Tools
-	14,  // 49: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	60,  // 50: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	60,  // 51: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
-	16,  // 52: spate.v1.Mixture.parts:type_name -> spate.v1.Part
-	12,  // 53: spate.v1.Part.workload:type_name -> spate.v1.Workload
-	3,   // 54: spate.v1.Part.slo:type_name -> spate.v1.SLO
-	17,  // 55: spate.v1.Part.models:type_name -> spate.v1.Models
-	60,  // 56: spate.v1.Part.body:type_name -> google.protobuf.Struct
-	20,  // 57: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	20,  // 58: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	24,  // 59: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	19,  // 60: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	20,  // 61: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
-	21,  // 62: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	22,  // 63: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	22,  // 64: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	23,  // 65: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	30,  // 66: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	27,  // 67: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	30,  // 68: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	20,  // 69: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	20,  // 70: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	20,  // 71: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	30,  // 72: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	31,  // 73: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	59,  // 74: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	59,  // 75: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	33,  // 76: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	34,  // 77: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	34,  // 78: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	31,  // 79: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	35,  // 80: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	35,  // 81: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	38,  // 82: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	39,  // 83: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	40,  // 84: spate.v1.Load.search:type_name -> spate.v1.Search
-	59,  // 85: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	45,  // 86: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	46,  // 87: spate.v1.Load.until:type_name -> spate.v1.Precision
-	59,  // 88: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	36,  // 89: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
-	36,  // 90: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
-	37,  // 91: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
-	37,  // 92: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
-	41,  // 93: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
-	59,  // 94: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	59,  // 95: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	59,  // 96: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	59,  // 97: spate.v1.Spike.at:type_name -> google.protobuf.Duration
-	59,  // 98: spate.v1.Spike.length:type_name -> google.protobuf.Duration
-	59,  // 99: spate.v1.Spike.after:type_name -> google.protobuf.Duration
-	59,  // 100: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
-	42,  // 101: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	42,  // 102: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	43,  // 103: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	42,  // 104: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
-	42,  // 105: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
-	43,  // 106: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
-	44,  // 107: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	59,  // 108: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	59,  // 109: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	5,   // 110: spate.v1.Stage.target:type_name -> spate.v1.Target
-	12,  // 111: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	51,  // 112: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	59,  // 113: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	3,   // 114: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	59,  // 115: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	48,  // 116: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	49,  // 117: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	50,  // 118: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	58,  // 119: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	1,   // 120: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	48,  // 121: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
-	59,  // 122: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	59,  // 123: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	59,  // 124: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	31,  // 125: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	35,  // 126: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	59,  // 127: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	59,  // 128: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	45,  // 129: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	46,  // 130: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	40,  // 131: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	39,  // 132: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	59,  // 133: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	41,  // 134: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
-	61,  // 135: spate.v1.must:extendee -> google.protobuf.FieldOptions
-	62,  // 136: spate.v1.choose:extendee -> google.protobuf.OneofOptions
-	137, // [137:137] is the sub-list for method output_type
-	137, // [137:137] is the sub-list for method input_type
-	137, // [137:137] is the sub-list for extension type_name
-	135, // [135:137] is the sub-list for extension extendee
+	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
+	13,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	33,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	60,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
+	60,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
+	53,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	3,   // 8: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
+	2,   // 9: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
+	54,  // 10: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	60,  // 11: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	60,  // 12: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	60,  // 13: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	12,  // 14: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	55,  // 15: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	61,  // 16: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	60,  // 17: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	60,  // 18: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	60,  // 19: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	60,  // 20: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	10,  // 21: spate.v1.Target.connection:type_name -> spate.v1.Connection
+	11,  // 22: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
+	56,  // 23: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	8,   // 24: spate.v1.Target.template:type_name -> spate.v1.Template
+	7,   // 25: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
+	57,  // 26: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
+	9,   // 27: spate.v1.Template.files:type_name -> spate.v1.FormFile
+	58,  // 28: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	60,  // 29: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	60,  // 30: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	60,  // 31: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	60,  // 32: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	60,  // 33: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	60,  // 34: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	19,  // 35: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	26,  // 36: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	27,  // 37: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	27,  // 38: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	29,  // 39: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	29,  // 40: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	29,  // 41: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	30,  // 42: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	29,  // 43: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
+	27,  // 44: spate.v1.Workload.file:type_name -> spate.v1.FileContent
+	29,  // 45: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
+	29,  // 46: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
+	16,  // 47: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
+	14,  // 48: spate.v1.Workload.tools:type_name -> spate.v1.Tools
+	15,  // 49: spate.v1.Workload.answer:type_name -> spate.v1.Answer
+	61,  // 50: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	61,  // 51: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	17,  // 52: spate.v1.Mixture.parts:type_name -> spate.v1.Part
+	13,  // 53: spate.v1.Part.workload:type_name -> spate.v1.Workload
+	4,   // 54: spate.v1.Part.slo:type_name -> spate.v1.SLO
+	18,  // 55: spate.v1.Part.models:type_name -> spate.v1.Models
+	61,  // 56: spate.v1.Part.body:type_name -> google.protobuf.Struct
+	21,  // 57: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	21,  // 58: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	25,  // 59: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	20,  // 60: spate.v1.RandomContent.images:type_name -> spate.v1.Images
+	21,  // 61: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
+	22,  // 62: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	23,  // 63: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	23,  // 64: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	24,  // 65: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	31,  // 66: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	28,  // 67: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	31,  // 68: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	21,  // 69: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	21,  // 70: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	21,  // 71: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	31,  // 72: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	32,  // 73: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	60,  // 74: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	60,  // 75: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	34,  // 76: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	35,  // 77: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	35,  // 78: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	32,  // 79: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	36,  // 80: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	36,  // 81: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	39,  // 82: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	40,  // 83: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	41,  // 84: spate.v1.Load.search:type_name -> spate.v1.Search
+	60,  // 85: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	46,  // 86: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	47,  // 87: spate.v1.Load.until:type_name -> spate.v1.Precision
+	60,  // 88: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	37,  // 89: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
+	37,  // 90: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
+	38,  // 91: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
+	38,  // 92: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
+	42,  // 93: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
+	60,  // 94: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	60,  // 95: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	60,  // 96: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	60,  // 97: spate.v1.Spike.at:type_name -> google.protobuf.Duration
+	60,  // 98: spate.v1.Spike.length:type_name -> google.protobuf.Duration
+	60,  // 99: spate.v1.Spike.after:type_name -> google.protobuf.Duration
+	60,  // 100: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
+	43,  // 101: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	43,  // 102: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	44,  // 103: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	43,  // 104: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
+	43,  // 105: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
+	44,  // 106: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
+	45,  // 107: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	60,  // 108: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	60,  // 109: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 110: spate.v1.Stage.target:type_name -> spate.v1.Target
+	13,  // 111: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	52,  // 112: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	60,  // 113: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 114: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	60,  // 115: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	49,  // 116: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	50,  // 117: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	51,  // 118: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	59,  // 119: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	2,   // 120: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	49,  // 121: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	60,  // 122: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	60,  // 123: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	60,  // 124: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	32,  // 125: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	36,  // 126: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	60,  // 127: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	60,  // 128: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	46,  // 129: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	47,  // 130: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	41,  // 131: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	40,  // 132: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	60,  // 133: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	42,  // 134: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
+	62,  // 135: spate.v1.must:extendee -> google.protobuf.FieldOptions
+	62,  // 136: spate.v1.needs:extendee -> google.protobuf.FieldOptions
+	62,  // 137: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
+	63,  // 138: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
+	64,  // 139: spate.v1.choose:extendee -> google.protobuf.OneofOptions
+	0,   // 140: spate.v1.needs:type_name -> spate.v1.Relation
+	0,   // 141: spate.v1.excludes:type_name -> spate.v1.Relation
+	142, // [142:142] is the sub-list for method output_type
+	142, // [142:142] is the sub-list for method input_type
+	140, // [140:142] is the sub-list for extension type_name
+	135, // [135:140] is the sub-list for extension extendee
 	0,   // [0:135] is the sub-list for field type_name
 }
 
@@ -6351,9 +6507,9 @@ func file_spate_v1_plan_proto_init() {
 	if File_spate_v1_plan_proto != nil {
 		return
 	}
-	file_spate_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[5].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[12].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[1].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[13].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),
 		(*Workload_Sharegpt)(nil),
@@ -6368,27 +6524,27 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_OpenaiLog)(nil),
 		(*Workload_Mix)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[20].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[26].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[35].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[43].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[45].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[36].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[44].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[46].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   59,
-			NumExtensions: 2,
+			NumMessages:   60,
+			NumExtensions: 5,
 			NumServices:   0,
 		},
 		GoTypes:           file_spate_v1_plan_proto_goTypes,
