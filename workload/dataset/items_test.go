@@ -47,19 +47,25 @@ func TestElementsOracle(t *testing.T) {
 	})
 }
 
-// A column that claims more values than its bytes may have is refused before any of it is read.
+// A column that claims more values, or more text, than its bytes may have is refused before any of it is read.
 func TestColumnsOfManyValues(t *testing.T) {
-	of := func(values, size int64) error {
-		m := format.ColumnMetaData{PathInSchema: []string{"tags", "element"}, NumValues: values, TotalCompressedSize: size}
+	of := func(values, size, text int64) error {
+		m := format.ColumnMetaData{PathInSchema: []string{"tags", "element"}, NumValues: values,
+			TotalCompressedSize: size, TotalUncompressedSize: text}
 		group := format.RowGroup{Columns: []format.ColumnChunk{{MetaData: m}}}
-		return checkValues(&format.FileMetaData{RowGroups: []format.RowGroup{group}})
+		return checkColumns(&format.FileMetaData{RowGroups: []format.RowGroup{group}},
+			room{limit: 1 << 30, packed: func() uint64 { return uint64(size) }})
 	}
 	for _, c := range []struct {
-		values, size int64
-		ok           bool
-	}{{1 << 20, 20, true}, {17 << 20, 20, false}, {17 << 20, 1 << 20, true}, {1 << 40, 1 << 30, false}} {
-		if err := of(c.values, c.size); (err == nil) != c.ok {
-			t.Errorf("%d values in %d bytes: %v", c.values, c.size, err)
+		values, size, text int64
+		ok                 bool
+	}{
+		{1 << 20, 20, 0, true}, {17 << 20, 20, 0, false}, {17 << 20, 1 << 20, 0, true}, {1 << 40, 1 << 30, 0, false},
+		{1, 20, 16 << 20, true}, {1, 20, 17 << 20, false}, {1, 1 << 20, 100 << 20, true},
+		{1, 1 << 20, 102 << 20, false},
+	} {
+		if err := of(c.values, c.size, c.text); (err == nil) != c.ok {
+			t.Errorf("%d values of %d bytes in %d bytes: %v", c.values, c.text, c.size, err)
 		}
 	}
 }
@@ -72,11 +78,11 @@ func TestParquetBombs(t *testing.T) {
 	}
 	long := strings.Repeat("word ", 2_000)
 	for _, c := range []struct {
-		rows, tags, tooLong int
-		says                string
+		rows, tags int
+		says       string
 	}{
-		{28_000, 0, 0, "uncompress to 256.0 MiB, more than 100 times as much, as in a decompression bomb"},
-		{2, 20_000, 1, "uncompress to 381.5 MiB, more than 100 times as much"},
+		{2_000, 0, "uncompress to 16.0 MiB, more than 100 times as much, as in a decompression bomb"},
+		{1, 20_000, "uncompress to 190.8 MiB, more than 100 times as much"},
 	} {
 		var file bytes.Buffer
 		w := parquet.NewGenericWriter[row](&file)
@@ -89,15 +95,11 @@ func TestParquetBombs(t *testing.T) {
 			t.Fatal(file.Len(), err)
 		}
 		all, err := newParquetRows(bytes.NewReader(file.Bytes()), 1<<36)
-		tooLong := 0
 		for err == nil {
-			var it item
-			if it, err = all.Next(); err == nil && it.TooLong {
-				tooLong++
-			}
+			_, err = all.Next()
 		}
-		if !strings.Contains(err.Error(), c.says) || tooLong != c.tooLong {
-			t.Errorf("%d rows too long, error %v, want %q", tooLong, err, c.says)
+		if !strings.Contains(err.Error(), c.says) {
+			t.Errorf("error %v, want %q", err, c.says)
 		}
 	}
 }

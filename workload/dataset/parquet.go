@@ -44,12 +44,11 @@ func newParquetRows(src io.Reader, maxBytes uint64) (all itemReader, err error) 
 	if err != nil {
 		return nil, fmt.Errorf("not a valid Parquet file: %w", err)
 	}
-	if err := checkValues(opened.Metadata()); err != nil {
+	r := room{limit: maxBytes, packed: func() uint64 { return uint64(file.Size()) }}
+	if err := checkColumns(opened.Metadata(), r); err != nil {
 		return nil, err
 	}
-	size := uint64(file.Size())
-	return &parquetRows{reader: parquet.NewGenericReader[any](opened),
-		room: room{limit: maxBytes, packed: func() uint64 { return size }}}, nil
+	return &parquetRows{reader: parquet.NewGenericReader[any](opened), room: r}, nil
 }
 
 // checkFooter returns an error unless the length of the footer, which stands before the last four bytes, is less than
@@ -70,11 +69,14 @@ func checkFooter(file sizedReader) error {
 // those of a row in memory, and a dictionary makes millions of a few bytes. Writers make groups of a million rows.
 const maxValues = 16 << 20
 
-// checkValues returns an error if a column has more values than that.
-func checkValues(m *format.FileMetaData) error {
+// checkColumns returns an error if a column has more values than that, or if all columns, uncompressed, exceed the
+// room: the library holds a page in memory.
+func checkColumns(m *format.FileMetaData, r room) error {
+	size := uint64(0)
 	for g, group := range m.RowGroups {
 		for _, c := range group.Columns {
 			d := c.MetaData
+			size += uint64(max(0, d.TotalUncompressedSize))
 			if d.NumValues > maxValues+4*d.TotalCompressedSize {
 				return fmt.Errorf("column %s of its group of rows %d has %d values in %d bytes, as in a decompression "+
 					"bomb: write the file in smaller groups of rows if it is genuine", strings.Join(d.PathInSchema, "."),
@@ -82,7 +84,7 @@ func checkValues(m *format.FileMetaData) error {
 			}
 		}
 	}
-	return nil
+	return r.check(size)
 }
 
 // explainParquet makes an error of a panic: the library panics at some damaged files.

@@ -21,7 +21,7 @@ const maxWindow = 128 << 20
 // Limits of a source, so that an endless source ends and a decompression bomb does not fill a disk.
 const (
 	// uncheckedBytes is how many bytes of text any compressed source may have, however small it is.
-	uncheckedBytes = 256 << 20
+	uncheckedBytes = 16 << 20
 	// maxGrowth is the maximum ratio of text to compressed size beyond that. Traces reach 10 to 30.
 	maxGrowth = 100
 )
