@@ -121,5 +121,11 @@ func both() (Instant, int64) {
 	return epochInstant + Instant(t.Sub(epochTime)), t.UnixNano()
 }
 
+// WallTime returns the wall time of an instant, by the wall clock as it is set now.
+func WallTime(at Instant) time.Time {
+	now, wall := both()
+	return time.Unix(0, wall).Add(at.Sub(now))
+}
+
 // apart returns the absolute difference of two offsets.
 func apart(a, b int64) time.Duration { return time.Duration(max(a-b, b-a)) }

@@ -2,6 +2,7 @@ package clock
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -112,4 +113,15 @@ func BenchmarkWall(b *testing.B) {
 	for b.Loop() {
 		wall.Instant(stamp)
 	}
+}
+
+// The wall time of an instant does not depend on when it is asked for.
+func TestWallTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at, wall := Now(), time.Now()
+		time.Sleep(time.Hour)
+		if got := WallTime(at); !got.Equal(wall) {
+			t.Errorf("%v, want %v", got, wall)
+		}
+	})
 }

@@ -182,7 +182,7 @@ func (c *Coordinator) beginNext(at clock.Instant) {
 
 // begin begins a run with agents, by their names. c.mu is held.
 func (c *Coordinator) begin(r *run, agents []string, now clock.Instant) {
-	wall := time.Now()
+	wall := clock.WallTime(now)
 	c.log.Info("run begins", "run", r.id, "entries", len(r.submission.GetPlan()), "agents", len(agents))
 	r.record.BeginTime, r.unsaved = timestamppb.New(wall), true
 	c.later(r, func() {

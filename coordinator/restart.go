@@ -261,7 +261,8 @@ func (c *Coordinator) readBegun(r *run, l *leftoverRun) (lifecycle.Memory, error
 
 // resume continues a run that was read, with the agents that are connected.
 func (c *Coordinator) resume(r *run, l *leftoverRun, memory lifecycle.Memory, took time.Duration) error {
-	now, wall := clock.Now(), time.Now()
+	now := clock.Now()
+	wall := clock.WallTime(now)
 	c.placeStart(memory, now, wall)
 	machine, err := lifecycle.Restore(c.machineConfig(r), r.id, memory, now, wall)
 	if err != nil {
