@@ -77,6 +77,22 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// Every test that a document names exists, or is the start of the name of one.
+func TestDocumentsNameTheTestsThereAre(t *testing.T) {
+	t.Parallel()
+	said, err := exec.Command("grep", "-rhoE", "--include=*_test.go", `^func (Test|Fuzz)[A-Za-z0-9_]+`, "..").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range documents(t) {
+		for _, name := range regexp.MustCompile(`\b(Test|Fuzz)[A-Z]\w+`).FindAllString(text, -1) {
+			if !strings.Contains(string(said), "func "+name) {
+				t.Errorf("%s: there is no %s", path, name)
+			}
+		}
+	}
+}
+
 // Every page of docs/ has its place in the site's navigation.
 func TestPagesAreInTheSite(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -110,6 +111,36 @@ func TestDamagedFiles(t *testing.T) {
 			t.Errorf("%s: %+v", what, got)
 		case err != nil && !errors.Is(err, ErrDamaged):
 			t.Errorf("%s: %v", what, err)
+		}
+	})
+}
+
+// FuzzReadCapacity reads arbitrary files whose checksums are right: what is read can be written, and is the same again.
+func FuzzReadCapacity(f *testing.F) {
+	text, err := json.Marshal(stored{Capacity: *found()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var s stored
+		if json.Unmarshal(text, &s) == nil {
+			s.Checksum = s.checksum()
+			text, _ = json.Marshal(s)
+		}
+		path := filepath.Join(t.TempDir(), "capacity.json")
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadCapacity(path, s.Machine)
+		if err != nil {
+			return
+		}
+		if err := WriteCapacity(path, got); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := ReadCapacity(path, s.Machine); err != nil || *again != *got {
+			t.Errorf("%+v, then %+v, %v", got, again, err)
 		}
 	})
 }

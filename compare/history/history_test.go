@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -160,6 +161,32 @@ func testDamaged(t *testing.T, dir, what string) {
 	}
 	_ = s.Close()
 	_ = os.Remove(filepath.Join(dir, File+".damaged"))
+}
+
+// FuzzFile opens files of arbitrary lines whose checksums are right: none keeps a store from opening and recording.
+func FuzzFile(f *testing.F) {
+	line := lineOf(head{Number: 1, Run: "a-1", Plan: "a"}, []byte(`{"run":"a-1","plan":"a","stages":[{}]}`))
+	f.Add(line[sumLength:])
+	f.Add([]byte("{\"number\":3,\"run\":\"a-1\"} null\n{\"number\":9223372036854775807} {}\n{} []\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		dir, file := t.TempDir(), []byte(nil)
+		for line := range bytes.Lines(text) {
+			file = append(file, sumOf(bytes.TrimSuffix(line, []byte("\n")))...)
+			file = append(file, line...)
+		}
+		if err := os.WriteFile(filepath.Join(dir, File), file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			s := storeIn(t, dir)
+			s.Newest("", 100)
+			s.Newest("a", 1)
+			put(t, s, "a", 1)
+			if err := s.Close(); err != nil || !s.Has("a-1") {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 // Lines that do not count any more are left out when they are more than those that do, and the oldest records when

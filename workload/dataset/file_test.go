@@ -151,7 +151,8 @@ func FuzzFile(f *testing.F) {
 		fileOf(&spatev1.FileContent{MaxSkipped: &every, Format: "csv", Columns: columns}),
 		fileOf(&spatev1.FileContent{MaxSkipped: &every, Format: "text"}),
 		fileOf(&spatev1.FileContent{MaxSkipped: &every, Sessions: &spatev1.SessionPlay{}}),
-	}, []string{"alpaca.json", "specbench.jsonl", "questions.csv", "sharegpt.json", "prompts.jsonl"},
+	}, []string{"alpaca.json", "specbench.jsonl", "questions.csv", "sharegpt.json", "prompts.jsonl",
+		"huggingface/main/train-00000-of-00002.parquet"},
 		"a,\"b\n\"\"\",n\n1,2\n", "\"", "question,n\n1,1e5\n")
 }
 
