@@ -197,7 +197,7 @@ func TestMisbehavingServers(t *testing.T) {
 			faults, ofAPIs []fault
 			settings       string
 		}{
-			"faults": {faults, apiFaults, "request_timeout: 60s"},
+			"faults": {faults, apiFaults, "connect_timeout: 60s, request_timeout: 60s"},
 			"hangs":  {hangs, nil, "request_timeout: 8s, first_token_timeout: 4s, gap_timeout: 4s"},
 		} {
 			t.Run(name, func(t *testing.T) {
