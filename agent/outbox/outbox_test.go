@@ -182,6 +182,34 @@ func TestSequencesCountByRun(t *testing.T) {
 	}
 }
 
+// A stage is held from its first snapshot on until the last is acked, whether they were sent or not.
+func TestHolds(t *testing.T) {
+	o := New("a", 9, 1<<20)
+	held := &spatev1.AssignmentRef{RunId: "x", StageIndex: 1}
+	others := []*spatev1.AssignmentRef{{RunId: "x", StageIndex: 2}, {RunId: "y", StageIndex: 1}}
+	check := func(when string, want bool) {
+		t.Helper()
+		if got := o.Holds(held); got != want {
+			t.Errorf("%s: held %t, want %t", when, got, want)
+		}
+	}
+	for _, ref := range others {
+		o.Add(ref, &spatev1.Snapshot{StageIndex: ref.GetStageIndex()})
+	}
+	check("other stages", false)
+	o.Add(held, &spatev1.Snapshot{StageIndex: held.GetStageIndex()})
+	check("added", true)
+	for range 3 {
+		s, err := o.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("sent", true)
+		o.Answered(s.GetKey())
+	}
+	check("acked", false)
+}
+
 // Rows are dropped, the oldest first, only when nothing can be merged.
 func TestRowsAreDroppedLast(t *testing.T) {
 	ref := &spatev1.AssignmentRef{RunId: "run"}

@@ -240,7 +240,11 @@ func (w *world) suffices(r Run) bool {
 
 // end ends a run in progress.
 func (w *world) end(i int) {
-	take(w.agents, w.running[i].ID)
+	for j := range w.agents {
+		if w.agents[j].Run == w.running[i].ID {
+			w.agents[j].Run = ""
+		}
+	}
 	w.running = slices.Delete(w.running, i, i+1)
 }
 

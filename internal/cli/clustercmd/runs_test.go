@@ -11,6 +11,8 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/clienttest"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/retention"
 )
 
 func TestRunsTable(t *testing.T) {
@@ -109,5 +111,31 @@ func TestRunsCommand(t *testing.T) {
 	if code, _, said := clienttest.Run(t, []*cobra.Command{NewRuns()}, "runs", "--coordinator", address, "--output", "xml"); code != command.ExitInput ||
 		!strings.Contains(said, `--output "xml": want table or json`) {
 		t.Errorf("code %d, %s", code, said)
+	}
+}
+
+func TestDatasetsTable(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = local })
+	items := []retention.Item{
+		{Name: "0123456789abcdef0123", Bytes: 3 << 20, Used: time.Unix(60, 0)},
+		{Name: "fedcba9876543210fedc", Bytes: 1 << 20, Used: time.Unix(0, 0)},
+	}
+	var out strings.Builder
+	for _, listed := range [][]retention.Item{items, nil} {
+		if err := writeDatasets(&out, listed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := strings.ReplaceAll(`DATASET              SIZE  USED
+0123456789abcdef  3.0 MiB  1970-01-01 00:01
+fedcba9876543210  1.0 MiB  1970-01-01 00:00
+
+2 datasets, 4.0 MiB, in CACHE
+No datasets in CACHE.
+`, "CACHE", settings.DatasetDir())
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }

@@ -200,22 +200,25 @@ func TestAnyWordsInAnySize(t *testing.T) {
 
 // Keys ask for what they say, and only after a confirmation for the end of one's own run.
 func TestKeys(t *testing.T) {
+	const stopping, cancelling = "stopping: waiting for requests in flight", "cancelling requests in flight"
 	for name, c := range map[string]struct {
 		watches bool
 		keys    []string
 		want    []Wish
+		says    string
 	}{
-		"Ctrl-C at once":             {false, []string{"ctrl+c", "ctrl+c"}, []Wish{Interrupt, Interrupt}},
-		"Ctrl-C within a dialog":     {false, []string{"s", "ctrl+c"}, []Wish{Interrupt}},
-		"stop, drain":                {false, []string{"s", "d"}, []Wish{Drain}},
-		"stop, cancel":               {false, []string{"s", "x", "c"}, []Wish{Cancel}},
-		"stop, not confirmed":        {false, []string{"s", "esc", "d", "c"}, nil},
-		"quit asks":                  {false, []string{"q", "n"}, nil},
-		"quit and drain":             {false, []string{"q", "d"}, []Wish{Drain}},
-		"a watched run is left":      {true, []string{"q"}, []Wish{Leave}},
-		"a watched run may stop":     {true, []string{"s", "d"}, []Wish{Drain}},
-		"help closes with any key":   {false, []string{"?", "s", "d"}, nil},
-		"other keys ask for nothing": {false, []string{"tab", "left", "right", "z", "up", "end", "9", "esc"}, nil},
+		"Ctrl-C at once":              {false, []string{"ctrl+c", "ctrl+c"}, []Wish{Interrupt, Interrupt}, cancelling},
+		"Ctrl-C within a dialog":      {false, []string{"s", "ctrl+c"}, []Wish{Interrupt}, stopping},
+		"stop, drain":                 {false, []string{"s", "d"}, []Wish{Drain}, stopping},
+		"stop, cancel":                {false, []string{"s", "x", "c"}, []Wish{Cancel}, cancelling},
+		"stop, not confirmed":         {false, []string{"s", "esc", "d", "c"}, nil, ""},
+		"quit asks":                   {false, []string{"q", "n"}, nil, ""},
+		"quit and drain":              {false, []string{"q", "d"}, []Wish{Drain}, stopping},
+		"a watched run is left":       {true, []string{"q"}, []Wish{Leave}, ""},
+		"Ctrl-C leaves a watched run": {true, []string{"ctrl+c"}, []Wish{Interrupt}, ""},
+		"a watched run may stop":      {true, []string{"s", "d"}, []Wish{Drain}, stopping},
+		"help closes with any key":    {false, []string{"?", "s", "d"}, nil, ""},
+		"other keys ask for nothing":  {false, []string{"tab", "left", "right", "z", "up", "end", "9", "esc"}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []Wish
@@ -223,8 +226,8 @@ func TestKeys(t *testing.T) {
 			for _, k := range c.keys {
 				m.key(k)
 			}
-			if fmt.Sprint(got) != fmt.Sprint(c.want) {
-				t.Errorf("%v, want %v", got, c.want)
+			if fmt.Sprint(got) != fmt.Sprint(c.want) || m.wished != c.says {
+				t.Errorf("%v %q, want %v %q", got, m.wished, c.want, c.says)
 			}
 		})
 	}
