@@ -12,6 +12,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/access"
+	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -48,7 +49,7 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 		return err
 	}
 	who, _ := certs.PeerOf(stream.Context())
-	session, err := s.c.join(hello, access.Origin{Address: access.AddressOf(stream.Context()), Who: who})
+	session, err := s.c.join(hello, fleet.Origin{Address: access.AddressOf(stream.Context()), Who: who})
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ var errClosing = status.Error(codes.Unavailable, "the coordinator is closing")
 
 // converse carries messages both ways until one side ends. A nil error means that the agent closed the stream.
 func (s controlService) converse(
-	session *session, in <-chan fromAgent, send func(*spatev1.ConnectResponse) error,
+	session *fleet.Session, in <-chan fromAgent, send func(*spatev1.ConnectResponse) error,
 ) error {
 	for {
 		select {
@@ -96,14 +97,14 @@ func (s controlService) converse(
 				return m.err
 			}
 			s.c.hear(session, m.message)
-		case m := <-session.outbox:
+		case m := <-session.Outbox:
 			if err := send(m); err != nil {
 				return err
 			}
-		case <-session.gone:
-			return session.reason
+		case <-session.Gone:
+			return session.Reason
 		case <-s.c.closing:
-			return flush(session.outbox, send, errClosing)
+			return flush(session.Outbox, send, errClosing)
 		}
 	}
 }

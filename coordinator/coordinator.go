@@ -5,13 +5,26 @@
 // must not send load, see single requests, or write a secret anywhere. The commands make a Coordinator, in its own
 // process or embedded in a local run. Agents and clients reach it only through its gRPC services.
 //
+// # Parts
+//
+// Each part uses only those below it. What goes up is a call of keeper, from a run that has ended:
+//
+//	services      controlService, metricsService, runService: translate, ask who may, hand over
+//	Coordinator   sessions come and go (agents.go), runs of earlier processes (restart.go) and ended ones (stored.go)
+//	queue         which runs wait and are in progress (queue.go); which begin, with which agents (allot.go)
+//	run           machine (run.go), its effects (effects.go), snapshots (intake.go), time and results (worker.go)
+//	ground        configuration, lock, fleet, storage, what is published; panics
+//
+// A snapshot comes to metricsService, which finds its run. The run checks it, adds it to the ledger and to the merge,
+// tells the machine, and acknowledges it.
+//
 // # Goroutines
 //
 // Each run has two: its worker tells the machine the time, computes results and publishes them; its write queue writes
 // what the machine decided, and only then tells agents and followers. Both end with the run, and Close waits for them.
-// Only the handler of a stream sends on it. A panic in any of them ends its run or its call, see fault.go.
+// Only the handler of a stream sends on it. A panic in any of them ends its run or its call, see ground.go.
 //
-// The machine runs on the goroutine whose event it handles, under Coordinator.mu, and not on a goroutine of its own.
+// The machine runs on the goroutine whose event it handles, under ground.mu, and not on a goroutine of its own.
 // Not on the write queue's, because heartbeats and lost agents must be handled while the disk is slow. Not on a third
 // one, because most callers need an answer at once: a heartbeat's answer has whether all load ended, a list
 // whether an agent is busy, a stop when it is durable. And what the machine decides must go to the sessions of that
@@ -23,13 +36,13 @@
 // A goroutine that holds a lock takes only locks below it (make lock-order tests this):
 //
 //	Coordinator.recording
-//	Coordinator.mu        sessions, queue, which run has which agent, machines of the runs in progress
-//	live.Latest           results for scrapes; not together with Coordinator.mu
+//	ground.mu             the fleet, the queue, machines of the runs in progress
+//	live.Latest           results for scrapes; not together with ground.mu
 //	  live.Stages         look-ups of stages
 //	    merge.Stage       one merge
 //	  live.EventLog, storage.Queue, storage.Watched, sinks, membership.Cluster, fleet.Cordons, each alone
 //
-// While the coordinator serves, nothing waits for the disk, the network or another goroutine with Coordinator.mu held:
+// While the coordinator serves, nothing waits for the disk, the network or another goroutine with ground.mu held:
 // agents whose heartbeats are not answered lose their leases. So a sink must not block in the methods that take points,
 // nor call the coordinator.
 package coordinator
@@ -38,7 +51,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -54,7 +66,6 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/fleet"
-	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/internal/lockfile"
@@ -66,46 +77,22 @@ import (
 //
 //	New -> Serve or Run (blocks) -> Close
 type Coordinator struct {
-	cfg      Config
-	log      *slog.Logger
-	server   *grpc.Server
-	intake   intake
-	lag      live.Lag
-	latest   live.Latest
-	datasets *store.Server
-	storage  *storage.Runs
-	cordons  fleet.Cordons
-	audit    access.AuditLog
-	closing  chan struct{} // closed by Close: handlers return
-	once     sync.Once
-	workers  sync.WaitGroup // of runs in progress, of write queues, and what records runs at the start
-
-	recording sync.Mutex // held while runs are recorded in the history; taken before all others
-
-	boot      string // id of this machine's boot, see bootID
-	diskOf    func(*ledger.Ledger) storage.Disk
-	rebuilds  func(run string) // called before a run is rebuilt
+	ground
+	queue     queue
+	server    *grpc.Server
+	datasets  *store.Server
 	admission *access.Admission
+	audit     access.AuditLog
+	once      sync.Once
+	recording sync.Mutex       // held while runs are recorded in the history; taken before all others
+	rebuilds  func(run string) // called before a run is rebuilt
 
 	restarts, renewals atomic.Uint64
-	faults             atomic.Uint64 // panics that were recovered from
 
-	// guards all below, and the machines of the runs in progress; see Locks above
-	mu       sync.Mutex
-	sessions map[string]*session
-	owners   map[string]owner // process that last connected, by agent's name
-	taken    map[string]taken // agents that belong to a run, by name
-	allotted clock.Instant    // when agents were last given to runs
-	policy   *access.Policy   // by which runs begin, see usePolicy; nil: everything is allowed
-	active   []*run           // runs in progress, in the order in which they began
-	queue    []*run           // waiting runs, in order
-	expected int              // runs whose ledgers are being created
-	runs     map[string]*run
-	recent   []string // ids of the runs in memory, oldest first
-	cluster  *membership.Cluster
-	history  History        // nil: there is none, or the coordinator does not serve yet
-	lock     *lockfile.Lock // on the data directory; nil: local, or not serving yet
-	closed   bool
+	// guarded by mu
+	cluster *membership.Cluster
+	history History        // nil: there is none, or the coordinator does not serve yet
+	lock    *lockfile.Lock // on the data directory; nil: local, or not serving yet
 }
 
 // New checks the configuration and creates the dataset directory. It starts nothing.
@@ -113,24 +100,21 @@ func New(cfg Config) (*Coordinator, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Coordinator{
-		cfg: cfg.withDefaults(), closing: make(chan struct{}),
-		sessions: map[string]*session{}, owners: map[string]owner{}, runs: map[string]*run{},
-		taken:    map[string]taken{},
-		boot:     bootID(),
-		diskOf:   func(l *ledger.Ledger) storage.Disk { return l },
-		rebuilds: func(string) {},
-	}
-	c.log = c.cfg.Logger
-	c.storage = storage.New(c.cfg.DataDir, c.cfg.RunDir)
-	c.admission = access.NewAdmission(c.cfg.Limits, c.log)
-	datasets, err := store.Open(c.cfg.DatasetDir)
+	cfg = cfg.withDefaults()
+	c := &Coordinator{rebuilds: func(string) {}, ground: ground{
+		cfg: cfg, log: cfg.Logger, closing: make(chan struct{}), storage: storage.New(cfg.DataDir, cfg.RunDir),
+		boot: bootID(), diskOf: func(l *ledger.Ledger) storage.Disk { return l },
+		fleet: fleet.New(cfg.HeartbeatInterval, cfg.Run.Silence),
+	}}
+	c.queue = queue{ground: &c.ground, keeper: c, runs: map[string]*run{}}
+	c.admission = access.NewAdmission(cfg.Limits, c.log)
+	datasets, err := store.Open(cfg.DatasetDir)
 	if err != nil {
 		return nil, err
 	}
-	c.datasets = &store.Server{Store: datasets, MaxBytes: c.cfg.MaxDataset, Log: c.log,
+	c.datasets = &store.Server{Store: datasets, MaxBytes: cfg.MaxDataset, Log: c.log,
 		Received: func() { c.tidy(time.Now()) }}
-	admitting, err := c.admission.Options(c.cfg.TLS)
+	admitting, err := c.admission.Options(cfg.TLS)
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +124,24 @@ func New(cfg Config) (*Coordinator, error) {
 	spatev1.RegisterMetricsServiceServer(c.server, metricsService{c: c})
 	spatev1.RegisterRunServiceServer(c.server, runService{c: c})
 	return c, nil
+}
+
+// released lets other runs take the agents of one that is over. The lock is held.
+func (c *Coordinator) released(r *run) {
+	c.queue.remove(r)
+	c.queue.allot(clock.Now())
+}
+
+// tick gives agents that runs no longer need to others.
+func (c *Coordinator) tick() { c.queue.allotRegularly() }
+
+// recorded records the runs that have ended in the history, and removes what is beyond the limits.
+func (c *Coordinator) recorded() {
+	c.recordEnded()
+	_ = c.recovered("", func() error { // which logs it
+		c.tidy(time.Now())
+		return nil
+	})
 }
 
 // maxMessage is twice the largest snapshot. An oversize snapshot is then refused with a reason, which its agent can act
@@ -259,15 +261,15 @@ func (c *Coordinator) end(leave bool) error {
 	c.once.Do(func() {
 		c.mu.Lock()
 		c.closed = true
-		cluster, last := c.cluster, slices.Clone(c.active)
+		cluster, last := c.cluster, slices.Clone(c.queue.active)
 		for _, r := range last {
 			switch {
 			case !r.isRebuilt(): // that ends, and the run is left as it is
-				c.removeActive(r)
+				c.queue.remove(r)
 			case leave:
 				c.setAside(r)
 			default:
-				c.abort(r, "the coordinator was closed")
+				r.abort("the coordinator was closed")
 			}
 		}
 		c.mu.Unlock()
@@ -291,19 +293,19 @@ func (c *Coordinator) end(leave bool) error {
 	return err
 }
 
-// setAside leaves a run in progress as it is. Its ledger has all that is needed to resume it. c.mu is held.
+// setAside leaves a run in progress as it is. Its ledger has all that is needed to resume it. The lock is held.
 func (c *Coordinator) setAside(r *run) {
 	c.log.Info("run is left in progress for the next coordinator", "run", r.id)
-	c.removeActive(r)
-	c.queue = append(c.queue, r) // so that closeWaiting closes its ledger
-	c.later(r, r.over)           // after what it decided is written and told
+	c.queue.remove(r)
+	c.queue.waiting = append(c.queue.waiting, r) // so that closeWaiting closes its ledger
+	r.later(r.over)                              // after what it decided is written and told
 }
 
 // closeWaiting closes the ledgers of the waiting runs and of the runs that were set aside.
 func (c *Coordinator) closeWaiting() (err error) {
 	c.mu.Lock()
-	waiting := c.queue
-	c.queue = nil
+	waiting := c.queue.waiting
+	c.queue.waiting = nil
 	c.mu.Unlock()
 	for _, r := range waiting {
 		err = errors.Join(err, r.ledger.Close())
@@ -365,20 +367,13 @@ func (c *Coordinator) Stats() Stats {
 	s.Limited, s.Renewals, s.Restarts = c.admission.Limited.Load(), c.renewals.Load(), c.restarts.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := clock.Now()
-	agents := map[spatev1.AgentHealth]int{}
-	var connected []*spatev1.AgentInfo
-	for name, a := range c.sessions {
-		connected = append(connected, a.info)
-		agents[c.health(name, now.Sub(a.heard))]++
-	}
 	s.Agents = map[string]int{}
-	for health, n := range agents {
+	for health, n := range c.fleet.Health(c.work) {
 		s.Agents[strings.ToLower(strings.TrimPrefix(health.String(), "AGENT_HEALTH_"))] = n
 	}
-	s.Missing = len(c.cfg.Expected.Missing(connected))
-	s.Waiting, s.Cordoned = len(c.queue), len(c.cordons.All())
-	for _, r := range c.active {
+	s.Missing = len(c.cfg.Expected.Missing(c.fleet.Connected()))
+	s.Waiting, s.Cordoned = len(c.queue.waiting), len(c.fleet.Cordons.All())
+	for _, r := range c.queue.active {
 		s.Runs = append(s.Runs, r.id)
 	}
 	return s

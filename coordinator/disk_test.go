@@ -125,7 +125,7 @@ func (g *gate) pass(write func() error) error {
 	return write()
 }
 
-// checkLock fails the test if the writer holds Coordinator.mu.
+// checkLock fails the test if the writer holds ground.mu.
 func (g *gate) checkLock() {
 	free := make(chan struct{})
 	go func() {
@@ -374,7 +374,7 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	}()
 	r := h.active()
 	ended := func() bool {
-		h.c.tick(r, lifecycle.View{}, false)
+		r.tick(lifecycle.View{}, false)
 		h.c.mu.Lock()
 		defer h.c.mu.Unlock()
 		return r.machine.Ended()
@@ -405,7 +405,7 @@ func (h *harness) active() *run {
 	h.T.Helper()
 	for until := time.Now().Add(clustertest.Patience); time.Now().Before(until); {
 		h.c.mu.Lock()
-		active := h.c.active
+		active := h.c.queue.active
 		h.c.mu.Unlock()
 		if len(active) > 0 {
 			return active[0]

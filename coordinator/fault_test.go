@@ -19,6 +19,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/clustertest"
+	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/storage"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -32,7 +33,7 @@ func (faulty) Append([]*spatev1.Snapshot) ([]bool, error) { panic("a bug") }
 func TestAFaultEndsItsRunOnly(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, h *harness, a *clustertest.Agent, r *run){
 		"at work for the run": func(_ *testing.T, h *harness, _ *clustertest.Agent, r *run) {
-			h.c.guarded(r, func() { panic("a bug") })
+			r.guarded(func() { panic("a bug") })
 		},
 		"where its snapshots are merged": func(t *testing.T, h *harness, a *clustertest.Agent, r *run) {
 			h.c.mu.Lock()
@@ -45,7 +46,7 @@ func TestAFaultEndsItsRunOnly(t *testing.T) {
 		"in its machine": func(_ *testing.T, h *harness, _ *clustertest.Agent, r *run) {
 			h.c.mu.Lock()
 			defer h.c.mu.Unlock()
-			h.c.feed(r, func(*run, clock.Instant) { panic("a bug") })
+			r.feed(func(*lifecycle.Run, clock.Instant) { panic("a bug") })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +130,7 @@ func TestAFaultInEachWriteReleasesTheRun(t *testing.T) {
 	h, _, r, next := faultRig(t)
 	h.c.mu.Lock()
 	r.disk = storage.Watch(stuckEnd{h.c.diskOf(r.ledger)}, clock.Now)
-	h.c.abort(h.c.active[0], "no more")
+	h.c.queue.active[0].abort("no more")
 	h.c.mu.Unlock()
 	<-r.ended
 	h.nextIs(next)
@@ -174,14 +175,14 @@ func faultRig(t *testing.T) (h *harness, a *clustertest.Agent, r *run, next stri
 	a.Armed()
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
-	return h, a, h.c.active[0], next
+	return h, a, h.c.queue.active[0], next
 }
 
 // nextIs checks that the run is in progress after a fault.
 func (h *harness) nextIs(id string) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
-	if len(h.c.active) != 1 || h.c.active[0].id != id {
+	if len(h.c.queue.active) != 1 || h.c.queue.active[0].id != id {
 		h.T.Error("the next run does not begin")
 	}
 	if h.c.faults.Load() == 0 {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/clustertest"
+	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -24,7 +24,7 @@ type hand struct {
 	info        *spatev1.AgentInfo
 	incarnation uint64
 	version     string
-	session     *session
+	session     *fleet.Session
 	beat        uint64
 	renewed     time.Time // when the last heartbeat was answered
 	draining    bool
@@ -60,8 +60,8 @@ func (h *hand) step() {
 		h.work()
 		return
 	}
-	for h.session != nil && len(h.session.outbox) > 0 {
-		h.read(<-h.session.outbox)
+	for h.session != nil && len(h.session.Outbox) > 0 {
+		h.read(<-h.session.Outbox)
 	}
 	h.beat++
 	h.s.c.hear(h.session, clustertest.Heartbeat(h.beat))
@@ -77,7 +77,7 @@ func (h *hand) step() {
 		h.pending = h.pending[1:]
 	}
 	select {
-	case <-h.session.gone:
+	case <-h.session.Gone:
 		h.session = nil
 	default:
 		h.exchange()
@@ -92,7 +92,7 @@ func (h *hand) connect() bool {
 	if h.job != nil {
 		hello.Resume, hello.Armed = h.job.ref, h.job.start != 0
 	}
-	session, err := h.s.c.join(hello, access.Origin{})
+	session, err := h.s.c.join(hello, fleet.Origin{})
 	if err != nil {
 		if status.Code(err) != codes.AlreadyExists { // the old process was heard a moment ago
 			h.s.t.Fatal(err)
@@ -257,10 +257,11 @@ func (h *hand) cordon(to spatev1.Cordon) {
 // exchange restarts the process with the next version once it is drained, and lets it take runs again.
 func (h *hand) exchange() {
 	h.s.c.mu.Lock()
-	is := h.s.c.cordon(h.info.GetName())
+	drained := h.s.c.fleet.Cordons.Of(h.info.GetName()) == spatev1.Cordon_CORDON_DRAINED
+	_, released := h.s.c.work(h.info.GetName())
 	h.s.c.mu.Unlock()
 	switch {
-	case !h.draining || is != spatev1.Cordon_CORDON_DRAINED || h.job != nil || len(h.pending) > 0:
+	case !h.draining || !drained || !released || h.job != nil || len(h.pending) > 0:
 	case h.version == "v1":
 		h.s.c.leave(h.session, "it closed its control stream")
 		h.session, h.version, h.back = nil, "v2", time.Now().Add(20*time.Second)

@@ -125,8 +125,11 @@ func (r *rig) crash() {
 	r.t.Helper()
 	r.c.mu.Lock()
 	r.listener.cut()
-	left := slices.Concat(r.c.queue, r.c.active)
-	r.c.active, r.c.queue, r.c.closed = nil, nil, true
+	left := slices.Concat(r.c.queue.waiting, r.c.queue.active)
+	r.c.queue.active, r.c.queue.waiting, r.c.closed = nil, nil, true
+	for _, run := range left {
+		run.inProgress = false
+	}
 	if err := r.c.lock.Release(); err != nil { // as the kernel would
 		r.t.Error(err)
 	}

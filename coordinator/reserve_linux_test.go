@@ -69,7 +69,7 @@ func TestEndIsWrittenToAFullDisk(t *testing.T) {
 	for _, held := range []bool{true, false} {
 		t.Run(fmt.Sprintf("reserve held: %v", held), func(t *testing.T) {
 			dir := smallDisk(t)
-			c := &Coordinator{storage: storage.New(dir, ""), log: slog.New(slog.DiscardHandler)}
+			c := &ground{storage: storage.New(dir, ""), log: slog.New(slog.DiscardHandler)}
 			const id = "full"
 			if err := os.MkdirAll(c.storage.Dir(id), 0o755); err != nil {
 				t.Fatal(err)
@@ -86,7 +86,8 @@ func TestEndIsWrittenToAFullDisk(t *testing.T) {
 			}
 			fillUp(t, l, dir)
 			record.EndTime, record.Reason = timestamppb.Now(), strings.Repeat("the disk is full; ", 1000)
-			err = c.write(&run{id: id, disk: storage.Watch(l, clock.Now)}, ledger.Change{Run: record})
+			r := &run{ground: c, id: id, disk: storage.Watch(l, clock.Now)}
+			err = r.write(ledger.Change{Run: record})
 			if written := err == nil; written != held {
 				t.Errorf("the end is written: %v (%v)", written, err)
 			}
@@ -105,8 +106,9 @@ func TestNothingIsLeftOfARunOnAFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Coordinator{storage: storage.New(dir, ""), log: slog.New(slog.DiscardHandler)}
-	if _, err := c.newRun(submission{plan: plan}, time.Now()); !errors.Is(err, unix.ENOSPC) {
+	c := &ground{storage: storage.New(dir, ""), log: slog.New(slog.DiscardHandler)}
+	q := queue{ground: c}
+	if _, err := q.create(submission{plan: plan}, time.Now()); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("%v, want a full disk", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 { // the file that fills the disk

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -45,14 +44,14 @@ func (c *Coordinator) resumeRuns() error {
 	if c.cfg.Local {
 		return nil
 	}
-	if err := c.cordons.Load(c.cfg.DataDir); err != nil {
+	if err := c.fleet.Cordons.Load(c.cfg.DataDir); err != nil {
 		return fmt.Errorf("coordinator: %w", err)
 	}
 	c.audit.Open(c.cfg.DataDir)
 	if err := c.openHistory(); err != nil {
 		return fmt.Errorf("coordinator: %w", err)
 	}
-	c.usePolicy(c.cfg.Access.Policy())
+	c.queue.usePolicy(c.cfg.Access.Policy())
 	defer c.catchUp() // only now is it known which runs continue
 	ids, err := c.storage.IDs()
 	if err != nil {
@@ -88,9 +87,9 @@ func (c *Coordinator) resumeRuns() error {
 func (c *Coordinator) beginResumed() (written []<-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.allot(clock.Now())
-	for _, r := range c.runs {
-		written = append(written, c.written(r))
+	c.queue.allot(clock.Now())
+	for _, r := range c.queue.runs {
+		written = append(written, r.written())
 	}
 	return written
 }
@@ -124,11 +123,11 @@ func (c *Coordinator) resumeOrQueue(l *leftoverRun) {
 		}
 		return
 	}
-	r := loadBegun(l)
+	r := c.loadBegun(l)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
-		c.register(r, l)
+		c.queue.resume(r, l.Checkpoint.GetRoster())
 		c.workers.Go(func() { _ = c.rebuild(r, l, nil) }) // which logs why it could not
 	}
 }
@@ -143,8 +142,8 @@ func levelOf(l *leftoverRun) slog.Level {
 }
 
 // loadRun makes a run from its records. New events get numbers beyond a number.
-func loadRun(l *leftoverRun, beyond uint64) *run {
-	r := makeRun(l.Record, l.Submission)
+func (c *Coordinator) loadRun(l *leftoverRun, beyond uint64) *run {
+	r := newRun(&c.ground, c, l.Record, l.Submission)
 	r.events, r.secrets = live.NewEventLog(l.Events, beyond), l.Secrets
 	return r
 }
@@ -164,21 +163,21 @@ func (c *Coordinator) requeueStored(l *leftoverRun) error {
 // requeue queues a run that was waiting. A run that needs secrets ends as failed if they are not known, since they are
 // never written to disk.
 func (c *Coordinator) requeue(l *leftoverRun, opened *ledger.Ledger) error {
-	r := loadRun(l, 0)
-	c.setLedger(r, opened)
+	r := c.loadRun(l, 0)
+	r.setLedger(opened)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return errClosing
 	}
-	c.remember(r)
 	if refs := l.Submission.GetReferences(); len(refs) > len(l.Secrets) {
-		c.endWaiting(r, spatev1.Outcome_OUTCOME_FAILED,
+		c.queue.remember(r)
+		r.endWaiting(spatev1.Outcome_OUTCOME_FAILED,
 			fmt.Sprintf("the coordinator was restarted while the run waited, and the values of %s, "+
 				"which it keeps in memory only, are gone: submit the run again", strings.Join(refs, ", ")))
 		return nil
 	}
-	c.wait(r)
+	c.queue.wait(r)
 	c.log.Info("run still waits", "run", r.id)
 	return nil
 }
@@ -188,22 +187,11 @@ func (c *Coordinator) requeue(l *leftoverRun, opened *ledger.Ledger) error {
 const restartStride = 1 << 32
 
 // loadBegun makes a run that had begun from its records.
-func loadBegun(l *leftoverRun) *run {
+func (c *Coordinator) loadBegun(l *leftoverRun) *run {
 	l.Record.Restarts++
-	r := loadRun(l, uint64(l.Record.GetRestarts())*restartStride)
+	r := c.loadRun(l, uint64(l.Record.GetRestarts())*restartStride)
 	r.rebuilt, r.unsaved = make(chan struct{}), true
 	return r
-}
-
-// register makes a run that is about to be rebuilt known, with its agents. c.mu is held.
-func (c *Coordinator) register(r *run, l *leftoverRun) {
-	c.active = append(c.active, r)
-	for _, info := range l.Checkpoint.GetRoster() {
-		if name := info.GetName(); c.runOf(name) == nil {
-			c.taken[name] = taken{r, info}
-		}
-	}
-	c.remember(r)
 }
 
 // rebuild reads the ledger of a registered run, which it opens unless it is open, and continues the run. If it cannot,
@@ -217,7 +205,7 @@ func (c *Coordinator) rebuild(r *run, l *leftoverRun, opened *ledger.Ledger) err
 				return err
 			}
 		}
-		c.setLedger(r, opened)
+		r.setLedger(opened)
 		memory, err := c.readBegun(r, l)
 		if err != nil {
 			return err
@@ -244,7 +232,7 @@ func (c *Coordinator) readBegun(r *run, l *leftoverRun) (lifecycle.Memory, error
 	if err != nil {
 		return memory, err
 	}
-	c.openSink(r) // before anything is merged
+	r.openSink() // before anything is merged
 	rec := memory.Stage
 	if rec == nil || rec.GetEnded() && l.Checkpoint.GetPhase() != "closing" {
 		return memory, nil
@@ -264,7 +252,7 @@ func (c *Coordinator) resume(r *run, l *leftoverRun, memory lifecycle.Memory, to
 	now := clock.Now()
 	wall := clock.WallTime(now)
 	c.placeStart(memory, now, wall)
-	machine, err := lifecycle.Restore(c.machineConfig(r), r.id, memory, now, wall)
+	machine, err := lifecycle.Restore(r.machineConfig(), r.id, memory, now, wall)
 	if err != nil {
 		return err
 	}
@@ -278,20 +266,20 @@ func (c *Coordinator) resume(r *run, l *leftoverRun, memory lifecycle.Memory, to
 	c.restarts.Add(1)
 	c.log.Log(context.Background(), levelOf(l), "run resumed", "run", r.id, "phase", l.Checkpoint.GetPhase(),
 		"stages_begun", l.Checkpoint.GetBegun(), "restarts", l.Record.GetRestarts(), "read_in", took)
-	c.workers.Go(func() { c.work(r) })
-	c.feedAt(r, now, func(r *run, at clock.Instant) {
-		r.machine.Warn(at, l.GapNotice())
-		r.machine.Resume(at)
-		for name, said := range c.cordons.All() {
-			r.machine.Cordon(at, name, said.Is)
+	c.workers.Go(r.work)
+	r.feedAt(now, func(m *lifecycle.Run, at clock.Instant) {
+		m.Warn(at, l.GapNotice())
+		m.Resume(at)
+		for name, said := range c.fleet.Cordons.All() {
+			m.Cordon(at, name, said.Is)
 		}
 	})
-	for _, name := range slices.Sorted(maps.Keys(c.sessions)) {
-		if c.runOf(name) == r {
-			c.rejoin(r, c.sessions[name])
+	for _, s := range c.fleet.Sessions() {
+		if c.fleet.RunOf(s.Name()) == r.id {
+			r.connected(s)
 		}
 	}
-	c.allot(now)
+	c.queue.allot(now)
 	return nil
 }
 
@@ -299,37 +287,26 @@ func (c *Coordinator) resume(r *run, l *leftoverRun, memory lifecycle.Memory, to
 func (c *Coordinator) giveUp(r *run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.removeActive(r)
-	delete(c.runs, r.id)
-	c.recent = slices.DeleteFunc(c.recent, func(id string) bool { return id == r.id })
+	c.queue.remove(r)
+	c.queue.forget(r.id)
 	r.over()
 	if c.closed {
 		return // the next coordinator tries again
 	}
-	for _, s := range c.sessions {
-		if s.hello.GetResume().GetRunId() == r.id {
+	for _, s := range c.fleet.Sessions() {
+		if s.Hello.GetResume().GetRunId() == r.id {
 			c.stopStale(s)
 		}
 	}
-	c.allot(clock.Now())
+	c.queue.allot(clock.Now())
 }
 
 // errReading ends the stream of an agent, which keeps its snapshots and sends them again.
 var errReading = status.Error(codes.Unavailable, "the coordinator was restarted, and still reads what it has of the run")
 
-// isRebuilt reports whether a run is rebuilt, or need not be.
-func (r *run) isRebuilt() bool {
-	select {
-	case <-r.rebuilt:
-		return true
-	default:
-		return r.rebuilt == nil
-	}
-}
-
 // awaitRebuilt blocks while a run is being rebuilt. Its error is a status.
 func (c *Coordinator) awaitRebuilt(ctx context.Context, id string) error {
-	r := c.known(id)
+	r := c.queue.known(id)
 	if r == nil || r.isRebuilt() {
 		return nil
 	}
@@ -395,9 +372,9 @@ func (c *Coordinator) resumeLocal(l *leftoverRun, opened *ledger.Ledger, with Re
 		}
 	}
 	if l.Checkpoint != nil {
-		r := loadBegun(l)
+		r := c.loadBegun(l)
 		c.mu.Lock()
-		c.register(r, l)
+		c.queue.resume(r, l.Checkpoint.GetRoster())
 		c.mu.Unlock()
 		return c.rebuild(r, l, opened)
 	}
@@ -406,6 +383,6 @@ func (c *Coordinator) resumeLocal(l *leftoverRun, opened *ledger.Ledger, with Re
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.allot(clock.Now())
+	c.queue.allot(clock.Now())
 	return nil
 }

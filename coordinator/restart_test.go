@@ -38,7 +38,7 @@ func TestWhereAStartIsAfterANewStart(t *testing.T) {
 		"no boot known": {int64(9999 * time.Second), "", "", now.Add(-8 * time.Second)},
 		"not armed":     {0, "x", "y", 0},
 	} {
-		c := &Coordinator{boot: tc.here}
+		c := &Coordinator{ground: ground{boot: tc.here}}
 		m := lifecycle.Memory{
 			Checkpoint: &spatev1.Checkpoint{StartClockNs: tc.start, BootId: tc.boot},
 			Stage:      &spatev1.StageRecord{StartTime: started},
@@ -60,7 +60,7 @@ func TestSnapshotsOfAReassignedShareAreRefused(t *testing.T) {
 	a.Armed()
 	before := a.Snapshot(0)
 	a.Acked(before)
-	r := h.c.known(id)
+	r := h.c.queue.known(id)
 	h.c.mu.Lock()
 	m, _ := r.stages.Get(0)
 	rec := cloneWithLoss(m.Record)
@@ -94,7 +94,7 @@ func TestASilentAgentsSnapshotsAreTaken(t *testing.T) {
 	a.Apply()
 	a.Armed()
 	h.c.mu.Lock()
-	h.c.sessions["a"].heard = clock.Now().Add(-2 * h.c.cfg.Run.Silence)
+	h.c.fleet.Session("a").Heard = clock.Now().Add(-2 * h.c.cfg.Run.Silence)
 	h.c.mu.Unlock()
 	a.Acked(a.Snapshot(0))
 	a.Acked(a.Last(1))
@@ -110,7 +110,7 @@ func TestALedgerThatFailsEndsTheRun(t *testing.T) {
 	a := h.Agent("a")
 	id := h.Submit(1)
 	m := a.Hear()
-	r := h.c.known(id)
+	r := h.c.queue.known(id)
 	if err := r.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestASnapshotOfARunThatIsLeftIsNotRefused(t *testing.T) {
 	if err := h.c.Leave(); err != nil {
 		t.Fatal(err)
 	}
-	if answer, err := h.c.addSnapshot(r, a.Snapshot(0), true); status.Code(err) != codes.Unavailable {
+	if answer, err := r.add(a.Snapshot(0), true); status.Code(err) != codes.Unavailable {
 		t.Errorf("answer %v, error %v", answer, err)
 	}
 }
@@ -215,7 +215,7 @@ func TestASnapshotIsAckedAgainWhileItsRunEnds(t *testing.T) {
 	r.ended = make(chan struct{})
 	answered := make(chan *spatev1.PushResponse)
 	go func() {
-		answer, _ := h.c.addSnapshot(r, s, true) // nil after an error
+		answer, _ := r.add(s, true) // nil after an error
 		answered <- answer
 	}()
 	runtime.Gosched()
@@ -361,7 +361,7 @@ func TestWhatCannotBeResumed(t *testing.T) {
 			interrupt(t, dir, func(h *harness, a *clustertest.Agent) {
 				finishStage(a)
 				finishStage(a)
-				h.End(h.c.recent[0])
+				h.End(h.c.queue.recent[0])
 			})
 			return dir
 		}(),

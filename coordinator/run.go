@@ -2,30 +2,43 @@ package coordinator
 
 import (
 	"cmp"
-	"maps"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/points"
-	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
-	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/allotment"
+	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/storage"
+	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/endpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// run is a run with its ledger, sink and followers. It waits, then is in progress, then has ended. Coordinator.mu
-// guards all that changes, except events, stages, and the sink, which is opened before anything uses it.
+// keeper is who keeps runs.
+type keeper interface {
+	// released is called when a run that was in progress is over: others may take its agents. The lock is held.
+	released(*run)
+	// tick is called several times a second by each run in progress.
+	tick()
+	// recorded is called when all that a run wrote is on disk, and nothing of it is in progress any more.
+	recorded()
+}
+
+// run is a run with its ledger, sink and followers. It waits, then is in progress, then has ended. The lock guards all
+// that changes, except events, stages, and the sink, which is opened before anything uses it.
 type run struct {
+	*ground
+	keeper     keeper
 	id         string
 	record     *spatev1.RunRecord
 	submission *spatev1.Submission
@@ -35,17 +48,18 @@ type run struct {
 	disk       *storage.Watched // the ledger, for writes that others wait for
 	writes     storage.Queue
 	epoch      int               // raised when a write fails: batches of earlier epochs are dropped
-	unwritten  string            // why a write failed; empty: none did
+	failed     string            // why a write failed; empty: none did
 	secrets    map[string]string // values by reference; kept in memory only
 	events     *live.EventLog
 	sink       sink.Sink
 	stages     *live.Stages
 	claims     storage.Claims
 	unsaved    bool               // record has changed
+	inProgress bool               // it has begun, or is being rebuilt, and has not ended
 	freeing    bool               // agents that it does not need are about to be freed
 	client     string             // version of the client that submitted it; empty: not known
 	skewed     map[string]bool    // programs whose other version was told
-	refused    int                // refused snapshots that were reported to its followers
+	refusals   int                // refused snapshots that were reported to its followers
 	wait       allotment.Decision // while it waits: what for
 	told       string             // what its followers were last told about that
 
@@ -55,19 +69,19 @@ type run struct {
 	once     sync.Once                 // closes ended
 }
 
-// makeRun makes a run from what its ledger holds. setLedger must be called next.
-func makeRun(record *spatev1.RunRecord, submission *spatev1.Submission) *run {
+// newRun makes a run from what its ledger holds. setLedger must be called next.
+func newRun(g *ground, k keeper, record *spatev1.RunRecord, submission *spatev1.Submission) *run {
 	return &run{
-		id: record.GetRunId(), record: record, submission: submission, sink: sink.Discard,
+		ground: g, keeper: k, id: record.GetRunId(), record: record, submission: submission, sink: sink.Discard,
 		events:  live.NewEventLog(nil, 0),
 		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: &live.Stages{},
 	}
 }
 
 // setLedger gives a run its open ledger.
-func (c *Coordinator) setLedger(r *run, l *ledger.Ledger) {
-	r.ledger, r.disk = l, storage.Watch(c.diskOf(l), clock.Now)
-	c.storage.Reserve(r.id).Hold(c.log)
+func (r *run) setLedger(l *ledger.Ledger) {
+	r.ledger, r.disk = l, storage.Watch(r.diskOf(l), clock.Now)
+	r.storage.Reserve(r.id).Hold(r.log)
 }
 
 // over marks the run as ended, or as left to another coordinator.
@@ -79,298 +93,279 @@ func (r *run) plan() string { return r.submission.GetName() }
 // points returns the run's identity for its points.
 func (r *run) points() points.Run { return points.Run{ID: r.id, Plan: r.plan()} }
 
-// feed gives an event that happens now to the machine of a run. c.mu is held.
-func (c *Coordinator) feed(r *run, event func(r *run, at clock.Instant)) {
-	c.feedAt(r, clock.Now(), event)
+// first returns the first stage of the plan, from which the agents of the run are known. Nil: the plan is empty.
+func (r *run) first() *spatev1.Stage {
+	if len(r.submission.GetPlan()) == 0 {
+		return nil
+	}
+	return r.submission.GetPlan()[0]
+}
+
+// begin puts the run into progress. It has no agents yet. The lock is held.
+func (r *run) begin(now clock.Instant) {
+	wall := clock.WallTime(now)
+	r.record.BeginTime, r.unsaved, r.inProgress = timestamppb.New(wall), true, true
+	r.later(func() {
+		r.openSink()
+		r.workers.Go(r.work)
+	})
+	r.machine = lifecycle.New(r.machineConfig(), r.id, r.submission.GetPlan(), now, wall)
+}
+
+// machineConfig returns the configuration of a run's machine.
+func (r *run) machineConfig() lifecycle.Config {
+	cfg := r.cfg.Run
+	cfg.Lease = r.cfg.Lease
+	cfg.MinAgents = int(r.submission.GetMinAgents())
+	if d := r.submission.GetAgentsTimeout(); d != nil {
+		cfg.AgentsTimeout = d.AsDuration()
+	}
+	cfg.Records = r.record.GetRecords() != ""
+	cfg.Others = func() []string { return r.fleet.Others(r.id, r.first()) }
+	if r.cfg.RequireExpected {
+		cfg.Missing = func() []string { return r.cfg.Expected.MissingWords(r.fleet.Connected()) }
+	}
+	return cfg
+}
+
+// feed gives an event that happens now to the machine of a run. The lock is held.
+func (r *run) feed(event func(m *lifecycle.Run, at clock.Instant)) {
+	r.feedAt(clock.Now(), event)
 }
 
 // feedAt gives an event to the machine of a run, if the run is in progress, and queues the effects. A run that is being
-// rebuilt has no machine: what it misses is made up for by resume. c.mu is held.
-func (c *Coordinator) feedAt(r *run, at clock.Instant, event func(r *run, at clock.Instant)) {
-	if !c.inProgress(r) || !r.isRebuilt() {
+// rebuilt has no machine: what it misses is made up for by resume. The lock is held.
+func (r *run) feedAt(at clock.Instant, event func(m *lifecycle.Run, at clock.Instant)) {
+	if !r.inProgress || !r.isRebuilt() {
 		return
 	}
-	c.confined(r, func() {
-		event(r, at)
-		c.carryOut(r)
+	r.confined(func() {
+		event(r.machine, at)
+		r.carryOut()
 	})
 }
 
-// confined calls do, which uses a run's machine, and ends that run if do panics. c.mu is held.
-func (c *Coordinator) confined(r *run, do func()) {
+// confined calls do, which uses a run's machine, and ends that run if do panics. The lock is held.
+func (r *run) confined(do func()) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			c.faulted(r, fault)
+			r.faulted(fault)
 		}
 	}()
 	do()
 }
 
-// abort ends a run at once, if it is in progress. c.mu is held.
-func (c *Coordinator) abort(r *run, reason string) {
-	c.feed(r, func(r *run, at clock.Instant) { r.machine.Abort(at, reason) })
+// guarded calls do, and ends the run if do panics. The lock is not held.
+func (r *run) guarded(do func()) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.faulted(fault)
+		}
+	}()
+	do()
 }
 
-// later queues a task of a run that waits or is in progress. A run's tasks run one after another, without c.mu. It does
-// not block. c.mu is held, or the caller is one of c.workers.
-func (c *Coordinator) later(r *run, task func()) {
+// faulted ends a run because of a panic. It is called on the goroutine that recovered from the panic. The lock is held.
+func (r *run) faulted(fault any) {
+	err := r.noteFault(fault, "run", r.id)
+	if !r.inProgress {
+		return
+	}
+	r.abortFaulted(err.Error())
+	r.later(r.forceEnd)
+}
+
+// abortFaulted aborts a run whose state may be inconsistent: a second panic is recovered and logged. The lock is held.
+func (r *run) abortFaulted(reason string) {
+	defer func() {
+		if again := recover(); again != nil {
+			r.log.Error("the run cannot be ended in order", "run", r.id, "fault", again)
+		}
+	}()
+	r.machine.Abort(clock.Now(), reason)
+	r.carryOut()
+}
+
+// forceEnd releases a run whose end could not even be written, so that the next run can begin. It is a task of the
+// run's write queue and comes after the run's end, if there is one.
+func (r *run) forceEnd() {
+	r.mu.Lock()
+	going := r.inProgress
+	r.mu.Unlock()
+	if !going {
+		return
+	}
+	if err := r.ledger.Close(); err != nil {
+		r.log.Error("the ledger of the run cannot be closed", "run", r.id, "error", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.release()
+}
+
+// abort ends a run at once, if it is in progress. The lock is held.
+func (r *run) abort(reason string) {
+	r.feed(func(m *lifecycle.Run, at clock.Instant) { m.Abort(at, reason) })
+}
+
+// later queues a task of a run that waits or is in progress. A run's tasks run one after another, without the lock. It
+// does not block. The lock is held, or the caller is one of the workers.
+func (r *run) later(task func()) {
 	if r.writes.Push(task) {
-		c.workers.Go(func() {
+		r.workers.Go(func() {
 			for task := r.writes.Pop(); task != nil; task = r.writes.Pop() {
-				c.guarded(r, task)
+				r.guarded(task)
 			}
 		})
 	}
 }
 
-// written returns a channel that is closed when everything queued for a run so far is durable or has failed. c.mu is
-// held.
-func (c *Coordinator) written(r *run) <-chan struct{} {
+// written returns a channel that is closed when everything queued for a run so far is durable or has failed.
+// The lock is held.
+func (r *run) written() <-chan struct{} {
 	done := make(chan struct{})
-	if c.closed {
+	if r.closed {
 		close(done) // no new tasks while the coordinator closes
 		return done
 	}
-	c.later(r, func() { close(done) })
+	r.later(func() { close(done) })
 	return done
 }
 
-// batch holds effects that the machine returned together. All that a batch writes becomes durable in one change, before
-// agents or followers learn of it.
-type batch struct {
-	epoch      int
-	effects    []lifecycle.Effect
-	checkpoint *spatev1.Checkpoint // state at the time of the effects
-	messages   []outgoing
-}
-
-// outgoing is a message to the session that was connected when the machine sent it. An agent that reconnects is told
-// again by the machine.
-type outgoing struct {
-	to      *session
-	message *spatev1.ConnectResponse
-}
-
-// ends reports whether the batch contains the run's end.
-func (b batch) ends() bool {
-	return slices.ContainsFunc(b.effects, func(e lifecycle.Effect) bool { _, ok := e.(lifecycle.Finish); return ok })
-}
-
-// carryOut queues the effects of a run's machine. c.mu is held.
-func (c *Coordinator) carryOut(r *run) {
-	b := batch{epoch: r.epoch, effects: r.machine.Effects()}
-	if len(b.effects) == 0 {
-		return
-	}
-	for _, e := range b.effects {
-		switch e := e.(type) {
-		case lifecycle.Send:
-			if s := c.sessions[e.Agent]; s != nil { // else the machine tells the agent when it comes back
-				b.messages = append(b.messages, outgoing{s, r.withSecrets(e.Message)})
-			}
-		case lifecycle.PutCheckpoint:
-			b.checkpoint = r.machine.Checkpoint()
-			b.checkpoint.BootId = c.boot
-		}
-	}
-	c.later(r, func() { c.perform(r, b) })
-}
-
-// withSecrets adds the secrets that the target needs to an assignment. Other messages stay as they are. The copy shares
-// all else with m, as the assignments of all agents do: they have the weights of all agents.
-func (r *run) withSecrets(m *spatev1.ConnectResponse) *spatev1.ConnectResponse {
-	secrets := secretsOf(m.GetAssign().GetStage().GetTarget(), r.secrets)
-	if len(secrets) == 0 {
-		return m
-	}
-	assign := &spatev1.Assign{}
-	m.GetAssign().ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		assign.ProtoReflect().Set(field, value)
+// isRebuilt reports whether a run is rebuilt, or need not be.
+func (r *run) isRebuilt() bool {
+	select {
+	case <-r.rebuilt:
 		return true
+	default:
+		return r.rebuilt == nil
+	}
+}
+
+// needs returns whether an agent takes part in the run, and whether the run no longer needs an agent that leaves. Of a
+// nil run no agent takes part. The lock is held.
+func (r *run) needs(agent string) (busy, released bool) {
+	if r == nil {
+		return false, true
+	}
+	if !r.isRebuilt() {
+		return true, false
+	}
+	return r.machine.Busy(agent), r.machine.Released(agent)
+}
+
+// connected tells the machine that an agent of the run is connected, and what the agent works on. The lock is held.
+func (r *run) connected(s *fleet.Session) {
+	r.feed(func(m *lifecycle.Run, at clock.Instant) {
+		m.Connected(at, s.Info, s.Incarnation, s.Hello.GetResume(), s.Hello.GetArmed())
+		r.tellVersion("agent "+s.Name(), s.Info.GetVersion(), at)
 	})
-	assign.Secrets = secrets
-	return &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: assign}}
 }
 
-// perform writes a batch and then carries it out. If the write fails, the batch is dropped and the run ends, because a
-// run must not measure what it cannot keep. It is a task of the run's write queue.
-func (c *Coordinator) perform(r *run, b batch) {
-	change, ok := c.change(r, b)
-	if !ok {
+// tellVersion tells a run's followers, once per program, that a program has another version. Both versions speak the
+// same protocol and measure by the same definitions. The lock is held.
+func (r *run) tellVersion(who, version string, at clock.Instant) {
+	if version == "" || r.cfg.Version == "" || version == r.cfg.Version || r.skewed[who] || len(r.skewed) == maxSkewed {
 		return
 	}
-	if err := c.write(r, change); err != nil && !c.unwritten(r, b, err) {
+	if r.skewed == nil {
+		r.skewed = make(map[string]bool)
+	}
+	r.skewed[who] = true
+	r.log.Warn("program of another version", "who", who, "version", version, "coordinator_version", r.cfg.Version)
+	r.machine.Warn(at, fmt.Sprintf("%s has version %s, the coordinator has %s: they work together, but may differ "+
+		"in bug fixes",
+		who, version, r.cfg.Version))
+}
+
+// maxSkewed bounds the programs of another version that a run's followers are told about.
+const maxSkewed = 16
+
+// stop stops the run if it is in progress. stopper is who wants it. The lock is held.
+func (r *run) stop(immediately bool, stopper string) {
+	if !r.inProgress {
 		return
 	}
-	c.do(r, b)
-	if b.ends() {
-		c.finish(r, change.Events)
-		return
-	}
-	for _, e := range change.Events {
-		c.deliver(r, e)
-	}
+	r.log.Info("run is asked to stop", "run", r.id, "immediately", immediately)
+	r.record.Stopper, r.unsaved = cmp.Or(r.record.GetStopper(), stopper), true
+	r.feed(func(m *lifecycle.Run, at clock.Instant) { m.Stop(at, immediately) })
 }
 
-// unwritten ends the run because a batch cannot be written. It reports whether the batch is carried out all the same:
-// the run's end is told even if it cannot be kept.
-func (c *Coordinator) unwritten(r *run, b batch, err error) bool {
-	c.log.Error("the ledger cannot be written", "run", r.id, "error", err)
-	if b.ends() {
-		return true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r.epoch, r.unwritten = r.epoch+1, cmp.Or(r.unwritten, err.Error())
-	c.abort(r, err.Error())
-	return false
+// wants reports whether the run in progress would use one more agent. The lock is held.
+func (r *run) wants(s *fleet.Session, at clock.Instant) (wants bool) {
+	r.confined(func() { wants = r.isRebuilt() && r.machine.Wants(at, s.Info) })
+	return wants
 }
 
-// write makes a change durable. If the run's end does not fit on the disk, it frees the reserve and tries again.
-func (c *Coordinator) write(r *run, change ledger.Change) error {
-	err := r.disk.Put(change)
-	if err != nil && change.Run.GetEndTime() != nil && c.storage.Reserve(r.id).Release() {
-		err = r.disk.Put(change)
+// unneeded returns the agents that belong to the run and that it does not need, by name. The lock is held.
+func (r *run) unneeded(at clock.Instant) (names []string) {
+	if !r.inProgress || !r.isRebuilt() {
+		return nil
 	}
-	return err
+	r.confined(func() {
+		if !r.machine.Ended() {
+			needs := r.machine.Needs(at)
+			names = slices.DeleteFunc(r.fleet.TakenBy(r.id), func(name string) bool { return needs[name] })
+		}
+	})
+	return names
 }
 
-// change returns what a batch writes, with its events numbered. It returns false if the batch is dropped.
-func (c *Coordinator) change(r *run, b batch) (out ledger.Change, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if b.epoch != r.epoch && !b.ends() {
-		return out, false
-	}
-	for _, e := range b.effects {
-		switch e := e.(type) {
-		case lifecycle.PutStage:
-			out.Stages = append(out.Stages, e.Record)
-		case lifecycle.PutSearch:
-			r.record.Searches, r.unsaved = append(r.record.Searches, e.Record), true
-		case lifecycle.PutFrontier:
-			r.record.Frontiers, r.unsaved = append(r.record.Frontiers, e.Record), true
-		case lifecycle.PutCheckpoint:
-			out.Checkpoint = b.checkpoint
-			if e.Stage != nil {
-				out.Stages = append(out.Stages, e.Stage)
+// allotable describes the run for package allotment.
+func (r *run) allotable() allotment.Run {
+	out := allotment.Run{ID: r.id, First: r.first(), Least: int(r.submission.GetMinAgents())}
+	out.Least = max(out.Least, int(out.First.GetAgents().GetCount()))
+	for _, st := range r.submission.GetPlan() {
+		for _, address := range st.GetTarget().GetEndpoints() {
+			if server := endpoint.Server(address); server != "" && !slices.Contains(out.Servers, server) {
+				out.Servers = append(out.Servers, server)
 			}
-		case lifecycle.Finish:
-			r.conclude(e)
-			r.record.Verdict = r.verdict(out.Stages)
-		case lifecycle.Emit:
-			out.Events = append(out.Events, c.numbered(r, e.Event)...)
 		}
 	}
-	if r.unsaved {
-		out.Run, r.unsaved = proto.CloneOf(r.record), false
-	}
-	return out, true
+	return out
 }
 
-// conclude puts the run's end into its record. A run with a failed write has failed, even if its machine says that it
-// is done.
-func (r *run) conclude(e lifecycle.Finish) {
-	r.record.EndTime, r.record.Outcome, r.record.Reason = timestamppb.New(e.Time), e.Outcome, e.Reason
-	r.record.Stages, r.record.Complete, r.unsaved = e.Stages, e.Complete, true
-	if r.unwritten != "" && e.Outcome == spatev1.Outcome_OUTCOME_DONE {
-		r.record.Outcome, r.record.Reason, r.record.Complete = spatev1.Outcome_OUTCOME_FAILED, r.unwritten, false
+// summary summarises the run. The lock is held.
+func (r *run) summary() *spatev1.RunSummary {
+	out := storage.SummaryOf(proto.CloneOf(r.record), r.plan())
+	out.State = spatev1.RunState_RUN_STATE_WAITING
+	if r.machine != nil || r.rebuilt != nil {
+		out.State = spatev1.RunState_RUN_STATE_RUNNING
 	}
+	for _, rec := range r.stages.Records() {
+		if rec.GetEnded() {
+			out.StagesEnded++
+		}
+	}
+	return out
 }
 
-// numbered returns the event with its number, or nothing if followers do not get it.
-func (c *Coordinator) numbered(r *run, e *spatev1.RunEvent) []*spatev1.FollowRunResponse {
-	if ended := e.GetRunEnded(); ended != nil {
-		ended.Outcome, ended.Reason, ended.Complete = r.record.GetOutcome(), r.record.GetReason(),
-			r.record.GetComplete()
-		ended.Verdict = r.record.GetVerdict()
+// tellWait tells the followers of the waiting run what it waits for. It is a task of the run's write queue.
+func (r *run) tellWait(text string, wait *time.Duration) {
+	if wait != nil {
+		text += ", in about " + words.Span(wait.Seconds())
 	}
-	n, ok := r.events.Number(e)
+	n, ok := r.events.Number(&spatev1.RunEvent{Time: timestamppb.Now(), Event: &spatev1.RunEvent_Notice{
+		Notice: &spatev1.Notice{Severity: spatev1.Severity_SEVERITY_INFO, Text: text},
+	}})
 	if ok {
-		return []*spatev1.FollowRunResponse{n}
-	}
-	if notice := e.GetNotice(); notice != nil {
-		c.log.Info("notice that followers of the run do not get", "run", r.id, "text", notice.GetText())
-	}
-	return nil
-}
-
-// verdict returns the verdict on the whole run. Records in newest replace those already stored.
-func (r *run) verdict(newest []*spatev1.StageRecord) string {
-	records := r.stages.Records()
-	for _, rec := range newest {
-		records[rec.GetStage().GetIndex()] = rec
-	}
-	verdictOf := func(rec *spatev1.StageRecord) trust.Verdict { return trust.Verdict(rec.GetVerdict()) }
-	return string(results.RunVerdict(maps.Values(records), r.record, verdictOf))
-}
-
-// do carries out the effects of a batch that has been written. Records come first, because the snapshots that agents
-// send in answer are checked against them.
-func (c *Coordinator) do(r *run, b batch) {
-	for _, e := range b.effects {
-		switch e := e.(type) {
-		case lifecycle.PutStage:
-			r.stages.Put(e.Record)
-		case lifecycle.PutCheckpoint:
-			if e.Stage != nil {
-				r.stages.Put(e.Stage)
-			}
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, l := range b.messages {
-		l.to.send(l.message)
-	}
-	for _, e := range b.effects {
-		switch e := e.(type) {
-		case lifecycle.CloseStage:
-			r.toClose <- e
-		case lifecycle.Progress:
-			r.progress = append(r.progress, e)
-		}
+		r.tryWrite(ledger.Change{Events: []*spatev1.FollowRunResponse{n}})
+		r.deliver(n)
 	}
 }
 
-// finish closes the ledger of a run whose end has been written, and tells the run's followers, who can fetch the file
-// from then on. The run's worker learns of the end last: the worker closes the sink, which must not be called after
-// that.
-func (c *Coordinator) finish(r *run, last []*spatev1.FollowRunResponse) {
-	if err := r.ledger.Close(); err != nil {
-		c.log.Error("the ledger cannot be closed", "run", r.id, "error", err)
-	}
-	c.storage.Reserve(r.id).Release()
-	c.log.Info("run ended", "run", r.id, "outcome", r.record.GetOutcome(), "complete", r.record.GetComplete(),
-		"reason", r.record.GetReason())
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r.secrets = nil
-	for _, e := range last {
-		c.deliver(r, e)
-	}
-	c.release(r)
-}
-
-// release marks a run as over. If it was in progress, others may take its agents. c.mu is held.
-func (c *Coordinator) release(r *run) {
-	r.over()
-	if c.inProgress(r) {
-		c.removeActive(r)
-		c.allot(clock.Now())
-	}
-}
-
-// removeActive removes a run from those in progress, and makes its agents free. c.mu is held.
-func (c *Coordinator) removeActive(r *run) {
-	c.active = slices.DeleteFunc(c.active, func(other *run) bool { return other == r })
-	c.free(r, nil)
-}
-
-// deliver passes an event to followers and to the sink.
-func (c *Coordinator) deliver(r *run, n *spatev1.FollowRunResponse) {
-	r.events.Append(n)
-	if p, ok := points.Event(r.points(), n.GetEvent(), r.stages.Plan); ok {
-		r.sink.Put(p)
-	}
+// endWaiting ends the run, which has not begun and is no longer in the queue. The lock is held.
+func (r *run) endWaiting(outcome spatev1.Outcome, reason string) {
+	r.record.EndTime, r.record.Outcome, r.record.Reason = timestamppb.Now(), outcome, reason
+	record := proto.CloneOf(r.record)
+	r.later(func() {
+		n, _ := r.events.Number(&spatev1.RunEvent{Time: record.GetEndTime(), Event: &spatev1.RunEvent_RunEnded{
+			RunEnded: &spatev1.RunEnded{Outcome: outcome, Reason: reason},
+		}})
+		end := []*spatev1.FollowRunResponse{n}
+		r.tryWrite(ledger.Change{Run: record, Events: end})
+		r.finish(end)
+	})
 }

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/plans"
@@ -57,7 +55,7 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	submission.submitter = caller
-	s.c.usePolicy(policy)
+	s.c.queue.usePolicy(policy)
 	s.c.settle(ctx)
 	r, waiting, err := s.c.submit(ctx, submission)
 	if err != nil {
@@ -65,6 +63,30 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 	}
 	s.c.record(access.AuditEntry{Action: access.Submit, Caller: submission.submitter, Run: r.id})
 	return &spatev1.SubmitRunResponse{RunId: r.id, Waiting: uint32(waiting)}, nil
+}
+
+// submit accepts a run, which begins at once or when its agents are free. It returns its place in the queue, 0 if it
+// begins at once. It blocks until all that the answer says is durable, and fails when ctx ends first.
+func (c *Coordinator) submit(ctx context.Context, s submission) (r *run, waiting int, err error) {
+	if err := c.queue.reservePlace(); err != nil {
+		return nil, 0, err
+	}
+	r, err = c.queue.create(s, time.Now())
+	waiting, written, err := c.queue.enqueue(r, err)
+	if err != nil {
+		return nil, 0, status.Errorf(codes.Internal, "the run's ledger cannot be created: %v", err)
+	}
+	return r, waiting, await(ctx, written)
+}
+
+// await waits for a channel to be closed. Its error is a status.
+func await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
 }
 
 // When the members have not changed for quietMembers, all are taken to have arrived. settleTimeout bounds the wait.
@@ -147,13 +169,6 @@ func secretsOf(t *spatev1.Target, values map[string]string) map[string]string {
 	return out
 }
 
-// known returns a run that is in memory, nil if it is not.
-func (c *Coordinator) known(id string) *run {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.runs[id]
-}
-
 // checkID refuses invalid run ids, because an id names a directory.
 func checkID(id string) error {
 	if !storage.Valid(id) {
@@ -182,7 +197,7 @@ func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) error
 // FollowRun sends a run's events until the run ends: from memory and live or, for a run that is only on disk, from its
 // ledger.
 func (s runService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunService_FollowRunServer) error {
-	r := s.c.known(q.GetRunId())
+	r := s.c.queue.known(q.GetRunId())
 	if r == nil {
 		return s.replay(q, stream)
 	}
@@ -279,7 +294,7 @@ func (c *Coordinator) record(e access.AuditEntry) {
 // StopRun ends a run early. Stopping a run that has ended changes nothing. The stop is durable when StopRun answers.
 func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*spatev1.StopRunResponse, error) {
 	id, caller := q.GetRunId(), access.CallerOf(ctx)
-	if s.c.unended(id) {
+	if s.c.queue.unended(id) {
 		if err := s.c.mayEnd(caller, id); err != nil {
 			return nil, err
 		}
@@ -290,29 +305,11 @@ func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*sp
 	if err := s.c.awaitRebuilt(ctx, id); err != nil {
 		return nil, err
 	}
-	written, known := s.c.stop(id, q.GetImmediately(), caller.String())
-	if !known {
+	written := s.c.queue.stop(id, q.GetImmediately(), caller.String())
+	if written == nil {
 		return &spatev1.StopRunResponse{}, s.c.peek(id, func(*ledger.Ledger) error { return nil })
 	}
 	return &spatev1.StopRunResponse{}, await(ctx, written)
-}
-
-// stop stops a run that is in memory. stopper is who wants it. written is closed when the stop is durable.
-func (c *Coordinator) stop(id string, immediately bool, stopper string) (written <-chan struct{}, known bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.runs[id]
-	switch {
-	case r == nil:
-		return nil, false
-	case c.inProgress(r):
-		c.log.Info("run is asked to stop", "run", id, "immediately", immediately)
-		r.record.Stopper, r.unsaved = cmp.Or(r.record.GetStopper(), stopper), true
-		c.feed(r, func(r *run, at clock.Instant) { r.machine.Stop(at, immediately) })
-	case !c.closed && c.stopWaiting(r, stopper):
-		c.log.Info("waiting run stopped", "run", id)
-	}
-	return c.written(r), true
 }
 
 // FetchLedger sends the ledger file of a run that has ended.
@@ -321,7 +318,7 @@ func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.Ru
 	if err := checkID(id); err != nil {
 		return err
 	}
-	if s.c.unended(id) {
+	if s.c.queue.unended(id) {
 		return status.Errorf(codes.FailedPrecondition,
 			"run %s is waiting or in progress: follow it to its end, or stop it, then fetch it", id)
 	}
@@ -336,20 +333,4 @@ func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.Ru
 	return store.SendPieces(f, func(piece []byte) error {
 		return stream.Send(&spatev1.FetchLedgerResponse{Data: piece})
 	})
-}
-
-// unended reports whether a run waits or is in progress, so that its ledger is still being written.
-func (c *Coordinator) unended(id string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.runs[id]
-	if r == nil {
-		return false
-	}
-	select {
-	case <-r.ended:
-		return false
-	default:
-		return true
-	}
 }

@@ -11,12 +11,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator/access"
-	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -65,7 +63,7 @@ func (c *Coordinator) find(id string) ([]*spatev1.RunSummary, error) {
 
 // unendedRuns returns the waiting runs, last first, and then the runs in progress, newest first. unended has their ids.
 func (c *Coordinator) unendedRuns() (out []*spatev1.RunSummary, unended map[string]bool) {
-	out, waiting, estimate := c.summaries()
+	out, waiting, estimate := c.queue.summaries()
 	for i, wait := range estimate() {
 		if wait != nil {
 			waiting[i].Wait = durationpb.New(*wait)
@@ -77,37 +75,6 @@ func (c *Coordinator) unendedRuns() (out []*spatev1.RunSummary, unended map[stri
 	}
 	slices.Reverse(out)
 	return out, unended
-}
-
-// summaries returns the runs in progress and those that wait, the latter also alone, with a function that estimates how
-// long they wait, without a lock.
-func (c *Coordinator) summaries() (all, waiting []*spatev1.RunSummary, estimate func() []*time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range slices.Concat(c.active, c.queue) {
-		all = append(all, r.summary())
-	}
-	waiting = all[len(c.active):]
-	for i, s := range waiting {
-		r := c.queue[i]
-		s.Place, s.WaitsFor, s.WaitsBecause = uint32(i+1), slices.Clone(r.wait.For), c.why(r)
-	}
-	return all, waiting, c.estimateWaits()
-}
-
-// summary summarises a run in memory. Coordinator.mu is held.
-func (r *run) summary() *spatev1.RunSummary {
-	out := storage.SummaryOf(proto.CloneOf(r.record), r.plan())
-	out.State = spatev1.RunState_RUN_STATE_WAITING
-	if r.machine != nil || r.rebuilt != nil {
-		out.State = spatev1.RunState_RUN_STATE_RUNNING
-	}
-	for _, rec := range r.stages.Records() {
-		if rec.GetEnded() {
-			out.StagesEnded++
-		}
-	}
-	return out
 }
 
 // endedRuns returns up to most runs on disk that are not in unended, most recently changed first.
@@ -139,7 +106,7 @@ func (c *Coordinator) datasetsInUse() map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string]bool{}
-	for _, r := range slices.Concat(c.active, c.queue) {
+	for _, r := range slices.Concat(c.queue.active, c.queue.waiting) {
 		for _, stage := range r.submission.GetPlan() {
 			for _, source := range content.Sources(stage) {
 				if source.Rows != nil {
@@ -199,7 +166,7 @@ func (c *Coordinator) remove(id string) error {
 	if c.cfg.Local {
 		return status.Error(codes.FailedPrecondition, "the coordinator of a local run removes no runs")
 	}
-	if c.unended(id) {
+	if c.queue.unended(id) {
 		return status.Errorf(codes.FailedPrecondition, "run %s is waiting or in progress: stop it first", id)
 	}
 	switch err := ledger.Peek(c.storage.Ledger(id), func(*ledger.Ledger) error { return nil }); {
@@ -230,11 +197,10 @@ func (c *Coordinator) hide(id string) (gone string, err error) {
 func (c *Coordinator) forget(id string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r := c.runs[id]; r != nil && (c.inProgress(r) || slices.Contains(c.queue, r)) {
+	if r := c.queue.runs[id]; r != nil && c.queue.has(r) {
 		return errors.New("it is waiting or in progress")
 	}
-	delete(c.runs, id)
-	c.recent = slices.DeleteFunc(c.recent, func(other string) bool { return other == id })
+	c.queue.forget(id)
 	return nil
 }
 
@@ -312,7 +278,7 @@ func (c *Coordinator) unrecorded(h History) []string {
 	begun := map[string]time.Time{}
 	for _, id := range ids {
 		file, err := os.Stat(c.storage.Ledger(id))
-		if err != nil || h.Has(id) || c.unended(id) {
+		if err != nil || h.Has(id) || c.queue.unended(id) {
 			continue
 		}
 		if s := c.storage.Summary(id, file); s.GetState() == spatev1.RunState_RUN_STATE_ENDED {
@@ -327,7 +293,7 @@ func (c *Coordinator) unrecorded(h History) []string {
 // needed reports whether a run must not be removed yet: it has not ended, or is not in the history.
 func (c *Coordinator) needed(id string) bool {
 	h := c.pastRuns()
-	return c.unended(id) || h != nil && !h.Has(id)
+	return c.queue.unended(id) || h != nil && !h.Has(id)
 }
 
 // defaultHistory is how many runs of a history are shown.

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/spate-load/spate/certs"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -73,12 +72,6 @@ func (a *Admission) refuse(ctx context.Context, format string, args ...any) erro
 	reason := fmt.Sprintf(format, args...)
 	a.log.Warn("refused", "address", AddressOf(ctx), "reason", reason)
 	return LimitError(reason)
-}
-
-// Origin is where an agent's messages come from.
-type Origin struct {
-	Address string
-	Who     certs.Identity // identity in the agent's certificate; zero without one
 }
 
 // AddressOf returns the address of a call's peer, empty if it is not known.

@@ -1,5 +1,3 @@
-// Package fleet has what operators say about a coordinator's agents: which of them are expected, and which take no new
-// runs, which is kept in the data directory. It knows nothing of sessions and runs.
 package fleet
 
 import (

@@ -155,17 +155,6 @@ func TestASecondHelloEndsTheSession(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatDoesNotReadIsCutOff(t *testing.T) {
-	s := &session{outbox: make(chan *spatev1.ConnectResponse, 1), gone: make(chan struct{})}
-	s.send(&spatev1.ConnectResponse{})
-	s.send(&spatev1.ConnectResponse{})
-	s.send(&spatev1.ConnectResponse{})
-	<-s.gone
-	if status.Code(s.reason) != codes.ResourceExhausted {
-		t.Errorf("reason %v", s.reason)
-	}
-}
-
 func TestAgentsAreListedWithTheirHealth(t *testing.T) {
 	t.Parallel()
 	h := start(t, func(c *Config) { c.HeartbeatInterval = time.Hour })
@@ -178,7 +167,7 @@ func TestAgentsAreListedWithTheirHealth(t *testing.T) {
 	h.Agent("d")
 	h.checkHealth("a BUSY, b BUSY, c BUSY, d READY")
 	h.c.mu.Lock()
-	h.c.sessions["d"].heard = clock.Now().Add(-3 * time.Hour)
+	h.c.fleet.Session("d").Heard = clock.Now().Add(-3 * time.Hour)
 	h.c.mu.Unlock()
 	h.checkHealth("a BUSY, b BUSY, c BUSY, d SILENT")
 }
@@ -217,7 +206,7 @@ func TestAnotherVersionIsTold(t *testing.T) {
 	h := start(t)
 	a := h.Agent("a")
 	h.c.mu.Lock()
-	h.c.sessions["a"].info.Version = "v0.0.1"
+	h.c.fleet.Session("a").Info.Version = "v0.0.1"
 	h.c.mu.Unlock()
 	submitted, err := h.Runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{
 		PlanYaml: []byte(clustertest.PlanOf(`{concurrency: [1], requests: 4}`)), MinAgents: 1,
@@ -316,16 +305,16 @@ func TestADrainedAgentIsMissingOnce(t *testing.T) {
 		c.DataDir, c.Expected = dir, fleet.Expected{Names: []string{"us-1"}, Regions: map[string]int{"eu": 2}}
 	}
 	h := start(t, setUp)
-	join := func(name, region string) *session {
+	join := func(name, region string) *fleet.Session {
 		s, err := h.c.join(&spatev1.Hello{Incarnation: 1, Agent: &spatev1.AgentInfo{Name: name, Region: region}},
-			access.Origin{})
+			fleet.Origin{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	join("eu-1", "eu")
-	stopped := []*session{join("eu-2", "eu"), join("us-1", "us")}
+	stopped := []*fleet.Session{join("eu-2", "eu"), join("us-1", "us")}
 	_, err := h.Runs.CordonAgents(t.Context(), &spatev1.CordonAgentsRequest{
 		Agents: []string{"eu-2", "us-1"}, Cordon: spatev1.Cordon_CORDON_DRAINED,
 	})
@@ -380,9 +369,8 @@ func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 	a.Apply()
 	a.Armed()
 	h.c.mu.Lock()
-	h.c.sessions["a"].Who = certs.Identity{Role: certs.Agent, Name: "eu"}
-	h.c.owners["a"] = owner{incarnation: h.c.sessions["a"].incarnation,
-		who: certs.Identity{Role: certs.Agent, Name: "eu"}}
+	h.c.fleet.Session("a").Who = certs.Identity{Role: certs.Agent, Name: "eu"}
+	h.c.fleet.Join(h.c.fleet.Session("a"))
 	h.c.mu.Unlock()
 	s := clustertest.Closing(clustertest.Values(a.Snapshot(0), 4, 1))
 	if _, err := h.c.receiveSnapshot(s, certs.Identity{Role: certs.Agent,
@@ -407,22 +395,22 @@ func TestASessionIsBoundToItsCertificate(t *testing.T) {
 			Agent: &spatev1.AgentInfo{Name: "z"}}
 	}
 	eu, us := certs.Identity{Role: certs.Agent, Name: "eu"}, certs.Identity{Role: certs.Agent, Name: "us"}
-	first, err := h.c.join(hello(7), access.Origin{Address: "1.1.1.1:1", Who: eu})
+	first, err := h.c.join(hello(7), fleet.Origin{Address: "1.1.1.1:1", Who: eu})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.c.join(hello(7), access.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
+	if _, err := h.c.join(hello(7), fleet.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("while it is connected: %v", err)
 	}
 	h.c.leave(first, "it went away")
-	if _, err := h.c.join(hello(7), access.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
+	if _, err := h.c.join(hello(7), fleet.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("while it is away: %v", err)
 	}
 	push := &spatev1.Snapshot{Key: &spatev1.SnapshotKey{RunId: "r", Agent: "z", Incarnation: 7, Sequence: 1}}
 	if _, err := h.c.receiveSnapshot(push, us); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a snapshot: %v", err)
 	}
-	if _, err := h.c.join(hello(7), access.Origin{Address: "1.1.1.1:3", Who: eu}); err != nil {
+	if _, err := h.c.join(hello(7), fleet.Origin{Address: "1.1.1.1:3", Who: eu}); err != nil {
 		t.Errorf("the process itself: %v", err)
 	}
 }

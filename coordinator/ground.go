@@ -1,0 +1,91 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/coordinator/fleet"
+	"github.com/spate-load/spate/coordinator/live"
+	"github.com/spate-load/spate/coordinator/storage"
+)
+
+// ground is what all parts of a coordinator stand on.
+type ground struct {
+	cfg     Config
+	log     *slog.Logger
+	storage *storage.Runs
+	boot    string // id of this machine's boot, see bootID
+	diskOf  func(*ledger.Ledger) storage.Disk
+	lag     live.Lag
+	latest  live.Latest
+	intake  intake
+	closing chan struct{}  // closed by Close: handlers return
+	workers sync.WaitGroup // of runs in progress, of write queues, and what records runs at the start
+	faults  atomic.Uint64  // panics that were recovered from
+
+	mu     sync.Mutex // see Locks
+	fleet  *fleet.Fleet
+	closed bool
+}
+
+// leaves reports whether the coordinator is shutting down.
+func (g *ground) leaves() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
+}
+
+// A panic ends only the run or the call in which it happens. Other runs stay in the queue, and agents stay connected. A
+// run that panics when a restarted coordinator reads it is left as it is.
+
+// recovered calls do, which is about a run that is not in progress, and returns a panic of do as an error.
+func (g *ground) recovered(run string, do func() error) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = g.noteFault(fault, "run", run)
+		}
+	}()
+	return do()
+}
+
+// noteFault counts and logs a panic, and returns it as an error. It is called on the goroutine that recovered from it.
+func (g *ground) noteFault(fault any, kind, name string) error {
+	g.faults.Add(1)
+	g.log.Error("internal fault", kind, name, "fault", fault, "stack", string(debug.Stack()))
+	return fmt.Errorf("an internal fault of the coordinator: %v; report it with the coordinator's log", fault)
+}
+
+// errFault is what a caller gets whose call panicked.
+var errFault = status.Error(codes.Internal,
+	"an internal fault of the coordinator: report it with the coordinator's log")
+
+// recovering returns server options that recover from a panic in a call, so that only this call fails.
+func (g *ground) recovering() []grpc.ServerOption {
+	unary := func(ctx context.Context, q any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any,
+		err error) {
+		defer g.failCall(info.FullMethod, &err)
+		return handle(ctx, q)
+	}
+	stream := func(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+		defer g.failCall(info.FullMethod, &err)
+		return handle(srv, s)
+	}
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary), grpc.ChainStreamInterceptor(stream)}
+}
+
+// failCall recovers from a panic in a call, which then returns errFault. It is deferred.
+func (g *ground) failCall(method string, err *error) {
+	if fault := recover(); fault != nil {
+		_ = g.noteFault(fault, "method", method)
+		*err = errFault
+	}
+}

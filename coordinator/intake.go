@@ -1,0 +1,211 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/live"
+	"github.com/spate-load/spate/coordinator/storage"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// A snapshot goes one way: the service that receives it finds its run (push.go), which checks it, adds it to the ledger
+// and to the merge, and tells the machine. The answer is its acknowledgement.
+
+// intake counts snapshots.
+type intake struct {
+	written, duplicates, refused, dropped atomic.Uint64
+}
+
+// acknowledge counts a snapshot that is in the ledger, and returns the answer. fresh: it is new there.
+func (i *intake) acknowledge(s *spatev1.Snapshot, fresh bool) *spatev1.PushResponse {
+	if fresh {
+		i.written.Add(1)
+	} else {
+		i.duplicates.Add(1)
+	}
+	return &spatev1.PushResponse{Key: s.GetKey()}
+}
+
+func (i *intake) stats() Stats {
+	return Stats{Snapshots: i.written.Load(), Duplicates: i.duplicates.Load(), Refused: i.refused.Load(),
+		Dropped: i.dropped.Load()}
+}
+
+// errDropped refuses a snapshot that comes too late: other agents have been told to take the work over, or the result
+// was computed without the snapshot.
+var errDropped = errors.New("the agent was lost, and its part of the stage was dropped or taken over")
+
+// errRunFaulted ends the stream of an agent whose run has ended by a panic.
+var errRunFaulted = status.Error(codes.Internal, "the run has ended by an internal fault of the coordinator")
+
+// holds reports whether a snapshot is in the ledger of a run that has ended. If so, its acknowledgement was lost:
+// perhaps with an earlier process of the coordinator, so that the run is not in memory.
+func (g *ground) holds(s *spatev1.Snapshot) bool {
+	id := s.GetKey().GetRunId()
+	if !storage.Valid(id) {
+		return false
+	}
+	found, err := ledger.Holds(g.storage.Ledger(id), id, s.GetStageIndex(), s.GetKey())
+	return err == nil && found // a waiting run's ledger is locked, and holds no snapshots
+}
+
+// refuse counts and logs a refused snapshot and returns the answer.
+func (g *ground) refuse(s *spatev1.Snapshot, reason error) *spatev1.PushResponse {
+	g.intake.refused.Add(1)
+	g.log.Warn("snapshot refused", "agent", s.GetKey().GetAgent(), "sequence", s.GetKey().GetSequence(),
+		"reason", reason)
+	return &spatev1.PushResponse{Key: s.GetKey(), Refused: reason.Error()}
+}
+
+// receive adds a snapshot to the ledger and the merge, and returns the answer. heard reports whether its agent was
+// heard recently. An error ends the stream: the agent keeps the snapshot and sends it again.
+func (r *run) receive(s *spatev1.Snapshot, heard bool) (answer *spatev1.PushResponse, err error) {
+	err = errRunFaulted
+	r.guarded(func() { answer, err = r.add(s, heard) })
+	return answer, err
+}
+
+// add is receive without protection against panics.
+func (r *run) add(s *spatev1.Snapshot, heard bool) (*spatev1.PushResponse, error) {
+	m, ok := r.stages.Get(s.GetStageIndex())
+	if !ok {
+		return r.refuseFor(s, heard, fmt.Errorf("stage %d has not been assigned", s.GetStageIndex()+1)), nil
+	}
+	checked, err := merge.Check(s, r.record, m.Record)
+	if err != nil && lossOf(m.Record, s.GetKey()) == nil { // keepAndTell judges a lost agent's
+		return r.refuseFor(s, heard, err), nil
+	}
+	fresh, err := r.keepAndTell(m, s, checked)
+	switch {
+	case errors.Is(err, errDropped):
+		r.intake.dropped.Add(1)
+		r.log.Info("snapshot of a lost agent refused", "agent", s.GetKey().GetAgent(),
+			"sequence", s.GetKey().GetSequence())
+		return &spatev1.PushResponse{Key: s.GetKey(), Refused: err.Error()}, nil
+	case errors.Is(err, ledger.ErrClosed):
+		return r.answerLate(s, heard, err)
+	case errors.Is(err, ledger.ErrConflict):
+		return r.refuseFor(s, heard, err), nil
+	case err != nil:
+		r.ledgerFailed(err)
+		return nil, errUnwritten
+	}
+	return r.intake.acknowledge(s, fresh), nil
+}
+
+// answerLate answers a snapshot that came when its run's ledger had been closed. It blocks until the run has ended:
+// until then its ledger may still be locked.
+func (r *run) answerLate(s *spatev1.Snapshot, heard bool, reason error) (*spatev1.PushResponse, error) {
+	<-r.ended
+	if r.holds(s) { // sent again while the run ended
+		return r.intake.acknowledge(s, false), nil
+	}
+	if r.leaves() { // the agent sends it again to the next coordinator
+		return nil, errClosing
+	}
+	return r.refuseFor(s, heard, reason), nil
+}
+
+// keepAndTell adds a snapshot to the ledger, and tells the machine if it is new there. The machine may drop the
+// agent's part while the snapshot is being written. The snapshot is then kept but does not count: the record says from
+// which window on nothing counts (merge.InResult).
+func (r *run) keepAndTell(m live.Stage, s *spatev1.Snapshot, checked merge.Checked) (fresh bool, err error) {
+	defer r.claims.Claim(s.GetKey())()
+	if lossOf(m.Record, s.GetKey()) != nil {
+		return false, r.alreadyKept(s)
+	}
+	if fresh, err = r.keep(s, checked); !fresh || err != nil {
+		return false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.feed(func(m *lifecycle.Run, at clock.Instant) { m.Merged(at, s) })
+	return true, nil
+}
+
+// alreadyKept returns nil if a lost agent's snapshot is in the ledger, and errDropped if it is not.
+func (r *run) alreadyKept(s *spatev1.Snapshot) error {
+	switch known, err := r.ledger.Has(s.GetStageIndex(), s.GetKey()); {
+	case err != nil:
+		return err
+	case !known:
+		return errDropped
+	}
+	return nil
+}
+
+// lossOf returns what was lost with the process that sent a snapshot, nil if the process was not lost.
+func lossOf(rec *spatev1.StageRecord, k *spatev1.SnapshotKey) *spatev1.Loss {
+	return merge.Assigned(rec, k).GetLoss()
+}
+
+// keep adds a snapshot to the ledger and, if it is new there, to the merge. A snapshot that comes after its stage has
+// ended is only in the ledger, where the report finds it.
+func (r *run) keep(s *spatev1.Snapshot, checked merge.Checked) (fresh bool, err error) {
+	if fresh, err := r.disk.Append(s); err != nil || !fresh {
+		return false, err
+	}
+	if err := r.stages.Merge(s, checked); err != nil {
+		r.log.Error("snapshot passed the check and cannot be merged", "error", err)
+	}
+	return true, nil
+}
+
+// refuseFor refuses a snapshot. It blocks until the consequences for the run are durable, because the agent then
+// discards the snapshot.
+func (r *run) refuseFor(s *spatev1.Snapshot, heard bool, reason error) *spatev1.PushResponse {
+	answer := r.refuse(s, reason)
+	<-r.refused(s, heard, reason)
+	return answer
+}
+
+// maxRefusalsTold bounds the refused snapshots that are reported to a run's followers, so that an agent that sends
+// garbage does not crowd out other notices.
+const maxRefusalsTold = 16
+
+// refused tells the run's followers, and ends the assignment of the snapshot's agent if heard is true: the agent is
+// connected and sent the snapshot itself. It returns a channel that is closed when this is durable.
+func (r *run) refused(s *spatev1.Snapshot, heard bool, reason error) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.feed(func(m *lifecycle.Run, at clock.Instant) {
+		r.tellRefused(s, at, reason)
+		if heard {
+			m.Refused(at, s, reason.Error())
+		}
+	})
+	return r.written()
+}
+
+// tellRefused tells the run's followers of a refused snapshot. The lock is held.
+func (r *run) tellRefused(s *spatev1.Snapshot, at clock.Instant, reason error) {
+	if r.refusals == maxRefusalsTold {
+		return
+	}
+	text := fmt.Sprintf("refused snapshot %d of agent %.64q: %v", s.GetKey().GetSequence(),
+		s.GetKey().GetAgent(), reason)
+	if r.refusals++; r.refusals == maxRefusalsTold {
+		text += " (further ones are in the coordinator's log only)"
+	}
+	r.machine.Warn(at, text)
+}
+
+// ledgerFailed ends the run, because a run must not measure what it cannot keep.
+func (r *run) ledgerFailed(err error) {
+	r.log.Error("ledger cannot be written", "run", r.id, "error", err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.abort(fmt.Sprintf("the ledger cannot be written: %v", err))
+}
+
+// errUnwritten ends the streams of agents whose snapshots cannot be kept. They send them again.
+var errUnwritten = status.Error(codes.Unavailable, "the coordinator cannot write its ledger")
