@@ -79,30 +79,24 @@ func (c *conversation) read(name string, array []byte, sideName, textName string
 }
 
 // readLine reads one line.
-func (c *conversation) readLine(object []byte, sideName, textName string) (err error) {
-	side, text := -1, []byte(nil)
-	for name, value := range members(object) {
-		switch name {
-		case sideName:
-			who, err := stringInside(name, value)
-			if err != nil {
-				return err
-			}
-			var known bool
-			if side, known = sides[string(bytes.ToLower(who))]; !known {
-				return unusable("%s is %.40q, which is neither a user nor an assistant", name, who)
-			}
-		case textName:
-			if text, err = stringInside(name, value); err != nil {
-				return err
-			}
-		default:
-			c.unused.note(name)
-		}
+func (c *conversation) readLine(line []byte, sideName, textName string) error {
+	o := objectIn(line)
+	who, err := o.text(sideName)
+	if err != nil {
+		return err
 	}
-	if side < 0 || text == nil {
+	text, err := o.text(textName)
+	if err != nil {
+		return err
+	}
+	if who == nil || text == nil {
 		return unusable("has a message without %s or %s", sideName, textName)
 	}
+	side, known := sides[string(bytes.ToLower(who))]
+	if !known {
+		return unusable("%s is %.40q, which is neither a user nor an assistant", sideName, who)
+	}
+	o.rest(c.unused, "")
 	c.add(side, text)
 	return nil
 }

@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"unicode/utf8"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -45,28 +46,17 @@ func newAnyFile(c *spatev1.FileContent, o Options, unused *Unused) *anyFile {
 	}
 }
 
-// rowForms are the forms of objects by a member that only they have. Objects of other forms are rows of jsonl.
-var rowForms = []struct {
-	member string
-	parse  func(f *anyFile, text []byte, row *rows.Row) error
-}{
-	{"conversations", func(f *anyFile, text []byte, row *rows.Row) error { return f.sharegpt.parse(text, row) }},
-	{"conversation", func(f *anyFile, text []byte, row *rows.Row) error { return f.sharegpt.parse(text, row) }},
-	{"instruction", (*anyFile).alpaca},
-	{"turns", (*anyFile).specBench},
-}
-
 // open finds out the form of the file, and returns its items. maxBytes is the most text that a Parquet file may have.
 func (f *anyFile) open(s *itemSource, maxBytes uint64) (itemReader, error) {
 	format := f.format
 	if format == "" {
 		format = detect(s)
 	}
-	switch f.parse = f.object; format {
+	switch f.parse = objects(f.object); format {
 	case "json":
 		return newElements(s.Reader)
 	case "csv":
-		return newRecords(s.Reader, append(outputNames[:], f.columns.GetOsl()))
+		return newRecords(s.Reader, append(slices.Clone(outputNames), f.columns.GetOsl()))
 	case "parquet":
 		return newParquetRows(s.Raw, maxBytes)
 	case "text":
@@ -89,22 +79,19 @@ func detect(s *itemSource) string {
 	return map[string]string{".csv": "csv", ".txt": "text"}[extension(s.Name)]
 }
 
-// object reads a row in the form that the plan or its members tell.
-func (f *anyFile) object(text []byte, row *rows.Row) error {
-	if err := checkObject(text); err != nil {
-		return err
+// object reads a row in the form that the plan tells, or else a member that only rows of the form have.
+func (f *anyFile) object(o object, row *rows.Row) error {
+	switch {
+	case f.columns != nil:
+		return f.named(o, row)
+	case o["conversations"] != nil || o["conversation"] != nil:
+		return f.sharegpt.read(o, row)
+	case o["instruction"] != nil:
+		return f.alpaca(o, row)
+	case o["turns"] != nil:
+		return f.specBench(o, row)
 	}
-	if f.columns != nil {
-		return f.named(text, row)
-	}
-	for name := range members(text) {
-		for _, form := range rowForms {
-			if form.member == name {
-				return form.parse(f, text, row)
-			}
-		}
-	}
-	err := f.jsonl.parse(text, row)
+	err := f.jsonl.read(o, row)
 	if errors.Is(err, errNoPrompt) {
 		return unusable("has no prompt, messages, token_ids, texts, conversations, instruction or turns: give columns")
 	}
@@ -112,43 +99,32 @@ func (f *anyFile) object(text []byte, row *rows.Row) error {
 }
 
 // named reads a row by the names in the plan.
-func (f *anyFile) named(text []byte, row *rows.Row) (err error) {
-	var prompt, messages, answer []byte
-	var own uint32
-	f.jsonl.fields.Reset()
-	for name, value := range members(text) {
-		switch name {
-		case f.columns.GetPrompt():
-			prompt = value
-		case f.columns.GetMessages():
-			messages = value
-		case f.columns.GetAnswer():
-			answer, err = stringInside(name, value)
-		case f.columns.GetOsl():
-			own, err = parseOutput(name, value)
-		default:
-			if !f.jsonl.takeField(name, value) {
-				f.unused.note(name)
-			}
-		}
-		if err != nil {
+func (f *anyFile) named(o object, row *rows.Row) error {
+	prompt, messages := o.take(f.columns.GetPrompt()), o.take(f.columns.GetMessages())
+	answer, err := o.text(f.columns.GetAnswer())
+	if err != nil {
+		return err
+	}
+	own := uint32(0)
+	if value := o.take(f.columns.GetOsl()); value != nil {
+		if own, err = parseOutput(f.columns.GetOsl(), value); err != nil {
 			return err
 		}
 	}
-	if messages == nil || f.sessions {
-		f.jsonl.noteFields()
-	}
+	f.jsonl.chat.limit = own
 	row.OSL = f.lengths.output(own, answer)
 	switch {
 	case prompt != nil:
-		return f.jsonl.prompt(f.columns.GetPrompt(), prompt, row)
-	case messages == nil:
-		return unusable("has no %s", f.columns.GetPrompt()+f.columns.GetMessages())
-	case f.sessions:
-		f.jsonl.chat.limit = own
-		return f.jsonl.session(messages, row)
+		err = f.jsonl.prompt(f.columns.GetPrompt(), prompt, row)
+	case messages != nil:
+		err = f.jsonl.messagesOrSession(messages, o, row)
+	default:
+		err = unusable("has no %s", f.columns.GetPrompt()+f.columns.GetMessages())
 	}
-	return f.jsonl.messages(messages, row)
+	if err == nil {
+		o.rest(f.unused, "")
+	}
+	return err
 }
 
 // line reads a line of a text as a prompt.
@@ -171,22 +147,18 @@ func (f *anyFile) text(prompt string, answer []byte, row *rows.Row) {
 
 // alpaca reads {"instruction": "...", "input": "...", "output": "..."}. The prompt is the instruction and, in a
 // paragraph of its own, the input if there is one.
-func (f *anyFile) alpaca(text []byte, row *rows.Row) (err error) {
-	var instruction, input, output []byte
-	for name, value := range members(text) {
-		switch name {
-		case "instruction":
-			instruction, err = stringInside(name, value)
-		case "input":
-			input, err = stringInside(name, value)
-		case "output":
-			output, err = stringInside(name, value)
-		default:
-			f.unused.note(name)
-		}
-		if err != nil {
-			return err
-		}
+func (f *anyFile) alpaca(o object, row *rows.Row) error {
+	instruction, err := o.text("instruction")
+	if err != nil {
+		return err
+	}
+	input, err := o.text("input")
+	if err != nil {
+		return err
+	}
+	output, err := o.text("output")
+	if err != nil {
+		return err
 	}
 	if len(instruction) == 0 {
 		return unusable("has an empty instruction")
@@ -195,33 +167,31 @@ func (f *anyFile) alpaca(text []byte, row *rows.Row) (err error) {
 	if len(input) > 0 {
 		prompt += paragraph + string(input)
 	}
+	o.rest(f.unused, "")
 	f.text(prompt, output, row)
 	return nil
 }
 
 // specBench reads {"question_id": n, "category": "...", "turns": ["...", ...]}, which MT-Bench has, too: the questions
 // of a conversation without answers. Without sessions, the first question is the prompt.
-func (f *anyFile) specBench(text []byte, row *rows.Row) error {
-	for name, value := range members(text) {
-		if name != "turns" {
-			f.unused.note(name)
-			continue
-		}
-		if value[0] != '[' {
-			return unusable("turns is %s, not an array", typeOf(value))
-		}
-		for turn := range values(value) {
-			question, err := stringInside("turns", turn)
-			if err != nil {
-				return err
-			}
-			if len(bytes.TrimSpace(question)) == 0 {
-				return unusable("turns has an empty question")
-			}
-			row.Turns = append(row.Turns, rows.Turn{ISL: f.lengths.tokens(question), OSL: f.lengths.output(0, nil),
-				User: question})
-		}
+func (f *anyFile) specBench(o object, row *rows.Row) error {
+	turns := o["turns"]
+	delete(o, "turns")
+	if turns[0] != '[' {
+		return unusable("turns is %s, not an array", typeOf(turns))
 	}
+	for turn := range values(turns) {
+		question, err := stringInside("turns", turn)
+		if err != nil {
+			return err
+		}
+		if len(bytes.TrimSpace(question)) == 0 {
+			return unusable("turns has an empty question")
+		}
+		row.Turns = append(row.Turns, rows.Turn{ISL: f.lengths.tokens(question), OSL: f.lengths.output(0, nil),
+			User: question})
+	}
+	o.rest(f.unused, "")
 	if len(row.Turns) == 0 {
 		return unusable("has no turns")
 	}

@@ -207,7 +207,7 @@ func TestParquet(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, got, []rows.Row{textRow("Why, and how?", 3, 2), textRow(`Two\nlines <b>`, 3, 1), textRow("Third?", 1, 3)})
-	if text := skipped.String(); text != "main/train-00001-of-00002.parquet: row 2 question is null, not a string" {
+	if text := skipped.String(); text != "main/train-00001-of-00002.parquet: row 2 has no question" {
 		t.Error(text)
 	}
 	w = fileOf(&spatev1.FileContent{Columns: &spatev1.Columns{Messages: "messages", Osl: "n"}})

@@ -61,7 +61,7 @@ func (b *builder) trace(
 ) {
 	b.setMaxSkipped(c.MaxSkipped)
 	b.flags |= rows.HasTimes
-	sorter := &timeSorter{limit: sorterBytes, unit: "line"}
+	sorter := newTimeSorter(sorterBytes, "line")
 	b.parse = func(it item) error {
 		t, err := parse(it.Text)
 		if err != nil {

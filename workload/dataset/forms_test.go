@@ -117,7 +117,7 @@ func TestSeveralTexts(t *testing.T) {
 			Turns: []rows.Turn{{ISL: 2, User: []byte("d e")}, {ISL: 1, User: []byte("f")}, {ISL: 1, User: []byte("g")}}},
 		{ISL: 1, OSL: 256, Kind: rows.Text, Content: []byte("p")},
 	})
-	if unused := skipped.Unused.String(); unused != "id (1), texts (1)" {
+	if unused := skipped.Unused.String(); unused != "id (1), texts beside prompt (1)" {
 		t.Errorf("not used: %s", unused)
 	}
 }
@@ -467,7 +467,7 @@ func TestUnusedMembersAreReported(t *testing.T) {
 			`{"prompt": "a", "tools": [], "model": "m", "max_tokens": 3, "osl": 4}` + "\n" +
 				`{"messages": [{"role": "user", "content": "b"}], "tool": [1], "prompt": "c"}` + "\n" +
 				`{"prompt": "d", "output_tokens_count": 5}`,
-			"max_tokens beside another output length (1), model (1), prompt beside messages or token_ids (1), tool (1), tools (1)",
+			"max_tokens beside osl (1), model (1), prompt beside messages (1), tool (1), tools (1)",
 		},
 		"all used": {&spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: file}},
 			`{"prompt": "a", "output_tokens_count": 5}`, ""},

@@ -2,9 +2,6 @@ package dataset
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
-	"slices"
 	"strconv"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -20,8 +17,9 @@ func init() {
 		Example: `Lines such as {"prompt": "...", "osl": 100}.`,
 		build: func(b *builder, w *spatev1.Workload, o Options) {
 			c, unused := content.File(w), &b.skipped.Unused
-			b.file(c, (&jsonl{unused: unused, chat: conversation{unused: unused}, sessions: c.GetSessions() != nil,
-				lengths: lengths{count: o.Count, osl: c.GetOsl(), fallback: defaultOutput}}).parse)
+			j := &jsonl{unused: unused, chat: conversation{unused: unused}, sessions: c.GetSessions() != nil,
+				lengths: lengths{count: o.Count, osl: c.GetOsl(), fallback: defaultOutput}}
+			b.file(c, objects(j.read))
 		}})
 }
 
@@ -31,152 +29,85 @@ type jsonl struct {
 	lengths  lengths
 	sessions bool
 	chat     conversation
-	compact  bytes.Buffer
-	fields   bytes.Buffer // of the row, behind one another
 	unused   *Unused
 }
 
 // outputNames are the names of members that give an output length. The first one that is present is used.
-var outputNames = [...]string{"output_length", "osl", "max_tokens", "max_completion_tokens", "output_tokens",
+var outputNames = []string{"output_length", "osl", "max_tokens", "max_completion_tokens", "output_tokens",
 	"output_tokens_count"}
 
-// fields are the relevant members of a row. Nil: absent.
-type fields struct {
-	prompt, messages, ids   []byte
-	texts, query, documents []byte
-	outputs                 [len(outputNames)][]byte
-}
+// usedNames are the members that rows may have.
+var usedNames = append([]string{"prompt", "messages", "token_ids", "prompt_token_ids", "texts", "query", "documents"},
+	outputNames...)
 
-// findFields finds the members of a row.
-func (j *jsonl) findFields(text []byte) (f fields) {
-	j.fields.Reset()
-	for name, value := range members(text) {
-		switch name {
-		case "prompt":
-			f.prompt = value
-		case "messages":
-			f.messages = value
-		case "token_ids", "prompt_token_ids":
-			f.ids = value
-		case "texts":
-			f.texts = value
-		case "query":
-			f.query = value
-		case "documents":
-			f.documents = value
-		default:
-			if !f.takeOutput(name, value) && !j.takeField(name, value) {
-				j.unused.note(name)
-			}
-		}
-	}
-	if len(f.prompt) > 0 && f.prompt[0] == '[' && f.ids == nil {
-		f.ids, f.prompt = f.prompt, nil
-	}
-	return f
-}
-
-// takeOutput stores an output length, and reports whether the member is one.
-func (f *fields) takeOutput(name string, value []byte) bool {
-	i := slices.Index(outputNames[:], name)
-	if i >= 0 && value[0] != 'n' {
-		f.outputs[i] = value
-	}
-	return i >= 0
-}
-
-// noteIgnored counts the members that are ignored because of another member.
-func (f *fields) noteIgnored(unused *Unused) {
-	if f.ids != nil && f.messages != nil {
-		unused.note("messages beside token_ids")
-	}
-	if f.prompt != nil && (f.ids != nil || f.messages != nil) {
-		unused.note("prompt beside messages or token_ids")
-	}
-	if f.prompt != nil || f.ids != nil || f.messages != nil {
-		for _, m := range [...]struct {
-			name  string
-			value []byte
-		}{{"texts", f.texts}, {"query", f.query}, {"documents", f.documents}} {
-			if m.value != nil {
-				unused.note(m.name)
-			}
-		}
-	}
-	if f.texts != nil && f.query != nil {
-		unused.note("query beside texts")
-	}
-	if f.texts != nil && f.documents != nil {
-		unused.note("documents beside texts")
-	}
-	f.noteOutputs(unused)
-}
-
-// noteOutputs counts the output lengths that are ignored because of another one.
-func (f *fields) noteOutputs(unused *Unused) {
-	given := 0
-	for i, value := range f.outputs {
-		if value == nil {
-			continue
-		}
-		if given++; given > 1 {
-			unused.note(outputNames[i] + " beside another output length")
-		}
-	}
-}
-
-// parse reads a row.
-func (j *jsonl) parse(text []byte, row *rows.Row) error {
-	if err := checkObject(text); err != nil {
-		return err
-	}
-	f := j.findFields(text)
-	f.noteIgnored(j.unused)
-	own, err := f.output()
+// read reads a row.
+func (j *jsonl) read(o object, row *rows.Row) error {
+	own, err := o.output(j.unused)
 	if err != nil {
 		return err
 	}
-	if f.messages == nil || f.ids != nil || j.sessions {
-		j.noteFields()
-	}
 	j.chat.limit = own
 	row.OSL = j.lengths.output(own, nil)
-	switch {
-	case f.ids != nil:
-		return parseIDs(f.ids, row)
-	case f.messages != nil && j.sessions:
-		return j.session(f.messages, row)
-	case f.messages != nil:
-		return j.messages(f.messages, row)
-	case f.prompt != nil:
-		return j.prompt("prompt", f.prompt, row)
-	case f.texts != nil:
-		return j.texts("texts", nil, f.texts, row)
-	case f.query != nil && f.documents != nil:
-		return j.texts("documents", f.query, f.documents, row)
+	used, err := j.content(o, row)
+	if err == nil {
+		o.rest(j.unused, used, usedNames...)
 	}
-	return errNoPrompt
+	return err
+}
+
+// content reads what the row has to send, and returns the name of the member with it.
+func (j *jsonl) content(o object, row *rows.Row) (used string, err error) {
+	if ids := o.take("token_ids", "prompt_token_ids"); ids != nil {
+		return "token_ids", parseIDs(ids, row)
+	}
+	if messages := o.take("messages"); messages != nil {
+		return "messages", j.messagesOrSession(messages, o, row)
+	}
+	if prompt := o.take("prompt"); bytes.HasPrefix(prompt, []byte{'['}) {
+		return "prompt", parseIDs(prompt, row)
+	} else if prompt != nil {
+		return "prompt", j.prompt("prompt", prompt, row)
+	}
+	if texts := o.take("texts"); texts != nil {
+		return "texts", j.texts("texts", nil, texts, row)
+	}
+	if o["query"] != nil && o["documents"] != nil {
+		return "documents", j.texts("documents", o.take("query"), o.take("documents"), row)
+	}
+	return "", errNoPrompt
+}
+
+// messagesOrSession reads messages with the fields beside them, or as a conversation that is played turn by turn.
+func (j *jsonl) messagesOrSession(messages []byte, o object, row *rows.Row) error {
+	if j.sessions {
+		return j.session(messages, row)
+	}
+	return j.messages(messages, o.fields(), row)
 }
 
 // errNoPrompt is returned for a row that has nothing to send.
 var errNoPrompt = unusable("has no prompt, messages, token_ids, texts, or query and documents")
 
-// output returns the row's own output length. 0: the row gives none.
-func (f *fields) output() (uint32, error) {
-	for i, value := range f.outputs {
-		if value == nil {
-			continue
+// output takes the row's own output length. 0: the row gives none. Others beside it are counted as unused.
+func (o object) output(unused *Unused) (own uint32, err error) {
+	used := ""
+	for _, name := range outputNames {
+		switch value := o.take(name); {
+		case value == nil:
+		case used != "":
+			unused.note(name + " beside " + used)
+		default:
+			if own, err = parseOutput(name, value); err != nil {
+				return 0, err
+			}
+			used = name
 		}
-		return parseOutput(outputNames[i], value)
 	}
-	return 0, nil
+	return own, nil
 }
 
-// parseOutput reads an output length. 0: the value is null.
+// parseOutput reads an output length.
 func parseOutput(name string, value []byte) (uint32, error) {
-	if value[0] == 'n' {
-		return 0, nil
-	}
 	n, err := parseLength(name, value)
 	if err == nil && n == 0 {
 		err = unusable("%s is 0: it must be at least 1", name)
@@ -257,45 +188,19 @@ func (j *jsonl) session(array []byte, row *rows.Row) error {
 	return asSession(row)
 }
 
-// messages reads the messages of one request. They are sent unchanged except for white space between them.
-func (j *jsonl) messages(array []byte, row *rows.Row) error {
+// messages reads the messages of one request, and the fields that are sent beside them. They are sent unchanged except
+// for white space between them.
+func (j *jsonl) messages(array, fields []byte, row *rows.Row) error {
 	if array[0] != '[' {
 		return unusable("messages is %s, not an array", typeOf(array))
 	}
-	j.compact.Reset()
-	if err := json.Compact(&j.compact, array); err != nil {
-		return unusable("messages: %v", err)
-	}
-	row.Kind, row.Content = rows.Messages, append(row.Content[:0], j.compact.Bytes()...)
+	row.Kind, row.Content = rows.Messages, append(row.Content[:0], compact(array)...)
 	err := j.checkMessages(row)
-	if j.fields.Len() > 0 {
+	if len(fields) > 0 {
 		row.Kind, row.ISL = rows.MessagesWithFields, 0 // servers put tools into the prompt
-		row.Fields = append(row.Fields[:0], j.fields.Bytes()...)
+		row.Fields = append(row.Fields[:0], fields...)
 	}
 	return err
-}
-
-// takeField keeps a field that is sent beside messages, and reports whether the member is one. A null is none.
-func (j *jsonl) takeField(name string, value []byte) bool {
-	if !slices.Contains(rows.FieldNames, name) {
-		return false
-	}
-	if value[0] == 'n' {
-		return true
-	}
-	if j.fields.Len() > 0 {
-		j.fields.WriteByte(',')
-	}
-	fmt.Fprintf(&j.fields, "%q:", name)
-	_ = json.Compact(&j.fields, value) // it is valid
-	return true
-}
-
-// noteFields counts fields that are not sent, because the row has no messages or is played turn by turn.
-func (j *jsonl) noteFields() {
-	for name := range members(slices.Concat([]byte{'{'}, j.fields.Bytes(), []byte{'}'})) {
-		j.unused.note(name)
-	}
 }
 
 // checkMessages finds where words can be inserted. The length is known only for a single message that is nothing but

@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"cmp"
-	"maps"
 	"strconv"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -14,19 +13,12 @@ import (
 type blockForm struct {
 	unit  float64 // of timestamp, in nanoseconds
 	block uint32  // default number of tokens per block
-	// names are the members of a row that say how it belongs to others. Without sessions they are not used.
-	names func(*linkFields) map[string]*[]byte
 }
 
 var (
 	// mooncakeForm is also the form of AIPerf's and Dynamo's mooncake_trace, and of Dynamo's agentic traces.
-	mooncakeForm = blockForm{unit: 1e6, block: 512, names: func(l *linkFields) map[string]*[]byte {
-		return map[string]*[]byte{"session_id": &l.session, "request_id": &l.request, "wait_for": &l.waits,
-			"delay": &l.delay, "delay_ms": &l.delay, "tool_wait_ms": &l.tool}
-	}}
-	bailianForm = blockForm{unit: 1e9, block: 16, names: func(l *linkFields) map[string]*[]byte {
-		return map[string]*[]byte{"chat_id": &l.request, "parent_chat_id": &l.parent}
-	}}
+	mooncakeForm = blockForm{unit: 1e6, block: 512}
+	bailianForm  = blockForm{unit: 1e9, block: 16}
 )
 
 func init() {
@@ -48,90 +40,60 @@ type mooncake struct {
 	// prompts reads text and messages into row.
 	prompts jsonl
 	row     rows.Row
-	// links takes the members that say how a row belongs to others. Nil: they are not used.
-	links *linkFields
 }
-
-// traceFields are the relevant members of a row. Nil: absent.
-type traceFields struct{ time, input, output, hashes, text, messages []byte }
 
 // parse reads a row that has a time. The row's blocks and content are valid until the next call.
-func (m *mooncake) parse(text []byte) (timedRow, error) {
-	if err := checkObject(text); err != nil {
-		return timedRow{}, err
+func (m *mooncake) parse(text []byte) (t timedRow, err error) {
+	o, err := readObject(text)
+	if err != nil {
+		return t, err
 	}
-	f := m.find(text)
-	if f.time == nil {
-		return timedRow{}, unusable("has no timestamp")
+	t, timed, err := m.read(o)
+	if err != nil {
+		return t, err
 	}
-	return m.timed(f)
+	if !timed {
+		return t, unusable("has no timestamp")
+	}
+	o.rest(m.unused, "")
+	return t, nil
 }
 
-// timed reads a row from its members. A row of a session may have no time.
-func (m *mooncake) timed(f traceFields) (t timedRow, err error) {
-	if f.time != nil {
-		if t.at, err = parseTime("timestamp", f.time, m.form.unit); err != nil {
-			return t, err
+// read reads a row from its members. timed reports whether it has a time: a row of a session may have none.
+func (m *mooncake) read(o object) (t timedRow, timed bool, err error) {
+	if at := o.take("timestamp", "created_time"); at != nil {
+		timed = true
+		if t.at, err = parseTime("timestamp", at, m.form.unit); err != nil {
+			return t, timed, err
 		}
 	}
-	if t.osl = m.prompts.lengths.fallback; f.output != nil {
-		if t.osl, err = parseLength("output_length", f.output); err != nil {
-			return t, err
+	t.osl = m.prompts.lengths.fallback
+	if output := o.take("output_length", "output_tokens"); output != nil {
+		if t.osl, err = parseLength("output_length", output); err != nil {
+			return t, timed, err
 		}
 	}
-	return t, m.prompt(&t, f)
-}
-
-// find finds the members of a row. A null is an absent member.
-func (m *mooncake) find(text []byte) (f traceFields) {
-	places := map[string]*[]byte{"timestamp": &f.time, "created_time": &f.time, "input_length": &f.input,
-		"input_tokens": &f.input, "output_length": &f.output, "output_tokens": &f.output, "hash_ids": &f.hashes,
-		"text_input": &f.text, "messages": &f.messages}
-	if m.links != nil {
-		*m.links = linkFields{}
-		maps.Copy(places, m.form.names(m.links))
-	}
-	m.prompts.fields.Reset()
-	for name, value := range members(text) {
-		switch place := places[name]; {
-		case place == nil && !m.prompts.takeField(name, value):
-			m.unused.note(name)
-		case place == nil:
-		case value[0] != 'n':
-			*place = value
-		}
-	}
-	return f
+	return t, timed, m.prompt(&t, o)
 }
 
 // prompt reads what the row has of a prompt: lengths with or without blocks, text or messages.
-func (m *mooncake) prompt(t *timedRow, f traceFields) error {
-	given := 0
-	for _, value := range [][]byte{f.input, f.text, f.messages} {
-		if value != nil {
-			given++
-		}
-	}
-	switch {
-	case given > 1:
-		return unusable("has more than one of input_length, text_input and messages")
-	case f.input != nil:
-		m.prompts.noteFields()
-		return m.lengths(t, f)
-	case f.hashes != nil:
-		return unusable("has hash_ids without input_length")
-	case given == 0:
-		return unusable("has no input_length, text_input or messages")
-	}
+func (m *mooncake) prompt(t *timedRow, o object) (err error) {
+	input, hashes := o.take("input_length", "input_tokens"), o.take("hash_ids")
+	text, messages := o.take("text_input"), o.take("messages")
 	m.row.Reset()
-	var err error
-	if f.text != nil {
-		err = m.prompts.prompt("text_input", f.text, &m.row)
-	} else {
-		err = m.prompts.messages(f.messages, &m.row)
-	}
-	if f.messages == nil {
-		m.prompts.noteFields()
+	switch {
+	case input != nil && (text != nil || messages != nil) || text != nil && messages != nil:
+		return unusable("has more than one of input_length, text_input and messages")
+	case input != nil:
+		return m.lengths(t, input, hashes)
+	case hashes != nil:
+		return unusable("has hash_ids without input_length")
+	case text != nil:
+		err = m.prompts.prompt("text_input", text, &m.row)
+	case messages != nil:
+		err = m.prompts.messages(messages, o.fields(), &m.row)
+	default:
+		return unusable("has no input_length, text_input or messages")
 	}
 	t.kind, t.isl = m.row.Kind, m.row.ISL
 	t.prompt = &prompt{content: m.row.Content, fields: m.row.Fields, insert: m.row.Insert}
@@ -142,14 +104,14 @@ func (m *mooncake) prompt(t *timedRow, f traceFields) error {
 }
 
 // lengths reads the length of a prompt, and its blocks if it has any.
-func (m *mooncake) lengths(t *timedRow, f traceFields) (err error) {
-	if t.isl, err = parseLength("input_length", f.input); err != nil {
+func (m *mooncake) lengths(t *timedRow, input, hashes []byte) (err error) {
+	if t.isl, err = parseLength("input_length", input); err != nil {
 		return err
 	}
-	if f.hashes == nil {
+	if hashes == nil {
 		return checkTokens(*t)
 	}
-	if err := m.hashes(f.hashes); err != nil {
+	if err := m.hashes(hashes); err != nil {
 		return err
 	}
 	t.kind, t.blocks = rows.Blocks, m.blocks
@@ -201,7 +163,6 @@ func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 	m := &mooncake{form: form, block: block, unused: &b.skipped.Unused,
 		prompts: jsonl{unused: &b.skipped.Unused, lengths: lengths{count: o.Count, fallback: defaultOutput}}}
 	if play := c.GetSessions(); play != nil {
-		m.links = new(linkFields)
 		b.linked(c, play.GetHistory() != "none", func(text []byte) (linkedRow, error) { return m.linked(text, known) })
 		return
 	}
@@ -217,22 +178,22 @@ func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 
 // linked reads a row of a session. Its content is valid until the next call.
 func (m *mooncake) linked(text []byte, known *knownPrefixes) (l linkedRow, err error) {
-	if err := checkObject(text); err != nil {
-		return l, err
-	}
-	f := m.find(text)
-	t, err := m.timed(f)
+	o, err := readObject(text)
 	if err != nil {
 		return l, err
 	}
-	if l, err = m.links.read(); err != nil {
+	t, timed, err := m.read(o)
+	if err != nil {
 		return l, err
 	}
+	if l, err = linksOf(o); err != nil {
+		return l, err
+	}
+	o.rest(m.unused, "")
 	if t.prompt == nil {
-		m.row.Reset()
 		m.row.Kind, m.row.Blocks = t.kind, append(m.row.Blocks, t.blocks...)
 	}
-	l.at, l.timed, l.content = t.at, f.time != nil, &m.row
+	l.at, l.timed, l.content = t.at, timed, &m.row
 	l.step = rows.Step{ISL: t.isl, OSL: t.osl}
 	if t.kind == rows.Blocks {
 		l.step.Shared, err = known.Shared(t.blocks, t.isl)

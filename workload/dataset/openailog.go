@@ -3,13 +3,11 @@ package dataset
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
-	"github.com/spate-load/spate/workload/rows"
 )
 
 func init() {
@@ -26,17 +24,17 @@ type logReader struct{ requests *recordedRequests }
 
 // read returns the call of a line and its row.
 func (r *logReader) read(it item) (call, *linkedRow, error) {
-	if err := checkObject(it.Text); err != nil {
+	line, err := readObject(it.Text)
+	if err != nil {
 		return call{}, nil, err
 	}
-	line := membersOf(it.Text)
-	request, response := line, membersOf(firstOf(line, "response"))
-	for _, inner := range []string{"request", "body"} {
-		if object := membersOf(request[inner]); object != nil {
-			request = object
+	request, response := line, objectIn(line.take("response"))
+	for _, name := range []string{"request", "body"} {
+		if inner := objectIn(request[name]); inner != nil {
+			request = inner
 		}
 	}
-	if body := membersOf(response["body"]); body != nil {
+	if body := objectIn(response["body"]); body != nil {
 		response = body
 	}
 	c, err := callOf(line, request, response)
@@ -46,29 +44,26 @@ func (r *logReader) read(it item) (call, *linkedRow, error) {
 	if c.trace == "" {
 		c.trace = fmt.Sprintf("line %d", it.Number) // a session by itself
 	}
-	usage := membersOf(firstOf(line, "usage"))
+	usage := objectIn(line.take("usage"))
 	if usage == nil {
-		usage = membersOf(response["usage"])
+		usage = objectIn(response["usage"])
 	}
-	q := recordedRequest{messages: request["messages"], fields: map[string][]byte{}, input: usage["prompt_tokens"],
-		output: usage["completion_tokens"], limit: firstOf(request, "max_completion_tokens", "max_tokens")}
-	for _, name := range rows.FieldNames {
-		q.fields[name] = request[name]
-	}
-	row, err := r.requests.row(q)
+	row, err := r.requests.row(recordedRequest{messages: request.take("messages"), fields: request.fields(),
+		input: usage.take("prompt_tokens"), output: usage.take("completion_tokens"),
+		limit: request.take("max_completion_tokens", "max_tokens")})
 	return c, row, err
 }
 
 // callOf returns when a request was sent and answered, and its session.
-func callOf(line, request, response map[string][]byte) (c call, err error) {
-	session := firstOf(line, "session_id", "conversation_id", "trace_id")
+func callOf(line, request, response object) (c call, err error) {
+	session := line.take("session_id", "conversation_id", "trace_id")
 	if session == nil {
-		session = membersOf(request["metadata"])["session_id"]
+		session = objectIn(request["metadata"]).take("session_id")
 	}
 	if c.trace, err = parseName("session_id", session); err != nil {
 		return c, err
 	}
-	start := firstOf(line, "timestamp", "time", "start_time", "startTime", "created_at", "created")
+	start := line.take("timestamp", "time", "start_time", "startTime", "created_at", "created")
 	if start == nil {
 		start = response["created"]
 	}
@@ -78,9 +73,9 @@ func callOf(line, request, response map[string][]byte) (c call, err error) {
 	if c.start, err = parseInstant("timestamp", start); err != nil {
 		return c, err
 	}
-	if end := firstOf(line, "end_time", "endTime", "completed_at"); end != nil {
+	if end := line.take("end_time", "endTime", "completed_at"); end != nil {
 		c.end, err = parseInstant("end_time", end)
-	} else if took := firstOf(line, "duration_ms", "latency_ms"); took != nil {
+	} else if took := line.take("duration_ms", "latency_ms"); took != nil {
 		c.end, err = parseTime("duration_ms", took, 1e6)
 		c.end += c.start
 	}
@@ -88,24 +83,6 @@ func callOf(line, request, response map[string][]byte) (c call, err error) {
 		c.end = c.start
 	}
 	return c, err
-}
-
-// membersOf returns the members of an object. It returns nil if the value is none, or absent.
-func membersOf(value []byte) map[string][]byte {
-	if len(value) == 0 || value[0] != '{' {
-		return nil
-	}
-	return maps.Collect(members(value))
-}
-
-// firstOf returns the first member that is there and not null, or nil.
-func firstOf(object map[string][]byte, names ...string) []byte {
-	for _, name := range names {
-		if value := object[name]; len(value) > 0 && value[0] != 'n' {
-			return value
-		}
-	}
-	return nil
 }
 
 // layouts are the forms of times in logs, beside numbers. Those without a zone are in UTC.

@@ -152,7 +152,7 @@ func (r *spanReader) request(attributes map[string]string) (*linkedRow, error) {
 	}
 	q.messages = encoded(chat)
 	if len(tools) > 0 {
-		q.fields = map[string][]byte{"tools": encoded(chatTools(tools))}
+		q.fields = append([]byte(`"tools":`), encoded(chatTools(tools))...)
 	}
 	return r.requests.row(q)
 }
@@ -238,9 +238,9 @@ func chatTools(tools []map[string]any) []any {
 
 // recordedRequest is what a recording says about a request to a model.
 type recordedRequest struct {
-	messages             []byte            // JSON; empty: they were not recorded
-	fields               map[string][]byte // beside the messages, by the names of rows.FieldNames
-	input, output, limit []byte            // numbers of tokens; empty: not known
+	messages             []byte // JSON; empty: they were not recorded
+	fields               []byte // beside the messages, as rows.Row has them
+	input, output, limit []byte // numbers of tokens; empty: not known
 }
 
 // recordedRequests makes rows of recorded requests.
@@ -279,13 +279,7 @@ func (r *recordedRequests) row(q recordedRequest) (*linkedRow, error) {
 		}
 		return l, nil
 	}
-	r.prompts.fields.Reset()
-	for _, name := range rows.FieldNames {
-		if value := q.fields[name]; len(value) > 0 {
-			r.prompts.takeField(name, value)
-		}
-	}
-	if err := r.prompts.messages(q.messages, &r.current); err != nil {
+	if err := r.prompts.messages(q.messages, q.fields, &r.current); err != nil {
 		return nil, err
 	}
 	l.step.ISL = r.current.ISL // what was recorded is the count of another model

@@ -13,9 +13,6 @@ import (
 	"github.com/spate-load/spate/workload/rows"
 )
 
-// linkFields are the members of a row that say how it belongs to others. Nil: absent.
-type linkFields struct{ session, request, parent, waits, delay, tool []byte }
-
 // linkedRow is a row of a trace that belongs to a session.
 type linkedRow struct {
 	// session is the conversation that the row belongs to, request its own name. Empty: none.
@@ -34,26 +31,26 @@ type linkedRow struct {
 	content *rows.Row
 }
 
-// read reads the members.
-func (f *linkFields) read() (l linkedRow, err error) {
-	if l.session, err = parseName("session_id", f.session); err != nil {
+// linksOf reads the members of a row that say how it belongs to others.
+func linksOf(o object) (l linkedRow, err error) {
+	if l.session, err = parseName("session_id", o.take("session_id")); err != nil {
 		return l, err
 	}
-	if l.request, err = parseName("request_id", f.request); err != nil {
+	if l.request, err = parseName("request_id", o.take("request_id", "chat_id")); err != nil {
 		return l, err
 	}
-	if l.parent, err = parseName("parent_chat_id", f.parent); err != nil {
+	if l.parent, err = parseName("parent_chat_id", o.take("parent_chat_id")); err != nil {
 		return l, err
 	}
-	if f.waits != nil {
-		if l.waits, err = parseNames("wait_for", f.waits); err != nil {
+	if waits := o.take("wait_for"); waits != nil {
+		if l.waits, err = parseNames("wait_for", waits); err != nil {
 			return l, err
 		}
 	}
-	if err := l.addDelay("delay", f.delay); err != nil {
+	if err := l.addDelay("delay", o.take("delay", "delay_ms")); err != nil {
 		return l, err
 	}
-	return l, l.addDelay("tool_wait_ms", f.tool)
+	return l, l.addDelay("tool_wait_ms", o.take("tool_wait_ms"))
 }
 
 // maxDelay is the longest delay of a row.
@@ -313,28 +310,31 @@ func (s *sessionBuilder) order(own []int) {
 		return
 	}
 	waiting, children := map[int]int{}, map[int][]int{}
-	ready := rowHeap{when: map[int]int64{}}
+	when := map[int]int64{}
+	ready := queue[int]{before: func(a, b int) bool {
+		return cmp.Or(cmp.Compare(when[a], when[b]), cmp.Compare(a, b)) < 0
+	}}
 	for _, n := range own {
 		waiting[n] = len(s.held[n].after)
 		for _, other := range s.held[n].after {
 			children[other] = append(children[other], n)
 		}
 		if l := s.held[n].links; l.timed {
-			ready.when[n] = l.at
+			when[n] = l.at
 		} else if waiting[n] == 0 {
-			ready.when[n] = math.MaxInt64
+			when[n] = math.MaxInt64
 		}
 		if waiting[n] == 0 {
 			heap.Push(&ready, n)
 		}
 	}
 	ordered := make([]int, 0, len(own))
-	for len(ready.rows) > 0 {
+	for ready.Len() > 0 {
 		n, _ := heap.Pop(&ready).(int)
 		ordered = append(ordered, n)
 		for _, child := range children[n] {
 			if !s.held[child].links.timed {
-				ready.when[child] = ready.when[n]
+				when[child] = when[n]
 			}
 			if waiting[child]--; waiting[child] == 0 {
 				heap.Push(&ready, child)
@@ -438,30 +438,4 @@ func (s *sessionBuilder) place(step *rows.Step, n int, places map[int]uint32) er
 	}
 	step.SetContent(&s.steps, nil)
 	return nil
-}
-
-// rowHeap is a heap of row numbers, the earliest and then the lowest first.
-type rowHeap struct {
-	rows []int
-	when map[int]int64
-}
-
-func (h *rowHeap) Len() int      { return len(h.rows) }
-func (h *rowHeap) Swap(i, j int) { h.rows[i], h.rows[j] = h.rows[j], h.rows[i] }
-func (h *rowHeap) Less(i, j int) bool {
-	a, b := h.rows[i], h.rows[j]
-	return cmp.Or(cmp.Compare(h.when[a], h.when[b]), cmp.Compare(a, b)) < 0
-}
-
-// Push implements heap.Interface.
-func (h *rowHeap) Push(row any) {
-	n, _ := row.(int)
-	h.rows = append(h.rows, n)
-}
-
-// Pop implements heap.Interface.
-func (h *rowHeap) Pop() any {
-	last := h.rows[len(h.rows)-1]
-	h.rows = h.rows[:len(h.rows)-1]
-	return last
 }

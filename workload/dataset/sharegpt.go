@@ -11,8 +11,8 @@ func init() {
 		Example: "ShareGPT JSON, plain or compressed.",
 		build: func(b *builder, w *spatev1.Workload, o Options) {
 			c, unused := content.File(w), &b.skipped.Unused
-			b.file(c, (&sharegpt{unused: unused, chat: conversation{unused: unused},
-				lengths: lengths{count: o.Count, osl: c.GetOsl()}, sessions: c.GetSessions() != nil}).parse)
+			b.file(c, objects((&sharegpt{unused: unused, chat: conversation{unused: unused},
+				lengths: lengths{count: o.Count, osl: c.GetOsl()}, sessions: c.GetSessions() != nil}).read))
 		}})
 }
 
@@ -25,29 +25,22 @@ type sharegpt struct {
 	unused   *Unused
 }
 
-// parse reads a conversation: all of its turns, or the first question that has an answer.
-func (s *sharegpt) parse(text []byte, row *rows.Row) error {
-	if err := checkObject(text); err != nil {
+// read reads a conversation: all of its turns, or the first question that has an answer.
+func (s *sharegpt) read(o object, row *rows.Row) error {
+	lines, messages := o.take("conversations", "conversation"), o.take("messages")
+	var err error
+	switch {
+	case lines != nil:
+		err = s.chat.read("conversations", lines, "from", "value")
+	case messages != nil:
+		err = s.chat.read("messages", messages, "role", "content")
+	default:
+		err = unusable("has no conversations")
+	}
+	if err != nil {
 		return err
 	}
-	found := false
-	for name, value := range members(text) {
-		var err error
-		switch name {
-		case "conversations", "conversation":
-			found, err = true, s.chat.read(name, value, "from", "value")
-		case "messages":
-			found, err = true, s.chat.read(name, value, "role", "content")
-		default:
-			s.unused.note(name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if !found {
-		return unusable("has no conversations")
-	}
+	o.rest(s.unused, "")
 	if s.chat.turns(row, &s.lengths); s.sessions {
 		return asSession(row)
 	}

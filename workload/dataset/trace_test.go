@@ -20,10 +20,11 @@ func TestTimeSorterOracle(t *testing.T) {
 		times := rapid.SliceOfN(rapid.Int64Range(-20, 20), 1, 40).Draw(t, "times")
 		room := rapid.IntRange(1, 50).Draw(t, "room")
 		var got []timedRow
-		s := timeSorter{limit: room * timedRow{}.bytes(), unit: "line", emit: func(row timedRow, at time.Duration) error {
+		s := newTimeSorter(room*timedRow{}.bytes(), "line")
+		s.emit = func(row timedRow, at time.Duration) error {
 			got = append(got, timedRow{at: row.at, number: row.number})
 			return nil
-		}}
+		}
 		var rows []timedRow
 		var err error
 		late := false

@@ -41,7 +41,7 @@ func (t timedRow) bytes() int {
 // as much as requests last. A sorter of sorterBytes (about 230,000 rows of lengths) sorts them, and any small file,
 // in bounded memory. A row that comes even later is an error that names the row: no row is put in the wrong place.
 type timeSorter struct {
-	rows     timedHeap
+	rows     queue[*timedRow]
 	held     int
 	limit    int
 	latest   int64 // largest time received
@@ -53,6 +53,13 @@ type timeSorter struct {
 	emit     func(row timedRow, at time.Duration) error
 	spare    [][]uint64
 	received bool
+}
+
+// newTimeSorter returns a sorter that holds rows of so many bytes.
+func newTimeSorter(limit int, unit string) *timeSorter {
+	return &timeSorter{limit: limit, unit: unit, rows: queue[*timedRow]{before: func(a, b *timedRow) bool {
+		return a.at < b.at || a.at == b.at && a.number < b.number // rows of equal time keep their order in the file
+	}}}
 }
 
 // add takes a row, and emits the earliest rows while more than limit bytes are held. It copies the row's blocks and
@@ -91,7 +98,7 @@ func (s *timeSorter) spareBlocks() []uint64 {
 
 // flush emits all rows.
 func (s *timeSorter) flush() error {
-	for len(s.rows) > 0 {
+	for s.rows.Len() > 0 {
 		if err := s.pop(); err != nil {
 			return err
 		}
@@ -120,26 +127,27 @@ func (s *timeSorter) pop() error {
 	return err
 }
 
-// timedHeap is a heap of rows. The earliest row comes first; rows of equal time keep their order in the file.
-type timedHeap []*timedRow
-
-func (h timedHeap) Len() int      { return len(h) }
-func (h timedHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h timedHeap) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].number < h[j].number
+// queue is a heap: the item that comes before all others is its first.
+type queue[T any] struct {
+	items  []T
+	before func(a, b T) bool
 }
 
+func (q *queue[T]) Len() int           { return len(q.items) }
+func (q *queue[T]) Swap(i, j int)      { q.items[i], q.items[j] = q.items[j], q.items[i] }
+func (q *queue[T]) Less(i, j int) bool { return q.before(q.items[i], q.items[j]) }
+
 // Push implements heap.Interface.
-func (h *timedHeap) Push(row any) {
-	t, _ := row.(*timedRow)
-	*h = append(*h, t)
+func (q *queue[T]) Push(item any) {
+	typed, _ := item.(T)
+	q.items = append(q.items, typed)
 }
 
 // Pop implements heap.Interface.
-func (h *timedHeap) Pop() any {
-	last := len(*h) - 1
-	row := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return row
+func (q *queue[T]) Pop() any {
+	last := len(q.items) - 1
+	item := q.items[last]
+	clear(q.items[last:])
+	q.items = q.items[:last]
+	return item
 }
