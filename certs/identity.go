@@ -42,12 +42,12 @@ func identityOf(cert *x509.Certificate) (Identity, error) {
 		cert.Subject.CommonName)
 }
 
-// Files are the paths of a program's certificate files.
+// Files are the paths of a program's certificate files, with the flags that name them: the certificate of the cluster's
+// authority, and the program's own certificate and key.
 type Files struct {
-	// Authority is the certificate of the cluster's authority.
-	Authority string
-	// Cert and Key are the program's own certificate and key.
-	Cert, Key string
+	Authority string `flag:"tls-ca" help:"<file> of the cluster's authority, ca.crt of \"spate certs init\"; with --tls-cert and --tls-key, connections are encrypted and authenticated"`
+	Cert      string `flag:"tls-cert" help:"<file> of this program's certificate"`
+	Key       string `flag:"tls-key" help:"<file> of its key"`
 }
 
 // Given reports whether any of the files is named.

@@ -21,11 +21,6 @@ const (
 	RealtimeOff  Realtime = "off"
 )
 
-// RealtimeUsage is the flag's help text.
-const RealtimeUsage = "" +
-	"real-time scheduling for this process, so that other work on its cores does not delay it: auto uses " +
-	"it if the system allows it"
-
 // ErrNotAllowed is returned where the system has no real-time scheduling, or does not allow it to this user.
 var ErrNotAllowed = errors.New("real-time scheduling is not allowed here: run as root, or grant CAP_SYS_NICE or a " +
 	"real-time priority limit of 1 (ulimit -r)")

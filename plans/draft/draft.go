@@ -20,28 +20,30 @@ import (
 // with comments about the alternatives.
 type Answers struct {
 	// Name of the plan. Default "my-plan".
-	Name string
+	Name string `flag:"name" help:"name of the plan (default my-plan)"`
 	// Endpoints under test. Default: the built-in simulator.
-	Endpoints []string
+	Endpoints []string `flag:"endpoint" help:"base <URL> of an endpoint under test (default: the built-in simulator)"`
 	// Model name. Default "your-model" if there are endpoints.
-	Model string
+	Model string `flag:"model" help:"model name to ask for"`
 	// API of the endpoints. Default chat.
-	API string
+	API string `flag:"api" words:"APIS" help:"API of the endpoints: APIS (default chat)"`
 	// APIKey is a reference, env:NAME or file:PATH.
-	APIKey string
+	APIKey string `flag:"api-key" help:"where the API key is: env:NAME or file:PATH"`
 	// Workload is one of Workloads. Default "random".
-	Workload string
+	Workload string `flag:"workload" help:"kind of workload, see above (default random)"`
 	// File of the workload, if its kind needs one.
-	File string
+	File string `flag:"file" help:"<file> of the workload"`
 	// ISL and OSL are the lengths of input and output in tokens. Default 1000 and 100.
-	ISL, OSL uint32
+	ISL uint32 `flag:"isl" help:"input sequence length in tokens (default 1000)"`
+	OSL uint32 `flag:"osl" help:"output sequence length in tokens (default 100)"`
 	// Load is one of Loads. Default "concurrency".
-	Load string
+	Load string `flag:"load" help:"kind of load, see above (default concurrency)"`
 	// Values of the load: concurrencies, rates, the bounds of a search or a ramp, or the speed of a replay. The default
 	// depends on the load.
-	Values []float64
+	Values []float64 `flag:"values" help:"<values> of the load: concurrencies, rates, or the bounds of a search or ramp"`
 	// TTFT and TPOT are the SLO of a request. Default: none; for a search 500 ms and 50 ms.
-	TTFT, TPOT time.Duration
+	TTFT time.Duration `flag:"ttft" help:"longest TTFT that a request may have"`
+	TPOT time.Duration `flag:"tpot" help:"longest TPOT that a request may have"`
 }
 
 // workload is a kind of workload. file says what its file is, if it needs one.

@@ -9,33 +9,33 @@ import (
 )
 
 // Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds secrets (APIKey,
-// AWSSecret): do not print it.
+// AWSSecret): do not print it. Its tags declare the flags of `spate simulate`.
 type Config struct {
 	// Endpoints is the number of endpoints that Start serves if it is given no addresses. Default 1.
 	Endpoints int
 	// Replicas is the number of equal engines behind one endpoint. A request goes to the engine with the fewest
 	// requests in flight, the first among equals. Default 1.
-	Replicas int
+	Replicas int `group:"engines" flag:"replicas" help:"equal engines; with --prefill-engines those that decode"`
 	// ReplicaSpread is how much slower the last engine is than the first, as a share, counted over all endpoints. The
 	// engines between lie evenly between them. Not for use with PrefillEngines. Default 0: all are equal.
-	ReplicaSpread float64
+	ReplicaSpread float64 `group:"engines" flag:"replica-spread" help:"how much slower the last engine is than the first, as a <share>; the others are evenly between"`
 	// PrefillEngines makes an endpoint a disaggregated group: this number of engines prefill, from one queue, and the
 	// Replicas decode. 0, the default: each engine does both.
-	PrefillEngines int
+	PrefillEngines int `group:"engines" flag:"prefill-engines" help:"engines that only prefill, so that the replicas only decode (default: each does both)"`
 	// Model is the speed of each engine.
-	Model Model
+	Model Model `group:"engines"`
 	// Pace, if set, replaces the engines: each endpoint sends in a steady rhythm.
 	Pace Pace
 	// Processors is the number of processors that send the frames of one instant of an engine. The more there are, the
 	// closer together the frames are sent, and the more streams one engine can serve. Default 1.
-	Processors int
+	Processors int `group:"served" flag:"processors" help:"processors that send the frames of one instant (default: all but one, which reads requests)"`
 	// Seed determines everything random: early ends, faults and jitter. Random numbers of a request depend on its
 	// X-Request-Id, so that the same IDs have the same fate in any order. Without an ID they depend on the request's
 	// number at the endpoint.
-	Seed uint64
+	Seed uint64 `group:"answers" flag:"seed" help:"seed of faults, early ends, tokens without text, jitter and stalls"`
 
 	// ModelName is the model served. Requests for another name get 404. Empty, the default: every name is served.
-	ModelName string
+	ModelName string `group:"served" flag:"model" help:"model <name> to serve (default: every name)"`
 	// Adapters are names of models that are served besides ModelName, such as those of LoRA adapters.
 	Adapters []string
 	// APIKey is the bearer token that requests must carry. Others get 401. Empty: no key is required.
@@ -44,34 +44,34 @@ type Config struct {
 	// unless they carry APIKey. Others get 403. Empty: any signature is accepted if there is no APIKey either.
 	AWSSecret string
 	// Protocol is the protocol that Start speaks.
-	Protocol Protocol
+	Protocol Protocol `group:"served"`
 	// AllowRemote lets Start listen on addresses that are not loopback. A simulator should not be left on a network.
-	AllowRemote bool
+	AllowRemote bool `group:"served" flag:"allow-remote" help:"allow addresses beyond loopback: a simulator is not a server to leave on a network"`
 	// MaxBodyBytes is the maximum length of a request body. Longer ones get 413. Default 64 MiB.
 	MaxBodyBytes int64
 	// MaxModelTokens is the maximum of prompt and output together. Longer requests get 400. 0, the default: no limit.
-	MaxModelTokens int
+	MaxModelTokens int `group:"served" flag:"max-model-tokens" help:"longest prompt and output together, as reported by /v1/models (default: no limit)"`
 	// DefaultOutputTokens is the output limit of a request that gives none. Default 16, as in OpenAI's completions.
 	DefaultOutputTokens int
 	// ChatTemplateTokens is the number of tokens that a chat template adds to the words of a conversation. Default 0.
-	ChatTemplateTokens int
+	ChatTemplateTokens int `group:"dialect" flag:"chat-template-tokens" help:"<tokens> that the chat template adds to a conversation"`
 	// EarlyEOS ends the output at a random length between min_tokens (at least 1) and max_tokens, all equally likely,
 	// unless the request says ignore_eos. It takes precedence over OutputLength. Default: the output is exactly
 	// max_tokens long.
-	EarlyEOS bool
+	EarlyEOS bool `group:"answers" flag:"early-eos" help:"end outputs at random lengths, all equally likely, unless a request says ignore_eos"`
 	// OutputLength is the length of outputs that end by themselves.
-	OutputLength OutputLength
+	OutputLength OutputLength `group:"answers"`
 	// Textless is which tokens have no text.
-	Textless Textless
+	Textless Textless `group:"answers"`
 	// Dialect is how the server introduces itself, and how it handles request fields that only some servers know.
-	Dialect Dialect
+	Dialect Dialect `group:"dialect"`
 
 	// Frames is the shape of the stream.
-	Frames Frames
+	Frames Frames `group:"frames"`
 	// Faults are tried in this order for each request. The first one that strikes is the request's only fault.
 	Faults []Fault
 	// Truth is what is recorded about the frames sent.
-	Truth Truth
+	Truth Truth `group:"truth"`
 }
 
 // Default returns the default configuration.

@@ -10,10 +10,11 @@ import (
 type OutputLength struct {
 	// MeanShare is the mean length of outputs as a share of their limit, above 0 and below 1. Each token is the last
 	// with the same chance. 0, the default: outputs do not end by themselves.
-	MeanShare float64
+	MeanShare float64 `flag:"output-share" help:"like --early-eos, but with this mean <share> of max_tokens: each token is the last with the same chance"`
 	// Mean and Stddev are those of a lognormal distribution of lengths in tokens, before the limit applies. 0, the
 	// default: outputs do not end by themselves.
-	Mean, Stddev float64
+	Mean   float64 `flag:"output-mean" help:"like --early-eos, but after a lognormal number of <tokens> with this mean, or at max_tokens"`
+	Stddev float64 `flag:"output-stddev" help:"with --output-mean: its standard deviation in <tokens>"`
 }
 
 func (l *OutputLength) validate() error {
@@ -38,9 +39,10 @@ func (l *OutputLength) validate() error {
 // frame.
 type Textless struct {
 	// Share is the chance of each token to have no text, 0 (default) to 1.
-	Share float64
+	Share float64 `flag:"textless-share" help:"<share> of the tokens that are streamed without text, as halves of characters are"`
 	// First and Last are the numbers of tokens at the start and at the end that never have text. Default 0.
-	First, Last int
+	First int `flag:"textless-first" help:"<tokens> without text at the start of each output"`
+	Last  int `flag:"textless-last" help:"<tokens> without text at the end of each output"`
 }
 
 func (t *Textless) validate() error {

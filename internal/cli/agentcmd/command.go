@@ -32,30 +32,33 @@ import (
 
 // flags are the settings of the agent.
 type flags struct {
-	name, region       string
-	labelTexts         []string
-	labels             map[string]string
-	coordinators       []string
-	allowed, sources   []string
-	weight, maxStreams uint32
-	maxRate            float64
-	datasetDir         string
-	keepDatasets       settings.Keep
-	capacity           string
-	leaveTimeout       time.Duration
-	plaintext          bool
-	realtime           host.Realtime
-	packetTimes        settings.PacketTimes
-	gossip             settings.Gossip
-	tls                settings.TLS
-	status             daemon.Status
-	set                *pflag.FlagSet
+	Name         string        `flag:"name" help:"unique name of this agent (default: host name and a random suffix)"`
+	Region       string        `flag:"region" help:"region that this agent is in"`
+	Labels       []string      `flag:"label" help:"<NAME=VALUE> that plans and flags select agents by; may be repeated; region=VALUE is --region"`
+	Coordinators []string      `flag:"coordinator" help:"<host:port> of the coordinator, or of several to try in turn, instead of gossip"`
+	Allowed      []string      `flag:"allow-target" help:"<hosts> that this agent may send to: names, addresses or networks, with or without :PORT; * matches no dot (default: all)"`
+	Sources      []string      `flag:"source-address" help:"local <addresses> to connect to targets from, in turn: each adds a range of ports (default: the system picks)"`
+	Weight       uint32        `flag:"weight" default:"1" help:"weight of this agent's stripe of the load; if none is given and all agents are calibrated, their capacity decides"`
+	Capacity     string        `flag:"capacity" help:"<file> written by spate calibrate, or none (default: the one that calibrate keeps, if it is of this machine)"`
+	MaxStreams   uint32        `flag:"max-streams" help:"largest number of requests in flight (default: what the descriptor limit allows)"`
+	MaxRate      float64       `flag:"max-rate" help:"largest number of requests per second that this agent starts: it rejects its part of an open loop if that is more, and ends a closed loop or replay that exceeds it (0: not limited)"`
+	DatasetDir   string        `flag:"dataset-dir" help:"<directory> of datasets, by hash; missing ones come from the coordinator"`
+	LeaveTimeout time.Duration `flag:"leave-timeout" default:"5m" help:"how long the agent may take to hand over its part of a stage after SIGTERM (0: it ends at once)"`
+	Plaintext    bool          `flag:"insecure-plaintext" help:"connect to a coordinator beyond loopback without encryption: only on a network you trust"`
+	KeepDatasets settings.Keep `with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=32GiB"`
+	Exactness    settings.Exactness
+	Gossip       settings.Gossip `with:"LISTEN=127.0.0.1:0"`
+	TLS          settings.TLS
+	Status       daemon.Status
+
+	labels map[string]string // from Labels
+	set    *pflag.FlagSet
 }
 
 // New makes the command. program is what people type to run it: spate-agent or spate agent. The command blocks until
 // SIGINT or SIGTERM.
 func New(program, version string) *cobra.Command {
-	f := &flags{realtime: host.RealtimeAuto}
+	f := &flags{DatasetDir: settings.DatasetDir()}
 	cmd := daemon.New(daemon.Description{
 		Program: program, Version: version,
 		Short: "Agent of Spate: generates the load that the coordinator assigns",
@@ -68,80 +71,30 @@ SIGTERM, or SIGINT (Ctrl-C), ends it at once.`,
 		Example: `  PROGRAM --join 127.0.0.1:7946 --region eu
   PROGRAM --coordinator 127.0.0.1:7700 --region us --weight 2`,
 	}, f.run)
-	fs := cmd.Flags()
-	f.set = fs
-	fs.StringVar(&f.name, "name", "", "unique name of this agent (default: host name and a random suffix)")
-	fs.StringVar(&f.region, "region", "", "region that this agent is in")
-	fs.StringSliceVar(&f.labelTexts, "label", nil,
-		"`NAME=VALUE` that plans and flags select agents by; may be repeated; region=VALUE is --region")
-	fs.StringSliceVar(&f.coordinators, "coordinator", nil,
-		"`host:port` of the coordinator, or of several to try in turn, instead of gossip")
-	fs.StringSliceVar(
-		&f.allowed,
-		"allow-target",
-		nil,
-		"`hosts` that this agent may send to: names, addresses or networks, with or without :PORT; * matches no dot (default: all)",
-	)
-	fs.StringSliceVar(
-		&f.sources,
-		"source-address",
-		nil,
-		"local `addresses` to connect to targets from, in turn: each adds a range of ports (default: the system picks)",
-	)
-	fs.Uint32Var(&f.weight, "weight", 1,
-		"weight of this agent's stripe of the load; if none is given and all agents are calibrated, their capacity decides")
-	fs.StringVar(
-		&f.capacity,
-		"capacity",
-		"",
-		"`file` written by spate calibrate, or none (default: the one that calibrate keeps, if it is of this machine)",
-	)
-	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "largest number of requests in flight (default: what the descriptor limit allows)")
-	fs.Float64Var(
-		&f.maxRate,
-		"max-rate",
-		0,
-		"largest number of requests per second that this agent starts: it rejects its part of an open loop if that is more, and ends a closed loop or replay that exceeds it (0: not limited)",
-	)
-	fs.StringVar(
-		&f.datasetDir,
-		"dataset-dir",
-		settings.DatasetDir(),
-		"`directory` of datasets, by hash; missing ones come from the coordinator",
-	)
-	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 32 << 30}
-	f.keepDatasets.AddFlags(fs, "datasets", "datasets")
-	fs.DurationVar(&f.leaveTimeout, "leave-timeout", 5*time.Minute,
-		"how long the agent may take to hand over its part of a stage after SIGTERM (0: it ends at once)")
-	fs.BoolVar(&f.plaintext, "insecure-plaintext", false,
-		"connect to a coordinator beyond loopback without encryption: only on a network you trust")
-	fs.Var(&f.realtime, "realtime", host.RealtimeUsage)
-	f.packetTimes.AddFlag(fs)
-	f.tls.AddFlags(fs)
-	f.status.AddFlags(fs)
-	f.gossip.AddFlags(fs, "127.0.0.1:0")
+	f.set = cmd.Flags()
+	settings.Declare(f.set, f)
 	return cmd
 }
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
 	settings.Prefer(f.set, "join", "coordinator")
-	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
+	if err := errors.Join(f.check(), f.TLS.Check(logger), f.Status.Check()); err != nil {
 		return command.BadInput(err)
 	}
-	creds, err := f.tls.Dial(certs.Agent)
+	creds, err := f.TLS.Dial(certs.Agent)
 	if err != nil {
 		return command.BadInput(err)
 	}
-	if f.name == "" {
+	if f.Name == "" {
 		host, _ := os.Hostname() // empty: it has none
-		f.name = defaultName(host)
+		f.Name = defaultName(host)
 	}
 	exact, err := f.exact(version, logger)
 	if err != nil {
 		return command.BadInput(err)
 	}
-	packetTimes, err := f.packetTimes.Use(func(line string) { logger.Info("times of packets", "note", line) })
+	packetTimes, err := f.Exactness.UsePacketTimes(func(line string) { logger.Info("times of packets", "note", line) })
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -151,15 +104,15 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	}
 	defer closeFinder()
 	host.CollectLess()
-	if err := f.realtime.Apply(logger); err != nil {
+	if err := f.Exactness.Realtime.Apply(logger); err != nil {
 		return command.BadInput(err)
 	}
 	a, err := agent.New(agent.Config{
-		Name: f.name, Region: f.region, Labels: f.labels, Version: version, Weight: f.weight, MaxStreams: f.maxStreams,
-		MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
-		DatasetDir: f.datasetDir, KeepDatasets: f.keepDatasets.Limits(), SourceAddresses: f.sources, Capacity: exact,
+		Name: f.Name, Region: f.Region, Labels: f.labels, Version: version, Weight: f.Weight, MaxStreams: f.MaxStreams,
+		MaxRate: f.MaxRate, AllowedTargets: f.Allowed, Logger: logger,
+		DatasetDir: f.DatasetDir, KeepDatasets: f.KeepDatasets.Limits(), SourceAddresses: f.Sources, Capacity: exact,
 		PacketTimes: packetTimes,
-		WeightGiven: f.set.Changed("weight"), LeaveOn: daemon.ErrTerminated, LeaveTimeout: f.leaveTimeout,
+		WeightGiven: f.set.Changed("weight"), LeaveOn: daemon.ErrTerminated, LeaveTimeout: f.LeaveTimeout,
 		Coordinator: settings.InTurn(finder, f.checkPlain),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
 		BulkOptions: []grpc.DialOption{grpc.WithTransportCredentials(yielding.Credentials(creds))},
@@ -167,12 +120,12 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if err != nil {
 		return command.BadInput(err)
 	}
-	stop, err := f.status.Serve(ctx, metrics(a.Stats), healthy(a.Stats), logger)
+	stop, err := f.Status.Serve(ctx, metrics(a.Stats), healthy(a.Stats), logger)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	logger.Info("agent is ready", "name", f.name, "region", f.region, "labels", f.labels)
+	logger.Info("agent is ready", "name", f.Name, "region", f.Region, "labels", f.labels)
 	if err := a.Run(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -182,47 +135,47 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 // check finds mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
 	var errs []error
-	if (len(f.coordinators) == 0) == (len(f.gossip.Join) == 0) {
+	if (len(f.Coordinators) == 0) == (len(f.Gossip.Join) == 0) {
 		errs = append(
 			errs,
 			errors.New("no coordinator is named: give --coordinator host:port, or --join a gossip member"),
 		)
 	}
-	for _, address := range f.coordinators {
+	for _, address := range f.Coordinators {
 		if err := settings.CheckAddress(address); err != nil {
 			errs = append(errs, fmt.Errorf("--coordinator %w", err))
 		} else {
 			errs = append(errs, f.checkPlain(address))
 		}
 	}
-	if f.leaveTimeout < 0 {
-		errs = append(errs, fmt.Errorf("--leave-timeout %v: want 0 or more", f.leaveTimeout))
+	if f.LeaveTimeout < 0 {
+		errs = append(errs, fmt.Errorf("--leave-timeout %v: want 0 or more", f.LeaveTimeout))
 	}
-	if f.weight == 0 {
+	if f.Weight == 0 {
 		errs = append(errs, errors.New("--weight 0: want at least 1"))
 	}
-	if f.name != "" {
-		if err := naming.CheckName(f.name); err != nil {
+	if f.Name != "" {
+		if err := naming.CheckName(f.Name); err != nil {
 			errs = append(errs, fmt.Errorf("--name %w", err))
 		}
 	}
 	errs = append(errs, f.readLabels())
-	return errors.Join(append(errs, f.keepDatasets.Check("datasets"), checkDirectory(f.datasetDir))...)
+	return errors.Join(append(errs, f.KeepDatasets.Check("datasets"), checkDirectory(f.DatasetDir))...)
 }
 
 // readLabels reads --region and --label, which may name the region too.
 func (f *flags) readLabels() (err error) {
-	if err := naming.CheckRegion(f.region); err != nil {
-		return fmt.Errorf("--region %q: %w", f.region, err)
+	if err := naming.CheckRegion(f.Region); err != nil {
+		return fmt.Errorf("--region %q: %w", f.Region, err)
 	}
-	if f.labels, err = naming.Labels(f.labelTexts); err != nil {
+	if f.labels, err = naming.Labels(f.Labels); err != nil {
 		return fmt.Errorf("--label %w", err)
 	}
 	region := f.labels[naming.RegionLabel]
-	if region != "" && f.region != "" && region != f.region {
-		return fmt.Errorf("--label region=%s and --region %s differ: give one of them", region, f.region)
+	if region != "" && f.Region != "" && region != f.Region {
+		return fmt.Errorf("--label region=%s and --region %s differ: give one of them", region, f.Region)
 	}
-	f.region = cmp.Or(f.region, region)
+	f.Region = cmp.Or(f.Region, region)
 	delete(f.labels, naming.RegionLabel)
 	return nil
 }
@@ -230,10 +183,10 @@ func (f *flags) readLabels() (err error) {
 // exact returns what calibration found for this machine, or nil if no calibration is known. A file named by --capacity
 // must exist and be from this machine. A file at the default path that does not fit is skipped with a warning.
 func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, error) {
-	if f.capacity == "none" {
+	if f.Capacity == "none" {
 		return nil, nil
 	}
-	path := cmp.Or(f.capacity, host.CapacityPath())
+	path := cmp.Or(f.Capacity, host.CapacityPath())
 	found, err := host.ReadCapacity(path, host.ThisMachine(version))
 	switch {
 	case err == nil:
@@ -242,7 +195,7 @@ func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, e
 		logger.Warn("the stored capacity is damaged: it is set aside",
 			"file", aside, "error", errors.Join(err, renamed))
 		return nil, nil
-	case f.capacity != "":
+	case f.Capacity != "":
 		return nil, fmt.Errorf("--capacity: %w", err)
 	case errors.Is(err, host.ErrNotFound):
 		logger.Info("this machine is not calibrated: spate calibrate finds the load up to which it is exact")
@@ -270,15 +223,15 @@ func checkDirectory(path string) error {
 }
 
 // checkPlain refuses a plaintext connection to another machine without permission.
-func (f *flags) checkPlain(address string) error { return f.tls.CheckPlain(address, f.plaintext) }
+func (f *flags) checkPlain(address string) error { return f.TLS.CheckPlain(address, f.Plaintext) }
 
 // finder finds the coordinator by gossip or in the list of addresses.
 func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
-	if len(f.coordinators) > 0 {
-		return membership.Static(f.coordinators), func() {}, nil
+	if len(f.Coordinators) > 0 {
+		return membership.Static(f.Coordinators), func() {}, nil
 	}
-	config, err := f.gossip.Config(f.name, membership.Meta{Role: membership.RoleAgent, Region: f.region},
-		f.plaintext, logger)
+	config, err := f.Gossip.Config(f.Name, membership.Meta{Role: membership.RoleAgent, Region: f.Region},
+		f.Plaintext, logger)
 	if err != nil {
 		return nil, nil, command.BadInput(err)
 	}

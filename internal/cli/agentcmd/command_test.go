@@ -18,7 +18,7 @@ import (
 func TestFoundCoordinatorsAreChecked(t *testing.T) {
 	known := membership.Static{"127.0.0.1:1", "10.0.0.1:1", "[::1]:1"}
 	careful := settings.InTurn(known, (&flags{}).checkPlain)
-	trusting := settings.InTurn(known, (&flags{plaintext: true}).checkPlain)
+	trusting := settings.InTurn(known, (&flags{Plaintext: true}).checkPlain)
 	for i, want := range []bool{true, false, true, true} {
 		address, err := careful(t.Context())
 		if (err == nil) != want || address != known[i%3] {
@@ -41,7 +41,7 @@ func TestDamagedCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	got, err := (&flags{capacity: path}).exact("v1", slog.New(slog.NewTextHandler(&log, nil)))
+	got, err := (&flags{Capacity: path}).exact("v1", slog.New(slog.NewTextHandler(&log, nil)))
 	if _, aside := os.Stat(path + ".damaged"); got != nil || errors.Join(err, aside) != nil ||
 		!strings.Contains(log.String(), "run spate calibrate again") {
 		t.Errorf("%v, %v, %v: %s", got, err, aside, log.String())

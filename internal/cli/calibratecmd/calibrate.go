@@ -21,19 +21,20 @@ import (
 
 // calibrateFlags are the flags of `spate calibrate`.
 type calibrateFlags struct {
+	_        struct{}      `typed:"only"`
+	Streams  []int         `flag:"streams" help:"closed loop: numbers of <streams> to measure, rising (default: from 100 to what is safe)"`
+	Starts   []float64     `flag:"starts" help:"open loop: rates of short <requests> to measure, rising (default: from 500 to what is safe)"`
+	Duration time.Duration `flag:"duration" default:"4s" help:"how long each load is measured, once all streams have started"`
+	Step     time.Duration `flag:"step" default:"20ms" help:"time between two tokens of a stream"`
+	Spread   bool          `flag:"spread" help:"streams tick one after another (default: all at once, as engines that batch send)"`
+	Quick    bool          `flag:"quick" help:"a few loads, 1.5 s each: a rough result in about 20 s"`
+	Cores    int           `flag:"cores" help:"<cores> for the agent; the simulator gets the others (default: half, or fewer if the simulator needs more)"`
+	Budget   time.Duration `flag:"budget" help:"largest p99 error of timestamps at which a load is safe"`
+	Late     time.Duration `flag:"late" help:"largest p99 of the lateness of starts at which a load is safe"`
+	JSON     string        `flag:"json" help:"write all that was measured to this <file>"`
+	Out      string        `flag:"out" help:"<file> for the limit; agents read the default one"`
+	NoKeep   bool          `flag:"no-keep" help:"do not store the limit"`
 	version  string
-	streams  []int
-	starts   []float64
-	duration time.Duration
-	step     time.Duration
-	spread   bool
-	quick    bool
-	cores    int
-	budget   time.Duration
-	late     time.Duration
-	json     string
-	out      string
-	forget   bool
 }
 
 // Loads that are tried by default.
@@ -51,7 +52,8 @@ func mostTime(splits int) time.Duration { return time.Duration(splits) * 110 * t
 
 // New makes the command. version is the program's.
 func New(version string) *cobra.Command {
-	f := &calibrateFlags{version: version}
+	f := &calibrateFlags{version: version, Budget: calibration.DefaultError, Late: calibration.DefaultLateness,
+		Out: host.CapacityPath()}
 	cmd := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Find out how exact this machine's agent is, and up to which load",
@@ -75,29 +77,7 @@ code is 3.`,
 		Args: command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	fs := cmd.Flags()
-	fs.IntSliceVar(&f.streams, "streams", nil,
-		"closed loop: numbers of `streams` to measure, rising (default: from 100 to what is safe)")
-	fs.Float64SliceVar(&f.starts, "starts", nil,
-		"open loop: rates of short `requests` to measure, rising (default: from 500 to what is safe)")
-	command.HideEmptyLists(fs)
-	fs.DurationVar(&f.duration, "duration", 4*time.Second, "how long each load is measured, once all streams have started")
-	fs.DurationVar(&f.step, "step", 20*time.Millisecond, "time between two tokens of a stream")
-	fs.BoolVar(&f.spread, "spread", false,
-		"streams tick one after another (default: all at once, as engines that batch send)")
-	fs.BoolVar(&f.quick, "quick", false, "a few loads, 1.5 s each: a rough result in about 20 s")
-	fs.IntVar(&f.cores, "cores", 0,
-		"`cores` for the agent; the simulator gets the others (default: half, or fewer if the simulator needs more)")
-	fs.DurationVar(&f.budget, "budget", calibration.DefaultError,
-		"largest p99 error of timestamps at which a load is safe")
-	fs.DurationVar(&f.late, "late", calibration.DefaultLateness,
-		"largest p99 of the lateness of starts at which a load is safe")
-	fs.StringVar(&f.json, "json", "", "write all that was measured to this `file`")
-	fs.StringVar(&f.out, "out", host.CapacityPath(),
-		"`file` for the limit; agents read the default one")
-	fs.BoolVar(&f.forget, "no-keep", false, "do not store the limit")
-	settings.TypedOnly(fs, "streams", "starts", "duration", "step", "spread", "quick", "cores", "budget", "late",
-		"json", "out", "no-keep")
+	settings.Declare(cmd.Flags(), f)
 	cmd.AddCommand(newCalibrated("agent", func(in io.Reader, out, errs io.Writer) error {
 		return calibration.ServeAgent(in, out, errs, version)
 	}), newCalibrated("simulator", func(in io.Reader, out,
@@ -159,21 +139,21 @@ func (f *calibrateFlags) conclude(cmd *cobra.Command, sheet *calibrationSheet) e
 	if err := sheet.writeLimit(cmd.OutOrStdout()); err != nil {
 		return err
 	}
-	if f.json != "" {
-		if err := sheet.writeJSON(f.json); err != nil {
+	if f.JSON != "" {
+		if err := sheet.writeJSON(f.JSON); err != nil {
 			return err
 		}
 	}
 	if sheet.Limit.Streams == 0 && sheet.Limit.StartsPerSecond == 0 {
 		return command.Exit(command.ExitFailed, errors.New("no load was safe: no limit was stored"))
 	}
-	if f.forget {
+	if f.NoKeep {
 		return nil
 	}
-	if err := host.WriteCapacity(f.out, sheet.capacity()); err != nil {
+	if err := host.WriteCapacity(f.Out, sheet.capacity()); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Stored in %s\n", f.out)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Stored in %s\n", f.Out)
 	return err
 }
 
@@ -185,16 +165,16 @@ func (f *calibrateFlags) config(cmd *cobra.Command) (calibration.Config, error) 
 	}
 	c := calibration.Config{
 		Agent: []string{self, "calibrate", "agent"}, Simulator: []string{self, "calibrate", "simulator"},
-		Cores: f.cores, Step: f.step, Spread: f.spread, Streams: f.streams, Starts: f.starts, Window: f.duration,
-		Rules: calibration.Rules{Error: f.budget, Lateness: f.late},
+		Cores: f.Cores, Step: f.Step, Spread: f.Spread, Streams: f.Streams, Starts: f.Starts, Window: f.Duration,
+		Rules: calibration.Rules{Error: f.Budget, Lateness: f.Late},
 	}
 	c.MeasureAll = len(c.Streams)+len(c.Starts) > 0
-	if f.quick && !settings.Typed(cmd.Flags(), "duration") {
+	if f.Quick && !settings.Typed(cmd.Flags(), "duration") {
 		c.Window = 1500 * time.Millisecond
 	}
 	switch {
 	case c.MeasureAll:
-	case f.quick:
+	case f.Quick:
 		c.Streams, c.Starts = quickStreams, quickStarts
 	default:
 		c.Streams, c.Starts = allStreams, allStarts

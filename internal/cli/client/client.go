@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -37,17 +36,9 @@ func Ask[Question, Answer any](
 
 // Flags say where the coordinator is, for commands that need one.
 type Flags struct {
-	Coordinator string
-	plaintext   bool
-	tls         settings.TLS
-}
-
-// Add adds the flags to a command.
-func (f *Flags) Add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Coordinator, "coordinator", "", "the coordinator's `host:port`")
-	flags.BoolVar(&f.plaintext, "insecure-plaintext", false,
-		"connect to a coordinator on another machine without encryption: only on a network you trust")
-	f.tls.AddFlags(flags)
+	Coordinator string `flag:"coordinator" help:"the coordinator's <host:port>"`
+	Plaintext   bool   `flag:"insecure-plaintext" help:"connect to a coordinator on another machine without encryption: only on a network you trust"`
+	TLS         settings.TLS
 }
 
 // Connect checks the flags and makes the connection, which the caller closes. It sends nothing yet.
@@ -55,20 +46,20 @@ func (f *Flags) Connect() (*grpc.ClientConn, error) {
 	if f.Coordinator == "" {
 		return nil, command.BadInputf("--coordinator is missing: give the coordinator's host:port, or set SPATE_COORDINATOR")
 	}
-	if err := f.tls.Check(slog.Default()); err != nil {
+	if err := f.TLS.Check(slog.Default()); err != nil {
 		return nil, command.BadInput(err)
 	}
 	if err := settings.CheckAddress(f.Coordinator); err != nil {
 		return nil, command.BadInputf("--coordinator %w", err)
 	}
-	if !f.tls.Given() && !f.plaintext && !settings.Loopback(f.Coordinator) {
+	if !f.TLS.Given() && !f.Plaintext && !settings.Loopback(f.Coordinator) {
 		return nil, command.BadInputf(
 			"the connection to %s would be unencrypted, and the coordinator's identity unchecked: give --tls-ca, --tls-cert and --tls-key, or "+
 				"--insecure-plaintext if you trust the network",
 			f.Coordinator,
 		)
 	}
-	return Dial(f.Coordinator, &f.tls)
+	return Dial(f.Coordinator, &f.TLS)
 }
 
 // mostRuns is how many runs are searched for a name.

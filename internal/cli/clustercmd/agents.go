@@ -11,14 +11,17 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // NewAgents makes `spate agents`.
 func NewAgents() *cobra.Command {
-	var f client.Flags
-	var output outputFlag
+	var f struct {
+		client.Flags
+		outputFlag
+	}
 	cmd := &cobra.Command{
 		Use:   "agents --coordinator HOST:PORT",
 		Short: "List the agents that a coordinator knows",
@@ -34,9 +37,6 @@ terminal shows fewer columns; --output json has all, with offsets and addresses.
 		Example: "  spate agents --coordinator 127.0.0.1:7700\n  spate agents --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			conn, err := f.Connect()
 			if err != nil {
 				return err
@@ -47,14 +47,13 @@ terminal shows fewer columns; --output json has all, with offsets and addresses.
 			if err != nil {
 				return err
 			}
-			if output == "json" {
+			if f.Output == "json" {
 				return writeJSON(cmd.OutOrStdout(), agentsAsJSON(list.GetAgents()))
 			}
 			return writeAgents(cmd.OutOrStdout(), list.GetAgents())
 		},
 	}
-	f.Add(cmd.Flags())
-	output.add(cmd.Flags())
+	settings.Declare(cmd.Flags(), &f)
 	cmd.AddCommand(newCordon(), newDrain(), newUncordon())
 	return cmd
 }

@@ -20,9 +20,13 @@ import (
 // auditFlags are the flags of `spate audit`.
 type auditFlags struct {
 	client.Flags
-	request      spatev1.ReadAuditLogRequest
-	since, until string
-	output       string
+	By      string   `flag:"by" help:"only what the person or program of this <name> changed"`
+	Actions []string `flag:"action" help:"only these <actions>, with commas between them"`
+	About   string   `flag:"about" help:"only changes of this <run> (its whole ID) or agent"`
+	Since   string   `flag:"since" help:"only changes from this <time> on"`
+	Until   string   `flag:"until" help:"only changes before this <time>"`
+	Limit   uint32   `flag:"limit" default:"50" help:"list at most this many entries, the newest; at most 1000"`
+	Output  string   `flag:"output" default:"table" oneof:"table, jsonl" help:"<form> of the list: table or jsonl"`
 }
 
 // NewAudit makes `spate audit`.
@@ -45,25 +49,18 @@ of JSON for each entry, in the form of the coordinator's audit.jsonl.`,
 		Args: command.Arguments(cobra.NoArgs),
 		RunE: f.run,
 	}
-	fs := cmd.Flags()
-	f.Add(fs)
-	fs.StringVar(&f.request.By, "by", "", "only what the person or program of this `name` changed")
-	fs.StringSliceVar(&f.request.Actions, "action", nil, "only these `actions`, with commas between them")
-	fs.StringVar(&f.request.About, "about", "", "only changes of this `run` (its whole ID) or agent")
-	fs.StringVar(&f.since, "since", "", "only changes from this `time` on")
-	fs.StringVar(&f.until, "until", "", "only changes before this `time`")
-	fs.Uint32Var(&f.request.Limit, "limit", 50, "list at most this many entries, the newest; at most 1000")
-	settings.AddChoice(fs, &f.output, "output", "table", "`form` of the list: table or jsonl", "table", "jsonl")
+	settings.Declare(cmd.Flags(), f)
 	return cmd
 }
 
 // run reads the log and prints it.
 func (f *auditFlags) run(cmd *cobra.Command, _ []string) error {
-	var err error
-	if f.request.Since, err = moment("--since", f.since, time.Now()); err != nil {
+	since, err := moment("--since", f.Since, time.Now())
+	if err != nil {
 		return err
 	}
-	if f.request.Until, err = moment("--until", f.until, time.Now()); err != nil {
+	until, err := moment("--until", f.Until, time.Now())
+	if err != nil {
 		return err
 	}
 	conn, err := f.Connect()
@@ -71,11 +68,13 @@ func (f *auditFlags) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	defer conn.Close()
-	log, err := client.Ask(cmd.Context(), f.Coordinator, spatev1.NewRunServiceClient(conn).ReadAuditLog, &f.request)
+	log, err := client.Ask(cmd.Context(), f.Coordinator, spatev1.NewRunServiceClient(conn).ReadAuditLog,
+		&spatev1.ReadAuditLogRequest{By: f.By, Actions: f.Actions, About: f.About, Since: since, Until: until,
+			Limit: f.Limit})
 	if err != nil {
 		return err
 	}
-	if f.output == "jsonl" {
+	if f.Output == "jsonl" {
 		return writeAuditLines(cmd.OutOrStdout(), log.GetEntries())
 	}
 	if len(log.GetEntries()) == 0 {

@@ -8,7 +8,13 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
 )
+
+// certsFlags are the flags of all commands about certificates.
+type certsFlags struct {
+	Dir string `flag:"dir" default:"certs" help:"<directory> of the authority and its certificates"`
+}
 
 // NewCerts makes `spate certs` and its subcommands.
 func NewCerts() *cobra.Command {
@@ -35,31 +41,31 @@ share a certificate.`,
 		Args: command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	dir := cmd.PersistentFlags().String("dir", "certs",
-		"`directory` of the authority and its certificates")
-	cmd.AddCommand(newCertsInit(dir))
+	f := &certsFlags{}
+	settings.Declare(cmd.PersistentFlags(), f)
+	cmd.AddCommand(newCertsInit(f))
 	for role, does := range map[certs.Role]string{
 		certs.Coordinator: "serves agents and clients", certs.Agent: "generates load",
 		certs.Client: "runs plans and reads results",
 	} {
-		cmd.AddCommand(newCertsIssue(dir, role, does))
+		cmd.AddCommand(newCertsIssue(f, role, does))
 	}
 	return cmd
 }
 
-func newCertsInit(dir *string) *cobra.Command {
+func newCertsInit(f *certsFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init",
 		Short: "Make the cluster's authority",
 		Args:  command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := certs.Init(*dir, time.Now()); err != nil {
+			if err := certs.Init(f.Dir, time.Now()); err != nil {
 				return command.BadInput(err)
 			}
 			fmt.Fprintf(
 				cmd.OutOrStdout(),
 				"The authority is in %s. Keep %s secret. Next: spate certs coordinator NAME, spate certs agent NAME, spate certs client NAME\n",
-				*dir,
+				f.Dir,
 				certs.AuthorityKey,
 			)
 			return nil
@@ -67,8 +73,10 @@ func newCertsInit(dir *string) *cobra.Command {
 	}
 }
 
-func newCertsIssue(dir *string, role certs.Role, does string) *cobra.Command {
-	var hosts []string
+func newCertsIssue(f *certsFlags, role certs.Role, does string) *cobra.Command {
+	var hosts struct {
+		Names []string `flag:"host" help:"<names> and addresses to write into it, for other tools; Spate's programs do not need them"`
+	}
 	cmd := &cobra.Command{
 		Use:   string(role) + " NAME",
 		Short: fmt.Sprintf("Make a certificate for a program that %s", does),
@@ -78,7 +86,7 @@ func newCertsIssue(dir *string, role certs.Role, does string) *cobra.Command {
 		),
 		Args: command.Arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := certs.Issue(*dir, role, args[0], hosts, time.Now())
+			files, err := certs.Issue(f.Dir, role, args[0], hosts.Names, time.Now())
 			if err != nil {
 				return command.BadInput(err)
 			}
@@ -88,8 +96,7 @@ func newCertsIssue(dir *string, role certs.Role, does string) *cobra.Command {
 		},
 	}
 	if role == certs.Coordinator {
-		cmd.Flags().StringSliceVar(&hosts, "host", nil,
-			"`names` and addresses to write into it, for other tools; Spate's programs do not need them")
+		settings.Declare(cmd.Flags(), &hosts)
 	}
 	return cmd
 }

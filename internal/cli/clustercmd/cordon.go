@@ -13,13 +13,19 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // cordonFlags are the flags of the commands that say which agents take runs.
 type cordonFlags struct {
-	client client.Flags
-	wait   time.Duration
+	client.Flags
+	drainFlags
+}
+
+// drainFlags are those of `spate agents drain` alone.
+type drainFlags struct {
+	Wait time.Duration `flag:"wait" default:"5m" help:"how long to wait until the agents have no part of a run (0: not)"`
 }
 
 // newCordon makes `spate agents cordon`.
@@ -59,7 +65,7 @@ until the stage ends. The command waits until the agents have no part of a run, 
 programs or machines can be stopped; Ctrl-C only ends the wait.`,
 		Example: "  spate agents drain eu-1 --coordinator 127.0.0.1:7700\n  spate agents drain eu-1 --wait 0 --coordinator 127.0.0.1:7700",
 	}, spatev1.Cordon_CORDON_DRAINED, "drained")
-	cmd.Flags().DurationVar(&f.wait, "wait", 5*time.Minute, "how long to wait until the agents have no part of a run (0: not)")
+	settings.Declare(cmd.Flags(), &f.drainFlags)
 	return cmd
 }
 
@@ -67,10 +73,10 @@ programs or machines can be stopped; Ctrl-C only ends the wait.`,
 func (f *cordonFlags) command(cmd *cobra.Command, to spatev1.Cordon, done string) *cobra.Command {
 	cmd.Args = command.Arguments(cobra.MinimumNArgs(1))
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		if f.wait < 0 {
-			return command.BadInputf("--wait %v: want 0 or more", f.wait)
+		if f.Wait < 0 {
+			return command.BadInputf("--wait %v: want 0 or more", f.Wait)
 		}
-		conn, err := f.client.Connect()
+		conn, err := f.Connect()
 		if err != nil {
 			return err
 		}
@@ -79,7 +85,7 @@ func (f *cordonFlags) command(cmd *cobra.Command, to spatev1.Cordon, done string
 		if err := f.change(cmd.Context(), service, names, to); err != nil {
 			return err
 		}
-		if f.wait > 0 {
+		if f.Wait > 0 {
 			if err := f.await(cmd.Context(), service, names); err != nil {
 				return err
 			}
@@ -91,7 +97,7 @@ func (f *cordonFlags) command(cmd *cobra.Command, to spatev1.Cordon, done string
 		}
 		return nil
 	}
-	f.client.Add(cmd.Flags())
+	settings.Declare(cmd.Flags(), &f.Flags)
 	return cmd
 }
 
@@ -99,7 +105,7 @@ func (f *cordonFlags) command(cmd *cobra.Command, to spatev1.Cordon, done string
 func (f *cordonFlags) change(
 	ctx context.Context, service spatev1.RunServiceClient, names []string, to spatev1.Cordon,
 ) error {
-	_, err := client.Ask(ctx, f.client.Coordinator, service.CordonAgents,
+	_, err := client.Ask(ctx, f.Coordinator, service.CordonAgents,
 		&spatev1.CordonAgentsRequest{Agents: names, Cordon: to}, codes.NotFound)
 	if status.Code(err) == codes.NotFound {
 		return command.BadInputf("%s; spate agents lists them", status.Convert(err).Message())
@@ -112,11 +118,11 @@ const awaitInterval = 500 * time.Millisecond
 
 // await waits until agents have no part of a run.
 func (f *cordonFlags) await(ctx context.Context, service spatev1.RunServiceClient, names []string) error {
-	timeout, tick := time.NewTimer(f.wait), time.NewTicker(awaitInterval)
+	timeout, tick := time.NewTimer(f.Wait), time.NewTicker(awaitInterval)
 	defer timeout.Stop()
 	defer tick.Stop()
 	for {
-		list, err := client.Ask(ctx, f.client.Coordinator, service.ListAgents, &spatev1.ListAgentsRequest{})
+		list, err := client.Ask(ctx, f.Coordinator, service.ListAgents, &spatev1.ListAgentsRequest{})
 		if err != nil {
 			return err
 		}
@@ -127,7 +133,7 @@ func (f *cordonFlags) await(ctx context.Context, service spatev1.RunServiceClien
 		select {
 		case <-tick.C:
 		case <-timeout.C:
-			return fmt.Errorf("still draining after %v: %s; `spate agents` shows when they are drained", f.wait,
+			return fmt.Errorf("still draining after %v: %s; `spate agents` shows when they are drained", f.Wait,
 				strings.Join(left, ", "))
 		}
 	}

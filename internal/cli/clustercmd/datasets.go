@@ -32,32 +32,31 @@ GiB of text: SPATE_DATASET_MAX_SIZE sets another limit.`,
 		Example: "  spate datasets\n  spate datasets rm 4f1c\n  spate datasets rm --all",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			_, items, err := ownDatasets()
 			if err != nil {
 				return err
 			}
-			if output == "json" {
+			if output.Output == "json" {
 				return writeJSON(cmd.OutOrStdout(), datasetsAsJSON(items))
 			}
 			return writeDatasets(cmd.OutOrStdout(), items)
 		},
 	}
-	output.add(cmd.Flags())
+	settings.Declare(cmd.Flags(), &output)
 	cmd.AddCommand(newDatasetsRemove())
 	return cmd
 }
 
 func newDatasetsRemove() *cobra.Command {
-	var all bool
+	var f struct {
+		All bool `flag:"all" help:"remove all datasets"`
+	}
 	cmd := &cobra.Command{
 		Use:     "rm SHA256...",
 		Short:   "Remove datasets, by the first digits of their hashes",
 		Example: "  spate datasets rm 4f1c\n  spate datasets rm --all",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if all == (len(args) > 0) {
+			if f.All == (len(args) > 0) {
 				return command.BadInputf(
 					"name datasets by the first digits of their hashes, or give --all\nsee: spate datasets",
 				)
@@ -65,7 +64,7 @@ func newDatasetsRemove() *cobra.Command {
 			return removeDatasets(cmd.OutOrStdout(), args)
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "remove all datasets")
+	settings.Declare(cmd.Flags(), &f)
 	return cmd
 }
 

@@ -6,24 +6,12 @@ import (
 	"io"
 	"time"
 
-	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"github.com/spate-load/spate/internal/cli/command"
 )
 
 // outputFlag is the form in which a list is printed: "table" for people, "json" for programs.
-type outputFlag string
-
-func (o *outputFlag) add(flags *pflag.FlagSet) {
-	flags.StringVar((*string)(o), "output", "table", "`form` of the list: table or json")
-}
-
-func (o *outputFlag) check() error {
-	if *o != "table" && *o != "json" {
-		return command.BadInputf("--output %q: want table or json", string(*o))
-	}
-	return nil
+type outputFlag struct {
+	Output string `flag:"output" default:"table" oneof:"table, json" help:"<form> of the list: table or json"`
 }
 
 // writeJSON prints a value, indented.

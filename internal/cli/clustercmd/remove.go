@@ -23,10 +23,10 @@ import (
 
 // removeFlags are the flags of `spate runs rm`.
 type removeFlags struct {
-	client client.Flags
-	dir    string
-	keep   settings.Keep
-	dryRun bool
+	client.Flags
+	Dir    string        `flag:"dir" default:"runs" help:"<directory> of run directories that the limits are about"`
+	Keep   settings.Keep `typed:"only" with:"KEPT=runs|WHAT=runs under --dir that have ended|AGE=0|SPACE=0"`
+	DryRun bool          `flag:"dry-run" typed:"only" help:"only say what would be removed"`
 }
 
 func newRunsRemove() *cobra.Command {
@@ -43,18 +43,14 @@ wait for a database, stay. --dry-run only says what would be removed.`,
 			"  spate runs rm --keep-runs 20 --keep-runs-for 720h --dry-run",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	f.client.Add(cmd.Flags())
-	cmd.Flags().StringVar(&f.dir, "dir", "runs", "`directory` of run directories that the limits are about")
-	f.keep.AddFlags(cmd.Flags(), "runs", "runs under --dir that have ended")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be removed")
-	settings.TypedOnly(cmd.Flags(), "keep-runs", "keep-runs-for", "keep-runs-size", "dry-run")
+	settings.Declare(cmd.Flags(), f)
 	return cmd
 }
 
 // run checks the arguments and removes runs.
 func (f *removeFlags) run(cmd *cobra.Command, args []string) error {
-	limits := f.keep.Limits()
-	if err := f.keep.Check("runs"); err != nil {
+	limits := f.Keep.Limits()
+	if err := f.Keep.Check("runs"); err != nil {
 		return command.BadInput(err)
 	}
 	switch limited := limits != (retention.Limits{}); {
@@ -62,11 +58,11 @@ func (f *removeFlags) run(cmd *cobra.Command, args []string) error {
 		return command.BadInputf(
 			"name runs, or give one of --keep-runs, --keep-runs-for and --keep-runs-size\nsee: spate runs rm --help",
 		)
-	case limited && f.client.Coordinator != "":
+	case limited && f.Coordinator != "":
 		return command.BadInputf(
 			"a coordinator has its own limits: start it with --keep-runs, --keep-runs-for or --keep-runs-size, or name runs",
 		)
-	case f.client.Coordinator != "":
+	case f.Coordinator != "":
 		return f.there(cmd.Context(), cmd.OutOrStdout(), args)
 	case limited:
 		dirs, err := f.beyond(limits, time.Now())
@@ -80,20 +76,20 @@ func (f *removeFlags) run(cmd *cobra.Command, args []string) error {
 
 // there removes runs of a coordinator.
 func (f *removeFlags) there(ctx context.Context, out io.Writer, names []string) error {
-	conn, err := f.client.Connect()
+	conn, err := f.Connect()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	service := spatev1.NewRunServiceClient(conn)
 	for _, name := range names {
-		run, err := f.client.Find(ctx, service, name)
+		run, err := f.Find(ctx, service, name)
 		if err != nil {
 			return err
 		}
-		if !f.dryRun {
+		if !f.DryRun {
 			if _, err := service.RemoveRun(ctx, &spatev1.RemoveRunRequest{RunId: run.GetRunId()}); err != nil {
-				return client.Unreachable(f.client.Coordinator, err)
+				return client.Unreachable(f.Coordinator, err)
 			}
 		}
 		f.said(out, run.GetRunId())
@@ -103,7 +99,7 @@ func (f *removeFlags) there(ctx context.Context, out io.Writer, names []string) 
 
 // said says what was removed.
 func (f *removeFlags) said(out io.Writer, what string) {
-	if f.dryRun {
+	if f.DryRun {
 		fmt.Fprintln(out, "would remove "+what)
 		return
 	}
@@ -118,7 +114,7 @@ func (f *removeFlags) here(out io.Writer, dirs []string) error {
 		}
 	}
 	for _, dir := range dirs {
-		if !f.dryRun {
+		if !f.DryRun {
 			if err := os.RemoveAll(dir); err != nil {
 				return err
 			}
@@ -143,13 +139,13 @@ func removable(dir string) error {
 // beyond returns the run directories beyond the limits. Runs without an end are held, and so are runs whose points wait
 // for a database.
 func (f *removeFlags) beyond(limits retention.Limits, now time.Time) (dirs []string, err error) {
-	entries, err := os.ReadDir(f.dir)
+	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
 		return nil, err
 	}
 	var items []retention.Item
 	for _, e := range entries {
-		dir := filepath.Join(f.dir, e.Name())
+		dir := filepath.Join(f.Dir, e.Name())
 		if item, ok := runItem(dir); ok {
 			items = append(items, item)
 		}

@@ -12,16 +12,19 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // NewRuns makes `spate runs` and its subcommand rm.
 func NewRuns() *cobra.Command {
-	var f client.Flags
-	var output outputFlag
-	var limit uint32
-	var long bool
+	var f struct {
+		client.Flags
+		outputFlag
+		Long  bool   `flag:"long" help:"also show when and from where runs were submitted, who stopped them, and why they wait or ended early"`
+		Limit uint32 `flag:"limit" default:"50" help:"list at most this many runs, the newest"`
+	}
 	cmd := &cobra.Command{
 		Use:   "runs --coordinator HOST:PORT",
 		Short: "List the runs of a coordinator",
@@ -39,30 +42,23 @@ from where (FROM) runs were submitted, their priorities, why runs wait, and who 
 		Example: "  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			conn, err := f.Connect()
 			if err != nil {
 				return err
 			}
 			defer conn.Close()
-			runs, err := f.ListRuns(cmd.Context(), spatev1.NewRunServiceClient(conn), limit)
+			runs, err := f.ListRuns(cmd.Context(), spatev1.NewRunServiceClient(conn), f.Limit)
 			if err != nil {
 				return err
 			}
-			if output == "json" {
+			if f.Output == "json" {
 				return writeJSON(cmd.OutOrStdout(), runsAsJSON(runs))
 			}
-			return writeRuns(cmd.OutOrStdout(), runs, long, time.Now())
+			return writeRuns(cmd.OutOrStdout(), runs, f.Long, time.Now())
 		},
 	}
 	cmd.AddCommand(newRunsRemove())
-	f.Add(cmd.Flags())
-	output.add(cmd.Flags())
-	cmd.Flags().BoolVar(&long, "long", false,
-		"also show when and from where runs were submitted, who stopped them, and why they wait or ended early")
-	cmd.Flags().Uint32Var(&limit, "limit", 50, "list at most this many runs, the newest")
+	settings.Declare(cmd.Flags(), &f)
 	return cmd
 }
 

@@ -108,10 +108,6 @@ func TestRunsCommand(t *testing.T) {
 			t.Errorf("run %d: %s, want %s", i, got, want)
 		}
 	}
-	if code, _, said := clienttest.Run(t, []*cobra.Command{NewRuns()}, "runs", "--coordinator", address, "--output", "xml"); code != command.ExitInput ||
-		!strings.Contains(said, `--output "xml": want table or json`) {
-		t.Errorf("code %d, %s", code, said)
-	}
 }
 
 func TestDatasetsTable(t *testing.T) {

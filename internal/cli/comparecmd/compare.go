@@ -28,14 +28,18 @@ const (
 
 // flags of the command.
 type flags struct {
-	tolerance string
-	format    string
-	failOn    string
-	by        string
-	targets   []string
-	invalid   bool
-	all       bool
-	opener    opener
+	compareFlags `typed:"only"`
+	opener
+}
+
+type compareFlags struct {
+	Tolerance string   `flag:"tolerance" default:"1%" help:"largest change that does not matter, in percent of the baseline (of shares: in points)"`
+	Format    string   `flag:"format" default:"text" oneof:"text, markdown, json, html" help:"format: text, markdown, json, html"`
+	FailOn    string   `flag:"fail-on" default:"never" oneof:"never, worse, different" help:"exit with 5 if a number is worse, or different: never, worse, different"`
+	By        string   `flag:"by" default:"run" oneof:"run, target" help:"what to compare: run, or target for the targets of runs"`
+	Targets   []string `flag:"targets" help:"targets whose names differ: <BASELINE=OTHER>"`
+	Invalid   bool     `flag:"allow-invalid" help:"also compare stages that are INVALID or incomplete"`
+	All       bool     `flag:"all" help:"list all numbers, not only those that differ"`
 }
 
 // New makes `spate compare`.
@@ -65,18 +69,7 @@ More: docs/compare.md
 		Args: command.Arguments(cobra.MinimumNArgs(1)),
 		RunE: f.run,
 	}
-	cmd.Flags().StringVar(&f.tolerance, "tolerance", compare.DefaultTolerance,
-		"largest change that does not matter, in percent of the baseline (of shares: in points)")
-	settings.AddChoice(cmd.Flags(), &f.format, "format", show.Formats[0], "format: "+strings.Join(show.Formats, ", "), show.Formats...)
-	settings.AddChoice(cmd.Flags(), &f.failOn, "fail-on", failNever,
-		"exit with 5 if a number is worse, or different: never, worse, different", failNever, failWorse, failDifferent)
-	settings.AddChoice(cmd.Flags(), &f.by, "by", "run", "what to compare: run, or target for the targets of runs",
-		"run", "target")
-	cmd.Flags().StringSliceVar(&f.targets, "targets", nil, "targets whose names differ: `BASELINE=OTHER`")
-	cmd.Flags().BoolVar(&f.invalid, "allow-invalid", false, "also compare stages that are INVALID or incomplete")
-	cmd.Flags().BoolVar(&f.all, "all", false, "list all numbers, not only those that differ")
-	f.opener.Add(cmd.Flags())
-	settings.TypedOnly(cmd.Flags(), "tolerance", "format", "fail-on", "by", "targets", "allow-invalid", "all")
+	settings.Declare(cmd.Flags(), f)
 	return cmd
 }
 
@@ -86,10 +79,10 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
-	if len(args) < 2 && f.by == "run" {
+	if len(args) < 2 && f.By == "run" {
 		return command.BadInputf("only one run is given: give another one, or --by target to compare its targets")
 	}
-	defer f.opener.close()
+	defer f.close()
 	sides, err := f.sides(cmd.Context(), args)
 	if err != nil {
 		return command.BadInput(err)
@@ -99,7 +92,7 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 		return command.BadInput(err)
 	}
 	out := cmd.OutOrStdout()
-	if err := show.Write(out, c, f.format, terminal.Width(out), f.all); err != nil {
+	if err := show.Write(out, c, f.Format, terminal.Width(out), f.All); err != nil {
 		return err
 	}
 	return f.conclude(c)
@@ -107,12 +100,12 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 
 // options checks the flags.
 func (f *flags) options() (compare.Options, error) {
-	o := compare.Options{AllowInvalid: f.invalid, Targets: map[string]string{}}
+	o := compare.Options{AllowInvalid: f.Invalid, Targets: map[string]string{}}
 	var ok bool
-	if o.Tolerance, ok = compare.Tolerance(f.tolerance); !ok {
-		return o, fmt.Errorf("--tolerance %q: want a percentage from 0%% to below 100%%, for example 1%%", f.tolerance)
+	if o.Tolerance, ok = compare.Tolerance(f.Tolerance); !ok {
+		return o, fmt.Errorf("--tolerance %q: want a percentage from 0%% to below 100%%, for example 1%%", f.Tolerance)
 	}
-	for _, pair := range f.targets {
+	for _, pair := range f.Targets {
 		from, to, ok := strings.Cut(pair, "=")
 		if !ok || from == "" || to == "" {
 			return o, fmt.Errorf("--targets %q: want BASELINE=OTHER, two names of targets", pair)
@@ -131,7 +124,7 @@ func (f *flags) sides(ctx context.Context, args []string) ([]compare.Side, error
 			if path == "" {
 				return nil, fmt.Errorf("%q: a run is missing beside a comma", arg)
 			}
-			file, err := f.opener.open(ctx, path)
+			file, err := f.open(ctx, path)
 			if err != nil {
 				return nil, err
 			}
@@ -142,7 +135,7 @@ func (f *flags) sides(ctx context.Context, args []string) ([]compare.Side, error
 		}
 		sides = append(sides, side)
 	}
-	if f.by == "run" {
+	if f.By == "run" {
 		return sides, nil
 	}
 	var all []*compare.Run
@@ -179,13 +172,13 @@ func (f *flags) conclude(c *compare.Comparison) error {
 	switch {
 	case compared == 0:
 		return failed(command.ExitFailed, gaps+": measure again, or compare with --allow-invalid")
-	case f.failOn == failNever:
+	case f.FailOn == failNever:
 		return nil
 	case gaps != "":
 		return failed(command.ExitFailed, gaps)
 	case worse > 0:
 		return failed(command.ExitMissed, words.Count(uint64(worse), "number")+" worse than the baseline")
-	case f.failOn == failDifferent && better > 0:
+	case f.FailOn == failDifferent && better > 0:
 		return failed(command.ExitMissed, words.Count(uint64(better), "number")+" better than the baseline")
 	}
 	return nil

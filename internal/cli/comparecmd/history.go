@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
@@ -29,14 +28,24 @@ import (
 
 // historyFlags are the flags of `spate history`.
 type historyFlags struct {
-	dir, metric, plan, target, tolerance, format string
-	limit                                        uint32
-	opener                                       opener
+	numberFlags `typed:"only"`
+	opener
+}
+
+// numberFlags say which number is shown, of which runs.
+type numberFlags struct {
+	Dir       string `flag:"dir" default:"runs" help:"<directory> of run directories, if no run is named"`
+	Metric    string `flag:"metric" help:"<number>: a field of a stage in results.json that can be compared"`
+	Plan      string `flag:"plan" help:"only runs of the plan of this <name>"`
+	Target    string `flag:"target" help:"only stages of the target of this <name>"`
+	Tolerance string `flag:"tolerance" default:"1%" help:"largest change that does not matter, in percent of the run before (of shares: in points)"`
+	Limit     uint32 `flag:"limit" default:"30" help:"read at most this many runs, the newest, if none is named"`
+	Format    string `flag:"format" default:"text" oneof:"text, json, html" help:"format: text, json, html"`
 }
 
 // NewHistory makes `spate history`.
 func NewHistory() *cobra.Command {
-	f := &historyFlags{}
+	f := &historyFlags{numberFlags: numberFlags{Metric: compare.DefaultMetric}}
 	cmd := &cobra.Command{
 		Use:   "history [RUN...]",
 		Short: "Show a number over runs of a plan, and which runs made it worse",
@@ -54,36 +63,24 @@ unclear, or untested. --format html draws charts.`,
 		Args: command.Arguments(cobra.ArbitraryArgs),
 		RunE: f.run,
 	}
-	fs := cmd.Flags()
-	fs.StringVar(&f.dir, "dir", "runs", "`directory` of run directories, if no run is named")
-	fs.StringVar(&f.metric, "metric", compare.DefaultMetric,
-		"`number`: a field of a stage in results.json that can be compared")
-	fs.StringVar(&f.plan, "plan", "", "only runs of the plan of this `name`")
-	fs.StringVar(&f.target, "target", "", "only stages of the target of this `name`")
-	fs.StringVar(&f.tolerance, "tolerance", compare.DefaultTolerance,
-		"largest change that does not matter, in percent of the run before (of shares: in points)")
-	fs.Uint32Var(&f.limit, "limit", 30, "read at most this many runs, the newest, if none is named")
-	settings.AddChoice(fs, &f.format, "format", show.HistoryFormats[0],
-		"format: "+strings.Join(show.HistoryFormats, ", "), show.HistoryFormats...)
-	f.opener.Add(fs)
-	settings.TypedOnly(fs, "dir", "metric", "plan", "target", "tolerance", "limit", "format")
+	settings.Declare(cmd.Flags(), f)
 	return cmd
 }
 
 // run reads the runs and prints the history.
 func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
-	metric, err := compare.MetricNamed(f.metric)
+	metric, err := compare.MetricNamed(f.Metric)
 	if err != nil {
 		return command.BadInput(fmt.Errorf("--metric: %w", err))
 	}
-	tolerance, ok := compare.Tolerance(f.tolerance)
+	tolerance, ok := compare.Tolerance(f.Tolerance)
 	if !ok {
 		return command.BadInputf("--tolerance %q: want a percentage from 0%% to below 100%%, for example 1%%",
-			f.tolerance)
+			f.Tolerance)
 	}
-	defer f.opener.close()
+	defer f.close()
 	// What a coordinator has recorded is of all its runs, compared with the default tolerance.
-	stored := f.opener.Coordinator != "" && len(args) == 0 && !cmd.Flags().Changed("tolerance")
+	stored := f.Coordinator != "" && len(args) == 0 && !cmd.Flags().Changed("tolerance")
 	var lines []*compare.Line
 	var of string
 	if stored {
@@ -95,25 +92,25 @@ func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	lines = slices.DeleteFunc(lines, func(l *compare.Line) bool { return f.target != "" && l.Target != f.target })
+	lines = slices.DeleteFunc(lines, func(l *compare.Line) bool { return f.Target != "" && l.Target != f.Target })
 	if len(lines) == 0 {
 		return command.BadInputf("no stage of %s has %s: name runs, or see --dir, --coordinator, --plan and --target",
-			of, f.metric)
+			of, f.Metric)
 	}
 	out := cmd.OutOrStdout()
-	return show.History(out, lines, f.format, terminal.Width(out))
+	return show.History(out, lines, f.Format, terminal.Width(out))
 }
 
 // recorded returns what a coordinator has recorded of its runs, and which runs these are, in words. The error has the
 // code Unimplemented if the coordinator records nothing.
 func (f *historyFlags) recorded(ctx context.Context) ([]*compare.Line, string, error) {
-	conn, err := f.opener.Connect()
+	conn, err := f.Connect()
 	if err != nil {
 		return nil, "", err
 	}
 	defer conn.Close()
-	answer, err := client.Ask(ctx, f.opener.Coordinator, spatev1.NewRunServiceClient(conn).ReadHistory,
-		&spatev1.ReadHistoryRequest{Plan: f.plan, Metric: f.metric, Limit: f.limit}, codes.Unimplemented)
+	answer, err := client.Ask(ctx, f.Coordinator, spatev1.NewRunServiceClient(conn).ReadHistory,
+		&spatev1.ReadHistoryRequest{Plan: f.Plan, Metric: f.Metric, Limit: f.Limit}, codes.Unimplemented)
 	return history.Lines(answer.GetLines()), "the coordinator's runs", err
 }
 
@@ -137,21 +134,21 @@ func (f *historyFlags) compared(
 
 // newest names the newest runs that have ended.
 func (f *historyFlags) newest(ctx context.Context) ([]string, error) {
-	if f.opener.Coordinator == "" {
+	if f.Coordinator == "" {
 		return f.directories()
 	}
-	conn, err := f.opener.Connect()
+	conn, err := f.Connect()
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	runs, err := f.opener.ListRuns(ctx, spatev1.NewRunServiceClient(conn), f.limit)
+	runs, err := f.ListRuns(ctx, spatev1.NewRunServiceClient(conn), f.Limit)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, r := range runs {
-		if !client.GoesOn(r) && (f.plan == "" || r.GetPlan() == f.plan) {
+		if !client.GoesOn(r) && (f.Plan == "" || r.GetPlan() == f.Plan) {
 			names = append(names, r.GetRunId())
 		}
 	}
@@ -160,14 +157,14 @@ func (f *historyFlags) newest(ctx context.Context) ([]string, error) {
 
 // directories returns the run directories that changed last.
 func (f *historyFlags) directories() ([]string, error) {
-	entries, err := os.ReadDir(f.dir)
+	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--dir: %w", err))
 	}
 	changed := map[string]int64{}
 	var dirs []string
 	for _, e := range entries {
-		dir := filepath.Join(f.dir, e.Name())
+		dir := filepath.Join(f.Dir, e.Name())
 		for _, name := range []string{ledger.File, results.File} {
 			if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
 				dirs, changed[dir] = append(dirs, dir), info.ModTime().UnixNano()
@@ -176,7 +173,7 @@ func (f *historyFlags) directories() ([]string, error) {
 		}
 	}
 	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(changed[b], changed[a]) })
-	return dirs[:min(len(dirs), int(f.limit))], nil
+	return dirs[:min(len(dirs), int(f.Limit))], nil
 }
 
 // read opens the runs, without those of other plans. One that cannot be read is an error if a person named it, and is
@@ -184,14 +181,14 @@ func (f *historyFlags) directories() ([]string, error) {
 func (f *historyFlags) read(cmd *cobra.Command, names []string, named bool) (runs []*compare.Run, err error) {
 	for _, name := range names {
 		var file *runfiles.File
-		if file, err = f.opener.open(cmd.Context(), name); err != nil && named {
+		if file, err = f.open(cmd.Context(), name); err != nil && named {
 			return nil, err
 		}
 		if err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "! %s is left out: %v\n", name, err)
 			continue
 		}
-		if plan := file.Result.Run.Plan; f.plan == "" || plan != nil && *plan == f.plan {
+		if plan := file.Result.Run.Plan; f.Plan == "" || plan != nil && *plan == f.Plan {
 			runs = append(runs, &file.Run)
 		}
 	}

@@ -28,24 +28,29 @@ import (
 
 // flags are the settings of the coordinator.
 type flags struct {
-	name, listen        string
-	dataDir, datasetDir string
-	lease, handover     time.Duration
-	maxWaiting          int
-	maxRuns             int
-	expect              []string
-	require             bool
-	access              string
-	expected            fleet.Expected
-	keepRuns            settings.Keep
-	keepDatasets        settings.Keep
-	maxDataset          settings.Size
-	plaintext, noGossip bool
-	gossip              settings.Gossip
-	tls                 settings.TLS
-	status              daemon.Status
-	web                 webserver.Flags
-	sinks               sinks.Sinks
+	Name         string        `flag:"name" help:"name of this coordinator in gossip and logs"`
+	Listen       string        `flag:"listen" default:"127.0.0.1:7700" help:"<IP:PORT> of the control, metrics and run services"`
+	DataDir      string        `flag:"data-dir" default:"runs" help:"<directory> that the ledgers of runs are kept in"`
+	DatasetDir   string        `flag:"dataset-dir" help:"<directory> of datasets, by hash, for agents to fetch (default: datasets in --data-dir)"`
+	Lease        time.Duration `flag:"lease" default:"30s" help:"how long agents continue without this coordinator before they drain and end, at least 5s"`
+	Handover     time.Duration `flag:"reassign-lease" default:"10s" help:"the lease in stages with on_agent_loss: reassign, after which other agents take over; at most --lease, at least 5s"`
+	MaxWaiting   int           `flag:"max-waiting" default:"64" help:"largest number of runs in the queue; more are refused"`
+	MaxRuns      int           `flag:"max-runs" default:"16" help:"largest number of runs in progress at once, each with agents and servers of its own"`
+	Expect       []string      `flag:"expect-agents" help:"<agents> that should be connected, by name, or as numbers by region such as eu=10; missing ones are listed"`
+	Require      bool          `flag:"require-agents" help:"begin no run without the agents of --expect-agents"`
+	Access       string        `flag:"access" help:"<file> that says who may do what, and the most load of targets; it is read again when it changes (default: clients may do everything)"`
+	MaxDataset   settings.Size `flag:"max-dataset-size" default:"64GiB" help:"largest dataset accepted from a client (0: any)"`
+	Plaintext    bool          `flag:"insecure-plaintext" help:"serve beyond loopback without encryption or authentication: only on a network you trust"`
+	NoGossip     bool          `flag:"no-gossip" help:"do not use gossip: agents need --coordinator with this --listen address"`
+	KeepRuns     settings.Keep `with:"KEPT=runs|WHAT=runs that have ended|AGE=0|SPACE=0"`
+	KeepDatasets settings.Keep `with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=64GiB"`
+	TLS          settings.TLS
+	Status       daemon.Status
+	Web          webserver.Flags `with:"LISTEN=|SERVES=<IP:PORT> that shows runs to browsers and serves them to programs (REST); empty: none"`
+	Gossip       settings.Gossip `with:"LISTEN=127.0.0.1:7946"`
+	Sinks        sinks.Sinks
+
+	expected fleet.Expected // from Expect
 }
 
 // New makes the command. program is what people type to run it: spate-coordinator or spate coordinator. The command
@@ -67,43 +72,8 @@ what was measured is kept.`,
     --gossip-key file:gossip.key --tls-ca certs/ca.crt \
     --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key`,
 	}, f.run)
-	host, _ := os.Hostname()
-	fs := cmd.Flags()
-	fs.StringVar(&f.name, "name", host, "name of this coordinator in gossip and logs")
-	fs.StringVar(&f.listen, "listen", "127.0.0.1:7700", "`IP:PORT` of the control, metrics and run services")
-	fs.StringVar(&f.dataDir, "data-dir", "runs", "`directory` that the ledgers of runs are kept in")
-	fs.StringVar(&f.datasetDir, "dataset-dir", "",
-		"`directory` of datasets, by hash, for agents to fetch (default: datasets in --data-dir)")
-	fs.DurationVar(&f.lease, "lease", 30*time.Second,
-		"how long agents continue without this coordinator before they drain and end, at least "+
-			leastLease.String())
-	fs.DurationVar(
-		&f.handover,
-		"reassign-lease",
-		10*time.Second,
-		"the lease in stages with on_agent_loss: reassign, after which other agents take over; at most --lease, at least "+leastLease.String(),
-	)
-	fs.IntVar(&f.maxWaiting, "max-waiting", 64, "largest number of runs in the queue; more are refused")
-	fs.IntVar(&f.maxRuns, "max-runs", 16,
-		"largest number of runs in progress at once, each with agents and servers of its own")
-	fs.StringSliceVar(&f.expect, "expect-agents", nil,
-		"`agents` that should be connected, by name, or as numbers by region such as eu=10; missing ones are listed")
-	fs.BoolVar(&f.require, "require-agents", false, "begin no run without the agents of --expect-agents")
-	fs.StringVar(&f.access, "access", "", "`file` that says who may do what, and the most load of targets; it is read "+
-		"again when it changes (default: clients may do everything)")
-	f.keepRuns.AddFlags(fs, "runs", "runs that have ended")
-	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 64 << 30}
-	f.keepDatasets.AddFlags(fs, "datasets", "datasets")
-	f.maxDataset = 64 << 30
-	fs.Var(&f.maxDataset, "max-dataset-size", "largest dataset accepted from a client (0: any)")
-	fs.BoolVar(&f.plaintext, "insecure-plaintext", false,
-		"serve beyond loopback without encryption or authentication: only on a network you trust")
-	fs.BoolVar(&f.noGossip, "no-gossip", false, "do not use gossip: agents need --coordinator with this --listen address")
-	f.tls.AddFlags(fs)
-	f.status.AddFlags(fs)
-	f.web.AddFlags(fs, "", "`IP:PORT` that shows runs to browsers and serves them to programs (REST); empty: none")
-	f.gossip.AddFlags(fs, "127.0.0.1:7946")
-	f.sinks.AddFlags(fs)
+	f.Name, _ = os.Hostname()
+	settings.Declare(cmd.Flags(), f)
 	return cmd
 }
 
@@ -114,11 +84,11 @@ const leastLease = 5 * time.Second
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
 	spareProcessor()
-	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check(),
-		f.web.Check(f.tls.Files, f.plaintext)); err != nil {
+	if err := errors.Join(f.check(), f.TLS.Check(logger), f.Status.Check(),
+		f.Web.Check(f.TLS.Files, f.Plaintext)); err != nil {
 		return command.BadInput(err)
 	}
-	openSink, err := f.sinks.Opener(ctx, logger)
+	openSink, err := f.Sinks.Opener(ctx, logger)
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -126,29 +96,29 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if err != nil {
 		return command.BadInput(err)
 	}
-	if f.web.Access, err = f.openAccess(logger); err != nil {
+	if f.Web.Access, err = f.openAccess(logger); err != nil {
 		return command.BadInput(err)
 	}
 	c, err := coordinator.New(coordinator.Config{
-		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext,
-		DataDir: f.dataDir, Gossip: gossip, Logger: logger,
-		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease, MaxWaiting: f.maxWaiting, MaxRuns: f.maxRuns,
-		LeaveOn: daemon.ErrTerminated, Expected: f.expected, RequireExpected: f.require,
-		Access:   f.web.Access,
-		KeepRuns: f.keepRuns.Limits(), KeepDatasets: f.keepDatasets.Limits(), MaxDataset: uint64(f.maxDataset),
+		Name: f.Name, Version: version, Listen: f.Listen, TLS: f.TLS.Files, InsecurePlaintext: f.Plaintext,
+		DataDir: f.DataDir, Gossip: gossip, Logger: logger,
+		OpenSink: openSink, DatasetDir: f.DatasetDir, Lease: f.Lease, MaxWaiting: f.MaxWaiting, MaxRuns: f.MaxRuns,
+		LeaveOn: daemon.ErrTerminated, Expected: f.expected, RequireExpected: f.Require,
+		Access:   f.Web.Access,
+		KeepRuns: f.KeepRuns.Limits(), KeepDatasets: f.KeepDatasets.Limits(), MaxDataset: uint64(f.MaxDataset),
 		OpenHistory: func(dir string, log *slog.Logger) (coordinator.History, error) { return history.Open(dir, log) },
-		Run:         lifecycle.Config{ReassignLease: min(f.handover, f.lease)},
+		Run:         lifecycle.Config{ReassignLease: min(f.Handover, f.Lease)},
 	})
 	if err != nil {
 		return command.BadInput(err)
 	}
-	f.status.Results = exposition.Gatherer(c.LatestRows)
-	stop, err := f.status.Serve(ctx, metrics(c.Stats), func() error { return nil }, logger)
+	f.Status.Results = exposition.Gatherer(c.LatestRows)
+	stop, err := f.Status.Serve(ctx, metrics(c.Stats), func() error { return nil }, logger)
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
 	defer stop()
-	pages, err := f.web.Start(ctx, c, f.tls.Files, logger)
+	pages, err := f.Web.Start(ctx, c, f.TLS.Files, logger)
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
@@ -159,51 +129,51 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 // check finds mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
 	errs := []error{f.checkExpected(), f.checkServing()}
-	if f.dataDir == "" {
+	if f.DataDir == "" {
 		errs = append(errs, errors.New("--data-dir is empty: name a directory"))
 	}
-	if f.lease < leastLease {
+	if f.Lease < leastLease {
 		errs = append(
 			errs,
 			fmt.Errorf(
 				"--lease %v: want at least %v: agents send a heartbeat each second, and a few may be late",
-				f.lease,
+				f.Lease,
 				leastLease,
 			),
 		)
 	}
-	if f.handover < leastLease {
-		errs = append(errs, fmt.Errorf("--reassign-lease %v: want at least %v, as --lease", f.handover, leastLease))
+	if f.Handover < leastLease {
+		errs = append(errs, fmt.Errorf("--reassign-lease %v: want at least %v, as --lease", f.Handover, leastLease))
 	}
-	if f.maxWaiting < 1 {
-		errs = append(errs, fmt.Errorf("--max-waiting %d: want at least 1", f.maxWaiting))
+	if f.MaxWaiting < 1 {
+		errs = append(errs, fmt.Errorf("--max-waiting %d: want at least 1", f.MaxWaiting))
 	}
-	if f.maxRuns < 1 {
-		errs = append(errs, fmt.Errorf("--max-runs %d: want at least 1", f.maxRuns))
+	if f.MaxRuns < 1 {
+		errs = append(errs, fmt.Errorf("--max-runs %d: want at least 1", f.MaxRuns))
 	}
-	for _, dir := range [][2]string{{"--data-dir", f.dataDir}, {"--dataset-dir", f.datasetDir}} {
+	for _, dir := range [][2]string{{"--data-dir", f.DataDir}, {"--dataset-dir", f.DatasetDir}} {
 		if info, err := os.Stat(dir[1]); err == nil && !info.IsDir() {
 			errs = append(errs, fmt.Errorf("%s %s: is a file: name a directory", dir[0], dir[1]))
 		}
 	}
-	return errors.Join(append(errs, f.sinks.Validate(), f.keepRuns.Check("runs"), f.keepDatasets.Check("datasets"))...)
+	return errors.Join(append(errs, f.Sinks.Validate(), f.KeepRuns.Check("runs"), f.KeepDatasets.Check("datasets"))...)
 }
 
 // checkServing finds mistakes in the flags about who can connect.
 func (f *flags) checkServing() error {
 	var errs []error
-	if _, _, err := net.SplitHostPort(f.listen); err == nil && !f.tls.Given() && !f.plaintext &&
-		!settings.Loopback(f.listen) {
+	if _, _, err := net.SplitHostPort(f.Listen); err == nil && !f.TLS.Given() && !f.Plaintext &&
+		!settings.Loopback(f.Listen) {
 		errs = append(
 			errs,
 			fmt.Errorf(
 				"--listen %s can be reached from other machines and would be unencrypted: give --tls-ca, --tls-cert and "+
 					"--tls-key (`spate certs --help` says how to make them), listen on 127.0.0.1, or give --insecure-plaintext if you trust the network",
-				f.listen,
+				f.Listen,
 			),
 		)
 	}
-	if f.noGossip && len(f.gossip.Join) > 0 {
+	if f.NoGossip && len(f.Gossip.Join) > 0 {
 		errs = append(errs, errors.New("--join and --no-gossip exclude one another"))
 	}
 	return errors.Join(errs...)
@@ -211,10 +181,10 @@ func (f *flags) checkServing() error {
 
 // checkExpected reads the agents that are expected.
 func (f *flags) checkExpected() (err error) {
-	if f.expected, err = fleet.ParseExpected(f.expect); err != nil {
+	if f.expected, err = fleet.ParseExpected(f.Expect); err != nil {
 		return fmt.Errorf("--expect-agents %w", err)
 	}
-	if f.require && len(f.expect) == 0 {
+	if f.Require && len(f.Expect) == 0 {
 		return errors.New("--require-agents needs --expect-agents")
 	}
 	return nil
@@ -222,10 +192,10 @@ func (f *flags) checkExpected() (err error) {
 
 // openAccess reads the file that says who may do what. Nil: there is none.
 func (f *flags) openAccess(logger *slog.Logger) (*access.File, error) {
-	if f.access == "" {
+	if f.Access == "" {
 		return nil, nil
 	}
-	file, err := access.Open(f.access, settings.Secret, logger)
+	file, err := access.Open(f.Access, settings.Secret, logger)
 	if err != nil {
 		return nil, fmt.Errorf("--access: %w", err)
 	}
@@ -234,9 +204,9 @@ func (f *flags) openAccess(logger *slog.Logger) (*access.File, error) {
 
 // membership returns the coordinator's gossip configuration, or nil if it does not take part in gossip.
 func (f *flags) membership(logger *slog.Logger) (*membership.Config, error) {
-	if f.noGossip {
+	if f.NoGossip {
 		return nil, nil
 	}
-	config, err := f.gossip.Config(f.name, membership.Meta{Role: membership.RoleCoordinator}, f.plaintext, logger)
+	config, err := f.Gossip.Config(f.Name, membership.Meta{Role: membership.RoleCoordinator}, f.Plaintext, logger)
 	return &config, err
 }

@@ -34,7 +34,10 @@ func (d *Description) name() string { return d.Program[strings.LastIndexByte(d.P
 
 // New makes the command of a daemon. run blocks until its context ends, which SIGINT and SIGTERM cause.
 func New(d Description, run func(ctx context.Context, version string, logger *slog.Logger) error) *cobra.Command {
-	var level, format string
+	var logging struct {
+		Level  string `flag:"log-level" default:"info" words:"debug, info, warn, error" help:"debug, info, warn or error"`
+		Format string `flag:"log-format" default:"text" words:"text, json" help:"text or json"`
+	}
 	cmd := &cobra.Command{
 		Use: d.name(), Version: d.Version, Short: d.Short, Example: strings.ReplaceAll(d.Example, "PROGRAM", d.Program),
 		Long: d.Long + `
@@ -59,7 +62,7 @@ Exit codes:
 			}
 			log := newLines(cmd.ErrOrStderr())
 			defer log.close()
-			logger, err := settings.Logger(log, level, format)
+			logger, err := settings.Logger(log, logging.Level, logging.Format)
 			if err != nil {
 				return command.BadInput(err)
 			}
@@ -69,9 +72,8 @@ Exit codes:
 		},
 	}
 	settings.AddFlag(cmd)
-	command.WrapUsage(cmd)
-	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
-	cmd.Flags().StringVar(&format, "log-format", "text", "text or json")
+	settings.WrapUsage(cmd)
+	settings.Declare(cmd.Flags(), &logging)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return command.BadInputf("%w\nsee: %s --help", err, d.Program)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/internal/cli/settings"
 )
@@ -20,22 +19,12 @@ import (
 // Status serves the state of a running daemon over HTTP: /healthz, /metrics for Prometheus, and /debug/pprof on
 // request. It serves no secrets and takes no commands.
 type Status struct {
-	Listen string
-	PProf  bool
+	Listen string `flag:"http-listen" help:"<IP:PORT> that serves /healthz and /metrics (Prometheus); empty: none"`
+	PProf  bool   `flag:"pprof" help:"with --http-listen: serve /debug/pprof too, which shows what the program does in detail"`
 	// PProfPublic serves /debug/pprof to everybody who can reach Listen.
-	PProfPublic bool
+	PProfPublic bool `flag:"pprof-public" help:"with --pprof: serve it beyond this machine, to anyone who can reach --http-listen"`
 	// Results is what /metrics has besides the daemon's own metrics. Nil: nothing.
 	Results prometheus.Gatherer
-}
-
-// AddFlags adds the flags of the status server.
-func (s *Status) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&s.Listen, "http-listen", "",
-		"`IP:PORT` that serves /healthz and /metrics (Prometheus); empty: none")
-	flags.BoolVar(&s.PProf, "pprof", false,
-		"with --http-listen: serve /debug/pprof too, which shows what the program does in detail")
-	flags.BoolVar(&s.PProfPublic, "pprof-public", false,
-		"with --pprof: serve it beyond this machine, to anyone who can reach --http-listen")
 }
 
 // Check finds mistakes in the flags.

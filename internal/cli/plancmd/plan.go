@@ -88,8 +88,8 @@ them with the line
 
 // showFlags are the flags of `spate plan show`.
 type showFlags struct {
-	source SourceFlags
-	yaml   bool
+	YAML bool `flag:"yaml" help:"print the plan itself, with the changes of --set and --simulate"`
+	SourceFlags
 }
 
 func newPlanShow() *cobra.Command {
@@ -105,17 +105,16 @@ the last answers. Nothing is started.`,
 		Args:    command.Arguments(cobra.ExactArgs(1)),
 		RunE:    f.run,
 	}
-	cmd.Flags().BoolVar(&f.yaml, "yaml", false, "print the plan itself, with the changes of --set and --simulate")
-	f.source.Add(cmd.Flags())
+	settings.Declare(cmd.Flags(), f)
 	return cmd
 }
 
 func (f *showFlags) run(cmd *cobra.Command, args []string) error {
-	plan, err := f.source.Read(cmd.InOrStdin(), args[0])
+	plan, err := f.Read(cmd.InOrStdin(), args[0])
 	if err != nil {
 		return command.BadInput(err)
 	}
-	if f.yaml {
+	if f.YAML {
 		_, err := cmd.OutOrStdout().Write(plan.Source())
 		return err
 	}

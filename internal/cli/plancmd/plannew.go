@@ -11,14 +11,15 @@ import (
 
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/draft"
 )
 
 // draftFlags are the flags of `spate plan new`.
 type draftFlags struct {
-	draft draft.Answers
-	out   string
+	Draft draft.Answers
+	Out   string `flag:"out" help:"<file> to write (default: standard output)"`
 }
 
 func newPlanNew() *cobra.Command {
@@ -38,25 +39,8 @@ Loads:
 		Args: command.Arguments(cobra.NoArgs),
 		RunE: f.run,
 	}
-	d, flags := &f.draft, cmd.Flags()
-	flags.SortFlags = false
-	flags.StringVar(&d.Name, "name", "", "name of the plan (default my-plan)")
-	flags.StringSliceVar(&d.Endpoints, "endpoint", nil,
-		"base `URL` of an endpoint under test (default: the built-in simulator)")
-	flags.StringVar(&d.Model, "model", "", "model name to ask for")
-	flags.StringVar(&d.API, "api", "", "API of the endpoints: "+strings.Join(registry.Names(), ", ")+" (default chat)")
-	flags.StringVar(&d.APIKey, "api-key", "", "where the API key is: env:NAME or file:PATH")
-	flags.StringVar(&d.Workload, "workload", "", "kind of workload, see above (default random)")
-	flags.StringVar(&d.File, "file", "", "`file` of the workload")
-	flags.Uint32Var(&d.ISL, "isl", 0, "input sequence length in tokens (default 1000)")
-	flags.Uint32Var(&d.OSL, "osl", 0, "output sequence length in tokens (default 100)")
-	flags.StringVar(&d.Load, "load", "", "kind of load, see above (default concurrency)")
-	flags.Float64SliceVar(&d.Values, "values", nil,
-		"`values` of the load: concurrencies, rates, or the bounds of a search or ramp")
-	command.HideEmptyLists(flags)
-	flags.DurationVar(&d.TTFT, "ttft", 0, "longest TTFT that a request may have")
-	flags.DurationVar(&d.TPOT, "tpot", 0, "longest TPOT that a request may have")
-	flags.StringVar(&f.out, "out", "", "`file` to write (default: standard output)")
+	cmd.Flags().SortFlags = false
+	settings.Declare(cmd.Flags(), f, "APIS="+strings.Join(registry.Names(), ", "))
 	return cmd
 }
 
@@ -73,11 +57,11 @@ func (f *draftFlags) run(cmd *cobra.Command, _ []string) error {
 	if err := f.check(cmd.Flags()); err != nil {
 		return command.BadInput(err)
 	}
-	text, err := f.draft.YAML()
+	text, err := f.Draft.YAML()
 	if err != nil {
 		return command.BadInput(err)
 	}
-	if f.out == "" {
+	if f.Out == "" {
 		_, err := cmd.OutOrStdout().Write(text)
 		return err
 	}
@@ -86,9 +70,9 @@ func (f *draftFlags) run(cmd *cobra.Command, _ []string) error {
 
 // save writes the plan to its file, which must not exist yet.
 func (f *draftFlags) save(cmd *cobra.Command, text []byte) error {
-	file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	file, err := os.OpenFile(f.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return command.BadInputf("--out %s: the file is there already: name another one", f.out)
+		return command.BadInputf("--out %s: the file is there already: name another one", f.Out)
 	}
 	if err != nil {
 		return command.BadInputf("--out: %w", err)
@@ -98,30 +82,30 @@ func (f *draftFlags) save(cmd *cobra.Command, text []byte) error {
 		return fmt.Errorf("plan: %w", err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s is written. Next: spate plan show %s, spate run %s --simulate, spate run %s\n",
-		f.out, f.out, f.out, f.out)
+		f.Out, f.Out, f.Out, f.Out)
 	return nil
 }
 
 // check finds everything that is wrong with the flags, in terms of flags.
 func (f *draftFlags) check(flags *pflag.FlagSet) error {
 	var errs []error
-	for name, value := range map[string]bool{"isl": f.draft.ISL == 0, "osl": f.draft.OSL == 0,
-		"ttft": f.draft.TTFT <= 0, "tpot": f.draft.TPOT <= 0} {
+	for name, value := range map[string]bool{"isl": f.Draft.ISL == 0, "osl": f.Draft.OSL == 0,
+		"ttft": f.Draft.TTFT <= 0, "tpot": f.Draft.TPOT <= 0} {
 		if value && flags.Changed(name) {
 			errs = append(errs, fmt.Errorf("--%s %s: want more than 0", name, flags.Lookup(name).Value))
 		}
 	}
-	needs := draft.NeedsFile(f.draft.Workload)
+	needs := draft.NeedsFile(f.Draft.Workload)
 	switch {
-	case needs && f.draft.File == "":
-		errs = append(errs, fmt.Errorf("the workload %s takes its requests from a file: give --file", f.draft.Workload))
-	case !needs && f.draft.File != "":
+	case needs && f.Draft.File == "":
+		errs = append(errs, fmt.Errorf("the workload %s takes its requests from a file: give --file", f.Draft.Workload))
+	case !needs && f.Draft.File != "":
 		errs = append(errs, errors.New("--file goes with a workload that takes its requests from a file: give --workload, too"))
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	return draftMistakes(f.draft)
+	return draftMistakes(f.Draft)
 }
 
 // draftMistakes returns the mistakes that a draft's plan would have. Their positions mean nothing to a person who has

@@ -10,11 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/spate-load/spate/internal/bounded"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/nearest"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/naming"
@@ -24,55 +21,24 @@ import (
 
 // SourceFlags change a plan before it is read.
 type SourceFlags struct {
-	set      []string
-	only     []string
-	simulate string
-	// Conditions besides those of the plan.
-	thresholds []string
-	// Send the whole load even to targets whose requests all fail.
-	keepGoing bool
-	// Which agents take part.
-	labels []string
-	count  uint32
+	_          struct{} `group:"changes" typed:"only"`
+	Set        []string `flag:"set" commas:"kept" help:"change the plan: <FIELD=VALUE>, for example targets.NAME.endpoints=URL, seed=7 or loads[0].duration=30s"`
+	Only       []string `flag:"only" commas:"kept" help:"test only the target of this <name>; may be repeated"`
+	Simulate   string   `flag:"simulate" bare:"10" words:"1, 10, 20" help:"run on simulated engines instead of the targets, time compressed by the <factor> after = (10 if there is none)"`
+	Thresholds []string `flag:"threshold" commas:"kept" help:"add a <condition> that all stages must meet, such as \"ttft_ms.p99 < 500\"; may be repeated"`
 }
 
-// simulateSpeed is the compression of time of --simulate without a number: fast enough to be useful, and slow enough
-// for two cores.
-const simulateSpeed = "10"
-
-// Add adds the flags to a command.
-func (s *SourceFlags) Add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&s.set, "set", nil,
-		"change the plan: `FIELD=VALUE`, for example targets.NAME.endpoints=URL, seed=7 or loads[0].duration=30s")
-	flags.StringArrayVar(&s.only, "only", nil,
-		"test only the target of this `name`; may be repeated")
-	flags.StringVar(&s.simulate, "simulate", "",
-		"run on simulated engines instead of the targets, time compressed by the `factor` after = ("+
-			simulateSpeed+" if there is none)")
-	flags.Lookup("simulate").NoOptDefVal = simulateSpeed
-	flags.StringArrayVar(&s.thresholds, "threshold", nil,
-		"add a `condition` that all stages must meet, such as \"ttft_ms.p99 < 500\"; may be repeated")
-	settings.TypedOnly(flags, "set", "only", "simulate", "threshold")
+// RunFlags also say how the plan is run, and by which agents.
+type RunFlags struct {
+	SourceFlags
+	NoFailFast bool     `group:"changes" typed:"only" flag:"no-fail-fast" help:"continue with a target whose first requests all fail: as fail_fast: false in the plan"`
+	Labels     []string `group:"where" flag:"agent-label" help:"only agents with this label (<NAME=VALUE>) take part; may be repeated: as agents.labels in the plan"`
+	Count      uint32   `group:"where" flag:"agent-count" help:"this many agents take part, and the run waits for them: as agents.count in the plan (0: as the plan says)"`
 }
 
-// AddFailFast adds the flag for commands that run the plan.
-func (s *SourceFlags) AddFailFast(flags *pflag.FlagSet) {
-	flags.BoolVar(&s.keepGoing, "no-fail-fast", false,
-		"continue with a target whose first requests all fail: as fail_fast: false in the plan")
-	settings.TypedOnly(flags, "no-fail-fast")
-}
-
-// AddSelection adds the flags that select agents, for commands that run the plan.
-func (s *SourceFlags) AddSelection(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&s.labels, "agent-label", nil,
-		"only agents with this label (`NAME=VALUE`) take part; may be repeated: as agents.labels in the plan")
-	flags.Uint32Var(&s.count, "agent-count", 0,
-		"this many agents take part, and the run waits for them: as agents.count in the plan (0: as the plan says)")
-}
-
-// selection returns the changes to the plan by the flags that select agents.
-func (s *SourceFlags) selection() (set []string, err error) {
-	labels, err := naming.Labels(s.labels)
+// Changes returns the changes to the plan that RunFlags asks for besides those of SourceFlags.
+func (r *RunFlags) Changes() (set []string, err error) {
+	labels, err := naming.Labels(r.Labels)
 	if err != nil {
 		return nil, fmt.Errorf("--agent-label %w", err)
 	}
@@ -83,37 +49,34 @@ func (s *SourceFlags) selection() (set []string, err error) {
 		}
 		set = append(set, "agents.labels="+string(text))
 	}
-	if s.count > 0 {
-		set = append(set, fmt.Sprintf("agents.count=%d", s.count))
+	if r.Count > 0 {
+		set = append(set, fmt.Sprintf("agents.count=%d", r.Count))
+	}
+	if r.NoFailFast {
+		set = append(set, "fail_fast=false")
 	}
 	return set, nil
 }
 
-// Read reads and checks a plan, with the changes that the flags ask for. path is a file, "-" for standard input, or the
-// name of a plan that ships with Spate.
-func (s *SourceFlags) Read(stdin io.Reader, path string) (*plans.Plan, error) {
+// Read reads and checks a plan, with the changes that the flags ask for and others. path is a file, "-" for standard
+// input, or the name of a plan that ships with Spate.
+func (s *SourceFlags) Read(stdin io.Reader, path string, set ...string) (*plans.Plan, error) {
 	data, name, err := planText(stdin, path)
 	if err != nil {
 		return nil, err
 	}
-	return s.Load(name, data)
+	return s.Load(name, data, set...)
 }
 
-// Load reads a plan with the changes that the flags ask for, and checks it.
-func (s *SourceFlags) Load(name string, data []byte) (*plans.Plan, error) {
-	if err := CheckThresholds(s.thresholds); err != nil {
+// Load reads a plan with the changes that the flags ask for and others, and checks it.
+func (s *SourceFlags) Load(name string, data []byte, set ...string) (*plans.Plan, error) {
+	if err := CheckThresholds(s.Thresholds); err != nil {
 		return nil, err
 	}
-	selection, err := s.selection()
-	if err != nil {
-		return nil, err
-	}
-	changes := plans.Changes{Set: slices.Concat(s.set, selection), Only: s.only, Thresholds: s.thresholds}
-	if s.keepGoing {
-		changes.Set = append(changes.Set, "fail_fast=false")
-	}
-	if s.simulate != "" {
-		if changes.Simulate, err = speedOf(s.simulate); err != nil {
+	changes := plans.Changes{Set: slices.Concat(s.Set, set), Only: s.Only, Thresholds: s.Thresholds}
+	if s.Simulate != "" {
+		var err error
+		if changes.Simulate, err = speedOf(s.Simulate); err != nil {
 			return nil, err
 		}
 	}

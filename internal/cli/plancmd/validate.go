@@ -25,7 +25,7 @@ looked up, and the files of its workloads are read to their end.`,
 			return validateAll(cmd, source, args)
 		},
 	}
-	source.Add(cmd.Flags())
+	settings.Declare(cmd.Flags(), source)
 	return cmd
 }
 

@@ -40,8 +40,8 @@ func NewExport() *cobra.Command {
 // exportFlags are the flags of the commands that write a finished run to a database.
 type exportFlags struct {
 	to       sinks.Database
-	patience time.Duration
-	quiet    bool
+	Patience time.Duration `flag:"patience" help:"how long to retry while the server fails"`
+	Quiet    bool          `flag:"no-progress" help:"print no progress, only the end"`
 }
 
 // exportHelp is what the help of each kind of database ends in.
@@ -75,13 +75,11 @@ func newExportOTLP() *cobra.Command {
 
 // newExportTo completes the command that exports to a kind of database.
 func newExportTo(to sinks.Database, cmd *cobra.Command) *cobra.Command {
-	f := exportFlags{to: to}
+	f := exportFlags{to: to, Patience: delivery.DefaultPatience}
 	cmd.Args = command.Arguments(cobra.ExactArgs(1))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) }
-	to.AddFlags(cmd.Flags())
-	cmd.Flags().DurationVar(&f.patience, "patience", delivery.DefaultPatience,
-		"how long to retry while the server fails")
-	cmd.Flags().BoolVar(&f.quiet, "no-progress", false, "print no progress, only the end")
+	settings.Declare(cmd.Flags(), to)
+	settings.Declare(cmd.Flags(), &f)
 	return cmd
 }
 
@@ -106,8 +104,8 @@ func (f *exportFlags) run(cmd *cobra.Command, dir string) error {
 	if err := db.Check(ctx); err != nil {
 		return f.stopped(ctx, 0, command.BadInput(err))
 	}
-	writer := delivery.NewWriter(db, f.patience, logger)
-	e := &export{writer: writer, out: cmd.ErrOrStderr(), quiet: f.quiet, said: time.Now()}
+	writer := delivery.NewWriter(db, f.Patience, logger)
+	e := &export{writer: writer, out: cmd.ErrOrStderr(), quiet: f.Quiet, said: time.Now()}
 	if err := e.all(ctx, ledger); err != nil {
 		return f.stopped(ctx, writer.Written(), err)
 	}
@@ -122,8 +120,8 @@ func (f *exportFlags) open(logger *slog.Logger) (delivery.Database, error) {
 	if !f.to.Given() {
 		return nil, fmt.Errorf("--%s-url is missing: give the URL of the server", f.to.Kind())
 	}
-	if f.patience < 0 {
-		return nil, fmt.Errorf("--patience %v: want at least 0", f.patience)
+	if f.Patience < 0 {
+		return nil, fmt.Errorf("--patience %v: want at least 0", f.Patience)
 	}
 	return f.to.Open(logger)
 }

@@ -6,11 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spf13/pflag"
-
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/report/tables"
@@ -18,42 +15,27 @@ import (
 
 // printing is what `spate report` prints. Zero: the tables and the run directory.
 type printing struct {
-	format, table  string
-	baselineTarget string
-	html           bool
+	Format         string `flag:"format" default:"text" oneof:"text, markdown, csv, json, html" help:"<form> of what is printed: text; markdown, json, html (report.md, results.json, report.html); or csv (a row for each stage)"`
+	Table          string `flag:"table" oneof:"stages, parts, targets, searches, frontiers, vllm, guidellm, aiperf" help:"print one <table>: stages; parts (of mixtures); targets, searches (targets and answers side by side, with ratios to a baseline); frontiers; or vllm, guidellm, aiperf (what these tools print, by their definitions)"`
+	BaselineTarget string `flag:"baseline-target" help:"with --table targets or searches: <name> of the target to compare with (default: the plan's baseline, or its first target)"`
+	HTML           bool   `flag:"html" typed:"only" help:"print report.html: the same as --format html"`
 }
 
 // whole are the files that have the whole report in a format.
 var whole = map[string]string{"markdown": "report.md", "json": "results.json", "html": "report.html"}
 
-// addFlags adds the flags of what to print.
-func (p *printing) addFlags(flags *pflag.FlagSet) {
-	settings.AddChoice(flags, &p.format, "format", "text",
-		"`form` of what is printed: text; markdown, json, html (report.md, results.json, report.html); or csv (a row "+
-			"for each stage)",
-		"text", "markdown", "csv", "json", "html")
-	flags.BoolVar(&p.html, "html", false, "print report.html: the same as --format html")
-	settings.TypedOnly(flags, "html")
-	settings.AddChoice(flags, &p.table, "table", "",
-		"print one `table`: stages; parts (of mixtures); targets, searches (targets and answers side by side, with "+
-			"ratios to a baseline); frontiers; or vllm, guidellm, aiperf (what these tools print, by their definitions)",
-		"stages", "parts", "targets", "searches", "frontiers", "vllm", "guidellm", "aiperf")
-	flags.StringVar(&p.baselineTarget, "baseline-target", "",
-		"with --table targets or searches: `name` of the target to compare with (default: the plan's baseline, or its first target)")
-}
-
 // check refuses flags that do not go together.
 func (p *printing) check() error {
-	if p.html && p.format != "text" && p.format != "html" {
-		return command.BadInputf("--html and --format %s exclude one another", p.format)
+	if p.HTML && p.Format != "text" && p.Format != "html" {
+		return command.BadInputf("--html and --format %s exclude one another", p.Format)
 	}
-	if p.html {
-		p.format = "html"
+	if p.HTML {
+		p.Format = "html"
 	}
-	if p.baselineTarget != "" && p.table != "targets" && p.table != "searches" {
+	if p.BaselineTarget != "" && p.Table != "targets" && p.Table != "searches" {
 		return command.BadInputf("--baseline-target has no effect: give --table targets or --table searches, too")
 	}
-	if p.format == "html" && p.table != "" {
+	if p.Format == "html" && p.Table != "" {
 		return command.BadInputf("--format html is the whole report: leave out --table, or use another format")
 	}
 	return nil
@@ -62,18 +44,18 @@ func (p *printing) check() error {
 // print prints a result, whose files are in dir.
 func (p *printing) print(out io.Writer, dir string, r *results.Result) error {
 	switch {
-	case p.table == "" && p.format == "text":
+	case p.Table == "" && p.Format == "text":
 		return showReport(out, dir, r)
-	case p.table == "" && whole[p.format] != "":
-		return copyFile(out, filepath.Join(dir, whole[p.format]))
-	case p.table == "vllm" && p.format == "text":
+	case p.Table == "" && whole[p.Format] != "":
+		return copyFile(out, filepath.Join(dir, whole[p.Format]))
+	case p.Table == "vllm" && p.Format == "text":
 		return copyFile(out, filepath.Join(dir, "vllm.txt"))
 	}
 	t, err := p.tableOf(r)
 	if err != nil {
 		return command.BadInput(err)
 	}
-	switch p.format {
+	switch p.Format {
 	case "markdown":
 		return t.Markdown(out)
 	case "csv":
@@ -87,11 +69,11 @@ func (p *printing) print(out io.Writer, dir string, r *results.Result) error {
 // tableOf makes the table that is asked for.
 func (p *printing) tableOf(r *results.Result) (*table.Table, error) {
 	r = results.InPlanTime(r)
-	switch p.table {
+	switch p.Table {
 	case "targets", "searches":
 		sideBySide := map[string]func(*results.Result, string) (*table.Table, error){
-			"targets": tables.Targets, "searches": tables.Searches}[p.table]
-		t, err := sideBySide(r, p.baselineTarget)
+			"targets": tables.Targets, "searches": tables.Searches}[p.Table]
+		t, err := sideBySide(r, p.BaselineTarget)
 		if err != nil {
 			return nil, fmt.Errorf("--baseline-target: %w", err)
 		}
@@ -113,7 +95,7 @@ func (p *printing) tableOf(r *results.Result) (*table.Table, error) {
 // some returns a table that must have rows.
 func (p *printing) some(t *table.Table) (*table.Table, error) {
 	if len(t.Rows) == 0 {
-		return nil, fmt.Errorf("--table %s: the run has none", p.table)
+		return nil, fmt.Errorf("--table %s: the run has none", p.Table)
 	}
 	return t, nil
 }

@@ -4,7 +4,6 @@ package resultscmd
 import (
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -43,55 +42,43 @@ The exit code is 5 if a threshold failed, of the plan or of --threshold. Conditi
 		Args: command.Arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.layout, "vllm-layout", string(report.VLLM026),
-		"layout of vllm.txt, by version of vLLM: 0.26, or 0.8 as older reports show it")
-	flags.BoolVar(&f.salvaging, "salvage", false,
-		"make files from the intact part of a damaged ledger, in DIR/salvaged")
-	f.printed.addFlags(flags)
-	flags.StringArrayVar(&f.thresholds, "threshold", nil,
-		"add a `condition` that all stages must meet, such as \"ttft_ms.p99 < 500\"; may be repeated")
-	flags.StringVar(&f.baseline, "baseline", "",
-		"earlier `run` that thresholds compare with: its directory or its results.json")
-	settings.TypedOnly(flags, "threshold", "baseline")
+	settings.Declare(cmd.Flags(), f)
 	return cmd
 }
 
 // reportFlags are the flags of `spate report`.
 type reportFlags struct {
-	layout, baseline string
-	thresholds       []string
-	salvaging        bool
-	printed          printing
+	Layout     report.VLLMLayout `flag:"vllm-layout" default:"0.26" oneof:"0.26, 0.8" help:"layout of vllm.txt, by version of vLLM: 0.26, or 0.8 as older reports show it"`
+	Salvage    bool              `flag:"salvage" help:"make files from the intact part of a damaged ledger, in DIR/salvaged"`
+	Thresholds []string          `flag:"threshold" typed:"only" commas:"kept" help:"add a <condition> that all stages must meet, such as \"ttft_ms.p99 < 500\"; may be repeated"`
+	Baseline   string            `flag:"baseline" typed:"only" help:"earlier <run> that thresholds compare with: its directory or its results.json"`
+	Printed    printing
 }
 
 // run checks the flags, makes the files and prints the tables.
 func (f *reportFlags) run(cmd *cobra.Command, dir string) error {
-	if err := f.printed.check(); err != nil {
+	if err := f.Printed.check(); err != nil {
 		return err
 	}
-	options := report.Options{VLLMLayout: report.VLLMLayout(f.layout), Thresholds: f.thresholds}
-	if !slices.Contains(report.VLLMLayouts, options.VLLMLayout) {
-		return command.BadInputf("--vllm-layout %q is not known: use one of %v", f.layout, report.VLLMLayouts)
-	}
-	if err := plancmd.CheckThresholds(f.thresholds); err != nil {
+	options := report.Options{VLLMLayout: f.Layout, Thresholds: f.Thresholds}
+	if err := plancmd.CheckThresholds(f.Thresholds); err != nil {
 		return command.BadInput(err)
 	}
 	if err := f.keepBaseline(dir); err != nil {
 		return err
 	}
-	if f.salvaging {
-		return salvage(cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, options, &f.printed)
+	if f.Salvage {
+		return salvage(cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, options, &f.Printed)
 	}
-	return writeReport(cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, options, &f.printed)
+	return writeReport(cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, options, &f.Printed)
 }
 
 // keepBaseline copies the baseline, if one is given, to the run directory.
 func (f *reportFlags) keepBaseline(dir string) error {
-	if f.baseline == "" {
+	if f.Baseline == "" {
 		return nil
 	}
-	baseline, err := report.ReadBaseline(f.baseline)
+	baseline, err := report.ReadBaseline(f.Baseline)
 	if err != nil {
 		return command.BadInputf("--baseline: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/progress"
+	"github.com/spate-load/spate/internal/cli/settings"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch/show"
 )
@@ -25,9 +26,14 @@ func oneRun(_ *cobra.Command, args []string) error {
 // attachFlags are the flags of commands that work on a submitted run.
 type attachFlags struct {
 	client.Flags
+	Patience time.Duration `flag:"patience" default:"2m" help:"how long to wait for the coordinator when it is gone"`
 	results  resultFlags
-	patience time.Duration
-	noFetch  bool
+	follows  followFlags
+}
+
+// followFlags are those of `spate follow` alone.
+type followFlags struct {
+	NoFetch bool `flag:"no-fetch" help:"only show progress and how the run ended: make no run directory, compare no thresholds"`
 }
 
 // NewFollow makes `spate follow`.
@@ -48,8 +54,8 @@ with --live the key s, ends it. If the run has ended, its results are fetched.
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.follow) },
 	}
 	f.add(cmd)
-	f.results.addShow(cmd.Flags())
-	cmd.Flags().BoolVar(&f.noFetch, "no-fetch", false, "only show progress and how the run ended: make no run directory, compare no thresholds")
+	settings.Declare(cmd.Flags(), &f.results.showFlags)
+	settings.Declare(cmd.Flags(), &f.follows)
 	return cmd
 }
 
@@ -73,10 +79,16 @@ print the tables, as "spate run" does at its end. The exit code is that of the r
 	return cmd
 }
 
+// stopFlags are the flags of `spate stop`.
+type stopFlags struct {
+	client.Flags
+	Now bool `flag:"now" help:"cancel the requests in flight"`
+	All bool `flag:"all" help:"stop all runs in progress, and empty the queue"`
+}
+
 // NewStop makes `spate stop`.
 func NewStop() *cobra.Command {
-	var f client.Flags
-	var now, all bool
+	var f stopFlags
 	cmd := &cobra.Command{
 		Use:   "stop [RUN] --coordinator HOST:PORT",
 		Short: "Stop a run on a coordinator, or all",
@@ -91,7 +103,7 @@ progress. Agents then end their load by themselves, also if the coordinator is l
 		Example: "  spate stop latest --coordinator 127.0.0.1:7700\n  spate stop quickstart-2026 --coordinator 127.0.0.1:7700 --now\n" +
 			"  spate stop --all --coordinator 127.0.0.1:7700",
 		Args: command.Arguments(func(cmd *cobra.Command, args []string) error {
-			if all {
+			if f.All {
 				return cobra.NoArgs(cmd, args)
 			}
 			return oneRun(cmd, args)
@@ -103,19 +115,17 @@ progress. Agents then end their load by themselves, also if the coordinator is l
 			}
 			defer conn.Close()
 			service := spatev1.NewRunServiceClient(conn)
-			if all {
-				return stopAll(cmd, &f, service, now)
+			if f.All {
+				return stopAll(cmd, &f.Flags, service, f.Now)
 			}
 			run, err := f.Find(cmd.Context(), service, args[0])
 			if err != nil {
 				return err
 			}
-			return stop(cmd, &f, service, run, now)
+			return stop(cmd, &f.Flags, service, run, f.Now)
 		},
 	}
-	f.Add(cmd.Flags())
-	cmd.Flags().BoolVar(&now, "now", false, "cancel the requests in flight")
-	cmd.Flags().BoolVar(&all, "all", false, "stop all runs in progress, and empty the queue")
+	settings.Declare(cmd.Flags(), &f)
 	return cmd
 }
 
@@ -171,11 +181,11 @@ func stop(
 	return err
 }
 
+// add adds the flags that follow and fetch share.
 func (f *attachFlags) add(cmd *cobra.Command) {
-	f.Add(cmd.Flags())
-	f.results.add(cmd.Flags())
-	cmd.Flags().DurationVar(&f.patience, "patience", defaultPatience,
-		"how long to wait for the coordinator when it is gone")
+	settings.Declare(cmd.Flags(), f)
+	settings.Declare(cmd.Flags(), &f.results.Place)
+	settings.Declare(cmd.Flags(), &f.results.judgingFlags)
 }
 
 // run checks the flags, finds the run and calls do with it.
@@ -183,11 +193,11 @@ func (f *attachFlags) run(
 	cmd *cobra.Command, name string, do func(*cobra.Command, *follower, *spatev1.RunSummary) error,
 ) error {
 	switch {
-	case f.patience < 0:
-		return command.BadInputf("--patience %v: want at least 0", f.patience)
-	case f.noFetch && f.results.out != "":
+	case f.Patience < 0:
+		return command.BadInputf("--patience %v: want at least 0", f.Patience)
+	case f.follows.NoFetch && f.results.Place.Out != "":
 		return command.BadInputf("--out and --no-fetch exclude one another")
-	case f.noFetch && f.results.needed() != "":
+	case f.follows.NoFetch && f.results.needed() != "":
 		return command.BadInputf("%s and --no-fetch exclude one another: without the results nothing is compared",
 			f.results.needed())
 	}
@@ -207,8 +217,8 @@ func (f *attachFlags) run(
 	if err != nil {
 		return err
 	}
-	v := progress.NewView(cmd.ErrOrStderr(), f.results.quiet)
-	follower := newFollower(service, run.GetRunId(), f.Coordinator, f.patience, v)
+	v := progress.NewView(cmd.ErrOrStderr(), f.results.Quiet)
+	follower := newFollower(service, run.GetRunId(), f.Coordinator, f.Patience, v)
 	follower.watches = true
 	follower.waiting.Store(run.GetState() == spatev1.RunState_RUN_STATE_WAITING)
 	f.results.onScreen(cmd, follower, nil)
@@ -218,16 +228,16 @@ func (f *attachFlags) run(
 // follow follows a run in progress. If the run has ended, it fetches the results.
 func (f *attachFlags) follow(cmd *cobra.Command, follower *follower, run *spatev1.RunSummary) error {
 	switch {
-	case !client.GoesOn(run) && f.noFetch:
-		return summaryEnding(run).conclude(cmd, "", f.results.failOn)
+	case !client.GoesOn(run) && f.follows.NoFetch:
+		return summaryEnding(run).conclude(cmd, "", f.results.FailOn)
 	case !client.GoesOn(run):
 		return f.fetch(cmd, follower, run)
-	case f.noFetch:
+	case f.follows.NoFetch:
 		ended, err := follower.follow(cmd.Context())
 		if err != nil {
 			return err
 		}
-		return ending{id: run.GetRunId(), RunEnded: ended}.conclude(cmd, "", f.results.failOn)
+		return ending{id: run.GetRunId(), RunEnded: ended}.conclude(cmd, "", f.results.FailOn)
 	}
 	return f.results.take(cmd.Context(), cmd, follower)
 }
@@ -244,7 +254,7 @@ func (f *attachFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1
 		)
 	}
 	if e := summaryEnding(run); e.unbegun {
-		return e.conclude(cmd, "", f.results.failOn) // it has no results
+		return e.conclude(cmd, "", f.results.FailOn) // it has no results
 	}
 	dir, result, err := f.results.keep(cmd.Context(), follower)
 	if err != nil {

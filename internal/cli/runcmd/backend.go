@@ -32,14 +32,15 @@ func (b *backend) sayPages(w io.Writer, id string) {
 
 // backend connects to the coordinator that the flags name, or starts the embedded one.
 func (f *runFlags) backend(ctx context.Context, logs io.Writer) (*backend, error) {
-	if f.coordinator == "" {
-		return f.local.embed(ctx, logs, f.results.out, nil)
+	if f.Where.Coordinator == "" {
+		return f.Local.embed(ctx, logs, f.Results.Place.Out, nil)
 	}
-	conn, err := client.Dial(f.coordinator, &f.tls)
+	conn, err := client.Dial(f.Where.Coordinator, &f.Where.TLS)
 	if err != nil {
 		return nil, err
 	}
-	return &backend{conn: conn, address: f.coordinator, minAgents: f.minAgents, close: func() { _ = conn.Close() }}, nil
+	return &backend{conn: conn, address: f.Where.Coordinator, minAgents: f.Where.MinAgents,
+		close: func() { _ = conn.Close() }}, nil
 }
 
 // onThisMachine returns an error if an agent of the run may not reach this machine's loopback.

@@ -6,39 +6,29 @@ import (
 	"io"
 	"os"
 
-	"github.com/spf13/pflag"
-
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/report"
 	"github.com/spate-load/spate/report/ci"
 )
 
 // ciFlags say what is written for a CI system.
 type ciFlags struct {
-	junit  string
-	github bool
+	JUnit  string `flag:"junit" typed:"only" help:"write thresholds and verdicts as test cases to this JUnit <file>"`
+	GitHub bool   `flag:"github" typed:"only" help:"for GitHub Actions: annotate failures, and append the report to the job's page"`
 }
 
 // summaryVariable names the file that GitHub shows on the page of a job.
 const summaryVariable = "GITHUB_STEP_SUMMARY"
 
-func (f *ciFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.junit, "junit", "", "write thresholds and verdicts as test cases to this JUnit `file`")
-	flags.BoolVar(&f.github, "github", false,
-		"for GitHub Actions: annotate failures, and append the report to the job's page")
-	settings.TypedOnly(flags, "junit", "github")
-}
-
 // write writes what was asked for. Annotations go to notes.
 func (f *ciFlags) write(notes io.Writer, r *results.Result, base *baselineResult, fail failOn) error {
 	var errs []error
-	if f.junit != "" {
-		errs = append(errs, writeTo(f.junit, os.O_TRUNC, func(w io.Writer) error {
+	if f.JUnit != "" {
+		errs = append(errs, writeTo(f.JUnit, os.O_TRUNC, func(w io.Writer) error {
 			return ci.JUnit(w, r, base.forCI(), fail.fails)
 		}))
 	}
-	if !f.github {
+	if !f.GitHub {
 		return errors.Join(errs...)
 	}
 	errs = append(errs, ci.Annotations(notes, r, base.forCI(), fail.fails))

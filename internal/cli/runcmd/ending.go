@@ -6,12 +6,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -21,12 +19,6 @@ import (
 
 // failOn says which verdicts make a command exit with 3: "invalid", "suspect" (and invalid) or "never".
 type failOn string
-
-func (f *failOn) add(flags *pflag.FlagSet) {
-	settings.AddChoice(flags, (*string)(f), "fail-on", "invalid",
-		"exit with 3 if a verdict is this bad: invalid, suspect (or worse), or never", "invalid",
-		"suspect", "never")
-}
 
 // fails reports whether to fail on a verdict.
 func (f failOn) fails(v trust.Verdict) bool {

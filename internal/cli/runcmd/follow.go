@@ -175,6 +175,3 @@ func (f *follower) notFetched(err error) error {
 	return fmt.Errorf("the results of run %s were not fetched: %s\nto try again: spate fetch %s --coordinator %s", f.id,
 		why, f.id, f.address)
 }
-
-// defaultPatience is how long a coordinator may be gone. A machine restarts in less.
-const defaultPatience = 2 * time.Minute

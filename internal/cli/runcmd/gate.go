@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
@@ -26,16 +25,17 @@ import (
 
 // gate compares a run with the baseline after its end, and stores it as the new baseline if that is wanted.
 type gate struct {
-	accept    bool
-	tolerance float64
+	Accept    bool    `group:"results" flag:"accept" typed:"only" help:"store the run in the directory of --baseline as the new baseline"`
+	Tolerance float64 `group:"results" flag:"tolerance" typed:"only" default:"1" help:"largest worsening that does not matter, in <percent>"`
 }
 
 // NewGate makes `spate gate`: `spate run` whose exit code also depends on a comparison with a baseline.
 func NewGate(version string) *cobra.Command {
-	f := &runFlags{local: newLocalFlags(version)}
+	f := newRunFlags(version)
 	g := &gate{}
-	f.results.gate = g
+	f.Results.gate = g
 	cmd := f.command()
+	settings.Declare(cmd.Flags(), g)
 	cmd.Use = "gate [PLAN.yaml] --baseline DIR"
 	cmd.Short = "Run a plan, compare it with a baseline, and pass or fail"
 	cmd.Long = `Run a plan as "spate run" does, compare the run with a baseline as "spate compare" does, and exit
@@ -53,26 +53,20 @@ More: docs/thresholds.md
   spate gate plan.yaml --baseline baseline --tolerance 3 --junit spate.xml --github`
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
-		case f.results.baselinePath == "":
+		case f.Results.BaselinePath == "":
 			return command.BadInputf("--baseline is missing: give the directory of an earlier run, or one to make " +
 				"with --accept")
-		case !(g.tolerance >= 0 && g.tolerance < 100):
-			return command.BadInputf("--tolerance %v: want a percentage from 0 to below 100", g.tolerance)
-		case g.accept && isFile(f.results.baselinePath):
+		case !(g.Tolerance >= 0 && g.Tolerance < 100):
+			return command.BadInputf("--tolerance %v: want a percentage from 0 to below 100", g.Tolerance)
+		case g.Accept && isFile(f.Results.BaselinePath):
 			return command.BadInputf("--baseline %s is not a directory: --accept stores a run in a directory",
-				f.results.baselinePath)
-		case f.detach:
+				f.Results.BaselinePath)
+		case f.Where.Detach:
 			return command.BadInputf("--detach: a gate waits for the end of its run")
 		}
 		return f.run(cmd, args)
 	}
 	return cmd
-}
-
-func (g *gate) addFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&g.accept, "accept", false, "store the run in the directory of --baseline as the new baseline")
-	flags.Float64Var(&g.tolerance, "tolerance", 1, "largest worsening that does not matter, in `percent`")
-	settings.TypedOnly(flags, "accept", "tolerance")
 }
 
 func isFile(path string) bool {
@@ -83,7 +77,7 @@ func isFile(path string) bool {
 // mayBeMissing reports whether a baseline need not exist yet, because the run is to become it.
 func (g *gate) mayBeMissing(path string) bool {
 	_, err := os.Stat(path)
-	return g != nil && g.accept && errors.Is(err, os.ErrNotExist)
+	return g != nil && g.Accept && errors.Is(err, os.ErrNotExist)
 }
 
 // baselineResult is how a run compares with its baseline. Nil: they were not compared.
@@ -106,7 +100,7 @@ func (g *gate) compare(out io.Writer, baseline, dir string) (*baselineResult, er
 	defer after.Close()
 	c, err := compare.Of([]compare.Side{
 		{Name: baseline, Runs: []*compare.Run{&before.Run}}, {Name: dir, Runs: []*compare.Run{&after.Run}},
-	}, compare.Options{Tolerance: g.tolerance / 100})
+	}, compare.Options{Tolerance: g.Tolerance / 100})
 	if errors.Is(err, compare.ErrNothingInCommon) {
 		return &baselineResult{fails: "the run cannot be compared with the baseline: " + err.Error()}, nil
 	}

@@ -16,22 +16,16 @@ import (
 
 // showFlags say how a run is shown while it is in progress.
 type showFlags struct {
-	live  bool
-	quiet bool          // neither progress nor tables
+	Live  bool          `flag:"live" help:"show the run in full screen, with keys to look at it and to stop it"`
+	Quiet bool          `flag:"no-progress" help:"print only the run directory and problems"` // neither progress nor tables
 	log   *progress.Log // of the parts of a run in this process; nil: there are none
-}
-
-func (s *showFlags) addShow(flags *pflag.FlagSet) {
-	flags.BoolVar(&s.live, "live", false,
-		"show the run in full screen, with keys to look at it and to stop it")
-	flags.BoolVar(&s.quiet, "no-progress", false, "print only the run directory and problems")
 }
 
 // settle resolves --live and --no-progress, of which a typed one wins over the other from the environment or the
 // configuration file.
 func (s *showFlags) settle(flags *pflag.FlagSet) error {
 	settings.Prefer(flags, "live", "no-progress")
-	if s.live && s.quiet {
+	if s.Live && s.Quiet {
 		return errors.New("--live and --no-progress exclude one another")
 	}
 	return nil
@@ -46,7 +40,7 @@ func (s *showFlags) logTo(w io.Writer) io.Writer {
 // onScreen makes a follower show its run in full screen, if that is wanted and there is a terminal for it. Otherwise it
 // shows lines. plan is what is known before the run; nil: nothing.
 func (s *showFlags) onScreen(cmd *cobra.Command, f *follower, plan *plans.Plan) {
-	if !s.live {
+	if !s.Live {
 		return
 	}
 	if !progress.Possible(cmd.InOrStdin(), cmd.ErrOrStderr()) {

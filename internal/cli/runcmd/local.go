@@ -9,8 +9,6 @@ import (
 	"maps"
 	"net"
 
-	"github.com/spf13/pflag"
-
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/aggregate/sink/exposition"
@@ -31,69 +29,37 @@ import (
 
 // localFlags say how a coordinator and agents run in this process.
 type localFlags struct {
+	Agents    embedded           `group:"where" flag:"agents" help:"<number> of embedded agents, or numbers by region such as eu=2,us=1"`
+	Sources   []string           `group:"where" flag:"source-address" help:"local <addresses> that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)"`
+	Exactness settings.Exactness `group:"where"`
+	LogLevel  string             `group:"results" flag:"log-level" default:"warn" words:"debug, info, warn, error" help:"what the embedded coordinator and agents log to standard error: debug, info, warn or error"`
+	Pages     bool               `group:"results" flag:"web" help:"show the run to browsers, live, and to programs (REST) until it ends"`
+	Web       webserver.Flags    `group:"results" with:"LISTEN=127.0.0.1:0|SERVES=with --web: <127.0.0.1:PORT> to listen on; port 0: any that is free"`
+	Metrics   string             `group:"results" flag:"http-listen" help:"<IP:PORT> that serves /metrics with merged results to Prometheus until the run ends"`
+	Sinks     sinks.Sinks        `group:"sinks"`
+
 	version   string
-	agents    embedded
 	labels    map[string]string // of the embedded agents: those that the plan asks for
-	sources   []string
-	logLevel  string
-	sinks     sinks.Sinks
-	realtime  host.Realtime
-	packets   settings.PacketTimes
-	pages     bool // serve web
-	web       webserver.Flags
-	status    daemon.Status
-	simulates bool // simulators also run in this process
+	simulates bool              // simulators also run in this process
 }
-
-func newLocalFlags(version string) localFlags {
-	return localFlags{version: version, agents: defaultAgents(), realtime: host.RealtimeAuto}
-}
-
-func (l *localFlags) addAgents(flags *pflag.FlagSet) {
-	flags.Var(&l.agents, "agents", "`number` of embedded agents, or numbers by region such as eu=2,us=1")
-	flags.StringSliceVar(
-		&l.sources,
-		"source-address",
-		nil,
-		"local `addresses` that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)",
-	)
-	flags.Var(&l.realtime, "realtime", host.RealtimeUsage)
-	l.packets.AddFlag(flags)
-}
-
-// addServed adds the flags of what a run serves until it ends.
-func (l *localFlags) addServed(flags *pflag.FlagSet) {
-	flags.BoolVar(&l.pages, "web", false, "show the run to browsers, live, and to programs (REST) until it ends")
-	l.web.AddFlags(flags, defaultPages, "with --web: `127.0.0.1:PORT` to listen on; port 0: any that is free")
-	flags.StringVar(&l.status.Listen, "http-listen", "",
-		"`IP:PORT` that serves /metrics with merged results to Prometheus until the run ends")
-}
-
-// defaultPages is where the pages of a local run are.
-const defaultPages = "127.0.0.1:0"
 
 // checkWeb finds mistakes in the flags of the web server. Only this machine may reach the pages of a local run, because
 // its coordinator has no certificate.
 func (l *localFlags) checkWeb() error {
-	if !l.pages {
+	if !l.Pages {
 		return nil
 	}
-	if _, _, err := net.SplitHostPort(l.web.Listen); err == nil && !settings.Loopback(l.web.Listen) {
+	if _, _, err := net.SplitHostPort(l.Web.Listen); err == nil && !settings.Loopback(l.Web.Listen) {
 		return fmt.Errorf("--web-listen %s can be reached from other machines: a local run is served on 127.0.0.1 only; "+
-			"ssh -L reaches it from elsewhere", l.web.Listen)
+			"ssh -L reaches it from elsewhere", l.Web.Listen)
 	}
-	return l.web.Check(certs.Files{}, false)
-}
-
-func (l *localFlags) addLogLevel(flags *pflag.FlagSet) {
-	flags.StringVar(&l.logLevel, "log-level", "warn",
-		"what the embedded coordinator and agents log to standard error: debug, info, warn or error")
+	return l.Web.Check(certs.Files{}, false)
 }
 
 // check finds mistakes in the flags.
 func (l *localFlags) check() error {
-	_, err := settings.Logger(io.Discard, l.logLevel, "text")
-	return errors.Join(l.agents.check(), err, l.sinks.Validate(), l.checkWeb(), l.status.Check())
+	_, err := settings.Logger(io.Discard, l.LogLevel, "text")
+	return errors.Join(l.Agents.check(), err, l.Sinks.Validate(), l.checkWeb(), l.status().Check())
 }
 
 // embed starts a coordinator and agents in this process, connected by an in-memory listener: no port is opened. out is
@@ -101,14 +67,14 @@ func (l *localFlags) check() error {
 func (l *localFlags) embed(
 	ctx context.Context, logs io.Writer, out string, resume *coordinator.Resumption,
 ) (*backend, error) {
-	logger, err := settings.Logger(logs, l.logLevel, "text")
+	logger, err := settings.Logger(logs, l.LogLevel, "text")
 	if err != nil {
 		return nil, command.BadInput(err)
 	}
-	if err := l.realtime.Apply(logger); err != nil {
+	if err := l.Exactness.Realtime.Apply(logger); err != nil {
 		return nil, command.BadInput(err)
 	}
-	packetTimes, err := l.packets.Use(func(line string) { fmt.Fprintln(logs, "Note: "+line+".") })
+	packetTimes, err := l.Exactness.UsePacketTimes(func(line string) { fmt.Fprintln(logs, "Note: "+line+".") })
 	if err != nil {
 		return nil, command.BadInput(err)
 	}
@@ -126,7 +92,7 @@ func (l *localFlags) embed(
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{conn: cluster.Conn(), minAgents: uint32(l.agents.total()), close: cluster.Close}
+	b := &backend{conn: cluster.Conn(), minAgents: uint32(l.Agents.total()), close: cluster.Close}
 	stop, err := l.serve(ctx, c, b, logger)
 	if err != nil {
 		cluster.Close()
@@ -136,17 +102,21 @@ func (l *localFlags) embed(
 	return b, nil
 }
 
+// status returns the server of /metrics.
+func (l *localFlags) status() *daemon.Status { return &daemon.Status{Listen: l.Metrics} }
+
 // serve starts what a run serves, until stop is called.
 func (l *localFlags) serve(
 	ctx context.Context, c *coordinator.Coordinator, b *backend, logger *slog.Logger,
 ) (stop func(), err error) {
-	l.status.Results = exposition.Gatherer(c.LatestRows)
-	stopStatus, err := l.status.Serve(ctx, daemon.Collector{}, func() error { return nil }, logger)
-	if err != nil || !l.pages {
+	status := l.status()
+	status.Results = exposition.Gatherer(c.LatestRows)
+	stopStatus, err := status.Serve(ctx, daemon.Collector{}, func() error { return nil }, logger)
+	if err != nil || !l.Pages {
 		return stopStatus, err
 	}
-	l.web.Local = true
-	pages, err := l.web.Start(ctx, c, certs.Files{}, logger)
+	l.Web.Local = true
+	pages, err := l.Web.Start(ctx, c, certs.Files{}, logger)
 	if err != nil {
 		stopStatus()
 		return nil, err
@@ -159,7 +129,7 @@ func (l *localFlags) serve(
 func (l *localFlags) coordinator(
 	ctx context.Context, out string, logger *slog.Logger,
 ) (*coordinator.Coordinator, error) {
-	openSink, err := l.sinks.Opener(ctx, logger)
+	openSink, err := l.Sinks.Opener(ctx, logger)
 	if err != nil {
 		return nil, command.BadInput(err)
 	}
@@ -174,16 +144,16 @@ func (l *localFlags) coordinator(
 func (l *localFlags) fits(plan *plans.Plan) error {
 	l.labels = maps.Clone(plan.Proto().GetAgents().GetLabels())
 	delete(l.labels, naming.RegionLabel)
-	return l.agents.fits(plan)
+	return l.Agents.fits(plan)
 }
 
 // agentConfigs returns the configurations of the embedded agents.
 func (l *localFlags) agentConfigs(packetTimes bool, logger *slog.Logger) []agent.Config {
 	var configs []agent.Config
-	for _, who := range l.agents.names() {
+	for _, who := range l.Agents.names() {
 		configs = append(configs, agent.Config{
 			Name: who.name, Region: who.region, Labels: l.labels, Version: l.version, Weight: 1, Logger: logger,
-			DatasetDir: settings.DatasetDir(), AgentsInProcess: l.fileShares(), SourceAddresses: l.sources,
+			DatasetDir: settings.DatasetDir(), AgentsInProcess: l.fileShares(), SourceAddresses: l.Sources,
 			PacketTimes: packetTimes,
 		})
 	}
@@ -194,9 +164,9 @@ func (l *localFlags) agentConfigs(packetTimes bool, logger *slog.Logger) []agent
 // simulators, which hold the other end of each stream.
 func (l *localFlags) fileShares() int {
 	if l.simulates {
-		return 2 * l.agents.total()
+		return 2 * l.Agents.total()
 	}
-	return l.agents.total()
+	return l.Agents.total()
 }
 
 // startSimulators serves the simulated targets, and the models that parts of mixtures name, on loopback until stop is

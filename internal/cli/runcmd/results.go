@@ -9,13 +9,11 @@ import (
 	"regexp"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/plans"
@@ -25,39 +23,31 @@ import (
 
 // resultFlags say where a run's results go, and what is printed.
 type resultFlags struct {
+	Place placeFlags
+	judgingFlags
 	showFlags
-	out    string
-	failOn failOn
-	ci     ciFlags
-	gate   *gate // of spate gate; nil: another command
-
-	baselinePath string
-	baseline     *report.Baseline // read from baselinePath; nil: none is given
+	gate     *gate            // of spate gate; nil: another command
+	baseline *report.Baseline // read from BaselinePath; nil: none is given
 }
 
-func (f *resultFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.out, "out", "", "run `directory` to make (default: runs/RUN-ID)")
-	f.addJudging(flags)
+// placeFlags say where a run's results go.
+type placeFlags struct {
+	Out string `flag:"out" help:"run <directory> to make (default: runs/RUN-ID)"`
 }
 
-// addJudging adds the flags that decide on the exit code.
-func (f *resultFlags) addJudging(flags *pflag.FlagSet) {
-	f.failOn.add(flags)
-	flags.StringVar(&f.baselinePath, "baseline", "",
-		"earlier `run` that thresholds compare with: its directory or its results.json")
-	settings.TypedOnly(flags, "baseline")
-	f.ci.add(flags)
-	if f.gate != nil {
-		f.gate.addFlags(flags)
-	}
+// judgingFlags decide on the exit code, and say who is told.
+type judgingFlags struct {
+	FailOn       failOn `flag:"fail-on" default:"invalid" oneof:"invalid, suspect, never" help:"exit with 3 if a verdict is this bad: invalid, suspect (or worse), or never"`
+	BaselinePath string `flag:"baseline" typed:"only" help:"earlier <run> that thresholds compare with: its directory or its results.json"`
+	CI           ciFlags
 }
 
 // readBaseline reads the baseline, if one is given.
 func (f *resultFlags) readBaseline() (err error) {
-	if f.baselinePath == "" || f.gate.mayBeMissing(f.baselinePath) {
+	if f.BaselinePath == "" || f.gate.mayBeMissing(f.BaselinePath) {
 		return nil
 	}
-	if f.baseline, err = report.ReadBaseline(f.baselinePath); err != nil {
+	if f.baseline, err = report.ReadBaseline(f.BaselinePath); err != nil {
 		return fmt.Errorf("--baseline: %w", err)
 	}
 	return nil
@@ -68,12 +58,12 @@ func (f *resultFlags) check() error {
 	if err := f.readBaseline(); err != nil {
 		return err
 	}
-	entries, _ := os.ReadDir(f.out) // a directory that cannot be read cannot be created either, which is reported then
+	entries, _ := os.ReadDir(f.Place.Out) // one that cannot be read cannot be made either, which is reported then
 	if len(entries) > 0 {
-		return fmt.Errorf("--out %s: the directory is not empty: name another one", f.out)
+		return fmt.Errorf("--out %s: the directory is not empty: name another one", f.Place.Out)
 	}
-	if info, err := os.Stat(f.out); err == nil && !info.IsDir() {
-		return fmt.Errorf("--out %s: is a file: name a directory", f.out)
+	if info, err := os.Stat(f.Place.Out); err == nil && !info.IsDir() {
+		return fmt.Errorf("--out %s: is a file: name a directory", f.Place.Out)
 	}
 	return nil
 }
@@ -81,11 +71,11 @@ func (f *resultFlags) check() error {
 // needed returns a flag that was given and needs the results, or "".
 func (f *resultFlags) needed() string {
 	switch {
-	case f.baselinePath != "":
+	case f.BaselinePath != "":
 		return "--baseline"
-	case f.ci.junit != "":
+	case f.CI.JUnit != "":
 		return "--junit"
-	case f.ci.github:
+	case f.CI.GitHub:
 		return "--github"
 	}
 	return ""
@@ -136,7 +126,7 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 
 // keep fetches the ledger into the run directory and makes the run's files from it. A broken transfer restarts.
 func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *results.Result, error) {
-	dir := f.out
+	dir := f.Place.Out
 	if dir == "" {
 		if !runName.MatchString(from.id) {
 			return "", nil, fmt.Errorf(
@@ -174,7 +164,7 @@ var runName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
 // conclude prints the tables, and ends as the run did.
 func (f *resultFlags) conclude(cmd *cobra.Command, dir string, e ending) error {
 	out := cmd.OutOrStdout()
-	if !f.quiet {
+	if !f.Quiet {
 		fmt.Fprintln(out)
 		if err := report.Table(out, e.result, terminal.Width(out)); err != nil {
 			return err
@@ -183,17 +173,17 @@ func (f *resultFlags) conclude(cmd *cobra.Command, dir string, e ending) error {
 	if err := f.pass(out, dir, &e); err != nil {
 		return err
 	}
-	if err := f.ci.write(cmd.ErrOrStderr(), e.result, e.baseline, f.failOn); err != nil {
+	if err := f.CI.write(cmd.ErrOrStderr(), e.result, e.baseline, f.FailOn); err != nil {
 		return err
 	}
-	err := e.conclude(cmd, dir, f.failOn)
+	err := e.conclude(cmd, dir, f.FailOn)
 	if err != nil || !e.accept {
 		return err
 	}
-	if err := f.gate.store(f.baselinePath, dir); err != nil {
+	if err := f.gate.store(f.BaselinePath, dir); err != nil {
 		return fmt.Errorf("the run was not stored as the baseline: %w", err)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "The run is now the baseline in %s.\n", f.baselinePath)
+	fmt.Fprintf(cmd.ErrOrStderr(), "The run is now the baseline in %s.\n", f.BaselinePath)
 	return nil
 }
 
@@ -202,11 +192,11 @@ func (f *resultFlags) pass(out io.Writer, dir string, e *ending) error {
 	if f.gate == nil {
 		return nil
 	}
-	e.accept = f.gate.accept
+	e.accept = f.gate.Accept
 	if f.baseline == nil {
 		return nil
 	}
-	base, err := f.gate.compare(out, f.baselinePath, dir)
+	base, err := f.gate.compare(out, f.BaselinePath, dir)
 	if err != nil {
 		return err
 	}

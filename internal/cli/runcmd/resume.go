@@ -31,14 +31,14 @@ import (
 
 // resumeFlags are the flags of `spate resume`.
 type resumeFlags struct {
-	local   localFlags
+	Yes     bool `flag:"yes" short:"y" typed:"only" help:"do not ask: needed without a terminal"`
+	Local   localFlags
 	results resultFlags
-	yes     bool
 }
 
 // NewResume makes `spate resume`. version is the program's.
 func NewResume(version string) *cobra.Command {
-	f := &resumeFlags{local: newLocalFlags(version)}
+	f := &resumeFlags{Local: localFlags{version: version}}
 	cmd := &cobra.Command{
 		Use:   "resume DIR",
 		Short: "Continue a local run whose command was killed",
@@ -56,16 +56,10 @@ same --data-dir.
 		Args:    command.Arguments(cobra.ExactArgs(1)),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
-	flags := cmd.Flags()
-	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask: needed without a terminal")
-	f.local.addAgents(flags)
-	flags.Lookup("agents").DefValue = "as many as the run had"
-	f.results.addShow(flags)
-	f.results.addJudging(flags)
-	f.local.addLogLevel(flags)
-	f.local.addServed(flags)
-	f.local.sinks.AddFlags(flags)
-	settings.TypedOnly(flags, "yes")
+	for _, flags := range []any{f, &f.results.showFlags, &f.results.judgingFlags} {
+		settings.Declare(cmd.Flags(), flags)
+	}
+	cmd.Flags().Lookup("agents").DefValue = "as many as the run had"
 	return cmd
 }
 
@@ -93,17 +87,17 @@ func (f *resumeFlags) run(cmd *cobra.Command, dir string) error {
 	if err := f.confirm(cmd); err != nil {
 		return err
 	}
-	f.results.out = dir
+	f.results.Place.Out = dir
 	return f.resume(cmd, plan, found, secrets)
 }
 
 // check finds what is missing to resume a run. It returns the values of the plan's secrets.
 func (f *resumeFlags) check(plan *plans.Plan, found *coordinator.Interrupted) (map[string]string, error) {
-	if len(f.local.agents) == 0 {
-		f.local.agents = agentsOf(found.Agents)
+	if len(f.Local.Agents) == 0 {
+		f.Local.Agents = agentsOf(found.Agents)
 	}
 	secrets, err := plan.Secrets(secret.System)
-	return secrets, errors.Join(err, f.results.readBaseline(), f.local.check(), f.local.fits(plan),
+	return secrets, errors.Join(err, f.results.readBaseline(), f.Local.check(), f.Local.fits(plan),
 		haveRows(found.Left))
 }
 
@@ -180,7 +174,7 @@ func targetWords(stages []*spatev1.Stage) []string {
 
 // confirm asks whether load may be sent.
 func (f *resumeFlags) confirm(cmd *cobra.Command) error {
-	if f.yes {
+	if f.Yes {
 		return nil
 	}
 	if !terminal.IsTerminal(cmd.InOrStdin()) || !terminal.IsTerminal(cmd.ErrOrStderr()) {
@@ -208,16 +202,16 @@ func (f *resumeFlags) resume(
 		return err
 	}
 	defer stopSimulators()
-	f.local.simulates = len(endpoints) > 0
-	b, err := f.local.embed(ctx, f.results.logTo(cmd.ErrOrStderr()), f.results.out, &coordinator.Resumption{
-		MinAgents: uint32(f.local.agents.total()), Secrets: secrets, Endpoints: endpoints,
+	f.Local.simulates = len(endpoints) > 0
+	b, err := f.Local.embed(ctx, f.results.logTo(cmd.ErrOrStderr()), f.results.Place.Out, &coordinator.Resumption{
+		MinAgents: uint32(f.Local.Agents.total()), Secrets: secrets, Endpoints: endpoints,
 	})
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	b.sayPages(cmd.ErrOrStderr(), found.Record.GetRunId())
-	v := progress.NewView(cmd.ErrOrStderr(), f.results.quiet)
+	v := progress.NewView(cmd.ErrOrStderr(), f.results.Quiet)
 	v.Expect(plan)
 	follower := newFollower(spatev1.NewRunServiceClient(b.conn), found.Record.GetRunId(), "", 0, v)
 	follower.after = found.LastEvent

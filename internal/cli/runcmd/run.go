@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/plancmd"
@@ -28,24 +28,42 @@ import (
 
 // runFlags are the flags of `spate run`.
 type runFlags struct {
-	coordinator   string
-	plaintext     bool
-	tls           settings.TLS
-	local         localFlags
-	minAgents     uint32
-	priority      int32
-	agentsTimeout time.Duration
-	patience      time.Duration
-	detach        bool
-	results       resultFlags
-	records       string
-	quick         quickFlags
-	source        plancmd.SourceFlags
+	Quick   quickFlags
+	Where   coordinatorFlags `group:"where"`
+	Results resultFlags      `group:"results"`
+	Records string           `group:"results" flag:"records" default:"parquet" oneof:"parquet, jsonl, none" help:"keep one row for each request: parquet, jsonl or none"`
+	Local   localFlags
+	Source  plancmd.RunFlags
+}
+
+// coordinatorFlags say on which coordinator a run takes place, and how it is submitted.
+type coordinatorFlags struct {
+	Coordinator   string `flag:"coordinator" help:"run on the coordinator at this <host:port> instead of on embedded agents"`
+	Plaintext     bool   `flag:"insecure-plaintext" help:"with --coordinator: send plan and API keys without encryption: only on a network you trust"`
+	TLS           settings.TLS
+	MinAgents     uint32        `flag:"min-agents" default:"1" help:"with --coordinator: agents to wait for before the plan is split"`
+	AgentsTimeout time.Duration `flag:"agents-timeout" default:"1m" help:"with --coordinator: how long to wait for them"`
+	Patience      time.Duration `flag:"patience" default:"2m" help:"with --coordinator: how long to wait for it when it is gone"`
+	Priority      int32         `flag:"priority" help:"with --coordinator: place in the queue, from -100 to 100; higher ones come first"`
+	Detach        bool          `flag:"detach" help:"with --coordinator: submit the run, print its id, and exit"`
+}
+
+// groups are the titles of the groups of flags, in the order of --help.
+var groups = []settings.Group{
+	{Name: "changes", Title: "Changes to the plan"},
+	{Name: "quick", Title: "A plan from flags"},
+	{Name: "where", Title: "Where it runs"},
+	{Name: "results", Title: "What is kept and shown"},
+	{Name: "sinks", Title: "Live results in databases"},
 }
 
 // NewRun makes `spate run`. version is the program's.
 func NewRun(version string) *cobra.Command {
-	return (&runFlags{local: newLocalFlags(version)}).command()
+	return newRunFlags(version).command()
+}
+
+func newRunFlags(version string) *runFlags {
+	return &runFlags{Local: localFlags{version: version, Agents: defaultAgents()}}
 }
 
 // command makes the command with all flags.
@@ -81,35 +99,8 @@ Ctrl-C then leaves the run, as --detach does from the start; "spate follow" show
 		Args: command.Arguments(onePlan),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	where, results := command.Group("Where it runs"), command.Group("What is kept and shown")
-	flags := where.Flags
-	flags.StringVar(&f.coordinator, "coordinator", "",
-		"run on the coordinator at this `host:port` instead of on embedded agents")
-	flags.BoolVar(&f.plaintext, "insecure-plaintext", false,
-		"with --coordinator: send plan and API keys without encryption: only on a network you trust")
-	f.tls.AddFlags(flags)
-	f.local.addAgents(flags)
-	flags.Uint32Var(&f.minAgents, "min-agents", 1, "with --coordinator: agents to wait for before the plan is split")
-	f.source.AddSelection(flags)
-	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
-	flags.DurationVar(&f.patience, "patience", defaultPatience,
-		"with --coordinator: how long to wait for it when it is gone")
-	flags.Int32Var(&f.priority, "priority", 0,
-		"with --coordinator: place in the queue, from -100 to 100; higher ones come first")
-	flags.BoolVar(&f.detach, "detach", false, "with --coordinator: submit the run, print its id, and exit")
-	flags = results.Flags
-	f.results.add(flags)
-	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
-	f.results.addShow(flags)
-	f.local.addLogLevel(flags)
-	f.local.addServed(flags)
-	quick, live := command.Group("A plan from flags"), command.Group("Live results in databases")
-	changes := command.Group("Changes to the plan")
-	f.quick.add(quick.Flags)
-	f.source.Add(changes.Flags)
-	f.source.AddFailFast(changes.Flags)
-	f.local.sinks.AddFlags(live.Flags)
-	command.SetGroups(cmd, changes, quick, where, results, live)
+	settings.Declare(cmd.Flags(), f, "APIS="+strings.Join(registry.Names(), ", "))
+	settings.SetGroups(cmd, groups...)
 	return cmd
 }
 
@@ -136,8 +127,8 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return command.BadInput(err)
 	}
 
-	f.local.simulates = len(plan.Simulated()) > 0
-	backend, err := f.backend(ctx, f.results.logTo(cmd.ErrOrStderr()))
+	f.Local.simulates = len(plan.Simulated()) > 0
+	backend, err := f.backend(ctx, f.Results.logTo(cmd.ErrOrStderr()))
 	if err != nil {
 		return err
 	}
@@ -156,22 +147,22 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		PlanYaml: plan.Source(), PlanPath: plan.Path(), Secrets: secrets, Simulated: simulated,
 		Records:  f.recordsKept(),
 		Datasets: resources.Datasets, Lexicons: resources.Lexicons,
-		MinAgents: backend.minAgents, AgentsTimeout: durationpb.New(f.agentsTimeout), Priority: f.priority,
-		Definitions: measure.Definitions, Version: f.local.version,
+		MinAgents: backend.minAgents, AgentsTimeout: durationpb.New(f.Where.AgentsTimeout), Priority: f.Where.Priority,
+		Definitions: measure.Definitions, Version: f.Local.version,
 	})
 	if err != nil {
-		return submitError(f.coordinator, err)
+		return submitError(f.Where.Coordinator, err)
 	}
-	if f.detach {
+	if f.Where.Detach {
 		return f.leave(cmd, submitted)
 	}
 	backend.sayPages(cmd.ErrOrStderr(), submitted.GetRunId())
-	v := progress.NewView(cmd.ErrOrStderr(), f.results.quiet)
+	v := progress.NewView(cmd.ErrOrStderr(), f.Results.Quiet)
 	v.Expect(plan)
-	follower := newFollower(client, submitted.GetRunId(), f.coordinator, f.patience, v)
+	follower := newFollower(client, submitted.GetRunId(), f.Where.Coordinator, f.Where.Patience, v)
 	follower.waiting.Store(submitted.GetWaiting() > 0)
-	f.results.onScreen(cmd, follower, plan)
-	return f.results.take(ctx, cmd, follower)
+	f.Results.onScreen(cmd, follower, plan)
+	return f.Results.take(ctx, cmd, follower)
 }
 
 // prepare checks everything that can be checked before anything starts. It returns the plan with the models of its
@@ -190,7 +181,7 @@ func (f *runFlags) prepare(
 		return nil, nil, plans.Resources{}, err
 	}
 	progress.Caution(cmd.ErrOrStderr(), plan)
-	f.results.caution(cmd.ErrOrStderr(), plan)
+	f.Results.caution(cmd.ErrOrStderr(), plan)
 	secrets, err := plan.Secrets(secret.System)
 	if err != nil {
 		return nil, nil, plans.Resources{}, err
@@ -198,7 +189,7 @@ func (f *runFlags) prepare(
 	if plan, err = withModels(ctx, plan, secrets, cmd.ErrOrStderr()); err != nil {
 		return nil, nil, plans.Resources{}, err
 	}
-	resources, err := plancmd.Gather(ctx, plan, settings.DatasetDir(), cmd.ErrOrStderr(), f.results.quiet)
+	resources, err := plancmd.Gather(ctx, plan, settings.DatasetDir(), cmd.ErrOrStderr(), f.Results.Quiet)
 	if err != nil {
 		return nil, nil, plans.Resources{}, err
 	}
@@ -212,12 +203,12 @@ func (f *runFlags) prepare(
 // fits finds plans that cannot run where the flags say.
 func (f *runFlags) fits(plan *plans.Plan) error {
 	switch {
-	case f.coordinator == "":
-		return f.local.fits(plan)
-	case plan.Proto().GetAgents().GetCount() > 0 && f.minAgents > plan.Proto().GetAgents().GetCount():
-		return fmt.Errorf("--min-agents %d: the plan takes %d agents: give one of the two", f.minAgents,
+	case f.Where.Coordinator == "":
+		return f.Local.fits(plan)
+	case plan.Proto().GetAgents().GetCount() > 0 && f.Where.MinAgents > plan.Proto().GetAgents().GetCount():
+		return fmt.Errorf("--min-agents %d: the plan takes %d agents: give one of the two", f.Where.MinAgents,
 			plan.Proto().GetAgents().GetCount())
-	case f.detach && len(plan.Simulated()) > 0:
+	case f.Where.Detach && len(plan.Simulated()) > 0:
 		return errors.New(
 			"--detach: the built-in simulator ends with this command: start `spate simulate` and name its endpoints in the plan",
 		)
@@ -227,7 +218,7 @@ func (f *runFlags) fits(plan *plans.Plan) error {
 
 // leave says how to find a run that no client follows.
 func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunResponse) error {
-	id, where := submitted.GetRunId(), "--coordinator "+f.coordinator
+	id, where := submitted.GetRunId(), "--coordinator "+f.Where.Coordinator
 	fmt.Fprintln(cmd.OutOrStdout(), id)
 	if n := submitted.GetWaiting(); n > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits: it is number %d in the queue.\n", n)
@@ -239,28 +230,31 @@ func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunRespons
 
 // plan reads the plan that was named, or makes one from flags and prints it.
 func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) {
+	set, err := f.Source.Changes()
 	switch {
-	case len(args) == 1 && f.quick.used(cmd.Flags()):
+	case err != nil:
+		return nil, err
+	case len(args) == 1 && f.Quick.used(cmd.Flags()):
 		return nil, errors.New(
 			"a plan file and flags that make a plan (--target, ...) exclude one another: put the values into the plan, or use --set",
 		)
 	case len(args) == 1:
-		return f.source.Read(cmd.InOrStdin(), args[0])
-	case len(f.quick.targets) == 0:
+		return f.Source.Read(cmd.InOrStdin(), args[0], set...)
+	case len(f.Quick.Targets) == 0:
 		return nil, fmt.Errorf("nothing to run: name a plan or give --target URL\nsee: %s --help", cmd.CommandPath())
 	}
-	text, err := f.quick.yaml(cmd.Flags())
+	text, err := f.Quick.yaml(cmd.Flags())
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case f.results.quiet:
-	case f.detach: // standard output is for the run's ID
+	case f.Results.Quiet:
+	case f.Where.Detach: // standard output is for the run's ID
 		fmt.Fprintf(cmd.ErrOrStderr(), "# The plan made from the flags:\n%s\n", text)
 	default:
 		fmt.Fprintf(cmd.OutOrStdout(), "# The plan made from the flags:\n%s\n", text)
 	}
-	return f.source.Load("<flags>", text)
+	return f.Source.Load("<flags>", text, set...)
 }
 
 // check finds mistakes in the flags that do not depend on the plan.
@@ -271,12 +265,10 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	wrong(!slices.Contains([]string{"parquet", "jsonl", "none"}, f.records),
-		"--records %q: want parquet, jsonl or none", f.records)
-	wrong(f.minAgents < 1, "--min-agents %d: want at least 1", f.minAgents)
-	wrong(f.agentsTimeout <= 0, "--agents-timeout %v: want more than 0", f.agentsTimeout)
-	wrong(f.patience < 0, "--patience %v: want at least 0", f.patience)
-	errs = append(errs, f.local.check(), f.results.settle(cmd.Flags()), f.results.check(),
+	wrong(f.Where.MinAgents < 1, "--min-agents %d: want at least 1", f.Where.MinAgents)
+	wrong(f.Where.AgentsTimeout <= 0, "--agents-timeout %v: want more than 0", f.Where.AgentsTimeout)
+	wrong(f.Where.Patience < 0, "--patience %v: want at least 0", f.Where.Patience)
+	errs = append(errs, f.Local.check(), f.Results.settle(cmd.Flags()), f.Results.check(),
 		f.checkCoordinator(cmd, wrong))
 	return errors.Join(errs...)
 }
@@ -284,8 +276,8 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 // checkCoordinator finds flags that do not go with --coordinator, or that need it.
 func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string, ...any)) error {
 	typed := func(name string) bool { return settings.Typed(cmd.Flags(), name) }
-	wrong(typed("web-listen") && !f.local.pages, "--web-listen needs --web")
-	if f.coordinator == "" {
+	wrong(typed("web-listen") && !f.Local.Pages, "--web-listen needs --web")
+	if f.Where.Coordinator == "" {
 		wrong(typed("min-agents"),
 			"--min-agents needs --coordinator; for a local run, --agents sets the number of agents")
 		wrong(typed("detach"), "--detach needs --coordinator: a local run ends with this command")
@@ -298,27 +290,27 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 	wrong(typed("realtime"), "--realtime is for local runs: with --coordinator, give it to the agents")
 	wrong(typed("http-listen"), "--http-listen is for local runs: give it to the coordinator")
 	wrong(typed("web"), "--web is for local runs: the pages of a coordinator are at its --web-listen")
-	for _, flag := range f.local.sinks.URLFlags() {
+	for _, flag := range f.Local.Sinks.URLFlags() {
 		wrong(typed(flag), "with --coordinator, the coordinator writes to databases: give --%s and its other flags to it",
 			flag)
 	}
-	wrong(f.detach && typed("out"),
+	wrong(f.Where.Detach && typed("out"),
 		"--out and --detach exclude one another: give --out to spate follow or spate fetch")
-	if err := settings.CheckAddress(f.coordinator); err != nil {
+	if err := settings.CheckAddress(f.Where.Coordinator); err != nil {
 		return fmt.Errorf("--coordinator %w", err)
 	}
-	wrong(!f.tls.Given() && !f.plaintext && !settings.Loopback(f.coordinator),
+	wrong(!f.Where.TLS.Given() && !f.Where.Plaintext && !settings.Loopback(f.Where.Coordinator),
 		"plan and API keys would go to %s unencrypted: give --tls-ca, --tls-cert "+
-			"and --tls-key, or --insecure-plaintext if you trust the network", f.coordinator)
-	return f.tls.Check(slog.New(slog.DiscardHandler))
+			"and --tls-key, or --insecure-plaintext if you trust the network", f.Where.Coordinator)
+	return f.Where.TLS.Check(slog.New(slog.DiscardHandler))
 }
 
 // recordsKept returns the form of the request rows in the protocol's words.
 func (f *runFlags) recordsKept() string {
-	if f.records == "none" {
+	if f.Records == "none" {
 		return ""
 	}
-	return f.records
+	return f.Records
 }
 
 // simulate starts the simulators that the plan asks for, on loopback.

@@ -8,30 +8,17 @@ import (
 	"net"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/spate-load/spate/coordinator/membership"
 )
 
-// Gossip holds the flags for a daemon's part in gossip.
+// Gossip holds the flags for a daemon's part in gossip. In its tags, LISTEN is the default of --gossip-listen.
 type Gossip struct {
-	Listen, Advertise, Label, Key string
-	Join                          []string
-	WAN                           bool
-}
-
-// AddFlags adds the flags of gossip. listen is the default of --gossip-listen.
-func (g *Gossip) AddFlags(flags *pflag.FlagSet, listen string) {
-	flags.StringVar(&g.Listen, "gossip-listen", listen,
-		"`IP:PORT` that gossip listens on, TCP and UDP; port 0 takes a free one")
-	flags.StringVar(&g.Advertise, "gossip-advertise", "",
-		"`IP[:PORT]` at which others reach this machine (default: the listen address, or its first private one)")
-	flags.StringSliceVar(&g.Join, "join", nil, "gossip `addresses` of any members to join")
-	flags.StringVar(&g.Label, "cluster", membership.DefaultLabel,
-		"name of the cluster; members of another one are refused")
-	flags.StringVar(&g.Key, "gossip-key", "",
-		"keys that encrypt gossip, 16, 24 or 32 bytes in base64, one a line: env:NAME or file:PATH; the first encrypts, all decrypt; a changed file is read within seconds")
-	flags.BoolVar(&g.WAN, "wan", false, "use gossip timeouts for networks between regions")
+	Listen    string   `flag:"gossip-listen" default:"LISTEN" help:"<IP:PORT> that gossip listens on, TCP and UDP; port 0 takes a free one"`
+	Advertise string   `flag:"gossip-advertise" help:"<IP[:PORT]> at which others reach this machine (default: the listen address, or its first private one)"`
+	Join      []string `flag:"join" help:"gossip <addresses> of any members to join"`
+	Label     string   `flag:"cluster" default:"spate" help:"name of the cluster; members of another one are refused"`
+	Key       string   `flag:"gossip-key" help:"keys that encrypt gossip, 16, 24 or 32 bytes in base64, one a line: env:NAME or file:PATH; the first encrypts, all decrypt; a changed file is read within seconds"`
+	WAN       bool     `flag:"wan" help:"use gossip timeouts for networks between regions"`
 }
 
 // Config returns the configuration for membership. Gossip beyond loopback needs a key, or plaintext to be true.

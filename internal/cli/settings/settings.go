@@ -29,17 +29,6 @@ func AddFlag(root *cobra.Command) {
 		"configuration `file` (default: ./spate.yaml, then spate/config.yaml in the user's configuration folder)")
 }
 
-// typed marks flags that cannot be set by the environment or the configuration file.
-const typed = "spate_typed"
-
-// TypedOnly marks flags that can be set only on the command line. Such flags describe one test, not the program, and
-// the environment may hold something else under their names, such as an API key in SPATE_API_KEY.
-func TypedOnly(flags *pflag.FlagSet, names ...string) {
-	for _, name := range names {
-		annotate(flags.Lookup(name), typed)
-	}
-}
-
 func isTypedOnly(f *pflag.Flag) bool { return annotated(f, typed) }
 
 // configured marks flags whose value Apply has set.
@@ -72,11 +61,11 @@ func Prefer(flags *pflag.FlagSet, a, b string) (leftOut string) {
 	return ""
 }
 
-func annotate(f *pflag.Flag, mark string) {
+func annotate(f *pflag.Flag, mark string, values ...string) {
 	if f.Annotations == nil {
 		f.Annotations = map[string][]string{}
 	}
-	f.Annotations[mark] = []string{}
+	f.Annotations[mark] = values
 }
 
 func annotated(f *pflag.Flag, mark string) bool { _, is := f.Annotations[mark]; return is }
@@ -104,12 +93,8 @@ func Apply(cmd *cobra.Command) error {
 // set passes one value to its flag, so that it is parsed and checked as if it had been typed.
 func set(flags *pflag.FlagSet, f *pflag.Flag, v *viper.Viper) error {
 	value := v.GetString(f.Name)
-	if list, ok := v.Get(f.Name).([]any); ok {
-		words := make([]string, len(list))
-		for i, item := range list {
-			words[i] = fmt.Sprint(item)
-		}
-		value = strings.Join(words, ",")
+	if _, list := v.Get(f.Name).([]any); list {
+		value = strings.Join(v.GetStringSlice(f.Name), ",")
 	}
 	if err := flags.Set(f.Name, value); err != nil {
 		return fmt.Errorf("setting %s (from SPATE_%s or the configuration file): %w",

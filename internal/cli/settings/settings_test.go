@@ -105,22 +105,23 @@ func TestTypedOnly(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("SPATE_INFLUX_URL", "from-env")
-	root, sub := command()
-	TypedOnly(sub.Flags(), "influx-url")
-	root.SetArgs([]string{"run"})
-	if err := root.Execute(); err != nil {
-		t.Fatal(err)
+	var f struct {
+		API string `flag:"influx-url" default:"default" typed:"only"`
 	}
-	if got, _ := sub.Flags().GetString("influx-url"); got != "default" {
-		t.Errorf("influx-url = %q", got)
+	run := func() error {
+		root, sub := command()
+		sub.ResetFlags()
+		Declare(sub.Flags(), &f)
+		root.SetArgs([]string{"run"})
+		return root.Execute()
+	}
+	if err := run(); err != nil || f.API != "default" {
+		t.Errorf("influx-url = %q, %v", f.API, err)
 	}
 	if err := os.WriteFile("spate.yaml", []byte("influx-url: x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	root, sub = command()
-	TypedOnly(sub.Flags(), "influx-url")
-	root.SetArgs([]string{"run"})
-	if err := root.Execute(); err == nil || !strings.Contains(err.Error(), `unknown setting "influx-url"`) {
+	if err := run(); err == nil || !strings.Contains(err.Error(), `unknown setting "influx-url"`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/spf13/pflag"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -15,14 +14,6 @@ import (
 
 // TLS holds the certificates by which the programs of a cluster authenticate each other.
 type TLS struct{ certs.Files }
-
-// AddFlags adds the flags of certificates.
-func (t *TLS) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&t.Authority, "tls-ca", "",
-		"`file` of the cluster's authority, ca.crt of `spate certs init`; with --tls-cert and --tls-key, connections are encrypted and authenticated")
-	flags.StringVar(&t.Cert, "tls-cert", "", "`file` of this program's certificate")
-	flags.StringVar(&t.Key, "tls-key", "", "`file` of its key")
-}
 
 // soon is how long before its end a certificate causes a warning.
 const soon = 14 * 24 * time.Hour

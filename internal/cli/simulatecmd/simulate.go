@@ -15,13 +15,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
 )
 
 // New makes the command.
 func New() *cobra.Command {
-	f := &simulateFlags{config: config.Default()}
+	f := newFlags()
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Serve a model of LLM engines behind the APIs of today's servers",
@@ -59,7 +60,8 @@ stall=0.01,after=20,pause=2s. The kinds:
 		Args: command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	f.addFlags(cmd)
+	settings.Declare(cmd.Flags(), f)
+	settings.SetGroups(cmd, groups...)
 	return cmd
 }
 
@@ -80,10 +82,10 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		return command.BadInput(err)
 	}
 	defer dropCA()
-	if err := f.config.Validate(); err != nil {
+	if err := f.Validate(); err != nil {
 		return command.BadInput(inFlags(err))
 	}
-	server, err := simulator.Start(f.config, f.listen...)
+	server, err := simulator.Start(f.Config, f.Listen...)
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -102,25 +104,25 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 
 // openTruth opens the truth file, if the flags ask for one.
 func (f *simulateFlags) openTruth() (closeTruth func(), err error) {
-	if f.truthFile == "" {
-		if f.config.Truth.Tokens {
+	if f.TruthFile == "" {
+		if f.Truth.Tokens {
 			return nil, errors.New("--truth-tokens needs --truth-file, which the times are written to")
 		}
 		return func() {}, nil
 	}
-	file, err := os.Create(f.truthFile)
+	file, err := os.Create(f.TruthFile)
 	if err != nil {
 		return nil, fmt.Errorf("--truth-file: %w", err)
 	}
-	f.config.Truth.Log = file
+	f.Truth.Log = file
 	return func() { _ = file.Close() }, nil
 }
 
 // secure makes the certificate, if the flags ask for TLS, and writes the CA file that clients need to check it. If no
 // flag names the CA file, drop removes it.
 func (f *simulateFlags) secure() (path string, drop func(), err error) {
-	if !f.tls {
-		if f.caFile != "" {
+	if !f.TLS {
+		if f.CAFile != "" {
 			return "", nil, errors.New("--ca-file needs --tls")
 		}
 		return "", func() {}, nil
@@ -129,8 +131,8 @@ func (f *simulateFlags) secure() (path string, drop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	f.config.Protocol.TLS = config
-	path, drop = f.caFile, func() {}
+	f.Config.Protocol.TLS = config
+	path, drop = f.CAFile, func() {}
 	if path == "" {
 		dir, err := os.MkdirTemp("", "spate-simulate-")
 		if err != nil {

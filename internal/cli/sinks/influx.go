@@ -4,28 +4,19 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/spf13/pflag"
-
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/influx"
 )
 
 // Influx says to which InfluxDB merged results are written.
 type Influx struct {
-	Server
-	Org, Bucket string
+	Server `with:"KIND=influx|ENV=INFLUX|SENDS=write merged results to the InfluxDB, or VictoriaMetrics, at this"`
+	Org    string `flag:"influx-org" help:"InfluxDB organisation (InfluxDB 2 only)"`
+	Bucket string `flag:"influx-bucket" help:"InfluxDB bucket (InfluxDB 1.8: database/retention-policy; InfluxDB 3: database)"`
 }
 
 // Kind returns "influx".
 func (i *Influx) Kind() string { return influx.Kind }
-
-// AddFlags adds the --influx-* flags.
-func (i *Influx) AddFlags(flags *pflag.FlagSet) {
-	i.addFlags(flags, influx.Kind, "write merged results to the InfluxDB, or VictoriaMetrics, at this `URL`")
-	flags.StringVar(&i.Org, "influx-org", "", "InfluxDB organisation (InfluxDB 2 only)")
-	flags.StringVar(&i.Bucket, "influx-bucket", "",
-		"InfluxDB bucket (InfluxDB 1.8: database/retention-policy; InfluxDB 3: database)")
-}
 
 // Validate returns an error if settings do not go together.
 func (i *Influx) Validate() error {

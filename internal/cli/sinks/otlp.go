@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/otlp"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -16,20 +14,13 @@ import (
 
 // OTLP says to which collector of OpenTelemetry merged results are sent.
 type OTLP struct {
-	Server
+	Server `with:"KIND=otlp|ENV=OTLP|SENDS=send merged results to the OpenTelemetry collector with this OTLP/HTTP"`
 	// Headers are NAME=VALUE. A value is a secret or a reference to one.
-	Headers []string
+	Headers []string `flag:"otlp-header" help:"<NAME=VALUE> of a header for the collector; the value may be env:NAME or file:PATH"`
 }
 
 // Kind returns "otlp".
 func (o *OTLP) Kind() string { return otlp.Kind }
-
-// AddFlags adds the --otlp-* flags.
-func (o *OTLP) AddFlags(flags *pflag.FlagSet) {
-	o.addFlags(flags, otlp.Kind, "send merged results to the OpenTelemetry collector with this OTLP/HTTP `URL`")
-	flags.StringSliceVar(&o.Headers, "otlp-header", nil,
-		"`NAME=VALUE` of a header for the collector; the value may be env:NAME or file:PATH")
-}
 
 // Validate returns an error if settings do not go together.
 func (o *OTLP) Validate() error {

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/spate-load/spate/internal/bounded"
 	"github.com/spate-load/spate/internal/cli/settings"
 )
@@ -16,28 +14,17 @@ import (
 // maxAuthorities is the largest size of a file of authorities, in bytes.
 const maxAuthorities = 16 << 20
 
-// Server says how to reach a database's server, and by which flags: --KIND-url, --KIND-token and so on.
+// Server says how to reach a database's server. In its tags, KIND is the kind of the database, ENV the same in the
+// names of variables, and SENDS what is done with results.
 type Server struct {
 	// URL is the server's URL. Empty: none.
-	URL string
+	URL string `flag:"KIND-url" help:"SENDS <URL>"`
 	// Token is a secret or a reference to one.
-	Token string
+	Token string `flag:"KIND-token" help:"token, or user:password, or where it is: env:NAME or file:PATH; better set SPATE_ENV_TOKEN than type it"`
 	// CA is a file of authorities that may have signed the server's certificate. Empty: those that this machine trusts.
-	CA string
+	CA string `flag:"KIND-ca" help:"<file> of the authority that signed the server's certificate, if this machine does not know it"`
 	// Insecure skips the check of the server's certificate.
-	Insecure bool
-}
-
-// addFlags adds the flags of a kind of database. url is the help of its URL.
-func (s *Server) addFlags(flags *pflag.FlagSet, kind, url string) {
-	flags.StringVar(&s.URL, kind+"-url", "", url)
-	flags.StringVar(&s.Token, kind+"-token", "", fmt.Sprintf(
-		"token, or user:password, or where it is: env:NAME or file:PATH; better set SPATE_%s_TOKEN than type it",
-		strings.ToUpper(kind)))
-	flags.StringVar(&s.CA, kind+"-ca", "",
-		"`file` of the authority that signed the server's certificate, if this machine does not know it")
-	flags.BoolVar(&s.Insecure, kind+"-insecure", false,
-		"do not check the server's certificate: anyone on the network path can read the token")
+	Insecure bool `flag:"KIND-insecure" help:"do not check the server's certificate: anyone on the network path can read the token"`
 }
 
 // Given reports whether there is a server to write to.

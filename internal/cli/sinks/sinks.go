@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"github.com/spf13/pflag"
-
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
@@ -19,8 +17,6 @@ import (
 type Database interface {
 	// Kind is the kind of the database, with which its flags begin.
 	Kind() string
-	// AddFlags adds the flags.
-	AddFlags(flags *pflag.FlagSet)
 	// Given reports whether there is a database to write to.
 	Given() bool
 	// Validate returns an error if settings do not go together.
@@ -37,13 +33,6 @@ type Sinks struct {
 
 // all returns the settings of all kinds of databases.
 func (s *Sinks) all() []Database { return []Database{&s.Influx, &s.OTLP} }
-
-// AddFlags adds the flags of all kinds of databases.
-func (s *Sinks) AddFlags(flags *pflag.FlagSet) {
-	for _, d := range s.all() {
-		d.AddFlags(flags)
-	}
-}
 
 // URLFlags returns the flags that say where merged results are written.
 func (s *Sinks) URLFlags() (names []string) {

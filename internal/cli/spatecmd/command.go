@@ -71,7 +71,7 @@ the plans that ship with Spate; "spate plan new" writes one of your own.
 		},
 	}
 	settings.AddFlag(root)
-	command.WrapUsage(root)
+	settings.WrapUsage(root)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		runcmd.NewRun(version), runcmd.NewGate(version), runcmd.NewResume(version),

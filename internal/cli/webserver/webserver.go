@@ -10,8 +10,6 @@ import (
 	"net"
 	"sync"
 
-	"github.com/spf13/pflag"
-
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/coordinator/access"
@@ -19,28 +17,19 @@ import (
 	"github.com/spate-load/spate/web"
 )
 
-// Flags say where the web server listens, and who may change anything.
+// Flags say where the web server listens, and who may change anything. In its tags, LISTEN is the default of
+// --web-listen, and SERVES its help.
 type Flags struct {
 	// Listen is its address. Empty: there is no web server.
-	Listen string
+	Listen string `flag:"web-listen" default:"LISTEN" help:"SERVES"`
 	// Token is a secret or a reference to one.
-	Token string
+	Token string `flag:"web-token" help:"secret needed to stop or submit runs over HTTP, or where it is: env:NAME or file:PATH; better set SPATE_WEB_TOKEN than type it"`
 	// Hosts are names by which browsers may reach an address of loopback.
-	Hosts []string
+	Hosts []string `flag:"web-host" help:"<names> by which browsers may reach a --web-listen on 127.0.0.1, besides localhost: those of a proxy before it"`
 	// Local says that the coordinator is that of a local run.
 	Local bool
 	// Access has the tokens that belong to somebody. Nil: none.
 	Access *access.File
-}
-
-// AddFlags adds the flags. listen is the default of --web-listen, and usage its help.
-func (f *Flags) AddFlags(flags *pflag.FlagSet, listen, usage string) {
-	flags.StringVar(&f.Listen, "web-listen", listen, usage)
-	flags.StringVar(&f.Token, "web-token", "",
-		"secret needed to stop or submit runs over HTTP, or where it is: env:NAME or file:PATH; better "+
-			"set SPATE_WEB_TOKEN than type it")
-	flags.StringSliceVar(&f.Hosts, "web-host", nil,
-		"`names` by which browsers may reach a --web-listen on 127.0.0.1, besides localhost: those of a proxy before it")
 }
 
 // Check finds mistakes in the flags. plaintext allows addresses beyond loopback without certificates.

@@ -20,12 +20,12 @@ func TestPacketTimes(t *testing.T) {
 		{host.RealtimeOn, os.ErrPermission, false, false, false},
 	} {
 		lines := 0
-		use, err := PacketTimes(c.policy).allowed(c.refused, func(string) { lines++ })
+		use, err := (&Exactness{PacketTimes: c.policy}).allowed(c.refused, func(string) { lines++ })
 		if use != c.use || (err == nil) != c.ok || lines != map[bool]int{true: 1}[c.told] {
 			t.Errorf("%s, refused %v: %t, %v, %d lines", c.policy, c.refused, use, err, lines)
 		}
 	}
-	use, err := PacketTimes(host.RealtimeOff).Use(func(line string) { t.Error(line) })
+	use, err := (&Exactness{PacketTimes: host.RealtimeOff}).UsePacketTimes(func(line string) { t.Error(line) })
 	if use || err != nil {
 		t.Errorf("off: %t, %v", use, err)
 	}
