@@ -131,7 +131,7 @@ func (f *simulateFlags) secure() (path string, drop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	f.Config.Protocol.TLS = config
+	f.Protocol.TLS = config
 	path, drop = f.CAFile, func() {}
 	if path == "" {
 		dir, err := os.MkdirTemp("", "spate-simulate-")
