@@ -247,7 +247,7 @@ func (s *session) arm(m *spatev1.Arm) {
 	supervisor.LoggerOf(m.GetRef(), s.agent.config.Logger).Debug("armed",
 		"coordinator_clock_ns", m.GetStartClockNs(), "clock_ns", int64(start),
 		"uncertainty", uncertainty)
-	if err := s.agent.supervisor.Arm(m.GetRef(), start, uncertainty); err != nil {
+	if err := s.agent.supervisor.Arm(m, start, uncertainty); err != nil {
 		s.disconnect(err)
 	}
 }

@@ -85,7 +85,7 @@ func TestTrials(t *testing.T) {
 	for name, tt := range map[string]struct {
 		server  *fakeServer
 		target  *spatev1.Target
-		exact   string // ExactOutputBy; "": not exact
+		exact   string // ExactOutputBy; "": not exact; "disproved": not exact, by a trial
 		running bool
 		is      string
 		tried   int64
@@ -99,20 +99,20 @@ func TestTrials(t *testing.T) {
 			false, "", 3, ""},
 		"a gateway": {&fakeServer{models: listing("m", "openai", 0), usage: true, reads: both, gateway: "1.106",
 			software: "vllm-0.32.0-39"}, nil, "tried", false, "LiteLLM 1.106 before vLLM 0.32.0", 2, ""},
-		"ignores fields": {&fakeServer{models: listing("m", "openai", 0), usage: true}, nil, "", false, "", 3,
+		"ignores fields": {&fakeServer{models: listing("m", "openai", 0), usage: true}, nil, "disproved", false, "", 3,
 			"accepts any value for ignore_eos and min_tokens"},
 		"drops some": {&fakeServer{models: listing("m", "x", 0), usage: true, reads: both, drops: 3}, nil, "tried", false,
 			"", 5, ""},
 		"drops all": {&fakeServer{models: listing("m", "x", 0), usage: true, drops: 99}, nil, "", false, "", 8,
 			"a request that shows whether the server reads ignore_eos and min_tokens failed ("},
-		"ends early": {&fakeServer{models: listing("m", "vllm", 0), usage: true, short: 5}, nil, "", false, "vLLM",
+		"ends early": {&fakeServer{models: listing("m", "vllm", 0), usage: true, short: 5}, nil, "disproved", false, "vLLM",
 			1, "asked for exactly 16 tokens with ignore_eos and min_tokens, the server generated 5"},
-		"refuses both": {&fakeServer{models: listing("m", "openai", 0), usage: true, refuses: all}, nil, "", false,
+		"refuses both": {&fakeServer{models: listing("m", "openai", 0), usage: true, refuses: all}, nil, "disproved", false,
 			"", 4, "the server rejects ignore_eos and min_tokens"},
 		"refuses usage": {&fakeServer{models: listing("m", "vllm", 0), usage: true, reads: both, refuses: all[:1]},
 			nil, "known", false, "vLLM", 2, ""},
 		"refuses exact": {&fakeServer{models: listing("m", "openai", 0), usage: true, running: true, refuses: both},
-			nil, "", true, "", 3, "the server rejects ignore_eos and min_tokens"},
+			nil, "disproved", true, "", 3, "the server rejects ignore_eos and min_tokens"},
 		"tells no usage": {&fakeServer{models: listing("m", "x", 0), reads: both}, nil, "", false, "", 1,
 			"does not report how many tokens it generated"},
 		"simulator": {&fakeServer{models: listing("m", "spate", 0)}, nil, "known", true,
@@ -136,7 +136,8 @@ func TestTrials(t *testing.T) {
 			target.Api, target.Prompts, target.Model = "chat", "", "m"
 			f, err := found(t, tt.server, stageOf(target))
 			p := f.Preparation
-			if err != nil || p.GetExactOutputBy() != tt.exact || p.GetExactOutput() != (tt.exact != "") ||
+			exact, by := tt.exact != "" && tt.exact != "disproved", strings.Replace(tt.exact, "disproved", "tried", 1)
+			if err != nil || p.GetExactOutputBy() != by || p.GetExactOutput() != exact ||
 				p.GetRunningUsage() != tt.running || p.GetServer() != tt.is {
 				t.Errorf("%v, %v", p, err)
 			}

@@ -36,13 +36,19 @@ func (s *Stage) connect(ctx context.Context, config stream.Config, f *findings) 
 			break
 		}
 	}
-	config.ExactOutput, config.RunningUsage = s.Found.Preparation.GetExactOutput(),
-		s.Found.Preparation.GetRunningUsage()
-	if !config.ExactOutput && !config.RunningUsage {
+	config.RunningUsage = s.Found.Preparation.GetRunningUsage()
+	s.config = config
+	if !s.Found.Preparation.GetExactOutput() && !config.RunningUsage {
 		return nil
 	}
+	return s.SetExactOutput(s.Found.Preparation.GetExactOutput())
+}
+
+// SetExactOutput makes requests ask for exactly OSL tokens, or not. It must not be called while there is load.
+func (s *Stage) SetExactOutput(exact bool) error {
+	s.config.ExactOutput = exact
 	s.Client.Close()
-	return s.newClient(config)
+	return s.newClient(s.config)
 }
 
 // clientConfig returns the client's configuration for the target.

@@ -173,10 +173,11 @@ func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
 	case !w.exact:
 		f.exactByName("")
 	case !accepted.Exact:
-		f.noteInexact("the server rejects " + f.lengthFields())
+		f.disprove("the server rejects " + f.lengthFields())
 	case trial.Output == 0:
 		f.exactByName("the server does not report how many tokens it generated")
 	case trial.Output != trialTokens:
+		f.found.Preparation.ExactOutputBy = byTrial
 		f.note("Outputs can be shorter than their OSL: asked for exactly %d tokens with %s, the server generated %d.",
 			trialTokens, f.lengthFields(), trial.Output)
 	case f.acceptsLength():
@@ -235,7 +236,13 @@ func (f *finder) proveExact(ctx context.Context) {
 		f.noteInexact(fmt.Sprintf("a request that shows whether the server reads %s failed (%v)", f.lengthFields(), failed))
 		return
 	}
-	f.noteInexact("the server accepts any value for " + f.lengthFields() + ", so it may ignore them")
+	f.disprove("the server accepts any value for " + f.lengthFields() + ", so it may ignore them")
+}
+
+// disprove records that an answer shows that outputs cannot be forced.
+func (f *finder) disprove(why string) {
+	f.found.Preparation.ExactOutputBy = byTrial
+	f.noteInexact(why)
 }
 
 // setSoftware records the software that an answer names. The name that the server gave itself is more exact and stays,

@@ -61,6 +61,7 @@ type Stage struct {
 	MaxStreams int
 
 	run     string
+	config  stream.Config    // of Client
 	pins    allow.Pins       // of the target's hosts
 	rows    []*rows.File     // of the workload or its parts; nil elements: no file
 	traces  *workload.Traces // of a mixture that is replayed; nil: it is not

@@ -15,10 +15,10 @@ const maxStartDistance = 10 * 365 * 24 * time.Hour
 
 // Arm sets the start of the assignment, on this machine's clock, and begins to wait for it. Arming twice changes
 // nothing. The error says what the coordinator has wrong about this agent.
-func (r *Supervisor) Arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty time.Duration) error {
+func (r *Supervisor) Arm(m *spatev1.Arm, start clock.Instant, uncertainty time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := r.current
+	a, ref := r.current, m.GetRef()
 	switch {
 	case r.closed || a == nil && r.finished != nil && sameStage(r.finished.ref, ref):
 		return nil
@@ -30,6 +30,11 @@ func (r *Supervisor) Arm(ref *spatev1.AssignmentRef, start clock.Instant, uncert
 		return nil
 	case clock.Until(start) > maxStartDistance || clock.Until(start) < -maxStartDistance:
 		return fmt.Errorf("%s was armed for a start %v from now", Describe(ref), clock.Until(start))
+	}
+	if m.ExactOutput != nil {
+		if err := a.ready.SetExactOutput(m.GetExactOutput()); err != nil {
+			return err
+		}
 	}
 	c := executor.Config{
 		Start: start, Uncertainty: uncertainty, NewWatch: r.newWatch,

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestFullOutboxEndsNothing(t *testing.T) {
 	if got := <-said; got != "applied" {
 		t.Fatal(got)
 	}
-	if err := r.Arm(a.GetRef(), clock.Now(), 0); err != nil {
+	if err := r.Arm(&spatev1.Arm{Ref: a.GetRef()}, clock.Now(), 0); err != nil {
 		t.Fatal(err)
 	}
 	r.work.Wait()
@@ -45,6 +46,25 @@ func TestFullOutboxEndsNothing(t *testing.T) {
 		s.GetDroppedRecords() != totals.GetCounters().GetStarted() {
 		t.Errorf("windows %d to %d, %d rows dropped, totals %v", s.GetFirstWindow(), s.GetWindow(),
 			s.GetDroppedRecords(), totals)
+	}
+}
+
+// An agent that found no way to force outputs does as its run agreed on.
+func TestAgreedOutput(t *testing.T) {
+	r, said := supervisorOf(t, ready.Limits{}, 1<<20), make(said, 1)
+	e := enginetest.New(t, time.Millisecond, 0)
+	e.KeepBodies = true
+	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}, e), 0)
+	r.Assign(a, said)
+	if got := <-said; got != "applied" {
+		t.Fatal(got)
+	}
+	if err := r.Arm(&spatev1.Arm{Ref: a.GetRef(), ExactOutput: new(true)}, clock.Now(), 0); err != nil {
+		t.Fatal(err)
+	}
+	r.work.Wait()
+	if all := e.Bodies(); len(all) != 2 || !strings.Contains(all[0], `"ignore_eos":true`) {
+		t.Errorf("bodies %q", all)
 	}
 }
 

@@ -127,26 +127,16 @@ func evidenceOf(m merge.Measured, rec *spatev1.StageRecord) trust.Evidence {
 		CacheBusting:   rec.GetStage().GetWorkload().GetCacheBusting() == "request",
 		NewConnections: rec.GetStage().GetTarget().GetConnection().GetReuse() == "new",
 	}
-	e.ExactOutput, e.ExactDiffers = exactOutput(rec)
 	for _, a := range rec.GetAgents() {
-		e.TemplateTokens = max(e.TemplateTokens, a.GetPreparation().GetTemplateTokens())
+		if p := a.GetPreparation(); p != nil {
+			e.ExactOutput = new(p.GetExactOutput()) // the same for all agents
+			e.TemplateTokens = max(e.TemplateTokens, p.GetTemplateTokens())
+		}
 	}
 	for i := range m.Summaries {
 		e.Summaries[m.Summaries[i].Metric] = &m.Summaries[i].Summary
 	}
 	return e
-}
-
-// exactOutput returns whether all prepared agents asked for outputs of exact length, or nil if no agent has a
-// preparation. differs: some did, and others did not.
-func exactOutput(rec *spatev1.StageRecord) (exact *bool, differs bool) {
-	for _, a := range rec.GetAgents() {
-		if p := a.GetPreparation(); p != nil {
-			differs = differs || exact != nil && p.GetExactOutput() != *exact
-			exact = new(p.GetExactOutput() && !differs)
-		}
-	}
-	return exact, differs
 }
 
 // Marks of numbers in tables.

@@ -50,31 +50,6 @@ func TestSteadyConcurrency(t *testing.T) {
 	}
 }
 
-// Agents that ask for different outputs are told, in any order.
-func TestAgentsThatDiffer(t *testing.T) {
-	agents := func(exact ...bool) *spatev1.StageRecord {
-		rec := &spatev1.StageRecord{Agents: []*spatev1.AssignedAgent{{}}}
-		for _, e := range exact {
-			rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{Preparation: &spatev1.Preparation{ExactOutput: e}})
-		}
-		return rec
-	}
-	for _, c := range []struct {
-		rec            *spatev1.StageRecord
-		exact, differs bool
-	}{
-		{agents(true, true), true, false}, {agents(false, false), false, false},
-		{agents(true, false, true), false, true}, {agents(false, true), false, true},
-	} {
-		if exact, differs := exactOutput(c.rec); *exact != c.exact || differs != c.differs {
-			t.Errorf("%v: exact %t, differs %t", c.rec.GetAgents(), *exact, differs)
-		}
-	}
-	if exact, differs := exactOutput(agents()); exact != nil || differs {
-		t.Error("known without a preparation")
-	}
-}
-
 // A percentile of ten values is marked, and so is a number that a check touches, by itself or with its distribution.
 func TestMarks(t *testing.T) {
 	h := histogram.New(histogram.Times)

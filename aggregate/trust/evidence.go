@@ -24,8 +24,6 @@ type Evidence struct {
 	Whole bool
 	// ExactOutput is true if the server was asked for outputs of exact length. Nil: not known.
 	ExactOutput *bool
-	// ExactDiffers: some agents asked for outputs of exact length, and others did not.
-	ExactDiffers bool
 	// SharedShare is the share of the prompts' tokens that the workload repeats. CachedShare is the share that the
 	// server took from its cache.
 	SharedShare, CachedShare *float64

@@ -16,10 +16,6 @@ func notes(e Evidence) []string {
 	if held := heldBack(e); held != "" {
 		all = append(all, held)
 	}
-	if e.ExactDiffers {
-		all = append(all, "some agents asked for exactly the output length and others did not, since they found different "+
-			"answers of the server: set the target's exact_output")
-	}
 	if n := e.Counts[measure.Reconnected]; n > 0 {
 		all = append(all, fmt.Sprintf("%d of %d requests were sent once more, on a new connection, because the server closed "+
 			"a kept one before it answered; their times count from the first try: to avoid that, raise the server's "+

@@ -208,6 +208,7 @@ func (r *Run) arm(at clock.Instant) {
 	s.progress = s.start
 	s.record.StartTime = timestamppb.New(r.wallTime(s.start))
 	r.phase = running
+	r.agreeOnOutput(at, exactOutput(s.assignments), s.assignments...)
 	r.do(PutStage{s.snapshot()})
 	for _, p := range s.assignments {
 		if p.failure == "" {
@@ -218,9 +219,11 @@ func (r *Run) arm(at clock.Instant) {
 }
 
 func (r *Run) sendArm(p *assignment) {
-	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{
-		Ref: r.stage.refTo(p), StartClockNs: int64(r.stage.start),
-	}}})
+	m := &spatev1.Arm{Ref: r.stage.refTo(p), StartClockNs: int64(r.stage.start)}
+	if p.preparation.GetExactOutputBy() == byAgreement {
+		m.ExactOutput = new(p.preparation.GetExactOutput())
+	}
+	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: m}})
 }
 
 // lead returns the time from arming to the start: NearLead if all clocks are known to be close enough, else longer. An

@@ -33,7 +33,8 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	                    dataset=90 (MiB); loss=degrade (or reassign); regions=eu:0.6,us:0.4;
 //	                    pool=big and count=2 (agents); require=a,b (agents that have to be connected)
 //	agents a b=3 c@eu   connect agents, with weights and regions, c@eu#big with the label pool=big; "again" starts them as new processes: agents again b
-//	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES
+//	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES,
+//	                    exact=yes (by a trial; or no, by a trial, or unknown)
 //	reject a TEXT       an agent rejects its assignment; dead: because nothing answers at the target
 //	refused a TEXT      the shell refuses an agent's next snapshot
 //	snapshot a          an agent's next snapshot is merged; stage=0, window=7, begun=12,3 (items, by list), "left"
@@ -289,6 +290,10 @@ func (s *scenario) apply(args []string, o map[string]string) {
 		if note := o["note"]; note != "" {
 			m.Preparation = &spatev1.Preparation{Lengths: "words", Notes: []string{strings.ReplaceAll(note, "_", " ")}}
 		}
+		if exact := o["exact"]; exact != "" {
+			by := map[string]string{"yes": "tried", "no": "tried"}[exact]
+			m.Preparation = &spatev1.Preparation{ExactOutput: exact == "yes", ExactOutputBy: by}
+		}
 		s.ready[s.process(name)] = m
 		s.run.Applied(s.at, name, m)
 	}
@@ -511,8 +516,12 @@ func (s *scenario) message(m *spatev1.ConnectResponse) string {
 			handovers(m.Revise.GetStripe().GetHandovers())
 	case *spatev1.ConnectResponse_Arm:
 		s.asked, s.measured = 0, nil
-		return fmt.Sprintf("arm stage %d in %v", m.Arm.GetRef().GetStageIndex(),
+		out := fmt.Sprintf("arm stage %d in %v", m.Arm.GetRef().GetStageIndex(),
 			clock.Instant(m.Arm.GetStartClockNs()).Sub(s.at))
+		if m.Arm.ExactOutput != nil {
+			out += fmt.Sprintf(", exact output %v", m.Arm.GetExactOutput())
+		}
+		return out
 	case *spatev1.ConnectResponse_Stop:
 		if m.Stop.GetLeave() {
 			return fmt.Sprintf("leave stage %d", m.Stop.GetRef().GetStageIndex())
@@ -556,8 +565,10 @@ func record(r *spatev1.StageRecord) string {
 		if a.GetJoinedNs() > 0 {
 			out += fmt.Sprintf("[joined %v]", time.Duration(a.GetJoinedNs()))
 		}
-		if a.GetPreparation() != nil {
-			out += fmt.Sprintf("{lengths by %s}", a.GetPreparation().GetLengths())
+		if p := a.GetPreparation(); p.GetLengths() != "" {
+			out += fmt.Sprintf("{lengths by %s}", p.GetLengths())
+		} else if p != nil {
+			out += fmt.Sprintf("{exact output %v %s}", p.GetExactOutput(), p.GetExactOutputBy())
 		}
 	}
 	if r.GetStartTime() != nil {

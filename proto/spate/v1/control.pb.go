@@ -1168,7 +1168,8 @@ type Preparation struct {
 	// Requests ask for running usage, and the server sends it.
 	RunningUsage bool `protobuf:"varint,7,opt,name=running_usage,json=runningUsage,proto3" json:"running_usage,omitempty"`
 	// How exact_output was determined: "plan", "known" (from the name of the server's software; a short request did not
-	// contradict it) or "tried" (by a short request and by one that the server refused). Empty: it was not determined.
+	// contradict it), "tried" (by answers to short requests: for a yes one that refuses a wrong value) or "agreed" (by the
+	// coordinator, since agents disagreed). Empty: it was not determined.
 	ExactOutputBy string `protobuf:"bytes,8,opt,name=exact_output_by,json=exactOutputBy,proto3" json:"exact_output_by,omitempty"`
 	// Number of requests sent during preparation, including those to /tokenize and the like.
 	Requests      uint32 `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`
@@ -1534,7 +1535,10 @@ type Arm struct {
 	// The assignment.
 	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Start time on the coordinator's monotonic clock, in nanoseconds.
-	StartClockNs  int64 `protobuf:"varint,2,opt,name=start_clock_ns,json=startClockNs,proto3" json:"start_clock_ns,omitempty"`
+	StartClockNs int64 `protobuf:"varint,2,opt,name=start_clock_ns,json=startClockNs,proto3" json:"start_clock_ns,omitempty"`
+	// Whether requests ask for exactly OSL tokens, if the agent found another answer to that than its run goes by. Unset:
+	// as the agent found.
+	ExactOutput   *bool `protobuf:"varint,3,opt,name=exact_output,json=exactOutput,proto3,oneof" json:"exact_output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1581,6 +1585,13 @@ func (x *Arm) GetStartClockNs() int64 {
 		return x.StartClockNs
 	}
 	return 0
+}
+
+func (x *Arm) GetExactOutput() bool {
+	if x != nil && x.ExactOutput != nil {
+		return *x.ExactOutput
+	}
+	return false
 }
 
 // Measure asks an agent to end a warm-up that lasts until the load is steady, and to measure from the given time on. It
@@ -2113,10 +2124,12 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\tall_ended\x18\x02 \x01(\bR\ballEnded\x12\x1a\n" +
 	"\breleased\x18\x03 \x01(\bR\breleased\x12*\n" +
 	"\x11received_clock_ns\x18\x04 \x01(\x03R\x0freceivedClockNs\x12\"\n" +
-	"\rsent_clock_ns\x18\x05 \x01(\x03R\vsentClockNs\"V\n" +
+	"\rsent_clock_ns\x18\x05 \x01(\x03R\vsentClockNs\"\x8f\x01\n" +
 	"\x03Arm\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12$\n" +
-	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"\x85\x01\n" +
+	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\x12&\n" +
+	"\fexact_output\x18\x03 \x01(\bH\x00R\vexactOutput\x88\x01\x01B\x0f\n" +
+	"\r_exact_output\"\x85\x01\n" +
 	"\aMeasure\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x17\n" +
 	"\afrom_ns\x18\x02 \x01(\x03R\x06fromNs\x12%\n" +
@@ -2269,6 +2282,7 @@ func file_spate_v1_control_proto_init() {
 		(*ConnectResponse_Revise)(nil),
 	}
 	file_spate_v1_control_proto_msgTypes[12].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[16].OneofWrappers = []any{}
 	file_spate_v1_control_proto_msgTypes[17].OneofWrappers = []any{}
 	file_spate_v1_control_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
