@@ -154,7 +154,7 @@ func promVariables() Templating {
 		return fmt.Sprintf(`label_values(%s, %s)`, counter("started", `run="$run"`), label)
 	}
 	all := []Variable{
-		{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus", Refresh: 1},
+		sourceVariable(anyPrometheus.Type),
 		{Name: "run", Label: "Run", Type: "query", Datasource: &anyPrometheus, Refresh: 2, Sort: backwards,
 			Query: fmt.Sprintf(`label_values(%s, run)`, counter("started", `scope="all"`))},
 		choice("target", "Target", of("target"), alphabetical), choice("stage", "Stage", of("stage"), numerical),

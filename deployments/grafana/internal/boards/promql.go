@@ -8,7 +8,7 @@ import (
 )
 
 // anyPrometheus is the data source that a person chooses: most have one already.
-var anyPrometheus = Source{Type: "prometheus", UID: "${datasource}"}
+var anyPrometheus = Source{Type: "prometheus", UID: chosenSource}
 
 // Conditions on the scope of series of the chosen run.
 const (

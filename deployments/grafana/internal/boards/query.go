@@ -6,8 +6,16 @@ import (
 	"strings"
 )
 
-// source is the provisioned data source.
-var source = Source{Type: "influxdb", UID: "spate-influxdb"}
+// chosenSource is the data source that the variable selects, so that a board works in any Grafana.
+const chosenSource = "${datasource}"
+
+// source is the data source of the boards of InfluxDB.
+var source = Source{Type: "influxdb", UID: chosenSource}
+
+// sourceVariable lets people choose a data source of a type. Grafana's default is first.
+func sourceVariable(of string) Variable {
+	return Variable{Name: "datasource", Label: "Data source", Type: "datasource", Query: of, Refresh: 1}
+}
 
 // Conditions on the run.
 const (
@@ -90,7 +98,7 @@ func variables(baseline bool) Templating {
 		return fmt.Sprintf(`SHOW TAG VALUES FROM "spate_window" WITH KEY = %q WHERE "run" =~ /^$run$/`, name)
 	}
 	list := []Variable{
-		run,
+		sourceVariable(source.Type), run,
 		choice("target", "Target", tag("target"), alphabetical),
 		choice("stage", "Stage", tag("stage"), numerical),
 		choice("region", "Region", tag("region"), alphabetical),
@@ -98,7 +106,7 @@ func variables(baseline bool) Templating {
 	if baseline {
 		before := run
 		before.Name, before.Label, before.Query = "baseline", "Baseline", run.Query+" OFFSET 1"
-		list = slices.Insert(list, 0, before)
+		list = slices.Insert(list, 1, before)
 	}
 	return Templating{List: list}
 }
