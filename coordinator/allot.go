@@ -12,7 +12,7 @@ import (
 	"github.com/spate-load/spate/coordinator/allotment"
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/plans/estimate"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -189,7 +189,7 @@ func (q *queue) estimateWaits() func() []*time.Duration {
 	}
 	return func() []*time.Duration {
 		for i, r := range runs {
-			waiting[i].Left = estimate.Time(estimate.Plan(r.submission.GetPlan())).Length()
+			waiting[i].Left = plans.TimeOf(plans.Planned(r.submission.GetPlan())).Length()
 		}
 		return allotment.Waits(agents, running, waiting, limits)
 	}

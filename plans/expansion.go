@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/spate-load/spate/plans/compression"
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/document"
 	"github.com/spate-load/spate/plans/endpoint"
@@ -54,7 +53,7 @@ func targetsOf(plan *spatev1.Plan) []*spatev1.Target {
 		if simulation {
 			defaults.WithoutSecrets(filled)
 		}
-		compression.Factor(speed).Target(filled)
+		factor(speed).target(filled)
 		targets = append(targets, filled)
 	}
 	return targets
@@ -159,13 +158,13 @@ func (e *expansion) frame() *spatev1.Stage {
 		FailFast:     p.FailFast == nil || p.GetFailFast(),
 		Agents:       proto.CloneOf(p.GetAgents()),
 	}
-	e.compression().Frame(frame)
+	e.compression().frame(frame)
 	return frame
 }
 
-func (e *expansion) compression() compression.Factor {
+func (e *expansion) compression() factor {
 	speed, _ := speedOf(e.plan)
-	return compression.Factor(speed)
+	return factor(speed)
 }
 
 // targets returns the targets. Simulated targets have the endpoints of their started simulators.
@@ -204,7 +203,7 @@ func (e *expansion) points() []point {
 	for i, l := range e.plan.GetLoads() {
 		for _, load := range loadpoint.Of(l) {
 			key := loadpoint.Key(load)
-			e.compression().Load(load)
+			e.compression().load(load)
 			points = append(points, point{key, load, fmt.Sprintf("loads[%d]", i), l})
 		}
 	}
@@ -245,7 +244,7 @@ func (e *expansion) workloads(
 ) (workloads []*spatev1.Workload, rows []rowsOf, loads [][]*spatev1.LoadPoint) {
 	for i, w := range e.plan.GetWorkloads() {
 		w = defaults.Workload(w)
-		e.compression().Workload(w)
+		e.compression().workload(w)
 		of := e.datasets(i, w)
 		trace := of.trace()
 		var own []*spatev1.LoadPoint

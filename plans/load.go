@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/plans/compression"
 	"github.com/spate-load/spate/plans/document"
 	"github.com/spate-load/spate/plans/endpoint"
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -171,7 +170,7 @@ func loadsAsRun(plan *spatev1.Plan) map[string]string {
 	for _, l := range plan.GetLoads() {
 		for _, planned := range loadpoint.WithoutRepeats(l) {
 			runs := proto.CloneOf(planned)
-			compression.Factor(speed).Load(runs)
+			factor(speed).load(runs)
 			words[loadpoint.Words(planned)] = loadpoint.Words(runs)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spate-load/spate/plans/estimate"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -45,9 +45,9 @@ func (t *left) see(began *spatev1.StageStarted, last *spatev1.StageProgress) {
 
 // sum returns the estimate in seconds: the rest of the stage that started last, the stages after it and the pauses
 // before them.
-func (t *left) sum(at *Stage) estimate.Sum {
+func (t *left) sum(at *Stage) plans.Sum {
 	if t.series {
-		all, spent := estimate.Time(t.stages), t.spent
+		all, spent := plans.TimeOf(t.stages), t.spent
 		if at.Ended == nil {
 			spent += at.Elapsed()
 		}
@@ -55,7 +55,7 @@ func (t *left) sum(at *Stage) estimate.Sum {
 		all.AtMost = true
 		return all
 	}
-	var rest estimate.Sum
+	var rest plans.Sum
 	if at.Ended == nil {
 		rest = stageLeft(at.Started, at.Progress)
 	}
@@ -68,35 +68,35 @@ func (t *left) sum(at *Stage) estimate.Sum {
 
 // stage returns the time of a later stage. A closed loop that ends only by its requests is assumed to keep the latest
 // pace of its pair.
-func (t *left) stage(s *spatev1.PlannedStage) estimate.Sum {
+func (t *left) stage(s *spatev1.PlannedStage) plans.Sum {
 	pace, seen := t.pace[pairOf(s)]
 	streams, requests := s.GetConcurrency(), s.GetExpectedRequests()
 	if s.GetExpected() != nil || requests == 0 || !seen || streams == 0 {
-		return estimate.Starting(s)
+		return plans.Starting(s)
 	}
-	return estimate.Sum{Known: pace * float64(requests) / float64(streams), About: true}
+	return plans.Sum{Known: pace * float64(requests) / float64(streams), About: true}
 }
 
 // stageLeft returns the rest of the stage in progress, by its time, or by its requests at the pace so far.
-func stageLeft(began *spatev1.StageStarted, last *spatev1.StageProgress) estimate.Sum {
+func stageLeft(began *spatev1.StageStarted, last *spatev1.StageProgress) plans.Sum {
 	elapsed := last.GetElapsed().AsDuration().Seconds()
 	if d := began.GetExpected().AsDuration().Seconds(); d > 0 {
-		return estimate.Sum{Known: max(0, d-elapsed), AtMost: began.GetExpectedRequests() > 0}
+		return plans.Sum{Known: max(0, d-elapsed), AtMost: began.GetExpectedRequests() > 0}
 	}
 	n, ended := float64(began.GetExpectedRequests()), float64(last.GetCompleted())
 	if n == 0 || ended == 0 {
-		return estimate.Sum{Unknown: true}
+		return plans.Sum{Unknown: true}
 	}
-	return estimate.Sum{Known: elapsed * max(0, n/ended-1), About: true}
+	return plans.Sum{Known: elapsed * max(0, n/ended-1), About: true}
 }
 
 // Left returns how long the rest of the run takes, in seconds, without the time that stages take to be prepared and to
 // drain. It is unknown if the coordinator does not say the plan, before the first stage starts, and after the run's
 // end.
-func (r *Run) Left() estimate.Sum {
+func (r *Run) Left() plans.Sum {
 	s := r.Current()
 	if len(r.left.stages) == 0 || s == nil || r.Ended != nil {
-		return estimate.Sum{Unknown: true}
+		return plans.Sum{Unknown: true}
 	}
 	sum := r.left.sum(s)
 	sum.About = true
@@ -128,9 +128,9 @@ func (r *Run) Part() (float64, bool) {
 
 // Left returns how long the stage still takes, in seconds, without the time to drain. It is unknown unless the stage is
 // in progress.
-func (s *Stage) Left() estimate.Sum {
+func (s *Stage) Left() plans.Sum {
 	if !s.InProgress() {
-		return estimate.Sum{Unknown: true}
+		return plans.Sum{Unknown: true}
 	}
 	return stageLeft(s.Started, s.Progress)
 }

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/spate-load/spate/plans/estimate"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -52,7 +52,7 @@ func TestTimeLeftOfTheRun(t *testing.T) {
 				StageIndex: at, Elapsed: durationpb.New(20 * time.Second), Completed: c.completed,
 			}}})
 			left := r.Left()
-			if got := estimate.InTable.Say(left, fmt.Sprintf("%.0f", left.Known)); got != c.want {
+			if got := plans.InTable.Say(left, fmt.Sprintf("%.0f", left.Known)); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})

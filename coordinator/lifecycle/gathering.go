@@ -10,7 +10,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/allotment"
-	"github.com/spate-load/spate/plans/estimate"
+	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -24,7 +24,7 @@ func (r *Run) gather(at clock.Instant) {
 	case len(ready) >= r.needed() && len(missing) == 0 && required == "":
 		r.roster = ready
 		r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunStarted{RunStarted: &spatev1.RunStarted{
-			Agents: infos(ready), Stages: mostStages(r.plan), Plan: estimate.Plan(r.plan),
+			Agents: infos(ready), Stages: mostStages(r.plan), Plan: plans.Planned(r.plan),
 		}}})
 		r.nextStage(at)
 	case at.Sub(r.begin) >= r.cfg.AgentsTimeout:

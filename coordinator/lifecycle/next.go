@@ -6,7 +6,6 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/estimate"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -94,17 +93,17 @@ func (r *Run) Left(at clock.Instant) *time.Duration {
 	now, passed := []*spatev1.PlannedStage(nil), time.Duration(0)
 	switch {
 	case r.series != nil:
-		now = estimate.Plan([]*spatev1.Stage{r.series.template})
+		now = plans.Planned([]*spatev1.Stage{r.series.template})
 		now[0].Stages = max(1, now[0].GetStages()-min(now[0].GetStages(), uint32(len(r.series.probes))))
 	case r.pending != nil:
-		now = estimate.Plan([]*spatev1.Stage{r.pending})
+		now = plans.Planned([]*spatev1.Stage{r.pending})
 	case r.phase.inStage():
-		now = estimate.Plan([]*spatev1.Stage{r.stage.record.GetStage()})
+		now = plans.Planned([]*spatev1.Stage{r.stage.record.GetStage()})
 	}
 	if r.phase.inStage() && r.stage.start != 0 {
 		passed = min(max(0, at.Sub(r.stage.start)), now[0].GetExpected().AsDuration())
 	}
-	length := estimate.Time(append(now, estimate.Plan(r.plan[r.next:])...)).Length()
+	length := plans.TimeOf(append(now, plans.Planned(r.plan[r.next:])...)).Length()
 	if length == nil {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/words"
-	"github.com/spate-load/spate/plans/estimate"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
 )
@@ -57,8 +57,8 @@ func quantile(ms float64, of *spatev1.Quantiles) string {
 }
 
 // Left says how long the rest takes: "ETA ~1m40s". Empty: it is not known.
-func Left(left estimate.Sum) string {
-	text := estimate.InTable.Say(left, Span(time.Duration(left.Known*float64(time.Second))))
+func Left(left plans.Sum) string {
+	text := plans.InTable.Say(left, Span(time.Duration(left.Known*float64(time.Second))))
 	if text == "n/a" {
 		return ""
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/estimate"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -51,7 +50,7 @@ func listPlans(w io.Writer) error {
 			return fmt.Errorf("a shipped plan is wrong: %w", err)
 		}
 		names = append(names, name)
-		texts = append(texts, fmt.Sprintf("%s (%s)", plan.Proto().GetDescription(), estimate.StageWords(plan)))
+		texts = append(texts, fmt.Sprintf("%s (%s)", plan.Proto().GetDescription(), plans.StageWords(plan)))
 	}
 	return terminal.List(w, names, texts)
 }
@@ -137,34 +136,34 @@ func (f *showFlags) run(cmd *cobra.Command, args []string) error {
 
 // showPlan prints the table of stages and their totals.
 func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
-	about := []string{plan.Proto().GetDescription(), estimate.SimulationWords(plan)}
+	about := []string{plan.Proto().GetDescription(), plans.SimulationWords(plan)}
 	for _, text := range about {
 		if text != "" {
 			fmt.Fprintf(w, "%s\n\n", strings.Join(layout.Wrap(text, terminal.Width(w)), "\n"))
 		}
 	}
-	noun := estimate.ArrivalNoun(stages)
+	noun := plans.ArrivalNoun(stages)
 	speed, _ := plan.Compression()
 	t := &layout.Table{Right: []bool{true, false, false, false, true, true}}
 	t.Row("stage", "target", "workload", "load", noun, "time")
 	first := uint64(0)
 	for _, s := range stages {
-		one := estimate.Of([]*spatev1.Stage{s})
+		one := plans.TotalOf([]*spatev1.Stage{s})
 		number := fmt.Sprint(first)
 		if one.Stages > 1 {
 			number = fmt.Sprintf("%d-%d", first, first+one.Stages-1)
 		}
 		first += one.Stages
 		t.Row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(),
-			results.WordsInPlanTime(loadpoint.Words(s.GetLoad()), speed), one.ArrivalWords(estimate.InTable),
-			one.TimeWords(estimate.InTable))
+			results.WordsInPlanTime(loadpoint.Words(s.GetLoad()), speed), one.ArrivalWords(plans.InTable),
+			one.TimeWords(plans.InTable))
 	}
 	if err := t.Write(w); err != nil {
 		return err
 	}
-	all := estimate.Of(stages)
-	fmt.Fprintf(w, "\n%s; %s: %s; time: %s\n", all.StageWords(), noun, all.ArrivalWords(estimate.InWords),
-		all.TimeWords(estimate.InWords))
+	all := plans.TotalOf(stages)
+	fmt.Fprintf(w, "\n%s; %s: %s; time: %s\n", all.StageWords(), noun, all.ArrivalWords(plans.InWords),
+		all.TimeWords(plans.InWords))
 	if text := machineWords(plan); text != "" {
 		fmt.Fprintln(w, text)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/plans/estimate"
+	"github.com/spate-load/spate/plans"
 )
 
 // NewValidate makes `spate validate`.
@@ -57,7 +57,7 @@ func validate(cmd *cobra.Command, source *SourceFlags, path string) error {
 	if _, err := WithRows(plan, resources); err != nil {
 		return err
 	}
-	text := estimate.StageWords(plan)
+	text := plans.StageWords(plan)
 	if words := machineWords(plan); words != "" {
 		text += "; " + words
 	}

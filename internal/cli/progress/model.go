@@ -7,7 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/spate-load/spate/internal/layout"
-	"github.com/spate-load/spate/plans/estimate"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
 )
@@ -41,7 +41,7 @@ const (
 func newModel(o ScreenOptions) *model {
 	m := &model{run: watch.New(), id: o.RunID, watches: o.Watches, ask: o.Ask}
 	if o.Plan != nil {
-		m.about = estimate.SimulationWords(o.Plan)
+		m.about = plans.SimulationWords(o.Plan)
 	}
 	return m
 }

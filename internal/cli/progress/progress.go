@@ -14,7 +14,6 @@ import (
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/estimate"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
@@ -46,7 +45,7 @@ const plainInterval = 10 * time.Second
 // expect records what is known before the run.
 func (p *progress) expect(plan *plans.Plan) {
 	stages := plan.Outline()
-	p.simulation, p.run = estimate.SimulationWords(plan), watch.New()
+	p.simulation, p.run = plans.SimulationWords(plan), watch.New()
 	p.speed, _ = plan.Compression()
 	p.single = len(plan.Proto().GetTargets()) == 1 && len(plan.Proto().GetWorkloads()) == 1
 	for _, s := range stages {

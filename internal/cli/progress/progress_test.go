@@ -12,7 +12,6 @@ import (
 	"github.com/spate-load/spate/internal/cli/clienttest"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/estimate"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
 )
@@ -139,7 +138,7 @@ func TestSearchProgress(t *testing.T) {
 		p.expect(plan)
 		for _, e := range clienttest.Events()[:4] {
 			if begin := e.GetRunStarted(); begin != nil {
-				begin.Plan = estimate.Plan(plan.Outline())
+				begin.Plan = plans.Planned(plan.Outline())
 			}
 			p.show(e)
 		}

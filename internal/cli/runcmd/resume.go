@@ -21,7 +21,6 @@ import (
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/estimate"
 	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -140,14 +139,14 @@ func haveRows(stages []*spatev1.Stage) error {
 
 // showInterrupted says what a run has done, and what it would still send, and where.
 func showInterrupted(w io.Writer, dir string, found *coordinator.Interrupted) {
-	left := estimate.Of(found.Left)
+	left := plans.TotalOf(found.Left)
 	fmt.Fprintf(w, "Interrupted run %s in %s\n", found.Record.GetRunId(), dir)
 	for _, text := range targetWords(found.Left) {
 		fmt.Fprintf(w, "  target  %s\n", text)
 	}
 	fmt.Fprintf(w, "  kept    %s\n", words.Count(uint64(found.Kept), "stage"))
-	fmt.Fprintf(w, "  left    %s; %s: %s; time: %s\n", left.StageWords(), estimate.ArrivalNoun(found.Left),
-		left.ArrivalWords(estimate.InWords), left.TimeWords(estimate.InWords))
+	fmt.Fprintf(w, "  left    %s; %s: %s; time: %s\n", left.StageWords(), plans.ArrivalNoun(found.Left),
+		left.ArrivalWords(plans.InWords), left.TimeWords(plans.InWords))
 	if st := found.Again; st != nil {
 		fmt.Fprintf(w, "  stage %d (%s, %s, %s) was in progress and is measured again from its start\n",
 			st.GetIndex()+1,

@@ -1,6 +1,4 @@
-// Package compression makes time pass faster in the stages of a simulation. It multiplies rates and the speed of
-// engines, and divides durations. Connect timeouts are kept, because connecting is not simulated.
-package compression
+package plans
 
 import (
 	"time"
@@ -12,11 +10,13 @@ import (
 	"github.com/spate-load/spate/workload/content"
 )
 
-// Factor is how many times faster time passes. Its methods change a message in place; 1 changes nothing.
-type Factor float64
+// factor is how many times faster time passes in a simulation. Its methods multiply rates and the speed of engines, and
+// divide durations, of a message in place; 1 changes nothing. Connect timeouts are kept, because connecting is not
+// simulated.
+type factor float64
 
-// Target changes the speed of a target's simulator and the target's timeouts.
-func (k Factor) Target(t *spatev1.Target) {
+// target changes the speed of a target's simulator and the target's timeouts.
+func (k factor) target(t *spatev1.Target) {
 	if s := t.GetSimulator(); s != nil {
 		s.Speed = k.faster(s.GetSpeed())
 	}
@@ -25,8 +25,8 @@ func (k Factor) Target(t *spatev1.Target) {
 	t.GapTimeout = k.shorter(t.GetGapTimeout())
 }
 
-// Workload changes the think times and delays of a workload whose sessions are played, or of the parts of a mixture.
-func (k Factor) Workload(w *spatev1.Workload) {
+// workload changes the think times and delays of a workload whose sessions are played, or of the parts of a mixture.
+func (k factor) workload(w *spatev1.Workload) {
 	for _, part := range w.GetMix().GetParts() {
 		k.slo(part.GetSlo())
 	}
@@ -39,8 +39,8 @@ func (k Factor) Workload(w *spatev1.Workload) {
 	}
 }
 
-// Load changes the rates and durations of a load point. A concurrency is not a rate.
-func (k Factor) Load(l *spatev1.LoadPoint) {
+// load changes the rates and durations of a load point. A concurrency is not a rate.
+func (k factor) load(l *spatev1.LoadPoint) {
 	l.Rate = k.faster(l.GetRate())
 	l.ReplaySpeed = k.faster(l.GetReplaySpeed())
 	l.Duration = k.shorter(l.GetDuration())
@@ -71,27 +71,27 @@ func (k Factor) Load(l *spatev1.LoadPoint) {
 	}
 }
 
-// Frame changes what the stages of a plan have in common.
-func (k Factor) Frame(s *spatev1.Stage) {
+// frame changes what the stages of a plan have in common.
+func (k factor) frame(s *spatev1.Stage) {
 	s.DrainTimeout = k.shorter(s.GetDrainTimeout())
 	s.Pause = k.shorter(s.GetPause())
 	k.slo(s.GetSlo())
 }
 
-func (k Factor) slo(s *spatev1.SLO) {
+func (k factor) slo(s *spatev1.SLO) {
 	if s != nil {
 		s.Ttft, s.Tpot, s.E2E = k.shorter(s.GetTtft()), k.shorter(s.GetTpot()), k.shorter(s.GetE2E())
 	}
 }
 
-func (k Factor) thinkTime(t *spatev1.ThinkTime) {
+func (k factor) thinkTime(t *spatev1.ThinkTime) {
 	if t != nil {
 		t.Mean = k.shorter(t.GetMean())
 	}
 }
 
 // shorter divides a duration, but never down to 0, which often means that there is no limit.
-func (k Factor) shorter(d *durationpb.Duration) *durationpb.Duration {
+func (k factor) shorter(d *durationpb.Duration) *durationpb.Duration {
 	if k == 1 || d == nil || d.AsDuration() <= 0 {
 		return d
 	}
@@ -99,7 +99,7 @@ func (k Factor) shorter(d *durationpb.Duration) *durationpb.Duration {
 }
 
 // faster multiplies a value, and removes the noise that binary fractions leave in the last digits.
-func (k Factor) faster(v float64) float64 {
+func (k factor) faster(v float64) float64 {
 	if k == 1 {
 		return v
 	}

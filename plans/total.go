@@ -1,5 +1,4 @@
-// Package estimate says before a run how many stages and requests it has, and how long it takes.
-package estimate
+package plans
 
 import (
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/internal/words"
-	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -37,11 +35,11 @@ func (s Sum) Length() *time.Duration {
 	return new(time.Duration(s.Known * float64(time.Second)))
 }
 
-// Of sums up stages. The pauses between them are part of their time.
-func Of(stages []*spatev1.Stage) *Total {
-	all := &Total{Time: Time(Plan(stages))}
+// TotalOf sums up stages. The pauses between them are part of their time.
+func TotalOf(stages []*spatev1.Stage) *Total {
+	all := &Total{Time: TimeOf(Planned(stages))}
 	for _, s := range stages {
-		e := plans.EstimateOf(s)
+		e := EstimateOf(s)
 		one := arrivals(s, e)
 		if e.Stages > 1 {
 			all.AtMost, one = true, one.times(float64(e.Stages))
@@ -52,11 +50,11 @@ func Of(stages []*spatev1.Stage) *Total {
 	return all
 }
 
-// Plan returns what followers of a run learn of its stages before they start.
-func Plan(stages []*spatev1.Stage) []*spatev1.PlannedStage {
+// Planned returns what followers of a run learn of its stages before they start.
+func Planned(stages []*spatev1.Stage) []*spatev1.PlannedStage {
 	var out []*spatev1.PlannedStage
 	for _, s := range stages {
-		e, l := plans.EstimateOf(s), s.GetLoad()
+		e, l := EstimateOf(s), s.GetLoad()
 		p := &spatev1.PlannedStage{
 			Target: s.GetTarget().GetName(), Workload: s.GetWorkload().GetName(), Load: loadpoint.Words(l),
 			Stages: e.Stages, ExpectedRequests: e.Requests, Concurrency: l.GetConcurrency(), Pause: s.GetPause(),
@@ -72,9 +70,9 @@ func Plan(stages []*spatev1.Stage) []*spatev1.PlannedStage {
 	return out
 }
 
-// Time returns how long stages take, in seconds, without the time that they take to be prepared and to drain. The
+// TimeOf returns how long stages take, in seconds, without the time that they take to be prepared and to drain. The
 // pauses between them are part of it.
-func Time(stages []*spatev1.PlannedStage) Sum {
+func TimeOf(stages []*spatev1.PlannedStage) Sum {
 	var all Sum
 	for i, s := range stages {
 		one, pauses := Starting(s), s.GetStages()
@@ -100,7 +98,7 @@ func Starting(s *spatev1.PlannedStage) Sum {
 
 // arrivals returns how many requests or sessions a stage starts. For a closed loop that ends by time, that depends on
 // the server and is unknown.
-func arrivals(s *spatev1.Stage, e plans.Estimate) Sum {
+func arrivals(s *spatev1.Stage, e Estimate) Sum {
 	l := s.GetLoad()
 	limits := l.GetDuration() != nil || l.GetAbort() != nil || l.GetUntil() != nil // it may end earlier
 	byTime := Sum{Unknown: true}
@@ -193,7 +191,7 @@ func (o *Total) ArrivalWords(b bounds) string {
 func (o *Total) TimeWords(b bounds) string { return b.Say(o.Time, words.Span(o.Time.Known)) }
 
 // StageWords says how many stages a plan has.
-func StageWords(plan *plans.Plan) string { return Of(plan.Outline()).StageWords() }
+func StageWords(plan *Plan) string { return TotalOf(plan.Outline()).StageWords() }
 
 // ArrivalNoun returns the noun for what the loads of stages count.
 func ArrivalNoun(stages []*spatev1.Stage) string {
@@ -213,7 +211,7 @@ func ArrivalNoun(stages []*spatev1.Stage) string {
 }
 
 // SimulationWords says that a plan runs on simulated engines in place of its targets' endpoints. Empty: it does not.
-func SimulationWords(plan *plans.Plan) string {
+func SimulationWords(plan *Plan) string {
 	s := plan.Proto().GetSimulation()
 	if s == nil {
 		return ""

@@ -1,4 +1,4 @@
-package compression
+package plans
 
 import (
 	"slices"
@@ -115,7 +115,7 @@ func TestPartsAreCompressed(t *testing.T) {
 		Workload: &spatev1.Workload{Content: &spatev1.Workload_Sessions{Sessions: &spatev1.SessionContent{
 			Play: &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(time.Second)}}}}},
 	}}}}}
-	Factor(10).Workload(w)
+	factor(10).workload(w)
 	part := w.GetMix().GetParts()[0]
 	if limit := part.GetSlo().GetTtft().AsDuration(); limit != time.Second {
 		t.Errorf("an SLO of 10 s became %v", limit)
@@ -127,11 +127,11 @@ func TestPartsAreCompressed(t *testing.T) {
 }
 
 // compressAll does to one stage what the expansion does to the parts of all stages.
-func compressAll(k Factor, s *spatev1.Stage) {
-	k.Target(s.GetTarget())
-	k.Workload(s.GetWorkload())
-	k.Load(s.GetLoad())
-	k.Frame(s)
+func compressAll(k factor, s *spatev1.Stage) {
+	k.target(s.GetTarget())
+	k.workload(s.GetWorkload())
+	k.load(s.GetLoad())
+	k.frame(s)
 }
 
 // fill sets every field of a message: durations to 1000 s, numbers to 1000; of each oneof, the choice-th field.
@@ -180,10 +180,10 @@ func walk(path string, a, b protoreflect.Message, visit func(path string, a, b a
 }
 
 func TestSomeTimeIsKept(t *testing.T) {
-	if got := Factor(1000).shorter(durationpb.New(time.Nanosecond)); got.AsDuration() != time.Nanosecond {
+	if got := factor(1000).shorter(durationpb.New(time.Nanosecond)); got.AsDuration() != time.Nanosecond {
 		t.Errorf("a limit of 1 ns became %v, which limits nothing", got.AsDuration())
 	}
-	if got := Factor(1000).shorter(nil); got != nil {
+	if got := factor(1000).shorter(nil); got != nil {
 		t.Errorf("what is not given became %v", got)
 	}
 }
