@@ -1,7 +1,6 @@
 package plans
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -70,10 +69,14 @@ type Changes struct {
 
 // apply changes a document. Mistakes about the document itself are returned as they are.
 func (c Changes) apply(d *document.Document) error {
-	if len(c.Set) > 0 {
-		if err := d.Assign(c.Set, defaultName); err != nil {
-			return err
-		}
+	if len(c.Set)+len(c.Only)+len(c.Thresholds)+len(c.with) == 0 && c.Simulate == 0 {
+		return nil
+	}
+	if err := d.Edit(); err != nil {
+		return err
+	}
+	if err := d.Assign(c.Set, defaultName); err != nil {
+		return err
 	}
 	if len(c.Only) > 0 {
 		if err := c.keepTargets(d); err != nil {
@@ -90,9 +93,6 @@ func (c Changes) apply(d *document.Document) error {
 			return err
 		}
 	}
-	if len(c.with) == 0 {
-		return nil
-	}
 	return d.Assign(c.with, defaultName)
 }
 
@@ -101,15 +101,11 @@ func (c Changes) keepTargets(d *document.Document) error {
 	if err := d.Keep("targets", c.Only); err != nil {
 		return err
 	}
-	if err := errors.Join(d.Drop("thresholds", "target", c.Only), d.Drop("loads", "targets", c.Only)); err != nil {
-		return err
-	}
-	workloads, err := d.DropUnused("workloads", "loads", defaultName)
-	if err != nil {
-		return err
-	}
-	parts := d.NamesWithin("workloads", "mix", "parts", defaultName)
-	return errors.Join(d.Drop("thresholds", "workload", workloads), d.Drop("thresholds", "part", parts))
+	d.Drop("thresholds", "target", c.Only)
+	d.Drop("loads", "targets", c.Only)
+	d.Drop("thresholds", "workload", d.DropUnused("workloads", "loads", defaultName))
+	d.Drop("thresholds", "part", d.NamesWithin("workloads", "mix", "parts", defaultName))
+	return nil
 }
 
 // defaultName returns the default name of a workload or of a mixture's part, or "" for items of other lists.

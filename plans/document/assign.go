@@ -26,9 +26,6 @@ type NameOf func(item proto.Message) string
 // The error names the assignment, the step at which it fails and what is there instead. What is wrong with the new
 // values, Read finds; these mistakes have no line.
 func (d *Document) Assign(assignments []string, nameOf NameOf) error {
-	if err := d.editable(); err != nil {
-		return err
-	}
 	a := assigner{nameOf}
 	for _, text := range assignments {
 		if err := a.assign(d.tree.Content[0], d.desc, text); err != nil {

@@ -37,6 +37,9 @@ func changed(source string, assignments ...string) ([]byte, *spatev1.Plan, error
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := d.Edit(); err != nil {
+		return nil, nil, err
+	}
 	err = d.Assign(assignments, func(item proto.Message) string {
 		w, is := item.(*spatev1.Workload)
 		if !is {

@@ -8,11 +8,28 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// Edit prepares the document for changes. It returns an error if nothing can be changed in it. It is called before the
+// methods that change the document.
+func (d *Document) Edit() error {
+	root := d.tree.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return Mistakes{{Path: d.path, Line: root.Line, Column: root.Column,
+			Message: "expected fields (name: value), got " + kindWord(root)}}
+	}
+	d.changed = true
+	return nil
+}
+
+// list returns the items of a list of the document's top node. An empty one: it has none.
+func (d *Document) list(field string) *yaml.Node {
+	if list := entry(d.tree.Content[0], field); list != nil && list.Kind == yaml.SequenceNode {
+		return list
+	}
+	return &yaml.Node{}
+}
+
 // Put sets a field of the document's top node to a mapping of one number, in braces. It replaces what the field had.
 func (d *Document) Put(field, key string, number float64) error {
-	if err := d.editable(); err != nil {
-		return err
-	}
 	value := &yaml.Node{}
 	if err := value.Encode(map[string]float64{key: number}); err != nil {
 		return err
@@ -25,46 +42,44 @@ func (d *Document) Put(field, key string, number float64) error {
 // Keep removes all items of a list of the document's top node but those with the given names. The error names an item
 // that the list does not have, and those that it has.
 func (d *Document) Keep(field string, wanted []string) error {
-	if err := d.editable(); err != nil {
-		return err
-	}
-	list := entry(d.tree.Content[0], field)
-	if list == nil || list.Kind != yaml.SequenceNode {
+	list := d.list(field)
+	if list.Kind != yaml.SequenceNode {
 		return fmt.Errorf("the plan has no list of %s", field)
 	}
 	var names []string
-	var kept []*yaml.Node
 	for _, item := range list.Content {
 		name := ""
 		if n := entry(item, "name"); n != nil {
 			name = n.Value
 		}
 		names = append(names, name)
-		if slices.Contains(wanted, name) {
-			kept = append(kept, item)
-		}
 	}
 	for _, want := range wanted {
 		if !slices.Contains(names, want) {
-			return fmt.Errorf("none of the %s is named %q; there are: %s", field, shorten(want),
-				strings.Join(names, ", "))
+			return fmt.Errorf("none of the %s is named %q; there are: %s", field, shorten(want), strings.Join(names, ", "))
+		}
+	}
+	d.keep(field, func(i int) bool { return slices.Contains(wanted, names[i]) })
+	return nil
+}
+
+// keep removes all items of a list of the document's top node but those whose index is wanted.
+func (d *Document) keep(field string, wanted func(i int) bool) {
+	list := d.list(field)
+	var kept []*yaml.Node
+	for i, item := range list.Content {
+		if wanted(i) {
+			kept = append(kept, item)
 		}
 	}
 	list.Content = kept
-	return nil
 }
 
 // Drop removes those items of a list of the document's top node whose field has only values that are not among values.
 // Of a field that is a list, these values are removed. Items without the field remain.
-func (d *Document) Drop(list, field string, values []string) error {
-	if err := d.editable(); err != nil {
-		return err
-	}
-	items := entry(d.tree.Content[0], list)
-	if items == nil || items.Kind != yaml.SequenceNode {
-		return nil
-	}
+func (d *Document) Drop(list, field string, values []string) {
 	other := func(value *yaml.Node) bool { return !slices.Contains(values, value.Value) }
+	items := d.list(list)
 	items.Content = slices.DeleteFunc(items.Content, func(item *yaml.Node) bool {
 		value := entry(item, field)
 		if value == nil || value.Kind != yaml.SequenceNode || len(value.Content) == 0 {
@@ -73,50 +88,33 @@ func (d *Document) Drop(list, field string, values []string) error {
 		value.Content = slices.DeleteFunc(value.Content, other)
 		return len(value.Content) == 0
 	})
-	if len(items.Content) == 0 {
+	if len(items.Content) == 0 && items.Kind == yaml.SequenceNode {
 		remove(d.tree.Content[0], list)
 	}
-	return nil
 }
 
 // DropUnused removes those items of a list of the document's top node that no user names. Users are the items of
 // another list. They name items in a field that is named as the list; users without the field name all. It returns the
 // names of the items that remain.
-func (d *Document) DropUnused(list, users string, nameOf NameOf) ([]string, error) {
-	if err := d.editable(); err != nil {
-		return nil, err
-	}
-	items, using := entry(d.tree.Content[0], list), entry(d.tree.Content[0], users)
-	if items == nil || items.Kind != yaml.SequenceNode || using == nil {
-		return nil, nil
-	}
+func (d *Document) DropUnused(list, users string, nameOf NameOf) (kept []string) {
+	using := d.list(users).Content
 	uses := func(name string) bool {
-		return slices.ContainsFunc(using.Content, func(user *yaml.Node) bool {
+		return len(using) == 0 || slices.ContainsFunc(using, func(user *yaml.Node) bool {
 			field := entry(user, list)
 			return field == nil || field.Value == name ||
 				slices.ContainsFunc(field.Content, func(n *yaml.Node) bool { return n.Value == name })
 		})
 	}
-	var kept []*yaml.Node
-	var names []string
-	for i, name := range (assigner{nameOf}).names(items, d.desc.Fields().ByTextName(list)) {
-		if uses(name) {
-			kept, names = append(kept, items.Content[i]), append(names, name)
-		}
-	}
-	items.Content = kept
-	return names, nil
+	names := (assigner{nameOf}).names(d.list(list), d.desc.Fields().ByTextName(list))
+	d.keep(list, func(i int) bool { return uses(names[i]) })
+	return slices.DeleteFunc(names, func(name string) bool { return !uses(name) })
 }
 
 // NamesWithin returns the names of the items of lists that are within the items of a list of the document's top node:
 // of "workloads", those of "parts" in "mix".
 func (d *Document) NamesWithin(list, field, inner string, nameOf NameOf) (names []string) {
-	items := entry(d.tree.Content[0], list)
-	if items == nil {
-		return nil
-	}
 	desc := d.desc.Fields().ByTextName(list).Message().Fields().ByTextName(field).Message().Fields().ByTextName(inner)
-	for _, item := range items.Content {
+	for _, item := range d.list(list).Content {
 		if outer := entry(item, field); outer != nil {
 			if within := entry(outer, inner); within != nil {
 				names = append(names, (assigner{nameOf}).names(within, desc)...)
@@ -129,9 +127,6 @@ func (d *Document) NamesWithin(list, field, inner string, nameOf NameOf) (names 
 // Append adds an item with one field for each of texts to a list of the document's top node. The list is made if there
 // is none.
 func (d *Document) Append(list, field string, texts []string) error {
-	if err := d.editable(); err != nil {
-		return err
-	}
 	items := child(d.tree.Content[0], list, yaml.SequenceNode)
 	if items.Kind != yaml.SequenceNode {
 		return fmt.Errorf("%s: expected a list, but the plan has %s there", list, kindWord(items))
@@ -141,16 +136,5 @@ func (d *Document) Append(list, field string, texts []string) error {
 		put(item, field, textNode(text))
 		items.Content = append(items.Content, item)
 	}
-	return nil
-}
-
-// editable refuses documents in which nothing can be changed, and notes that this one will be.
-func (d *Document) editable() error {
-	root := d.tree.Content[0]
-	if root.Kind != yaml.MappingNode {
-		return Mistakes{{Path: d.path, Line: root.Line, Column: root.Column,
-			Message: "expected fields (name: value), got " + kindWord(root)}}
-	}
-	d.changed = true
 	return nil
 }

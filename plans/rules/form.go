@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spate-load/spate/api/openai"
 	"github.com/spate-load/spate/plans/defaults"
@@ -9,18 +10,35 @@ import (
 	"github.com/spate-load/spate/workload/content"
 )
 
-// textForms refuses several texts for a target whose API takes one prompt.
-func (c *checker) textForms(p *spatev1.Plan) {
+// forms checks each target with the workloads that a load runs it with.
+func (c *checker) forms(p *spatev1.Plan) {
+	c.outputLengths(p)
 	for i, t := range p.GetTargets() {
+		target := fmt.Sprintf("does not work with the target %q (targets[%d])", t.GetName(), i)
 		eachPart(p, func(path string, of, w *spatev1.Workload) {
-			at := path + "." + content.Kind(w)
-			given := c.Given(at, "texts", "text_counts")
-			if len(given) > 0 && !defaults.API(t).NoOutput && Meet(p, t, of) {
-				c.wrong(at+"."+given[0],
-					fmt.Sprintf("does not work with the target %q (targets[%d]) of api: %s: only embeddings, rerank and score take several texts",
-						t.GetName(), i, defaults.API(t).Name))
+			if Meet(p, t, of) {
+				c.form(path, target, t, w)
 			}
 		})
+	}
+}
+
+// form refuses what a workload sends where a target's API does not take it. The rows of a JSONL file are not known
+// here.
+func (c *checker) form(path, target string, t *spatev1.Target, w *spatev1.Workload) {
+	a, texts := defaults.API(t), path+"."+content.Kind(w)
+	if given := c.Given(texts, "texts", "text_counts"); len(given) > 0 && !a.NoOutput {
+		c.wrong(texts+"."+given[0], fmt.Sprintf("%s of api: %s: only embeddings, rerank and score take several texts",
+			target, a.Name))
+	}
+	if a.NoOutput && content.PlaysSessions(w) {
+		c.wrong(path, fmt.Sprintf("%s: api: %s has no answers that a conversation could continue", target, a.Name))
+	}
+	if w.GetRandom().GetImages() != nil && a.Name != openai.Chat.Name {
+		c.wrong(path+".random.images", fmt.Sprintf("%s of api: %s: only chat takes them", target, a.Name))
+	}
+	if why := textAlone(w); why != "" && defaults.SendsTokenIDs(t) {
+		c.wrong(path, fmt.Sprintf("%s, whose prompts are token ids: %s", target, why))
 	}
 }
 
@@ -31,57 +49,12 @@ func (c *checker) outputLengths(p *spatev1.Plan) {
 		if w.GetRandom() == nil || len(c.Given(at, "osl", "osl_lengths")) > 0 {
 			return
 		}
-		met, outputs := false, false
-		for _, t := range p.GetTargets() {
-			if Meet(p, t, of) {
-				met, outputs = true, outputs || !defaults.API(t).NoOutput
-			}
-		}
-		if !met || outputs {
-			c.one(at, "osl", "osl_lengths")
+		met := slices.DeleteFunc(slices.Clone(p.GetTargets()), func(t *spatev1.Target) bool { return !Meet(p, t, of) })
+		outputs := slices.ContainsFunc(met, func(t *spatev1.Target) bool { return !defaults.API(t).NoOutput })
+		if len(met) == 0 || outputs {
+			c.absent(at, "has neither osl nor osl_lengths: give one of them", "osl", "osl_lengths")
 		}
 	})
-}
-
-// outputs refuses workloads whose requests need the answers before them, for targets whose answers have no tokens.
-func (c *checker) outputs(p *spatev1.Plan) {
-	for i, t := range p.GetTargets() {
-		eachPart(p, func(path string, of, w *spatev1.Workload) {
-			if defaults.API(t).NoOutput && content.PlaysSessions(w) && Meet(p, t, of) {
-				c.wrong(path, fmt.Sprintf("does not work with the target %q (targets[%d]): "+
-					"api: %s has no answers that a conversation could continue", t.GetName(), i, t.GetApi()))
-			}
-		})
-	}
-}
-
-// forms refuses workloads whose prompts cannot be sent in the form that a target takes. The rows of a JSONL file are
-// not known here.
-func (c *checker) forms(p *spatev1.Plan) {
-	for i, t := range p.GetTargets() {
-		c.imageForms(p, fmt.Sprintf("%q (targets[%d])", t.GetName(), i), t)
-		if !defaults.SendsTokenIDs(t) {
-			continue
-		}
-		eachPart(p, func(path string, of, w *spatev1.Workload) {
-			if why := textAlone(w); why != "" && Meet(p, t, of) {
-				c.wrong(path, fmt.Sprintf("does not work with the target %q (targets[%d]), whose prompts are token ids: %s",
-					t.GetName(), i, why))
-			}
-		})
-	}
-}
-
-// imageForms refuses images for a target whose API does not take them as OpenAI's chat does.
-func (c *checker) imageForms(p *spatev1.Plan, target string, t *spatev1.Target) {
-	if name := defaults.API(t).Name; name != openai.Chat.Name {
-		eachPart(p, func(path string, of, w *spatev1.Workload) {
-			if w.GetRandom().GetImages() != nil && Meet(p, t, of) {
-				c.wrong(path+".random.images",
-					fmt.Sprintf("does not work with the target %s of api: %s: only chat takes them", target, name))
-			}
-		})
-	}
 }
 
 // textAlone returns why a workload has no token IDs, or "" if it has or may have some.

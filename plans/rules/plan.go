@@ -47,9 +47,6 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	c.forms(p)
 	c.partForms(p)
 	c.askForms(p)
-	c.textForms(p)
-	c.outputLengths(p)
-	c.outputs(p)
 	c.goals(p)
 	c.wholeAnswers(p)
 	c.thresholds(p)
@@ -66,16 +63,6 @@ func (c *checker) unique(seen map[string]int, what, path string, index int, name
 	} else if name != "" {
 		c.wrong(path+".name", fmt.Sprintf("the name %q is already used by %ss[%d]: give each %s its own name",
 			name, what, first, what))
-	}
-}
-
-// one checks that exactly one of two fields is given.
-func (c *checker) one(path, a, b string) {
-	switch given := c.Given(path, a, b); len(given) {
-	case 0:
-		c.absent(path, fmt.Sprintf("has neither %s nor %s: give one of them", a, b), a, b)
-	case 2:
-		c.wrong(path+"."+b, fmt.Sprintf("give %s or %s, not both", a, b))
 	}
 }
 

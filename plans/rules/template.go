@@ -47,7 +47,7 @@ func (c *checker) templateBody(path string, t *spatev1.Target, discover bool) {
 	case body != "" && len(formed) > 0:
 		c.wrong(path+"."+formed[0], "give body or form, not both")
 	case len(formed) > 0:
-		c.form(path, t, discover)
+		c.formFields(path, t, discover)
 	default:
 		if _, err := bodies.Template(body, t.GetModel()); err != nil {
 			c.wrong(path+".body", err.Error())
@@ -55,8 +55,8 @@ func (c *checker) templateBody(path string, t *spatev1.Target, discover bool) {
 	}
 }
 
-// form checks the fields and files of a form.
-func (c *checker) form(path string, t *spatev1.Target, discover bool) {
+// formFields checks the fields and files of a form.
+func (c *checker) formFields(path string, t *spatev1.Target, discover bool) {
 	found := len(c.found)
 	for _, name := range slices.Sorted(maps.Keys(t.GetTemplate().GetForm())) {
 		if _, err := bodies.FormField(name, t.GetTemplate().GetForm()[name], t.GetModel()); err != nil {
