@@ -13,82 +13,69 @@ type evaluation struct {
 	base func() (value, string)
 }
 
-// node is a part of a condition.
-type node interface {
-	// value returns the value, or why it is not known.
-	value(e evaluation) (value, string)
-	usesBaseline() bool
+// node is a part of a condition: an operation on two others, or a value.
+type node struct {
+	kind        rune // + - * or / for an operation, or one of the kinds below
+	left, right *node
+	number      float64
+	text        string // of a word, or the name of a field
+	quoted      bool   // of a word
+	field       field
+	column      int
 }
 
-// number is written in the condition.
-type number float64
-
-func (n number) value(evaluation) (value, string) { return value{number: float64(n)}, "" }
-func (n number) usesBaseline() bool               { return false }
-
-// word is a name that is not a field, or a text in quotes: after the check of types it is a text.
-type word struct {
-	text   string
-	column int
-	quoted bool
-}
-
-func (w word) value(evaluation) (value, string) { return value{text: w.text}, "" }
-func (w word) usesBaseline() bool               { return false }
-
-// fieldNode is a field of the record.
-type fieldNode struct {
-	field
-
-	name   string
-	column int
-}
-
-func (f fieldNode) value(e evaluation) (value, string) {
-	v, known := f.read(e.record)
-	if !known {
-		return value{}, f.name + " is not known"
-	}
-	return v, ""
-}
-
-func (f fieldNode) usesBaseline() bool { return false }
-
-// baselineNode is the left side of the condition, in the record of the baseline. It is never on the left side itself.
-type baselineNode struct{}
-
-func (baselineNode) value(e evaluation) (value, string) { return e.base() }
-
-func (baselineNode) usesBaseline() bool { return true }
+// The kinds of values.
+const (
+	aNumber rune = iota
+	// aWord is a name that is not a field, or a text in quotes: after the check of types it is a text.
+	aWord
+	aField
+	// aBaseline is the left side of the condition, in the record of the baseline. It is never on the left side itself.
+	aBaseline
+)
 
 // node returns what a name stands for.
-func (n *names) node(name string, column int) node {
+func (n *names) node(name string, column int) *node {
 	if name == "baseline" {
-		return baselineNode{}
+		return &node{kind: aBaseline}
 	}
 	if f, found := n.find(name); found {
-		return fieldNode{f, name, column}
+		return &node{kind: aField, field: f, text: name, column: column}
 	}
-	return word{text: name, column: column}
+	return &node{kind: aWord, text: name, column: column}
 }
 
-// operation is + - * or / between two numbers.
-type operation struct {
-	op          rune
-	left, right node
+// any reports whether the node or one below is as wanted.
+func (n *node) any(is func(*node) bool) bool {
+	return is(n) || n.left != nil && (n.left.any(is) || n.right.any(is))
 }
 
-func (o operation) value(e evaluation) (value, string) {
-	left, why := o.left.value(e)
+func (n *node) usesBaseline() bool { return n.any(func(n *node) bool { return n.kind == aBaseline }) }
+
+// value returns the value, or why it is not known.
+func (n *node) value(e evaluation) (value, string) {
+	switch n.kind {
+	case aNumber, aWord:
+		return value{number: n.number, text: n.text}, ""
+	case aBaseline:
+		return e.base()
+	case aField:
+		v, known := n.field.read(e.record)
+		if !known {
+			return value{}, n.text + " is not known"
+		}
+		return v, ""
+	}
+	left, why := n.left.value(e)
 	if why != "" {
 		return value{}, why
 	}
-	right, why := o.right.value(e)
+	right, why := n.right.value(e)
 	if why != "" {
 		return value{}, why
 	}
 	a, b := left.number, right.number
-	switch o.op {
+	switch n.kind {
 	case '+':
 		a += b
 	case '-':
@@ -99,12 +86,10 @@ func (o operation) value(e evaluation) (value, string) {
 		a /= b
 	}
 	if math.IsNaN(a) || math.IsInf(a, 0) {
-		return value{}, fmt.Sprintf("%s %c %s is not a number", digits(left.number), o.op, digits(b))
+		return value{}, fmt.Sprintf("%s %c %s is not a number", digits(left.number), n.kind, digits(b))
 	}
 	return value{number: a}, ""
 }
-
-func (o operation) usesBaseline() bool { return o.left.usesBaseline() || o.right.usesBaseline() }
 
 // digits formats a number with six significant digits, or all digits before the point if there are more.
 func digits(v float64) string {

@@ -91,37 +91,31 @@ func (p *parser) take(characters ...rune) rune {
 	return taken
 }
 
-// sum reads products with + and - between them.
-func (p *parser) sum() node {
-	left := p.product()
-	for {
-		op := p.take('+', '-')
-		if op == 0 {
-			return left
-		}
-		left = operation{op, left, p.product()}
-	}
-}
+// operators by how strongly they bind, the weakest first.
+var operators = [][]rune{{'+', '-'}, {'*', '/'}}
 
-// product reads values with * and / between them.
-func (p *parser) product() node {
-	left := p.value()
-	for {
-		op := p.take('*', '/')
-		if op == 0 {
-			return left
-		}
-		left = operation{op, left, p.value()}
+// sum reads values with operators between them.
+func (p *parser) sum() *node { return p.operations(0) }
+
+// operations reads values with operators between them that bind as strongly as those of a level, or more.
+func (p *parser) operations(level int) *node {
+	if level == len(operators) {
+		return p.value()
 	}
+	left := p.operations(level + 1)
+	for op := p.take(operators[level]...); op != 0; op = p.take(operators[level]...) {
+		left = &node{kind: op, left: left, right: p.operations(level + 1)}
+	}
+	return left
 }
 
 // value reads a number, a name, a text, or a sum in brackets.
-func (p *parser) value() node {
+func (p *parser) value() *node {
 	column, token := p.Column, p.token
 	switch p.kind {
 	case '-':
 		p.next()
-		return operation{'-', number(0), p.value()}
+		return &node{kind: '-', left: &node{}, right: p.value()}
 	case '(':
 		p.next()
 		inner := p.sum()
@@ -137,7 +131,7 @@ func (p *parser) value() node {
 		if err != nil {
 			p.failAt(column, "the text %s does not end: close its quotes", token)
 		}
-		return word{text: text, column: column, quoted: true}
+		return &node{kind: aWord, text: text, column: column, quoted: true}
 	case scanner.Ident:
 		p.next()
 		return p.names.node(token, column)
@@ -146,15 +140,15 @@ func (p *parser) value() node {
 	default:
 		p.fail("expected a field or a number, got %s", token)
 	}
-	return number(0)
+	return &node{}
 }
 
 // number reads a number. A unit or a percent sign behind it is a mistake.
-func (p *parser) number(token string) node {
+func (p *parser) number(token string) *node {
 	n, err := strconv.ParseFloat(token, 64)
 	if err != nil {
 		p.fail("%s is not a number", token)
-		return number(0)
+		return &node{}
 	}
 	column := p.Column
 	p.next()
@@ -164,7 +158,7 @@ func (p *parser) number(token string) node {
 	case p.kind == scanner.Ident && p.Column == column+len(token):
 		p.failAt(column, "give the number without a unit: it is in the unit of the field, got %s%s", token, p.token)
 	}
-	return number(n)
+	return &node{number: n}
 }
 
 // comparison reads "<", "<=", ">", ">=", "=", "==" or "!=".
@@ -208,31 +202,20 @@ func (p *parser) sides(t *Threshold) {
 	switch {
 	case t.left.usesBaseline():
 		p.failAt(1, "baseline stands for the left side, so it can only be on the right")
-	case !hasName(t.left):
+	case !t.left.any(hasName):
 		p.failAt(1, "the left side has no field: write it first, such as ttft_ms.p99 < 500")
 	}
 }
 
-// hasName reports whether a side has a field, or a name that is perhaps meant to be one.
-func hasName(n node) bool {
-	switch n := n.(type) {
-	case operation:
-		return hasName(n.left) || hasName(n.right)
-	case word:
-		return !n.quoted
-	case fieldNode:
-		return true
-	}
-	return false
-}
+// hasName reports whether a node is a field, or a name that is perhaps meant to be one.
+func hasName(n *node) bool { return n.kind == aField || n.kind == aWord && !n.quoted }
 
 // types checks that both sides can be compared, and makes words into texts where the other side is a text.
 func (p *parser) types(t *Threshold) {
 	t.text = isTextNode(t.left) || isTextNode(t.right)
 	if !t.text {
-		for _, side := range []node{t.left, t.right} {
-			p.numbers(side)
-		}
+		t.left.any(p.noText)
+		t.right.any(p.noText)
 		return
 	}
 	p.texts(t.left, t.right)
@@ -243,48 +226,39 @@ func (p *parser) types(t *Threshold) {
 }
 
 // isTextNode reports whether a side is a field of text.
-func isTextNode(n node) bool {
-	f, is := n.(fieldNode)
-	return is && f.isText
-}
+func isTextNode(n *node) bool { return n.kind == aField && n.field.isText }
 
-// numbers checks that a side consists of numbers.
-func (p *parser) numbers(n node) {
-	switch n := n.(type) {
-	case word:
-		if n.quoted {
-			p.failAt(n.column, "a number cannot be compared with the text %q", n.text)
-			return
-		}
+// noText checks that a node in a condition on numbers is not a text. It always returns false, so that others are
+// checked, too.
+func (p *parser) noText(n *node) bool {
+	switch {
+	case n.kind == aWord && n.quoted:
+		p.failAt(n.column, "a number cannot be compared with the text %q", n.text)
+	case n.kind == aWord:
 		p.failAt(n.column, "%s", p.names.unknown(n.text))
-	case fieldNode:
-		if n.isText {
-			p.failAt(n.column, "%s is a text: it cannot be calculated with", n.name)
-		}
-	case operation:
-		p.numbers(n.left)
-		p.numbers(n.right)
+	case isTextNode(n):
+		p.failAt(n.column, "%s is a text: it cannot be calculated with", n.text)
 	}
+	return false
 }
 
 // texts checks that one side of a comparison is a text that the other can have.
-func (p *parser) texts(n, other node) {
-	switch n := n.(type) {
-	case baselineNode:
-	case fieldNode:
-		if !n.isText {
-			p.failAt(n.column, "%s is a number: it cannot be compared with a text", n.name)
+func (p *parser) texts(n, other *node) {
+	switch choices := other.field.choices; n.kind {
+	case aBaseline:
+	case aField:
+		if !n.field.isText {
+			p.failAt(n.column, "%s is a number: it cannot be compared with a text", n.text)
 		}
-	case word:
-		f, _ := other.(fieldNode)
-		if f.choices == nil || slices.Contains(f.choices, n.text) {
+	case aWord:
+		if choices == nil || slices.Contains(choices, n.text) {
 			return
 		}
 		hint := ""
-		if near := nearest.To(n.text, f.choices); near != "" {
+		if near := nearest.To(n.text, choices); near != "" {
 			hint = "; did you mean " + near + "?"
 		}
-		p.failAt(n.column, "%s is one of %s, got %s%s", f.name, strings.Join(f.choices, ", "), n.text, hint)
+		p.failAt(n.column, "%s is one of %s, got %s%s", other.text, strings.Join(choices, ", "), n.text, hint)
 	default:
 		p.failAt(1, "a text cannot be compared with a number, or calculated with")
 	}

@@ -6,8 +6,9 @@
 // value that is not known never passes, and neither does a stage whose numbers cannot be believed.
 //
 // The grammar is our own: it is one comparison, so that each outcome has a value beside its limit, words such as VALID
-// need no quotes, and a null names the field that is not known. expr-lang/expr returns only true or false, refuses a
-// single "=", and fails at a null.
+// need no quotes, and a null names the field that is not known. Libraries for expressions (CEL, expr-lang/expr) return
+// only true or false, refuse a single "=", do not compare a whole number with a fraction, and name neither a field
+// that is null nor the unit or the percent sign behind a number.
 package thresholds
 
 import (
@@ -18,7 +19,7 @@ import (
 // and is safe for concurrent use.
 type Threshold struct {
 	part        string // Empty: the whole stage.
-	left, right node
+	left, right *node
 	compare     string // "<", "<=", ">", ">=", "=" or "!="
 	text        bool   // both sides are texts
 }
