@@ -78,24 +78,43 @@ func hasPhases(kind string) bool {
 	return slices.Contains([]string{"phases", "spike", "steps"}, shape)
 }
 
+// companions are the fields that some kinds of load cannot have.
+var companions = []struct {
+	field   string
+	refuses func(kind string) bool
+	why     string
+}{
+	{"arrival", closedLoop, "works only with rate: with concurrency a request starts when another ends"},
+	{"arrival", isReplay, "works only with rate: a replay starts requests at the times of the trace"},
+	{"think_time", openLoop, "works only with concurrency: nothing else waits for a request's end"},
+	{"split", closedLoop, "works only with rate: the slots of a closed loop are split by the weights of the agents"},
+	{"stagger", openLoop, "works only with concurrency: a rate spreads its requests by itself"},
+	{"stagger", hasPhases, "does not work with phases, spikes and steps, which say when slots start"},
+	{"max_in_flight", closedLoop, "works only with rate: the concurrency of a closed loop is its requests in flight"},
+	{"max_in_flight", isSweep, "does not work with sweep: its rates lie below what a saturated server completes"},
+}
+
+func openLoop(kind string) bool { return !closedLoop(kind) }
+func isReplay(kind string) bool { return kind == "replay" }
+func isSweep(kind string) bool  { return kind == "sweep" }
+
 // companions checks the fields that go only with some kinds of load.
 func (c *checker) companions(path, kind string, l *spatev1.Load) {
 	if kind == "" {
 		return
 	}
-	if at := path + ".arrival"; c.Has(at) && closedLoop(kind) {
-		c.wrong(at, "works only with rate: with concurrency a request starts when another ends")
-	} else if c.Has(at) && kind == "replay" {
-		c.wrong(at, "works only with rate: a replay starts requests at the times of the trace")
+	for _, r := range companions {
+		if at := path + "." + r.field; c.Has(at) && r.refuses(kind) {
+			c.wrong(at, r.why)
+		}
 	}
-	if at := path + ".think_time"; c.Has(at) && !closedLoop(kind) {
-		c.wrong(at, "works only with concurrency: nothing else waits for a request's end")
+	steady, stagger := l.GetWarmup().GetUntilSteady(), l.GetStagger()
+	if closedLoop(kind) && steady != nil && stagger != nil && stagger.AsDuration() >= steady.AsDuration() {
+		c.wrong(path+".stagger", fmt.Sprintf("must be shorter than warmup.until_steady (%s), which it is a part of",
+			steady.AsDuration()))
 	}
 	c.burstiness(path, l)
 	c.conditioned(path, kind, l)
-	c.split(path, kind)
-	c.stagger(path, kind, l)
-	c.maxInFlight(path, kind)
 }
 
 func (c *checker) burstiness(path string, l *spatev1.Load) {
@@ -119,37 +138,6 @@ func (c *checker) conditioned(path, kind string, l *spatev1.Load) {
 		c.wrong(at, "works only with requests or sessions: a load that ends by its duration has a fixed time, and no fixed number of arrivals")
 	case l.GetConditioned() && c.Has(path+".warmup.until_steady"):
 		c.wrong(at, "does not work with warmup.until_steady: where the measured part starts is not known before the run")
-	}
-}
-
-func (c *checker) split(path, kind string) {
-	if at := path + ".split"; c.Has(at) && closedLoop(kind) {
-		c.wrong(at, "works only with rate: the slots of a closed loop are split by the weights of the agents")
-	}
-}
-
-func (c *checker) stagger(path, kind string, l *spatev1.Load) {
-	at := path + ".stagger"
-	switch steady := l.GetWarmup().GetUntilSteady(); {
-	case !c.Has(at):
-	case !closedLoop(kind):
-		c.wrong(at, "works only with concurrency: a rate spreads its requests by itself")
-	case hasPhases(kind):
-		c.wrong(at, fmt.Sprintf("does not work with %s: the phases say when slots start", kind))
-	case steady != nil && l.GetStagger().AsDuration() >= steady.AsDuration():
-		c.wrong(at, fmt.Sprintf("must be shorter than warmup.until_steady (%s), which it is a part of",
-			steady.AsDuration()))
-	}
-}
-
-func (c *checker) maxInFlight(path, kind string) {
-	at := path + ".max_in_flight"
-	switch {
-	case !c.Has(at):
-	case closedLoop(kind):
-		c.wrong(at, "works only with rate: the concurrency of a closed loop is its requests in flight")
-	case kind == "sweep":
-		c.wrong(at, "does not work with sweep: its rates lie below what a saturated server completes")
 	}
 }
 
