@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
@@ -36,11 +37,37 @@ func (e *DamageError) Unwrap() error { return ErrDamaged }
 func guarded(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		if p := recover(); p != nil {
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			err = p.error
+		default:
 			err = &DamageError{Lost: []string{fmt.Sprint(p)}}
 		}
 	}()
 	return fn()
+}
+
+// failures is where the store logs. It logs a write that failed before it looks for free pages: a panic keeps it from
+// that.
+type failures struct {
+	*bbolt.DefaultLogger
+	end atomic.Bool // a transaction is being committed: end it at the first failure
+}
+
+// failure is a panic of a write that failed.
+type failure struct{ error }
+
+// Errorf ends a commit.
+func (f *failures) Errorf(format string, values ...any) {
+	if !f.end.Load() {
+		return
+	}
+	err, ok := values[len(values)-1].(error)
+	if !ok {
+		err = fmt.Errorf(format, values...)
+	}
+	panic(failure{err})
 }
 
 // view runs fn in a read transaction on a file that may be damaged. The error is ErrClosed if the ledger is closed.

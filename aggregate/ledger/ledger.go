@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"sync"
 	"time"
@@ -71,7 +73,8 @@ var (
 // Ledger is the file that holds a run: its records, the state of its state machine, its events, and each snapshot once.
 // The file stays consistent if the process dies at any time. All methods except Close may be called concurrently.
 type Ledger struct {
-	db *bbolt.DB
+	db       *bbolt.DB
+	failures *failures
 	// shallow: the snapshots were not verified, so they cannot be read.
 	shallow bool
 
@@ -185,6 +188,7 @@ func open(
 	path string, readOnly bool, patience time.Duration, openFile func(string, int, os.FileMode) (*os.File, error),
 ) (*Ledger, error) {
 	var db *bbolt.DB
+	onFailure := &failures{DefaultLogger: &bbolt.DefaultLogger{Logger: log.New(io.Discard, "", 0)}}
 	err := guarded(func() (err error) {
 		db, err = bbolt.Open(path, 0o644, &bbolt.Options{
 			Timeout:        patience,
@@ -192,13 +196,14 @@ func open(
 			OpenFile:       openFile,
 			NoFreelistSync: true, // opening the file rebuilds the list; writing it with each batch costs more
 			FreelistType:   bbolt.FreelistMapType,
+			Logger:         onFailure,
 		})
 		return err
 	})
 	if err != nil {
 		return nil, openError(err)
 	}
-	l := &Ledger{db: db, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Ledger{db: db, failures: onFailure, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go l.write()
 	return l, nil
 }
@@ -273,8 +278,9 @@ func (l *Ledger) update(what string, fn func(*recordWriter) error) error {
 	return nil
 }
 
-// change runs fn in one durable write transaction. The store's own way to do so, Update, looks for free pages after a
-// panic, on a goroutine of its own: if the file is shorter than it was, or the disk is gone, that ends the process.
+// change runs fn in one durable write transaction. After a panic or a failed write the store itself looks for free
+// pages in the whole file, on a goroutine of its own: if the file is shorter than it was, or the disk is gone, that
+// ends the process. Without the search, pages of a failed write are not used again until the next Open.
 func (l *Ledger) change(fn func(*bbolt.Tx) error) error {
 	var tx *bbolt.Tx
 	err := guarded(func() (err error) {
@@ -284,6 +290,8 @@ func (l *Ledger) change(fn func(*bbolt.Tx) error) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
+		l.failures.end.Store(true)
+		defer l.failures.end.Store(false)
 		return tx.Commit()
 	})
 	if err != nil && tx != nil {

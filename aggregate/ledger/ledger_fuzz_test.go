@@ -8,7 +8,9 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -134,6 +136,42 @@ func TestAFileThatShrinks(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Errorf("%d pages: %v", pages, err)
 		}
+	}
+}
+
+// A disk that fails, at the moment of a write and for what is not in memory, is an error of the write. It does not end
+// the process.
+func TestADiskThatFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	whole := fuzzedLedger(t)
+	readOnly := func(path string, _ int, _ os.FileMode) (*os.File, error) { return os.Open(path) }
+	failed := 0
+	for pages := 2; pages <= len(whole)/os.Getpagesize(); pages++ {
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := open(path, false, time.Second, readOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, int64(pages*os.Getpagesize())); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			err := l.Put(Change{Run: &spatev1.RunRecord{RunId: "x"}})
+			if err == nil {
+				t.Errorf("%d pages: no error", pages)
+			}
+			if errors.Is(err, syscall.EBADF) {
+				failed++
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Errorf("%d pages: %v", pages, err)
+		}
+	}
+	if failed < 10 {
+		t.Errorf("%d writes failed: in the others, what they need was not there", failed)
 	}
 }
 
