@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/internal/kernel"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
@@ -133,6 +134,9 @@ func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources
 		return err
 	}
 	if err := s.makeContent(); err != nil {
+		return err
+	}
+	if err := s.checkMemory(kernel.Memory()); err != nil {
 		return err
 	}
 	if exceeds := s.exceedsCapacity(res.Capacity); exceeds != "" {

@@ -113,6 +113,40 @@ func TestStageBeyondTheCapacity(t *testing.T) {
 	}
 }
 
+// Prompts in flight that this machine's memory cannot hold are refused; where the plan sets no limit, fewer are held.
+func TestPromptsInFlight(t *testing.T) {
+	server := enginetest.New(t, 0, 0)
+	each := uint64(4 * bytesPerToken)
+	for name, c := range map[string]struct {
+		load            *spatev1.LoadPoint
+		memory          uint64
+		agents, streams int
+		refused         string
+	}{
+		"they fit":   {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, 5 * each, 1, 0, ""},
+		"unknown":    {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, 0, 1, 0, ""},
+		"too many":   {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, 5*each - 1, 1, 0, "up to 5 requests in flight, and"},
+		"two agents": {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, 9 * each, 2, 0, "each of 1 other agents"},
+		"held back": {&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Requests: 5, MaxInFlight: 7}, 6 * each, 1, 7,
+			"up to 7 requests"},
+		"no limit": {&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Requests: 5}, 6 * each, 1, 6, ""},
+	} {
+		s, err := Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(c.load, server), 0),
+			resourcesOf(Limits{AgentsInProcess: c.agents}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		err = s.checkMemory(c.memory)
+		if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if s.MaxStreams != c.streams {
+			t.Errorf("%s: %d streams, want %d", name, s.MaxStreams, c.streams)
+		}
+	}
+}
+
 func TestVaries(t *testing.T) {
 	for _, c := range []struct {
 		phases []*spatev1.Phase

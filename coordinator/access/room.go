@@ -3,8 +3,8 @@ package access
 import (
 	"fmt"
 	"math"
-	"os"
-	"runtime/debug"
+
+	"github.com/spate-load/spate/internal/kernel"
 )
 
 // room is what this machine has for connections. 0: not known, or no limit.
@@ -39,31 +39,5 @@ func (r room) connections() (most int, by string) {
 	return max(most, leastConnections), by
 }
 
-// machineRoom reads the room of this machine: its limit of open files, and the smallest of its memory, the limit of its
-// control group and GOMEMLIMIT.
-func machineRoom() room {
-	r := room{files: openFiles()}
-	lower := func(limit uint64) {
-		if limit > 0 && (r.memory == 0 || limit < r.memory) {
-			r.memory = limit
-		}
-	}
-	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
-		lower(uint64(limit))
-	}
-	lower(number("/proc/meminfo", "MemTotal: %d kB") << 10)
-	lower(number("/sys/fs/cgroup/memory.max", "%d")) // "max" means that there is no limit
-	return r
-}
-
-// number reads the number at the start of a file, 0 if there is none.
-func number(path, form string) (n uint64) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	if _, err := fmt.Sscanf(string(text), form, &n); err != nil {
-		return 0
-	}
-	return n
-}
+// machineRoom reads the room of this machine: its limit of open files, and its memory.
+func machineRoom() room { return room{files: openFiles(), memory: kernel.Memory()} }

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -36,7 +37,7 @@ func TestThisMachineHasRoom(t *testing.T) {
 	if most, by := r.connections(); most < leastConnections {
 		t.Errorf("%d connections, as %s", most, by)
 	}
-	if number("/proc/meminfo", "MemTotal: %d kB") > 0 && r.memory == 0 {
+	if _, err := os.Stat("/proc/meminfo"); err == nil && r.memory == 0 {
 		t.Error("the memory is not known")
 	}
 }
