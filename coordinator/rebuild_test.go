@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"flag"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,9 @@ import (
 	"github.com/spate-load/spate/coordinator/clustertest"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
+
+// moreAgents is how many agents more the run has whose coordinator is restarted.
+var moreAgents = flag.Int("more-agents", 0, "agents more in TestARunIsReadWhileItsAgentsContinue")
 
 // pass lets seconds pass for the agents of a shift.
 func (s *shift) pass(seconds int) {
@@ -54,8 +59,13 @@ func TestARunIsReadWhileItsAgentsContinue(t *testing.T) {
 				t.Error(err)
 			}
 		}()
+		for i := range uint64(*moreAgents) {
+			s.hands = append(s.hands, &hand{s: s, number: 30 + i, version: "v1", info: &spatev1.AgentInfo{
+				Name: fmt.Sprint("more-", i), Region: "eu", Weight: 1}})
+		}
 		s.pass(5)
-		answer, err := runService{c: s.c}.SubmitRun(as(t, "anna"), &spatev1.SubmitRunRequest{MinAgents: 30, Records: "jsonl",
+		answer, err := runService{c: s.c}.SubmitRun(as(t, "anna"), &spatev1.SubmitRunRequest{
+			MinAgents: uint32(len(s.hands)), Records: "jsonl",
 			PlanYaml: []byte(clustertest.PlanOf("{rate: 300, duration: 1h}") + "on_agent_loss: reassign\n")})
 		if err != nil {
 			t.Fatal(err)
