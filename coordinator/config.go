@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -164,33 +165,15 @@ const localConnections = 1 << 16
 
 // withDefaults fills in what is not set.
 func (c Config) withDefaults() Config {
-	if c.HeartbeatInterval == 0 {
-		c.HeartbeatInterval = time.Second
-	}
-	if c.Local && c.Limits.Connections == 0 {
-		c.Limits.Connections = localConnections
-	}
-	if c.MaxWaiting == 0 {
-		c.MaxWaiting = 64
-	}
-	if c.MaxRuns == 0 {
-		c.MaxRuns = 16
-	}
-	if c.Lease == 0 {
-		c.Lease = 30 * time.Second
-	}
+	host, _ := os.Hostname()
+	c.Name, c.Logger = cmp.Or(c.Name, host), cmp.Or(c.Logger, slog.Default())
+	c.DatasetDir = cmp.Or(c.DatasetDir, filepath.Join(c.DataDir, "datasets"))
+	c.MaxWaiting, c.MaxRuns = cmp.Or(c.MaxWaiting, 64), cmp.Or(c.MaxRuns, 16)
+	c.HeartbeatInterval, c.Lease = cmp.Or(c.HeartbeatInterval, time.Second), cmp.Or(c.Lease, 30*time.Second)
 	c.Run.Lease = c.Lease
-	if c.Run.Silence == 0 {
-		c.Run.Silence = c.HeartbeatInterval * 7 / 2 // three heartbeats and a half
-	}
-	if c.DatasetDir == "" {
-		c.DatasetDir = filepath.Join(c.DataDir, "datasets")
-	}
-	if c.Name == "" {
-		c.Name, _ = os.Hostname()
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
+	c.Run.Silence = cmp.Or(c.Run.Silence, c.HeartbeatInterval*7/2) // three heartbeats and a half
+	if c.Local {
+		c.Limits.Connections = cmp.Or(c.Limits.Connections, localConnections)
 	}
 	return c
 }

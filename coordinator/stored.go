@@ -35,8 +35,8 @@ func (s runService) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*sp
 	}
 	limit := int(min(cmp.Or(q.GetLimit(), defaultListed), maxListed))
 	out, unended := s.c.unendedRuns()
-	if len(out) < limit {
-		ended, err := s.c.endedRuns(limit-len(out), unended)
+	if len(out) < limit && !s.c.cfg.Local {
+		ended, err := s.c.storage.Newest(limit-len(out), unended)
 		if err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
@@ -75,14 +75,6 @@ func (c *Coordinator) unendedRuns() (out []*spatev1.RunSummary, unended map[stri
 	}
 	slices.Reverse(out)
 	return out, unended
-}
-
-// endedRuns returns up to most runs on disk that are not in unended, most recently changed first.
-func (c *Coordinator) endedRuns(most int, unended map[string]bool) ([]*spatev1.RunSummary, error) {
-	if c.cfg.Local {
-		return nil, nil
-	}
-	return c.storage.Newest(most, unended)
 }
 
 // tidy deletes what is beyond the limits: runs that have ended, and datasets that no waiting or current run uses. A
@@ -185,23 +177,20 @@ func (c *Coordinator) remove(id string) error {
 	return nil
 }
 
-// hide forgets a run and renames its directory. It returns the directory's new path.
+// hide forgets a run and renames its directory. It returns the directory's new path. It fails if the run waits or is in
+// progress.
 func (c *Coordinator) hide(id string) (gone string, err error) {
-	if err := c.forget(id); err != nil {
-		return "", err
+	c.mu.Lock()
+	r := c.queue.runs[id]
+	needed := r != nil && c.queue.has(r)
+	if !needed {
+		c.queue.forget(id)
+	}
+	c.mu.Unlock()
+	if needed {
+		return "", errors.New("it is waiting or in progress")
 	}
 	return c.storage.Hide(id)
-}
-
-// forget removes a run from memory. It fails if the run waits or is in progress.
-func (c *Coordinator) forget(id string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r := c.queue.runs[id]; r != nil && c.queue.has(r) {
-		return errors.New("it is waiting or in progress")
-	}
-	c.queue.forget(id)
-	return nil
 }
 
 // openHistory opens the history. Runs do not depend on it: without it the coordinator serves all the same.
@@ -270,23 +259,18 @@ func (c *Coordinator) recordEnded() {
 }
 
 // unrecorded returns the runs that have ended and are not in the history, in the order in which they began.
-func (c *Coordinator) unrecorded(h History) []string {
-	ids, err := c.storage.IDs()
+func (c *Coordinator) unrecorded(h History) (ids []string) {
+	ended, err := c.storage.Ended(func(id string) bool { return h.Has(id) || c.queue.unended(id) })
 	if err != nil {
 		c.log.Warn("runs cannot be listed for the history", "error", err)
 	}
-	begun := map[string]time.Time{}
-	for _, id := range ids {
-		file, err := os.Stat(c.storage.Ledger(id))
-		if err != nil || h.Has(id) || c.queue.unended(id) {
-			continue
-		}
-		if s := c.storage.Summary(id, file); s.GetState() == spatev1.RunState_RUN_STATE_ENDED {
-			begun[id] = s.GetBeginTime().AsTime()
-		}
+	slices.SortFunc(ended, func(a, b *spatev1.RunSummary) int {
+		return cmp.Or(a.GetBeginTime().AsTime().Compare(b.GetBeginTime().AsTime()),
+			cmp.Compare(a.GetRunId(), b.GetRunId()))
+	})
+	for _, s := range ended {
+		ids = append(ids, s.GetRunId())
 	}
-	ids = slices.DeleteFunc(ids, func(id string) bool { _, ok := begun[id]; return !ok })
-	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(begun[a].Compare(begun[b]), cmp.Compare(a, b)) })
 	return ids
 }
 

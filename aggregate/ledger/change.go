@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 
@@ -94,30 +95,19 @@ func (c Change) putMeta(k *recordWriter) error {
 
 // Run returns the run's record.
 func (l *Ledger) Run() (*spatev1.RunRecord, error) {
-	run := &spatev1.RunRecord{}
-	if _, err := l.meta("run record", runKey, run); err != nil {
-		return nil, err
-	}
-	return run, nil
+	run, err := meta[spatev1.RunRecord](l, "run record", runKey)
+	return cmp.Or(run, &spatev1.RunRecord{}), err
 }
 
 // Submission returns what the run was started with, or nil if the ledger has none because submitting the run was
 // interrupted.
 func (l *Ledger) Submission() (*spatev1.Submission, error) {
-	s := &spatev1.Submission{}
-	if found, err := l.meta("submission", submissionKey, s); err != nil || !found {
-		return nil, err
-	}
-	return s, nil
+	return meta[spatev1.Submission](l, "submission", submissionKey)
 }
 
 // Checkpoint returns the last state of the run's state machine, or nil if there is none because the run never started.
 func (l *Ledger) Checkpoint() (*spatev1.Checkpoint, error) {
-	c := &spatev1.Checkpoint{}
-	if found, err := l.meta("checkpoint", checkpointKey, c); err != nil || !found {
-		return nil, err
-	}
-	return c, nil
+	return meta[spatev1.Checkpoint](l, "checkpoint", checkpointKey)
 }
 
 // readRecord decodes the message of a record, and checks its checksum.
@@ -129,18 +119,21 @@ func readRecord(bucket, key, record []byte, into proto.Message) error {
 	return proto.Unmarshal(content, into)
 }
 
-// meta reads a record of which a ledger has only one. found is false if it was never written.
-func (l *Ledger) meta(what string, key []byte, into proto.Message) (found bool, err error) {
+// meta reads a record of which a ledger has only one. It returns nil if it was never written.
+func meta[T any, M interface {
+	*T
+	proto.Message
+}](l *Ledger, what string, key []byte) (found M, err error) {
 	err = l.view(func(tx *bbolt.Tx) error {
 		record := tx.Bucket(metaBucket).Get(key)
-		found = record != nil
-		if !found {
+		if record == nil {
 			return nil
 		}
-		return readRecord(metaBucket, key, record, into)
+		found = new(T)
+		return readRecord(metaBucket, key, record, found)
 	})
 	if err != nil {
-		return false, fmt.Errorf("read %s: %w", what, err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
 	return found, nil
 }

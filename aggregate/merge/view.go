@@ -122,35 +122,35 @@ const patience = 10
 func (s *Stage) Window(number uint32) (View, bool) {
 	s.lock()
 	defer s.mu.Unlock()
-	w := s.sums.Windows[number]
-	if w == nil || w.live == nil {
-		return View{}, false
+	v, live := s.viewOf(number)
+	if live == nil {
+		return v, false
 	}
-	return View{
-		Window: number, PeakInFlight: s.sums.InFlight(int(number)), Total: w.live.total.Measured(),
-		Regions: partsOf(w.live.regions), Agents: w.live.agentParts(),
-		Endpoints: s.endpointParts(w.live.endpoints[:], (*Tally).Measured),
-		Parts:     s.mixtureParts(w.live.parts, (*Tally).Measured),
-		Servers:   s.sums.Servers.Window(number, s.sums.Target),
-	}, true
+	v.Agents, v.Endpoints = live.agentParts(), s.endpointParts(live.endpoints[:], (*Tally).Measured)
+	v.Parts = s.mixtureParts(live.parts, (*Tally).Measured)
+	v.Servers = s.sums.Servers.Window(number, s.sums.Target)
+	return v, true
 }
 
-// WindowWithin is Window without endpoints and servers, and without agents if there are more than a number.
+// viewOf returns a window as a whole and by region, and what can still be viewed of it. Nil: nothing.
+func (s *Stage) viewOf(number uint32) (View, *liveWindow) {
+	w := s.sums.Windows[number]
+	if w == nil || w.live == nil {
+		return View{}, nil
+	}
+	return View{Window: number, PeakInFlight: s.sums.InFlight(int(number)), Total: w.live.total.Measured(),
+		Regions: regionParts(w.live.regions, (*Tally).Measured)}, w.live
+}
+
+// WindowWithin is Window without endpoints, parts and servers, and without agents if there are more than a number.
 func (s *Stage) WindowWithin(number uint32, agents int) (View, bool) {
 	s.lock()
 	defer s.mu.Unlock()
-	w := s.sums.Windows[number]
-	if w == nil || w.live == nil {
-		return View{}, false
+	v, live := s.viewOf(number)
+	if live != nil && len(live.agents) <= agents {
+		v.Agents = live.agentParts()
 	}
-	v := View{
-		Window: number, PeakInFlight: s.sums.InFlight(int(number)), Total: w.live.total.Measured(),
-		Regions: partsOf(w.live.regions),
-	}
-	if len(w.live.agents) <= agents {
-		v.Agents = w.live.agentParts()
-	}
-	return v, true
+	return v, live != nil
 }
 
 // agentParts returns what each agent measured in the window, sorted by name.
@@ -187,7 +187,7 @@ func (s *Stage) ToDateWithoutAgents() View {
 // withoutAgents is ToDateWithoutAgents. The caller must hold the lock.
 func (s *Stage) withoutAgents() View {
 	v := View{
-		Total: s.sums.Total.bucketed(), Regions: bucketedParts(s.sums.Regions),
+		Total: s.sums.Total.bucketed(), Regions: regionParts(s.sums.Regions, (*Region).bucketed),
 		Endpoints: s.endpointParts(s.sums.Endpoints[:min(len(s.sums.Endpoints), shownEndpoints)], (*Tally).bucketed),
 		Parts:     s.mixtureParts(s.sums.Parts, (*Tally).bucketed),
 	}
@@ -223,19 +223,10 @@ func (s *Stage) agentParts() (parts []Part) {
 	return parts
 }
 
-// partsOf returns copies of the tallies of regions, sorted by name.
-func partsOf(regions map[string]*Tally) (parts []Part) {
+// regionParts returns copies of the tallies of regions, sorted by name.
+func regionParts[T any](regions map[string]T, measured func(T) Measured) (parts []Part) {
 	for name, t := range regions {
-		parts = append(parts, Part{name, name, t.Measured()})
-	}
-	slices.SortFunc(parts, byName)
-	return parts
-}
-
-// bucketedParts is partsOf with the values in buckets.
-func bucketedParts(regions map[string]*Region) (parts []Part) {
-	for name, r := range regions {
-		parts = append(parts, Part{name, name, r.bucketed()})
+		parts = append(parts, Part{name, name, measured(t)})
 	}
 	slices.SortFunc(parts, byName)
 	return parts
@@ -382,4 +373,38 @@ func (s *Sums) delivered() (windows int) {
 // lacks reports whether the agent has still to deliver a window.
 func (a *Agent) lacks(window uint32) bool {
 	return a.Totals == nil && a.Loss == nil && !a.failed && a.startsIn() <= window && len(a.peaks) <= int(window)
+}
+
+// Views of a stage to date, by window. A view is read shortly after the last agent has delivered a window. If the first
+// snapshot of the next window arrives before that, the view is saved.
+
+// ToDateOf returns what was measured from the stage's start to the end of a window. It returns false if that is not
+// known, because a snapshot of a later window arrived before all of this window had.
+func (s *Stage) ToDateOf(window uint32) (View, bool) {
+	s.lock()
+	defer s.mu.Unlock()
+	if v, ok := s.toDates[window]; ok {
+		return v, true
+	}
+	if s.highest != window {
+		return View{}, false
+	}
+	v := s.toDate()
+	return v, v.Window == window
+}
+
+// advance must be called before a snapshot is merged. If the snapshot is the first of a new window, and the window
+// before is fully delivered and not forgotten, advance saves the view to date for ToDateOf. It saves none if windows
+// or views to date are hidden.
+func (s *Stage) advance(window uint32) {
+	if window <= s.highest {
+		return
+	}
+	before := s.highest
+	s.highest = window
+	if before < s.forgotten || s.hidden || s.undated || s.sums.Windows[before] == nil || len(s.behind(before)) > 0 {
+		return
+	}
+	s.settle()
+	s.toDates[before] = s.toDate()
 }

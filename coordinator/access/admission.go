@@ -1,12 +1,21 @@
 package access
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/certs"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -60,3 +69,186 @@ func (a *Admission) Options(files certs.Files) ([]grpc.ServerOption, error) {
 		a.log.Warn("call refused", "who", who.String(), "method", method)
 	})...), nil
 }
+
+// Limits bound what peers can ask of a coordinator, so that a faulty peer does not stop the others. Normal agents and
+// clients stay far below the limits. Zero values take the defaults.
+type Limits struct {
+	// Connections is how many connections are served at a time. An agent has two. Default: what the memory and the
+	// limit of open files of this process allow. A few more are accepted only to be told why they are refused; the rest
+	// are closed.
+	Connections int
+	// Streams is how many streams may be open at a time. An agent has two, a client that follows a run has one.
+	// Default: two for each connection.
+	Streams int
+	// ControlRate is how many messages a second an agent's control stream may carry on average, ControlBurst how many
+	// at once. An agent sends a heartbeat a second and an answer to each assignment. Defaults 20 and 200.
+	ControlRate, ControlBurst int
+	// PushRate and PushBurst are the same for a stream of snapshots. An agent sends one a second and, after it was
+	// disconnected, all that it kept meanwhile. Defaults 200 and 20,000.
+	PushRate, PushBurst int
+
+	reason string // why there may be no more connections, for a sentence
+}
+
+// mostTold is how many connections beyond the limit are told why they are refused, but no more than the limit.
+const mostTold = 256
+
+// withDefaults fills in what is not set.
+func (l Limits) withDefaults() Limits {
+	if l.reason = "it accepts: try again later"; l.Connections == 0 {
+		l.Connections, l.reason = machineRoom().connections()
+	}
+	l.Streams = cmp.Or(l.Streams, 2*l.Connections)
+	l.ControlRate, l.ControlBurst = cmp.Or(l.ControlRate, 20), cmp.Or(l.ControlBurst, 200)
+	l.PushRate, l.PushBurst = cmp.Or(l.PushRate, 200), cmp.Or(l.PushBurst, 20_000)
+	return l
+}
+
+// options returns the server options that apply the limits to connections with these credentials.
+func (a *Admission) options(creds credentials.TransportCredentials) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.Creds(limitedCreds{creds, a}),
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo,
+			next grpc.UnaryHandler) (any, error) {
+			if err := a.admit(ctx); err != nil {
+				return nil, err
+			}
+			return next(ctx, q)
+		}),
+		grpc.ChainStreamInterceptor(a.stream),
+	}
+}
+
+// refuse counts and logs a refusal and returns it as an error.
+func (a *Admission) refuse(ctx context.Context, format string, args ...any) error {
+	a.Limited.Add(1)
+	reason := fmt.Sprintf(format, args...)
+	a.log.Warn("refused", "address", AddressOf(ctx), "reason", reason)
+	return LimitError(reason)
+}
+
+// AddressOf returns the address of a call's peer, empty if it is not known.
+func AddressOf(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok {
+		return p.Addr.String()
+	}
+	return ""
+}
+
+// LimitError is the reason of a refusal.
+type LimitError string
+
+// Error returns the reason.
+func (l LimitError) Error() string { return string(l) }
+
+// GRPCStatus returns the status that the peer receives.
+func (l LimitError) GRPCStatus() *status.Status {
+	return status.New(codes.ResourceExhausted, string(l))
+}
+
+// admit refuses calls over connections beyond the limit.
+func (a *Admission) admit(ctx context.Context) error {
+	if p, ok := peer.FromContext(ctx); ok {
+		if _, crowded := p.Addr.(crowdedAddr); crowded {
+			return a.refuse(ctx, "the coordinator has %d connections (an agent takes two), the most %s",
+				a.limits.Connections, a.limits.reason)
+		}
+	}
+	return nil
+}
+
+// stream limits the number of streams and the rate of their messages.
+func (a *Admission) stream(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
+) error {
+	if err := a.admit(stream.Context()); err != nil {
+		return err
+	}
+	defer a.streams.Add(-1)
+	if n := a.streams.Add(1); n > int64(a.limits.Streams) {
+		return a.refuse(stream.Context(), "the coordinator serves %d streams, the most it accepts: try again later",
+			a.limits.Streams)
+	}
+	switch info.FullMethod {
+	case spatev1.ControlService_Connect_FullMethodName:
+		stream = &pacedStream{stream, a, rate.NewLimiter(rate.Limit(a.limits.ControlRate), a.limits.ControlBurst)}
+	case spatev1.MetricsService_Push_FullMethodName:
+		stream = &pacedStream{stream, a, rate.NewLimiter(rate.Limit(a.limits.PushRate), a.limits.PushBurst)}
+	}
+	return next(srv, stream)
+}
+
+// pacedStream ends with an error when messages arrive faster than a limit.
+type pacedStream struct {
+	grpc.ServerStream
+	admission *Admission
+	pace      *rate.Limiter
+}
+
+// RecvMsg receives a message. It returns an error, which ends the stream, if messages arrive too fast.
+func (s *pacedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if !s.pace.Allow() {
+		return s.admission.refuse(s.Context(),
+			"more than %d messages at once and %.0f a second on one stream: programs of this version send "+
+				"fewer",
+			s.pace.Burst(), float64(s.pace.Limit()))
+	}
+	return nil
+}
+
+// limitedCreds counts connections. The first mostTold connections beyond the limit are accepted but marked, so that
+// their calls can be answered with the reason.
+type limitedCreds struct {
+	credentials.TransportCredentials
+	admission *Admission
+}
+
+// ServerHandshake accepts a connection. It returns an error, and the connection is closed, if too many were told.
+func (d limitedCreds) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	n := d.admission.connections.Add(1)
+	leave := sync.OnceFunc(func() { d.admission.connections.Add(-1) })
+	if n > int64(d.admission.limits.Connections+min(mostTold, d.admission.limits.Connections)) {
+		leave()
+		d.admission.Limited.Add(1)
+		return nil, nil, fmt.Errorf("coordinator: connection %d from %s: at most %d are served", n, raw.RemoteAddr(),
+			d.admission.limits.Connections)
+	}
+	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return &countedConn{Conn: conn, crowded: n > int64(d.admission.limits.Connections), leave: leave}, info, nil
+}
+
+// Clone returns a copy that counts with the same limits.
+func (d limitedCreds) Clone() credentials.TransportCredentials {
+	return limitedCreds{d.TransportCredentials.Clone(), d.admission}
+}
+
+// countedConn is an accepted connection.
+type countedConn struct {
+	net.Conn
+	crowded bool
+	leave   func()
+}
+
+// Close closes the connection and stops counting it.
+func (g *countedConn) Close() error {
+	g.leave()
+	return g.Conn.Close()
+}
+
+// RemoteAddr returns the peer's address, as a crowdedAddr if the connection is beyond the limit.
+func (g *countedConn) RemoteAddr() net.Addr {
+	if g.crowded {
+		return crowdedAddr{g.Conn.RemoteAddr()}
+	}
+	return g.Conn.RemoteAddr()
+}
+
+// crowdedAddr is the address of a connection beyond the limit.
+type crowdedAddr struct{ net.Addr }

@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -87,10 +86,4 @@ func (d *datagrams) AckPayload() []byte { return nil }
 // NotifyPingComplete is called for each ping that was answered directly, over UDP.
 func (d *datagrams) NotifyPingComplete(peer *memberlist.Node, _ time.Duration, _ []byte) {
 	d.drop(peer.Name)
-}
-
-// sayBlocked logs that UDP to a peer is blocked.
-func sayBlocked(log *slog.Logger, self string, peer Member) {
-	log.Warn("UDP is blocked between this member and another: gossip works over TCP, slower; open UDP both ways",
-		"from", self, "to", peer.Gossip, "member", peer.Process)
 }

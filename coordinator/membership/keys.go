@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -106,33 +107,13 @@ func install(ring *memberlist.Keyring, keys [][]byte) (changed bool, err error) 
 }
 
 // distinct removes duplicate keys.
-func distinct(keys [][]byte) [][]byte {
-	var out [][]byte
+func distinct(keys [][]byte) (out [][]byte) {
 	for _, key := range keys {
-		if !contains(out, key) {
+		if !slices.ContainsFunc(out, func(other []byte) bool { return bytes.Equal(other, key) }) {
 			out = append(out, key)
 		}
 	}
 	return out
 }
 
-func contains(keys [][]byte, key []byte) bool {
-	for _, k := range keys {
-		if bytes.Equal(k, key) {
-			return true
-		}
-	}
-	return false
-}
-
-func same(a, b [][]byte) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if !bytes.Equal(a[i], b[i]) {
-			return false
-		}
-	}
-	return true
-}
+func same(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }

@@ -24,7 +24,8 @@ func (c *Cluster) spread() {
 		case name := <-c.datagrams.blocked:
 			for _, m := range c.Members() {
 				if m.Name == name {
-					sayBlocked(c.log, c.Address(), m)
+					c.log.Warn("UDP is blocked between this member and another: gossip works over TCP, slower; open UDP "+
+						"both ways", "from", c.Address(), "to", m.Gossip, "member", m.Process)
 				}
 			}
 		}

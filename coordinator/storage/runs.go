@@ -13,12 +13,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 
 	"github.com/spate-load/spate/aggregate/ledger"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Runs are the runs on disk. It is safe for concurrent use.
@@ -53,8 +56,28 @@ func Valid(id string) bool { return idPattern.MatchString(id) }
 
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// IDs returns the names of the directories that hold a ledger. Other files are ignored.
+// IDs returns the names of the directories that hold a ledger, sorted. Other files are ignored.
 func (s *Runs) IDs() ([]string, error) {
+	files, err := s.files()
+	return slices.Sorted(maps.Keys(files)), err
+}
+
+// Ended returns the summaries of the runs whose ledgers say that they have ended, except those that are left out.
+func (s *Runs) Ended(leaveOut func(id string) bool) (out []*spatev1.RunSummary, err error) {
+	files, err := s.files()
+	for id, file := range files {
+		if leaveOut(id) {
+			continue
+		}
+		if one := s.Summary(id, file); one.GetState() == spatev1.RunState_RUN_STATE_ENDED {
+			out = append(out, one)
+		}
+	}
+	return out, err
+}
+
+// files returns the ledgers by the ids of their runs.
+func (s *Runs) files() (map[string]os.FileInfo, error) {
 	entries, err := os.ReadDir(s.data)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -62,14 +85,14 @@ func (s *Runs) IDs() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("coordinator: data directory: %w", err)
 	}
-	var ids []string
+	files := map[string]os.FileInfo{}
 	for _, e := range entries {
 		info, err := os.Stat(filepath.Join(s.data, e.Name(), ledger.File))
 		if err == nil && info.Mode().IsRegular() && Valid(e.Name()) {
-			ids = append(ids, e.Name())
+			files[e.Name()] = info
 		}
 	}
-	return ids, nil
+	return files, nil
 }
 
 // removedPrefix starts the name of the directory of a run that is being deleted. No run id starts like that.

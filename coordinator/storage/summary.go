@@ -3,6 +3,7 @@ package storage
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -93,18 +94,12 @@ func SummaryOf(rec *spatev1.RunRecord, plan string) *spatev1.RunSummary {
 
 // Newest returns the summaries of up to most runs that are not left out, most recently changed first.
 func (s *Runs) Newest(most int, leaveOut map[string]bool) ([]*spatev1.RunSummary, error) {
-	ids, err := s.IDs()
+	files, err := s.files()
 	if err != nil {
 		return nil, err
 	}
-	files := map[string]os.FileInfo{}
-	for _, id := range ids {
-		if info, err := os.Stat(s.Ledger(id)); err == nil && !leaveOut[id] {
-			files[id] = info
-		}
-	}
-	ids = slices.DeleteFunc(ids, func(id string) bool { return files[id] == nil })
-	slices.SortFunc(ids, func(a, b string) int {
+	maps.DeleteFunc(files, func(id string, _ os.FileInfo) bool { return leaveOut[id] })
+	ids := slices.SortedFunc(maps.Keys(files), func(a, b string) int {
 		return cmp.Or(files[b].ModTime().Compare(files[a].ModTime()), cmp.Compare(b, a))
 	})
 	var out []*spatev1.RunSummary
@@ -117,13 +112,9 @@ func (s *Runs) Newest(most int, leaveOut map[string]bool) ([]*spatev1.RunSummary
 // Items returns the runs on disk for a decision which to remove. Runs that have not ended by their ledger or are
 // needed, and runs whose points a database may lack, are held: they must not be removed.
 func (s *Runs) Items(needed func(id string) bool) ([]retention.Item, error) {
-	ids, err := s.IDs()
+	files, err := s.files()
 	var items []retention.Item
-	for _, id := range ids {
-		file, err := os.Stat(s.Ledger(id))
-		if err != nil {
-			continue // deleted meanwhile
-		}
+	for id, file := range files {
 		summary, dir := s.Summary(id, file), s.Dir(id)
 		item := retention.Item{Name: id, Used: file.ModTime(), Bytes: retention.SizeOf(dir),
 			Held: summary.GetState() != spatev1.RunState_RUN_STATE_ENDED || needed(id) || delivery.Incomplete(dir)}
