@@ -46,8 +46,8 @@ func (w *Watched) Append(s *spatev1.Snapshot) (fresh bool, err error) {
 // stallAfter is how long writes may wait without progress before time stops for the run's machine.
 const stallAfter = time.Second
 
-// Stalled reports whether writes wait and none has returned for longer than stallAfter. While that is so, what the run's
-// machine decides could not be told to anyone, so time must stop for it.
+// Stalled reports whether writes wait and none has returned for longer than stallAfter. While that is so, what the
+// run's machine decides could not be told to anyone, so time must stop for it.
 func (w *Watched) Stalled() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
