@@ -9,7 +9,7 @@ import (
 )
 
 // probe is a comment in line protocol, which writes nothing: servers check token and bucket before they read it.
-const probe = "# spate asks whether it may write here\n"
+var probe = []byte("# spate asks whether it may write here\n")
 
 // aboutLines reports whether a server's message is empty or complains that there are no lines to write: then the server
 // found the bucket.
@@ -30,12 +30,12 @@ func (s *server) check(ctx context.Context) error {
 	}
 	pinged := status/100 == 2
 	err = s.write(ctx, probe)
-	answer, written := asHTTP(err), 0
-	if answer != nil {
-		written = answer.StatusCode
+	got, written := asAnswer(err), 0
+	if got != nil {
+		written = got.status
 	}
 	switch {
-	case err == nil, pinged && written == http.StatusBadRequest && aboutLines(answer.Message):
+	case err == nil, pinged && written == http.StatusBadRequest && aboutLines(got.message):
 		return nil
 	case pinged, status == http.StatusUnauthorized, written == http.StatusUnauthorized, written == http.StatusForbidden:
 		return s.explain(err)

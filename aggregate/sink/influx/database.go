@@ -51,7 +51,7 @@ func (d *Database) Append(dst []byte, row *sink.Row) ([]byte, error) {
 
 // Send writes lines. For a bad request, it also asks the server about a request without points.
 func (d *Database) Send(ctx context.Context, lines []byte) error {
-	err := d.server.write(ctx, string(lines))
+	err := d.server.write(ctx, lines)
 	if err == nil {
 		return nil
 	}

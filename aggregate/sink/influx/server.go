@@ -1,89 +1,123 @@
 package influx
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
-
-	influxdb2 "github.com/influxdata/influxdb-client-go/v2"
-	"github.com/influxdata/influxdb-client-go/v2/api"
-	influxhttp "github.com/influxdata/influxdb-client-go/v2/api/http"
-	influxlog "github.com/influxdata/influxdb-client-go/v2/log"
 
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 )
 
-// server is a connection to the server, with what its answers mean.
+// server is a server with what its answers mean.
 type server struct {
 	config Config
-	http   *http.Client
-	client influxdb2.Client
-	writer api.WriteAPIBlocking
+	client *http.Client
+	points string // URL that points are posted to
 }
 
-// silence keeps the client library from printing a line for each failure. The library's log is a global variable.
-var silence = sync.OnceFunc(func() { influxlog.Log = nil })
-
-// newServer returns a client of the server. Time-outs are set by the contexts of requests. The caller must call close.
+// newServer returns a client of the server. The caller must call close.
 func newServer(config Config) *server {
-	silence()
-	by := delivery.NewClient(config.TLS, 0)
-	options := influxdb2.DefaultOptions().SetApplicationName("spate").SetUseGZip(true).SetHTTPClient(by)
-	client := influxdb2.NewClientWithOptions(config.URL, "", options)
-	client.HTTPService().SetAuthorization(delivery.Authorization(config.Token, "Token"))
-	return &server{config: config, http: by, client: client, writer: client.WriteAPIBlocking(config.Org, config.Bucket)}
+	query := url.Values{"org": {config.Org}, "bucket": {config.Bucket}, "precision": {"ns"}}
+	return &server{config: config, client: delivery.NewClient(config.TLS, 0),
+		points: strings.TrimSuffix(config.URL, "/") + "/api/v2/write?" + query.Encode()}
 }
 
-func (s *server) close() {
-	s.client.Close()
-	s.http.CloseIdleConnections()
+func (s *server) close() { s.client.CloseIdleConnections() }
+
+// answer is the answer to a request that the server did not carry out.
+type answer struct {
+	status        int
+	code, message string
 }
 
-// write sends lines once.
-func (s *server) write(ctx context.Context, lines string) error {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
-	defer cancel()
-	return s.writer.WriteRecord(ctx, lines)
+// Error returns what the server said.
+func (a *answer) Error() string {
+	if a.code == "" || a.message == "" {
+		return "Unexpected status code " + strconv.Itoa(a.status)
+	}
+	return a.code + ": " + a.message
+}
+
+// write sends lines once. An error is an answer, or says that there was none.
+func (s *server) write(ctx context.Context, lines []byte) error {
+	got, err := s.ask(ctx, http.MethodPost, s.points, delivery.Compressed(lines))
+	if err == nil && got.status/100 != 2 {
+		return got
+	}
+	return err
 }
 
 // ping returns the status of the server's answer to a ping: InfluxDB 1 and 2 and VictoriaMetrics 204, InfluxDB 3 200,
 // or 401 without a token.
 func (s *server) ping(ctx context.Context) (status int, err error) {
-	service := s.client.HTTPService()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.config.URL, "/")+"/ping",
-		http.NoBody)
+	got, err := s.ask(ctx, http.MethodGet, strings.TrimSuffix(s.config.URL, "/")+"/ping", nil)
 	if err != nil {
 		return 0, err
 	}
-	if a := service.Authorization(); a != "" {
+	return got.status, nil
+}
+
+// ask sends a request, whose body is compressed, and returns the answer.
+func (s *server) ask(ctx context.Context, method, url string, body []byte) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("User-Agent", "spate")
+	if body != nil {
+		request.Header.Set("Content-Encoding", "gzip")
+	}
+	if a := delivery.Authorization(s.config.Token, "Token"); a != "" {
 		request.Header.Set("Authorization", a)
 	}
-	answer, err := service.DoHTTPRequestWithResponse(request, nil)
-	switch known := asHTTP(err); {
-	case known != nil:
-		return known.StatusCode, nil //nolint:nilerr // a status of any kind is an answer to a ping
-	case err != nil:
-		return 0, err
+	response, err := s.client.Do(request)
+	if err != nil {
+		return nil, err
 	}
-	return answer.StatusCode, answer.Body.Close()
+	text, err := io.ReadAll(response.Body) // The client limits it.
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return nil, err
+	}
+	return answerOf(response, text), nil
+}
+
+// answerOf reads an answer: InfluxDB sends JSON, others a text.
+func answerOf(response *http.Response, text []byte) *answer {
+	got := &answer{status: response.StatusCode, code: response.Status, message: string(text)}
+	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind == "application/json" {
+		var said struct{ Code, Message string }
+		_ = json.Unmarshal(text, &said) // invalid JSON says nothing
+		got.code, got.message = cmp.Or(said.Code, response.Status), said.Message
+		if said.Code == "" && said.Message == "" {
+			got.message = response.Header.Get("X-Influxdb-Error") // InfluxDB 1
+		}
+	}
+	return got
 }
 
 // explain returns an error that says what a person can do about a failed write. It never contains the token.
 func (s *server) explain(err error) error {
-	answer := asHTTP(err)
-	if answer == nil {
+	got := asAnswer(err)
+	if got == nil {
 		return delivery.Unreachable(Kind, s.config.URL, err)
 	}
-	said := delivery.Excerpt([]byte(answer.Message))
+	said := delivery.Excerpt([]byte(got.message))
 	if said == "" {
-		said = http.StatusText(answer.StatusCode)
+		said = http.StatusText(got.status)
 	}
-	switch answer.StatusCode {
+	switch got.status {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("influx: %s refuses the token: give one that may write (InfluxDB 1.8 and VictoriaMetrics: user:password) (401: %s)", s.config.URL, said)
 	case http.StatusForbidden:
@@ -106,17 +140,14 @@ func (s *server) explain(err error) error {
 		return fmt.Errorf("influx: %s has no bucket %q%s: create it (InfluxDB 1.8: the database), or is this server not an InfluxDB with the v2 API? (404: %s)",
 			s.config.URL, s.config.Bucket, where, said)
 	default:
-		return fmt.Errorf("influx: %s answers %d: %s", s.config.URL, answer.StatusCode, said)
+		return fmt.Errorf("influx: %s answers %d: %s", s.config.URL, got.status, said)
 	}
 }
 
-// asHTTP returns the server's answer, or nil if there was none.
-func asHTTP(err error) *influxhttp.Error {
-	var answer *influxhttp.Error
-	if errors.As(err, &answer) && answer.StatusCode != 0 {
-		return answer
-	}
-	return nil
+// asAnswer returns the server's answer, or nil if there was none.
+func asAnswer(err error) *answer {
+	got, _ := errors.AsType[*answer](err)
+	return got
 }
 
 // refused reports whether the server will never take these points: they are malformed, have another type than before,
@@ -124,11 +155,11 @@ func asHTTP(err error) *influxhttp.Error {
 // wrong token, a missing bucket, and a bad request that the server also makes of a write without points, as InfluxDB 2
 // does without an organisation. To find out about the last, refused blocks for a request to the server.
 func (s *server) refused(ctx context.Context, err error) bool {
-	answer := asHTTP(err)
-	if answer == nil {
+	got := asAnswer(err)
+	if got == nil {
 		return false
 	}
-	switch answer.StatusCode {
+	switch got.status {
 	case http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return true
 	case http.StatusBadRequest:
@@ -136,9 +167,9 @@ func (s *server) refused(ctx context.Context, err error) bool {
 			return true
 		}
 		err := s.write(ctx, probe)
-		probed := asHTTP(err)
+		probed := asAnswer(err)
 		return err == nil || probed != nil &&
-			(probed.StatusCode != answer.StatusCode || probed.Message != answer.Message)
+			(probed.status != got.status || probed.message != got.message)
 	default:
 		return false
 	}
@@ -150,11 +181,11 @@ var droppedPoints = regexp.MustCompile(`^(?:failure writing points to database: 
 
 // dropped returns how many points of a request the server refused, if the server says so. The server took the others.
 func dropped(err error) (count int, said bool) {
-	answer := asHTTP(err)
-	if answer == nil {
+	got := asAnswer(err)
+	if got == nil {
 		return 0, false
 	}
-	match := droppedPoints.FindStringSubmatch(strings.TrimSpace(answer.Message))
+	match := droppedPoints.FindStringSubmatch(strings.TrimSpace(got.message))
 	if match == nil {
 		return 0, false
 	}

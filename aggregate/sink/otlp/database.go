@@ -6,8 +6,6 @@
 package otlp
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -138,13 +136,7 @@ func (d *Database) Close() { d.endpoint.Close() }
 
 // Send sends metrics in one request.
 func (d *Database) Send(ctx context.Context, body []byte) error {
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	_, err := w.Write(body)
-	if err := errors.Join(err, w.Close()); err != nil {
-		return fmt.Errorf("otlp: compress: %w", err)
-	}
-	status, said, err := d.endpoint.Post(ctx, packed.Bytes())
+	status, said, err := d.endpoint.Post(ctx, delivery.Compressed(body))
 	if err != nil {
 		return err
 	}
