@@ -2,10 +2,11 @@ package ledger
 
 import (
 	"bytes"
-	"container/heap"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 
 	"go.etcd.io/bbolt"
 	"google.golang.org/protobuf/proto"
@@ -18,23 +19,19 @@ import (
 // the processes. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	err := l.viewSnapshots(func(store snapshotStore) error {
-		queue, err := readersOf(store, stage)
-		if err != nil {
-			return err
-		}
-		for len(queue) > 0 {
-			if err := fn(queue[0].snapshot); err != nil {
-				return err
+		readers, err := readersOf(store, stage)
+		for err == nil && len(readers) > 0 {
+			window := slices.MinFunc(readers, func(a, b *reader) int { return cmp.Compare(a.window(), b.window()) }).window()
+			for _, r := range readers {
+				for err == nil && r.snapshot != nil && r.window() <= window {
+					if err = fn(r.snapshot); err == nil {
+						err = r.next()
+					}
+				}
 			}
-			if more, err := queue[0].next(); err != nil {
-				return err
-			} else if more {
-				heap.Fix(&queue, 0)
-			} else {
-				heap.Pop(&queue)
-			}
+			readers = slices.DeleteFunc(readers, func(r *reader) bool { return r.snapshot == nil })
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("read windows of stage %d: %w", stage+1, err)
@@ -42,17 +39,16 @@ func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error 
 	return nil
 }
 
-// readersOf returns a reader for each process that has snapshots of a stage.
-func readersOf(from snapshotStore, stage uint32) (queue readers, err error) {
+// readersOf returns a reader for each process that has snapshots of a stage, at its first one.
+func readersOf(from snapshotStore, stage uint32) (readers []*reader, err error) {
 	for process := range from.processes(stage) {
 		r := &reader{store: from, cursor: from.places.Cursor(), process: process, at: process}
-		if _, err := r.next(); err != nil {
+		if err := r.next(); err != nil {
 			return nil, err
 		}
-		queue = append(queue, r)
+		readers = append(readers, r)
 	}
-	heap.Init(&queue)
-	return queue, nil
+	return readers, nil
 }
 
 // processes returns the prefixes of the keys of the processes that have snapshots of a stage, in order.
@@ -117,13 +113,16 @@ func (l *Ledger) Newest(stage uint32, fn func(*spatev1.Snapshot) error) error {
 type reader struct {
 	store    snapshotStore
 	cursor   *bbolt.Cursor
-	process  []byte // prefix of its keys
-	at       []byte // where to start; nil: the cursor is at the last snapshot read
-	snapshot *spatev1.Snapshot
+	process  []byte            // prefix of its keys
+	at       []byte            // where to start; nil: the cursor is at the last snapshot read
+	snapshot *spatev1.Snapshot // nil: there are no more
 }
 
-// next reads the next snapshot. It returns false if there is none.
-func (r *reader) next() (more bool, err error) {
+// window returns the window of the current snapshot.
+func (r *reader) window() uint32 { return r.snapshot.GetWindow() }
+
+// next reads the next snapshot.
+func (r *reader) next() error {
 	var key, place []byte
 	if r.at != nil {
 		key, place = r.cursor.Seek(r.at)
@@ -131,39 +130,13 @@ func (r *reader) next() (more bool, err error) {
 	} else {
 		key, place = r.cursor.Next()
 	}
-	if !bytes.HasPrefix(key, r.process) {
-		return false, nil
+	if r.snapshot = nil; !bytes.HasPrefix(key, r.process) {
+		return nil
 	}
 	value, err := r.store.at(key, place)
 	if err != nil {
-		return false, err
+		return err
 	}
 	r.snapshot = &spatev1.Snapshot{}
-	return true, proto.Unmarshal(value, r.snapshot)
-}
-
-// readers is a heap of readers, ordered by the window of their current snapshots, then by process.
-type readers []*reader
-
-func (q readers) Len() int      { return len(q) }
-func (q readers) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q readers) Less(i, j int) bool {
-	if a, b := q[i].snapshot.GetWindow(), q[j].snapshot.GetWindow(); a != b {
-		return a < b
-	}
-	return bytes.Compare(q[i].process, q[j].process) < 0
-}
-
-// Push implements heap.Interface.
-func (q *readers) Push(r any) {
-	if one, ok := r.(*reader); ok {
-		*q = append(*q, one)
-	}
-}
-
-// Pop implements heap.Interface.
-func (q *readers) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
+	return proto.Unmarshal(value, r.snapshot)
 }

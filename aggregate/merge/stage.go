@@ -257,19 +257,14 @@ func (s *Stage) mergeSeries(agent *Agent, snapshot *spatev1.Snapshot, decoded []
 		}
 		agent.add(series, decoded[i], at, s.packers)
 		s.window(at.window).add(series, decoded[i], at, agent.RegionName)
-		s.share(cell{agent.region, agent.RegionName, s.shown(at.window), at.endpoint, series.GetPart()},
+		s.hold(cell{agent.region, agent.RegionName, s.shown(at.window), at.endpoint, series.GetPart()},
 			pendingSeries{series, decoded[i], at})
-	}
-}
-
-// share adds measurements to all tallies but those of agents and their windows, and shows values to the watch.
-func (s *Stage) share(c cell, series pendingSeries) {
-	s.hold(c, series)
-	if s.watch == nil {
-		return
-	}
-	for _, p := range series.parts {
-		s.watch(series.at.window, p.metric, p.values)
+		if s.watch == nil {
+			continue
+		}
+		for _, p := range decoded[i] {
+			s.watch(at.window, p.metric, p.values)
+		}
 	}
 }
 
