@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 	"time"
@@ -14,50 +15,47 @@ import (
 
 // leftoverRun is a run that has not ended, as its ledger has it.
 type leftoverRun struct {
-	// Record and Submission are the run's own.
-	Record     *spatev1.RunRecord
-	Submission *spatev1.Submission
-	// Checkpoint is the last state of the run's machine. Nil: the run has not begun.
-	Checkpoint *spatev1.Checkpoint
-	// Events are the run's events so far.
-	Events []*spatev1.FollowRunResponse
-	// Secrets are the values of the plan's references, if they were given on resuming.
-	Secrets map[string]string
+	// record and submission are the run's own.
+	record     *spatev1.RunRecord
+	submission *spatev1.Submission
+	// checkpoint is the last state of the run's machine. Nil: the run has not begun.
+	checkpoint *spatev1.Checkpoint
+	// events are the run's events so far.
+	events []*spatev1.FollowRunResponse
+	// secrets are the values of the plan's references, if they were given on resuming.
+	secrets map[string]string
 }
 
 // readLeftover reads what a run is resumed from, but for its measurements. The ledger may be open for a Peek only.
 func readLeftover(l *ledger.Ledger) (*leftoverRun, error) {
 	r := &leftoverRun{}
 	var err1, err2, err3 error
-	r.Record, err1 = l.Run()
-	r.Submission, err2 = l.Submission()
-	r.Checkpoint, err3 = l.Checkpoint()
+	r.record, err1 = l.Run()
+	r.submission, err2 = l.Submission()
+	r.checkpoint, err3 = l.Checkpoint()
 	return r, errors.Join(err1, err2, err3, l.Events(0, func(e *spatev1.FollowRunResponse) error {
-		r.Events = append(r.Events, e)
+		r.events = append(r.events, e)
 		return nil
 	}))
 }
 
-// Submitted returns when the run was submitted.
-func (r *leftoverRun) Submitted() time.Time {
-	if t := r.Record.GetSubmitTime(); t != nil {
-		return t.AsTime()
-	}
-	return r.Record.GetBeginTime().AsTime()
+// submitted returns when the run was submitted.
+func (r *leftoverRun) submitted() time.Time {
+	return cmp.Or(r.record.GetSubmitTime(), r.record.GetBeginTime()).AsTime()
 }
 
-// GapNotice returns the notice that tells followers why the run has a gap.
-func (r *leftoverRun) GapNotice() string {
-	if r.Submission.GetLocal() {
+// gapNotice returns the notice that tells followers why the run has a gap.
+func (r *leftoverRun) gapNotice() string {
+	if r.submission.GetLocal() {
 		return "the run was interrupted and is resumed"
 	}
 	return "the coordinator was restarted; the run continues as soon as its agents are back"
 }
 
-// Memory returns what the machine needs to be restored, but for what the stage in progress has delivered. It calls
+// memory returns what the machine needs to be restored, but for what the stage in progress has delivered. It calls
 // known with the record of each stage, and merges the probes of a search in progress.
-func (r *leftoverRun) Memory(l *ledger.Ledger, known func(*spatev1.StageRecord)) (lifecycle.Memory, error) {
-	m := lifecycle.Memory{Submission: r.Submission, Checkpoint: r.Checkpoint}
+func (r *leftoverRun) memory(l *ledger.Ledger, known func(*spatev1.StageRecord)) (lifecycle.Memory, error) {
+	m := lifecycle.Memory{Submission: r.submission, Checkpoint: r.checkpoint}
 	records, err := l.Stages()
 	if err != nil {
 		return m, err
@@ -67,15 +65,15 @@ func (r *leftoverRun) Memory(l *ledger.Ledger, known func(*spatev1.StageRecord))
 		byIndex[rec.GetStage().GetIndex()] = rec
 		known(rec)
 	}
-	if begun := r.Checkpoint.GetBegun(); begun > 0 {
+	if begun := r.checkpoint.GetBegun(); begun > 0 {
 		m.Stage = byIndex[begun-1]
 	}
-	for _, p := range r.Checkpoint.GetProbes() {
+	for _, p := range r.checkpoint.GetProbes() {
 		rec := byIndex[p.GetStageIndex()]
 		if rec == nil {
 			return m, errors.New("the record of a probe is missing")
 		}
-		o, err := live.Outcome(l, rec, series.Asks(r.Checkpoint.GetTemplate().GetLoad()))
+		o, err := live.Outcome(l, rec, series.Asks(r.checkpoint.GetTemplate().GetLoad()))
 		if err != nil {
 			return m, err
 		}
@@ -122,11 +120,11 @@ func (r *leftoverRun) interrupted(l *ledger.Ledger) (*Interrupted, error) {
 		return nil, err
 	}
 	out := &Interrupted{
-		Record: r.Record, Agents: r.Checkpoint.GetRoster(),
+		Record: r.record, Agents: r.checkpoint.GetRoster(),
 		Kept: memory.Checkpoint.GetBegun(), Again: again, Left: memory.Left(),
 	}
-	if n := len(r.Events); n > 0 {
-		out.LastEvent = r.Events[n-1].GetNumber()
+	if n := len(r.events); n > 0 {
+		out.LastEvent = r.events[n-1].GetNumber()
 	}
 	return out, nil
 }
@@ -134,11 +132,11 @@ func (r *leftoverRun) interrupted(l *ledger.Ledger) (*Interrupted, error) {
 // resumable returns why a run cannot be resumed, nil if it can.
 func (r *leftoverRun) resumable() error {
 	switch {
-	case r.Record.GetEndTime() != nil:
+	case r.record.GetEndTime() != nil:
 		return errors.New("the run has ended: nothing is left to resume")
-	case r.Submission == nil:
+	case r.submission == nil:
 		return errors.New("the run was killed before it was accepted: run its plan again")
-	case !r.Submission.GetLocal():
+	case !r.submission.GetLocal():
 		return errors.New("the run belongs to a coordinator: start spate-coordinator with the same --data-dir, and " +
 			"it continues the run")
 	}
@@ -148,33 +146,33 @@ func (r *leftoverRun) resumable() error {
 // rewound returns the state from which a run is resumed, and the stage that was in progress and is measured again, nil
 // if there was none.
 func (r *leftoverRun) rewound(l *ledger.Ledger) (lifecycle.Memory, *spatev1.Stage, error) {
-	m := lifecycle.Memory{Submission: r.Submission, Checkpoint: &spatev1.Checkpoint{}}
-	if err := r.resumable(); err != nil || r.Checkpoint == nil {
+	m := lifecycle.Memory{Submission: r.submission, Checkpoint: &spatev1.Checkpoint{}}
+	if err := r.resumable(); err != nil || r.checkpoint == nil {
 		return m, nil, err
 	}
-	m.Checkpoint = r.Checkpoint
+	m.Checkpoint = r.checkpoint
 	stages, err := l.Stages()
 	if err != nil {
 		return m, nil, err
 	}
 	for _, rec := range stages {
-		if rec.GetStage().GetIndex()+1 == r.Checkpoint.GetBegun() {
+		if rec.GetStage().GetIndex()+1 == r.checkpoint.GetBegun() {
 			m.Stage = rec
 		}
 	}
 	return m, m.Rewind(), nil
 }
 
-// DiscardStage rewinds the run in its ledger to before the stage in progress.
-func (r *leftoverRun) DiscardStage(l *ledger.Ledger) error {
+// discardStage rewinds the run in its ledger to before the stage in progress.
+func (r *leftoverRun) discardStage(l *ledger.Ledger) error {
 	memory, again, err := r.rewound(l)
-	if err != nil || r.Checkpoint == nil {
+	if err != nil || r.checkpoint == nil {
 		return err
 	}
 	change := ledger.Change{Checkpoint: memory.Checkpoint}
 	if again != nil {
 		change.Discard = []uint32{again.GetIndex()}
 	}
-	r.Checkpoint = memory.Checkpoint
+	r.checkpoint = memory.Checkpoint
 	return l.Put(change)
 }

@@ -71,7 +71,7 @@ func (c *Coordinator) resumeRuns() error {
 		}
 	}
 	slices.SortFunc(left, func(a, b *leftoverRun) int {
-		return cmp.Or(a.Submitted().Compare(b.Submitted()), strings.Compare(a.Record.GetRunId(), b.Record.GetRunId()))
+		return cmp.Or(a.submitted().Compare(b.submitted()), strings.Compare(a.record.GetRunId(), b.record.GetRunId()))
 	})
 	for _, l := range left {
 		c.resumeOrQueue(l)
@@ -103,8 +103,8 @@ func (c *Coordinator) findLeftover(id string) (found *leftoverRun, err error) {
 		}
 		r, err := readLeftover(l)
 		switch {
-		case err != nil || len(r.Submission.GetPlan()) == 0:
-		case r.Submission.GetLocal():
+		case err != nil || len(r.submission.GetPlan()) == 0:
+		case r.submission.GetLocal():
 			c.log.Info("interrupted local run is left alone: resume it with spate resume", "directory", c.storage.Dir(id))
 		default:
 			found = r
@@ -116,8 +116,8 @@ func (c *Coordinator) findLeftover(id string) (found *leftoverRun, err error) {
 
 // resumeOrQueue begins to rebuild a run that had begun, or queues a run that had not.
 func (c *Coordinator) resumeOrQueue(l *leftoverRun) {
-	if l.Checkpoint == nil {
-		id := l.Record.GetRunId()
+	if l.checkpoint == nil {
+		id := l.record.GetRunId()
 		if err := c.recovered(id, func() error { return c.requeueStored(l) }); err != nil {
 			c.log.Error("run cannot be resumed and is left unchanged", "run", id, "error", err)
 		}
@@ -127,7 +127,7 @@ func (c *Coordinator) resumeOrQueue(l *leftoverRun) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
-		c.queue.resume(r, l.Checkpoint.GetRoster())
+		c.queue.resume(r, l.checkpoint.GetRoster())
 		c.workers.Go(func() { _ = c.rebuild(r, l, nil) }) // which logs why it could not
 	}
 }
@@ -135,7 +135,7 @@ func (c *Coordinator) resumeOrQueue(l *leftoverRun) {
 // levelOf returns the log level of the message that a run is continued. Resuming a local run was requested, so it is no
 // warning.
 func levelOf(l *leftoverRun) slog.Level {
-	if l.Submission.GetLocal() {
+	if l.submission.GetLocal() {
 		return slog.LevelInfo
 	}
 	return slog.LevelWarn
@@ -143,14 +143,14 @@ func levelOf(l *leftoverRun) slog.Level {
 
 // loadRun makes a run from its records. New events get numbers beyond a number.
 func (c *Coordinator) loadRun(l *leftoverRun, beyond uint64) *run {
-	r := newRun(&c.ground, c, l.Record, l.Submission)
-	r.events, r.secrets = live.NewEventLog(l.Events, beyond), l.Secrets
+	r := newRun(&c.ground, c, l.record, l.submission)
+	r.events, r.secrets = live.NewEventLog(l.events, beyond), l.secrets
 	return r
 }
 
 // requeueStored is requeue of a run whose ledger is not open.
 func (c *Coordinator) requeueStored(l *leftoverRun) error {
-	opened, err := ledger.Open(c.storage.Ledger(l.Record.GetRunId()))
+	opened, err := ledger.Open(c.storage.Ledger(l.record.GetRunId()))
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (c *Coordinator) requeue(l *leftoverRun, opened *ledger.Ledger) error {
 	if c.closed {
 		return errClosing
 	}
-	if refs := l.Submission.GetReferences(); len(refs) > len(l.Secrets) {
+	if refs := l.submission.GetReferences(); len(refs) > len(l.secrets) {
 		c.queue.remember(r)
 		r.endWaiting(spatev1.Outcome_OUTCOME_FAILED,
 			fmt.Sprintf("the coordinator was restarted while the run waited, and the values of %s, "+
@@ -188,8 +188,8 @@ const restartStride = 1 << 32
 
 // loadBegun makes a run that had begun from its records.
 func (c *Coordinator) loadBegun(l *leftoverRun) *run {
-	l.Record.Restarts++
-	r := c.loadRun(l, uint64(l.Record.GetRestarts())*restartStride)
+	l.record.Restarts++
+	r := c.loadRun(l, uint64(l.record.GetRestarts())*restartStride)
 	r.rebuilt, r.unsaved = make(chan struct{}), true
 	return r
 }
@@ -228,13 +228,13 @@ func (c *Coordinator) rebuild(r *run, l *leftoverRun, opened *ledger.Ledger) err
 // readBegun merges what the ledger has of the stage in progress, and returns what the machine needs. A stage that has
 // ended counts as in progress while its result is being computed.
 func (c *Coordinator) readBegun(r *run, l *leftoverRun) (lifecycle.Memory, error) {
-	memory, err := l.Memory(r.ledger, r.stages.PutEarlier)
+	memory, err := l.memory(r.ledger, r.stages.PutEarlier)
 	if err != nil {
 		return memory, err
 	}
 	r.openSink() // before anything is merged
 	rec := memory.Stage
-	if rec == nil || rec.GetEnded() && l.Checkpoint.GetPhase() != "closing" {
+	if rec == nil || rec.GetEnded() && l.checkpoint.GetPhase() != "closing" {
 		return memory, nil
 	}
 	memory.Delivered = lifecycle.NewDelivered(rec)
@@ -264,11 +264,11 @@ func (c *Coordinator) resume(r *run, l *leftoverRun, memory lifecycle.Memory, to
 	r.machine = machine
 	close(r.rebuilt)
 	c.restarts.Add(1)
-	c.log.Log(context.Background(), levelOf(l), "run resumed", "run", r.id, "phase", l.Checkpoint.GetPhase(),
-		"stages_begun", l.Checkpoint.GetBegun(), "restarts", l.Record.GetRestarts(), "read_in", took)
+	c.log.Log(context.Background(), levelOf(l), "run resumed", "run", r.id, "phase", l.checkpoint.GetPhase(),
+		"stages_begun", l.checkpoint.GetBegun(), "restarts", l.record.GetRestarts(), "read_in", took)
 	c.workers.Go(r.work)
 	r.feedAt(now, func(m *lifecycle.Run, at clock.Instant) {
-		m.Warn(at, l.GapNotice())
+		m.Warn(at, l.gapNotice())
 		m.Resume(at)
 		for name, said := range c.fleet.Cordons.All() {
 			m.Cordon(at, name, said.Is)
@@ -355,26 +355,26 @@ func (c *Coordinator) Resume(with Resumption) (id string, err error) {
 		return "", errors.Join(err, opened.Close())
 	}
 	if err := c.resumeLocal(l, opened, with); err != nil {
-		return "", errors.Join(fmt.Errorf("run %s cannot be resumed: %w", l.Record.GetRunId(), err), opened.Close())
+		return "", errors.Join(fmt.Errorf("run %s cannot be resumed: %w", l.record.GetRunId(), err), opened.Close())
 	}
-	return l.Record.GetRunId(), nil
+	return l.record.GetRunId(), nil
 }
 
 func (c *Coordinator) resumeLocal(l *leftoverRun, opened *ledger.Ledger, with Resumption) error {
-	if err := l.DiscardStage(opened); err != nil {
+	if err := l.discardStage(opened); err != nil {
 		return err
 	}
-	l.Secrets = with.Secrets
-	l.Submission.MinAgents = with.MinAgents
-	for _, st := range append(l.Submission.GetPlan(), l.Checkpoint.GetTemplate()) {
+	l.secrets = with.Secrets
+	l.submission.MinAgents = with.MinAgents
+	for _, st := range append(l.submission.GetPlan(), l.checkpoint.GetTemplate()) {
 		if t := st.GetTarget(); len(with.Endpoints[t.GetName()]) > 0 {
 			t.Endpoints = with.Endpoints[t.GetName()]
 		}
 	}
-	if l.Checkpoint != nil {
+	if l.checkpoint != nil {
 		r := c.loadBegun(l)
 		c.mu.Lock()
-		c.queue.resume(r, l.Checkpoint.GetRoster())
+		c.queue.resume(r, l.checkpoint.GetRoster())
 		c.mu.Unlock()
 		return c.rebuild(r, l, opened)
 	}

@@ -21,7 +21,8 @@ func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error 
 	err := l.viewSnapshots(func(store snapshotStore) error {
 		readers, err := readersOf(store, stage)
 		for err == nil && len(readers) > 0 {
-			window := slices.MinFunc(readers, func(a, b *reader) int { return cmp.Compare(a.window(), b.window()) }).window()
+			first := slices.MinFunc(readers, func(a, b *reader) int { return cmp.Compare(a.window(), b.window()) })
+			window := first.window()
 			for _, r := range readers {
 				for err == nil && r.snapshot != nil && r.window() <= window {
 					if err = fn(r.snapshot); err == nil {

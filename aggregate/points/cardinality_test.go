@@ -97,7 +97,7 @@ func (s shape) points() (rows []sink.Row, second int) {
 				SilentSeconds: new(0.5)}.Rows()...)
 		}
 		second = len(rows) - before
-		for _, p := range stage(scope, rec, results.OfStage(merged, rec), toDate) {
+		for _, p := range stage(scope, rec, results.OfStage(merged, rec), merged.ToDateWithoutAgents()) {
 			rows = append(rows, p.Rows()...)
 		}
 		var b Bursts

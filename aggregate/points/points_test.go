@@ -62,7 +62,7 @@ func TestPointsByRegion(t *testing.T) {
 		t.Errorf("windows: %s", got)
 	}
 	if got := places(stage(sink.Scope{}, rec, result,
-		toDate)); got != "stage, stage eu, stage http://e, stage us" {
+		merged.ToDateWithoutAgents())); got != "stage, stage eu, stage http://e, stage us" {
 		t.Errorf("stages: %s", got)
 	}
 

@@ -20,7 +20,7 @@ func EndOfStage(run Run, rec *spatev1.StageRecord, r results.StageResult, merged
 		return nil
 	}
 	scope := run.Scope(rec.GetStage())
-	return slices.Concat(stage(scope, rec, r, merged.ToDate()), starts(run, rec, r), doubts(scope, rec, r))
+	return slices.Concat(stage(scope, rec, r, merged.ToDateWithoutAgents()), starts(run, rec, r), doubts(scope, rec, r))
 }
 
 // Result returns the row of the result of a stage as a whole.
@@ -29,28 +29,12 @@ func Result(run Run, rec *spatev1.StageRecord, r results.StageResult, merged *me
 }
 
 // stage returns the points of a stage's results: as a whole, by region, endpoint and part. v is the view of the
-// whole stage.
+// whole stage, without its agents.
 func stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v merge.View) []sink.Point {
 	out := []sink.Point{whole(scope, rec, r, v.Total)}
-	for _, region := range r.Regions {
-		m := find(v.Regions, region.Name)
-		if region.Name == "" || m == nil {
-			continue // agents without a region are only in the whole
-		}
-		s := scope
-		s.Region = region.Name
-		out = append(out, part(s, rec, *m, r.DurationS, r.Complete))
-	}
-	for _, e := range v.Endpoints {
-		s := scope
-		s.Endpoint = e.Name
-		out = append(out, part(s, rec, e.Measured, r.DurationS, r.Complete))
-	}
-	for _, p := range v.Parts {
-		s := scope
-		s.Part = p.Name
+	eachPart(scope, v, func(s sink.Scope, _ division, p merge.Part) {
 		out = append(out, part(s, rec, p.Measured, r.DurationS, r.Complete))
-	}
+	})
 	return out
 }
 

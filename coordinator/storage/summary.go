@@ -78,13 +78,9 @@ func readSummary(id, path string) *spatev1.RunSummary {
 
 // SummaryOf returns the summary that a run's record gives.
 func SummaryOf(rec *spatev1.RunRecord, plan string) *spatev1.RunSummary {
-	submitted := rec.GetSubmitTime()
-	if submitted == nil {
-		submitted = rec.GetBeginTime()
-	}
 	return &spatev1.RunSummary{
-		RunId: rec.GetRunId(), Plan: plan, SubmitTime: submitted, BeginTime: rec.GetBeginTime(),
-		EndTime: rec.GetEndTime(),
+		RunId: rec.GetRunId(), Plan: plan, SubmitTime: cmp.Or(rec.GetSubmitTime(), rec.GetBeginTime()),
+		BeginTime: rec.GetBeginTime(), EndTime: rec.GetEndTime(),
 		Outcome: rec.GetOutcome(), Complete: rec.GetComplete(), Reason: rec.GetReason(), Stages: rec.GetStages(),
 		Submitter: rec.GetSubmitter(), SubmitterAddress: rec.GetSubmitterAddress(), Stopper: rec.GetStopper(),
 		Priority: rec.GetPriority(),
