@@ -19,17 +19,20 @@ func aboutLines(said string) bool {
 		func(word string) bool { return strings.Contains(said, word) })
 }
 
-// check combines a ping and a probe. Some servers reject a write without points as a bad request, but only after they
+// Check returns an error if points would not arrive: if no server answers, if the server does not accept InfluxDB's
+// writes or the token, or if the bucket does not exist. Check writes no points. It blocks for at most config.Timeout.
+//
+// It combines a ping and a probe. Some servers reject a write without points as a bad request, but only after they
 // have found the bucket. Other servers accept writes but no ping, for example at a path of a VictoriaMetrics cluster.
-func (s *server) check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+func (d *Database) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, d.config.Timeout)
 	defer cancel()
-	status, err := s.ping(ctx)
+	status, err := d.ping(ctx)
 	if err != nil {
-		return s.explain(err)
+		return d.explain(err)
 	}
 	pinged := status/100 == 2
-	err = s.write(ctx, probe)
+	err = d.write(ctx, probe)
 	got, written := asAnswer(err), 0
 	if got != nil {
 		written = got.status
@@ -38,8 +41,8 @@ func (s *server) check(ctx context.Context) error {
 	case err == nil, pinged && written == http.StatusBadRequest && aboutLines(got.message):
 		return nil
 	case pinged, status == http.StatusUnauthorized, written == http.StatusUnauthorized, written == http.StatusForbidden:
-		return s.explain(err)
+		return d.explain(err)
 	}
 	return fmt.Errorf("influx: %s does not answer like an InfluxDB: check that this is the server's base URL, with the right http:// or https:// (ping: %d, write: %w)",
-		s.config.URL, status, err)
+		d.config.URL, status, err)
 }

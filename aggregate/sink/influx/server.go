@@ -10,29 +10,12 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 )
-
-// server is a server with what its answers mean.
-type server struct {
-	config Config
-	client *http.Client
-	points string // URL that points are posted to
-}
-
-// newServer returns a client of the server. The caller must call close.
-func newServer(config Config) *server {
-	query := url.Values{"org": {config.Org}, "bucket": {config.Bucket}, "precision": {"ns"}}
-	return &server{config: config, client: delivery.NewClient(config.TLS, 0),
-		points: strings.TrimSuffix(config.URL, "/") + "/api/v2/write?" + query.Encode()}
-}
-
-func (s *server) close() { s.client.CloseIdleConnections() }
 
 // answer is the answer to a request that the server did not carry out.
 type answer struct {
@@ -49,8 +32,8 @@ func (a *answer) Error() string {
 }
 
 // write sends lines once. An error is an answer, or says that there was none.
-func (s *server) write(ctx context.Context, lines []byte) error {
-	got, err := s.ask(ctx, http.MethodPost, s.points, delivery.Compressed(lines))
+func (d *Database) write(ctx context.Context, lines []byte) error {
+	got, err := d.ask(ctx, http.MethodPost, d.points, delivery.Compressed(lines))
 	if err == nil && got.status/100 != 2 {
 		return got
 	}
@@ -59,8 +42,8 @@ func (s *server) write(ctx context.Context, lines []byte) error {
 
 // ping returns the status of the server's answer to a ping: InfluxDB 1 and 2 and VictoriaMetrics 204, InfluxDB 3 200,
 // or 401 without a token.
-func (s *server) ping(ctx context.Context) (status int, err error) {
-	got, err := s.ask(ctx, http.MethodGet, strings.TrimSuffix(s.config.URL, "/")+"/ping", nil)
+func (d *Database) ping(ctx context.Context) (status int, err error) {
+	got, err := d.ask(ctx, http.MethodGet, strings.TrimSuffix(d.config.URL, "/")+"/ping", nil)
 	if err != nil {
 		return 0, err
 	}
@@ -68,8 +51,8 @@ func (s *server) ping(ctx context.Context) (status int, err error) {
 }
 
 // ask sends a request, whose body is compressed, and returns the answer.
-func (s *server) ask(ctx context.Context, method, url string, body []byte) (*answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+func (d *Database) ask(ctx context.Context, method, url string, body []byte) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.config.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
@@ -79,10 +62,10 @@ func (s *server) ask(ctx context.Context, method, url string, body []byte) (*ans
 	if body != nil {
 		request.Header.Set("Content-Encoding", "gzip")
 	}
-	if a := delivery.Authorization(s.config.Token, "Token"); a != "" {
+	if a := delivery.Authorization(d.config.Token, "Token"); a != "" {
 		request.Header.Set("Authorization", a)
 	}
-	response, err := s.client.Do(request)
+	response, err := d.client.Do(request)
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +91,10 @@ func answerOf(response *http.Response, text []byte) *answer {
 }
 
 // explain returns an error that says what a person can do about a failed write. It never contains the token.
-func (s *server) explain(err error) error {
+func (d *Database) explain(err error) error {
 	got := asAnswer(err)
 	if got == nil {
-		return delivery.Unreachable(Kind, s.config.URL, err)
+		return delivery.Unreachable(Kind, d.config.URL, err)
 	}
 	said := delivery.Excerpt([]byte(got.message))
 	if said == "" {
@@ -119,28 +102,28 @@ func (s *server) explain(err error) error {
 	}
 	switch got.status {
 	case http.StatusUnauthorized:
-		return fmt.Errorf("influx: %s refuses the token: give one that may write (InfluxDB 1.8 and VictoriaMetrics: user:password) (401: %s)", s.config.URL, said)
+		return fmt.Errorf("influx: %s refuses the token: give one that may write (InfluxDB 1.8 and VictoriaMetrics: user:password) (401: %s)", d.config.URL, said)
 	case http.StatusForbidden:
 		return fmt.Errorf("influx: the token may not write to bucket %q: give it that right (403: %s)",
-			s.config.Bucket, said)
+			d.config.Bucket, said)
 	case http.StatusBadRequest:
-		if s.config.Org == "" && strings.Contains(said, "org") {
-			return fmt.Errorf("influx: %s requires an organisation for bucket %q: give the organisation (--influx-org) (400: %s)", s.config.URL, s.config.Bucket, said)
+		if d.config.Org == "" && strings.Contains(said, "org") {
+			return fmt.Errorf("influx: %s requires an organisation for bucket %q: give the organisation (--influx-org) (400: %s)", d.config.URL, d.config.Bucket, said)
 		}
-		return fmt.Errorf("influx: %s answers 400: %s", s.config.URL, said)
+		return fmt.Errorf("influx: %s answers 400: %s", d.config.URL, said)
 	case http.StatusNotFound:
 		if strings.HasPrefix(said, "organization") {
 			return fmt.Errorf("influx: %s has no organisation %q, or the token may not read it: give the organisation of bucket %q (--influx-org) (404: %s)",
-				s.config.URL, s.config.Org, s.config.Bucket, said)
+				d.config.URL, d.config.Org, d.config.Bucket, said)
 		}
 		where := ""
-		if s.config.Org != "" {
-			where = fmt.Sprintf(" in organisation %q", s.config.Org)
+		if d.config.Org != "" {
+			where = fmt.Sprintf(" in organisation %q", d.config.Org)
 		}
 		return fmt.Errorf("influx: %s has no bucket %q%s: create it (InfluxDB 1.8: the database), or is this server not an InfluxDB with the v2 API? (404: %s)",
-			s.config.URL, s.config.Bucket, where, said)
+			d.config.URL, d.config.Bucket, where, said)
 	default:
-		return fmt.Errorf("influx: %s answers %d: %s", s.config.URL, got.status, said)
+		return fmt.Errorf("influx: %s answers %d: %s", d.config.URL, got.status, said)
 	}
 }
 
@@ -154,7 +137,7 @@ func asAnswer(err error) *answer {
 // are too old for its retention policy, or are too many at once. Problems that a person can fix are not refusals: a
 // wrong token, a missing bucket, and a bad request that the server also makes of a write without points, as InfluxDB 2
 // does without an organisation. To find out about the last, refused blocks for a request to the server.
-func (s *server) refused(ctx context.Context, err error) bool {
+func (d *Database) refused(ctx context.Context, err error) bool {
 	got := asAnswer(err)
 	if got == nil {
 		return false
@@ -166,7 +149,7 @@ func (s *server) refused(ctx context.Context, err error) bool {
 		if _, partial := dropped(err); partial {
 			return true
 		}
-		err := s.write(ctx, probe)
+		err := d.write(ctx, probe)
 		probed := asAnswer(err)
 		return err == nil || probed != nil &&
 			(probed.status != got.status || probed.message != got.message)
