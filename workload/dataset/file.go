@@ -15,35 +15,21 @@ func init() {
 	register("file", Source{Help: "prompts of a file or folder: JSON of several forms, CSV, Parquet, text",
 		Example: "JSON (Alpaca, SpecBench, ShareGPT, prompts, messages), CSV, Parquet or text.",
 		build: func(b *builder, w *spatev1.Workload, o Options) {
-			f := newAnyFile(content.File(w), o, &b.skipped.Unused)
+			c := content.File(w)
+			f := &anyFile{reader: newReader(b, c, o), format: c.GetFormat(), columns: c.GetColumns()}
 			b.openItems = func(s *itemSource) (itemReader, error) { return f.open(s, b.maxBytes) }
-			b.file(content.File(w), func(text []byte, row *rows.Row) error { return f.parse(text, row) })
+			b.file(c, func(text []byte, row *rows.Row) error { return f.parse(text, row) })
 		}})
 }
 
 // anyFile reads a file whose form its content, its name or the plan tells. Rows of JSON and CSV are objects; their
 // members tell the form of each.
 type anyFile struct {
-	format   string
-	columns  *spatev1.Columns
-	sessions bool
-	lengths  lengths
-	unused   *Unused
-	jsonl    jsonl
-	sharegpt sharegpt
-	parse    func(text []byte, row *rows.Row) error
-}
+	*reader
 
-func newAnyFile(c *spatev1.FileContent, o Options, unused *Unused) *anyFile {
-	answered := lengths{count: o.Count, osl: c.GetOsl()}
-	unanswered := answered
-	unanswered.fallback = defaultOutput
-	sessions := c.GetSessions() != nil
-	return &anyFile{format: c.GetFormat(), columns: c.GetColumns(), sessions: sessions, lengths: unanswered,
-		unused:   unused,
-		jsonl:    jsonl{lengths: unanswered, sessions: sessions, chat: conversation{unused: unused}, unused: unused},
-		sharegpt: sharegpt{lengths: answered, sessions: sessions, chat: conversation{unused: unused}, unused: unused},
-	}
+	format  string
+	columns *spatev1.Columns
+	parse   func(text []byte, row *rows.Row) error
 }
 
 // open finds out the form of the file, and returns its items. maxBytes is the most text that a Parquet file may have.
@@ -85,13 +71,13 @@ func (f *anyFile) object(o object, row *rows.Row) error {
 	case f.columns != nil:
 		return f.named(o, row)
 	case o["conversations"] != nil || o["conversation"] != nil:
-		return f.sharegpt.read(o, row)
+		return f.conversation(o, row)
 	case o["instruction"] != nil:
 		return f.alpaca(o, row)
 	case o["turns"] != nil:
 		return f.specBench(o, row)
 	}
-	err := f.jsonl.read(o, row)
+	err := f.read(o, row)
 	if errors.Is(err, errNoPrompt) {
 		return unusable("has no prompt, messages, token_ids, texts, conversations, instruction or turns: give columns")
 	}
@@ -111,13 +97,13 @@ func (f *anyFile) named(o object, row *rows.Row) error {
 			return err
 		}
 	}
-	f.jsonl.chat.limit = own
+	f.chat.limit = own
 	row.OSL = f.lengths.output(own, answer)
 	switch {
 	case prompt != nil:
-		err = f.jsonl.prompt(f.columns.GetPrompt(), prompt, row)
+		err = f.prompt(f.columns.GetPrompt(), prompt, row)
 	case messages != nil:
-		err = f.jsonl.messagesOrSession(messages, o, row)
+		err = f.messagesOrSession(messages, o, row)
 	default:
 		err = unusable("has no %s", f.columns.GetPrompt()+f.columns.GetMessages())
 	}

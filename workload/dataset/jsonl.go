@@ -16,20 +16,23 @@ func init() {
 	register("jsonl", Source{Help: "prompts, messages or token ids of a JSONL file",
 		Example: `Lines such as {"prompt": "...", "osl": 100}.`,
 		build: func(b *builder, w *spatev1.Workload, o Options) {
-			c, unused := content.File(w), &b.skipped.Unused
-			j := &jsonl{unused: unused, chat: conversation{unused: unused}, sessions: c.GetSessions() != nil,
-				lengths: lengths{count: o.Count, osl: c.GetOsl(), fallback: defaultOutput}}
-			b.file(c, objects(j.read))
+			b.file(content.File(w), objects(newReader(b, content.File(w), o).read))
 		}})
 }
 
-// jsonl reads rows of {"prompt": "..."}, {"messages": [...]}, {"token_ids": [...]} or {"prompt": [...]}, each
-// optionally with its own output length. Other members are counted as unused.
-type jsonl struct {
+// reader makes rows of the objects, conversations and lines of a file.
+type reader struct {
 	lengths  lengths
-	sessions bool
+	sessions bool // conversations are played turn by turn
 	chat     conversation
 	unused   *Unused
+}
+
+// newReader returns the reader of a file with conversations or prompts.
+func newReader(b *builder, c *spatev1.FileContent, o Options) *reader {
+	unused := &b.skipped.Unused
+	return &reader{unused: unused, chat: conversation{unused: unused}, sessions: c.GetSessions() != nil,
+		lengths: lengths{count: o.Count, osl: c.GetOsl(), fallback: defaultOutput}}
 }
 
 // outputNames are the names of members that give an output length. The first one that is present is used.
@@ -40,49 +43,50 @@ var outputNames = []string{"output_length", "osl", "max_tokens", "max_completion
 var usedNames = append([]string{"prompt", "messages", "token_ids", "prompt_token_ids", "texts", "query", "documents"},
 	outputNames...)
 
-// read reads a row.
-func (j *jsonl) read(o object, row *rows.Row) error {
-	own, err := o.output(j.unused)
+// read reads rows of {"prompt": "..."}, {"messages": [...]}, {"token_ids": [...]}, {"prompt": [...]}, {"texts": [...]} or
+// {"query": "...", "documents": [...]}, each optionally with its own output length.
+func (r *reader) read(o object, row *rows.Row) error {
+	own, err := o.output(r.unused)
 	if err != nil {
 		return err
 	}
-	j.chat.limit = own
-	row.OSL = j.lengths.output(own, nil)
-	used, err := j.content(o, row)
+	r.chat.limit = own
+	row.OSL = r.lengths.output(own, nil)
+	used, err := r.content(o, row)
 	if err == nil {
-		o.rest(j.unused, used, usedNames...)
+		o.rest(r.unused, used, usedNames...)
 	}
 	return err
 }
 
 // content reads what the row has to send, and returns the name of the member with it.
-func (j *jsonl) content(o object, row *rows.Row) (used string, err error) {
+func (r *reader) content(o object, row *rows.Row) (used string, err error) {
 	if ids := o.take("token_ids", "prompt_token_ids"); ids != nil {
 		return "token_ids", parseIDs(ids, row)
 	}
 	if messages := o.take("messages"); messages != nil {
-		return "messages", j.messagesOrSession(messages, o, row)
+		return "messages", r.messagesOrSession(messages, o, row)
 	}
 	if prompt := o.take("prompt"); bytes.HasPrefix(prompt, []byte{'['}) {
 		return "prompt", parseIDs(prompt, row)
 	} else if prompt != nil {
-		return "prompt", j.prompt("prompt", prompt, row)
+		return "prompt", r.prompt("prompt", prompt, row)
 	}
 	if texts := o.take("texts"); texts != nil {
-		return "texts", j.texts("texts", nil, texts, row)
+		return "texts", r.texts("texts", nil, texts, row)
 	}
 	if o["query"] != nil && o["documents"] != nil {
-		return "documents", j.texts("documents", o.take("query"), o.take("documents"), row)
+		return "documents", r.texts("documents", o.take("query"), o.take("documents"), row)
 	}
 	return "", errNoPrompt
 }
 
 // messagesOrSession reads messages with the fields beside them, or as a conversation that is played turn by turn.
-func (j *jsonl) messagesOrSession(messages []byte, o object, row *rows.Row) error {
-	if j.sessions {
-		return j.session(messages, row)
+func (r *reader) messagesOrSession(messages []byte, o object, row *rows.Row) error {
+	if r.sessions {
+		return r.session(messages, row)
 	}
-	return j.messages(messages, o.fields(), row)
+	return r.messages(messages, o.fields(), row)
 }
 
 // errNoPrompt is returned for a row that has nothing to send.
@@ -116,7 +120,7 @@ func parseOutput(name string, value []byte) (uint32, error) {
 }
 
 // prompt reads a prompt of text.
-func (j *jsonl) prompt(name string, value []byte, row *rows.Row) error {
+func (r *reader) prompt(name string, value []byte, row *rows.Row) error {
 	text, err := stringInside(name, value)
 	if err != nil {
 		return err
@@ -124,18 +128,18 @@ func (j *jsonl) prompt(name string, value []byte, row *rows.Row) error {
 	if len(text) == 0 {
 		return unusable("has an empty %s", name)
 	}
-	row.Kind, row.Content, row.ISL = rows.Text, append(row.Content[:0], text...), j.lengths.tokens(text)
+	row.Kind, row.Content, row.ISL = rows.Text, append(row.Content[:0], text...), r.lengths.tokens(text)
 	return nil
 }
 
 // texts reads a list of texts, and a query if there is one.
-func (j *jsonl) texts(name string, query, list []byte, row *rows.Row) error {
+func (r *reader) texts(name string, query, list []byte, row *rows.Row) error {
 	if list[0] != '[' {
 		return unusable("%s is %s, not an array", name, typeOf(list))
 	}
 	row.Kind, row.Content, row.Turns = rows.Texts, row.Content[:0], row.Turns[:0]
 	if query != nil {
-		if err := j.prompt("query", query, row); err != nil {
+		if err := r.prompt("query", query, row); err != nil {
 			return err
 		}
 		row.Kind = rows.Documents
@@ -149,7 +153,7 @@ func (j *jsonl) texts(name string, query, list []byte, row *rows.Row) error {
 		if len(text) == 0 {
 			return unusable("has an empty element in %s", name)
 		}
-		turn := rows.Turn{ISL: j.lengths.tokens(text), User: text}
+		turn := rows.Turn{ISL: r.lengths.tokens(text), User: text}
 		row.Turns = append(row.Turns, turn)
 		tokens += uint64(turn.ISL)
 	}
@@ -180,22 +184,22 @@ func parseIDs(array []byte, row *rows.Row) error {
 }
 
 // session reads messages as a conversation that is played turn by turn.
-func (j *jsonl) session(array []byte, row *rows.Row) error {
-	if err := j.chat.read("messages", array, "role", "content"); err != nil {
+func (r *reader) session(array []byte, row *rows.Row) error {
+	if err := r.chat.read("messages", array, "role", "content"); err != nil {
 		return err
 	}
-	j.chat.turns(row, &j.lengths)
+	r.chat.turns(row, &r.lengths)
 	return asSession(row)
 }
 
 // messages reads the messages of one request, and the fields that are sent beside them. They are sent unchanged except
 // for white space between them.
-func (j *jsonl) messages(array, fields []byte, row *rows.Row) error {
+func (r *reader) messages(array, fields []byte, row *rows.Row) error {
 	if array[0] != '[' {
 		return unusable("messages is %s, not an array", typeOf(array))
 	}
 	row.Kind, row.Content = rows.Messages, append(row.Content[:0], compact(array)...)
-	err := j.checkMessages(row)
+	err := r.checkMessages(row)
 	if len(fields) > 0 {
 		row.Kind, row.ISL = rows.MessagesWithFields, 0 // servers put tools into the prompt
 		row.Fields = append(row.Fields[:0], fields...)
@@ -205,7 +209,7 @@ func (j *jsonl) messages(array, fields []byte, row *rows.Row) error {
 
 // checkMessages finds where words can be inserted. The length is known only for a single message that is nothing but
 // text.
-func (j *jsonl) checkMessages(row *rows.Row) error {
+func (r *reader) checkMessages(row *rows.Row) error {
 	count := 0
 	for message := range values(row.Content) {
 		if message[0] != '{' {
@@ -220,7 +224,7 @@ func (j *jsonl) checkMessages(row *rows.Row) error {
 			return unusable("has no text in its first message")
 		}
 		if row.Insert = offsetIn(row.Content, text); whole {
-			row.ISL = j.lengths.tokens(text)
+			row.ISL = r.lengths.tokens(text)
 		}
 	}
 	if count == 0 {

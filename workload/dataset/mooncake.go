@@ -38,7 +38,7 @@ type mooncake struct {
 	blocks []uint64
 	unused *Unused
 	// prompts reads text and messages into row.
-	prompts jsonl
+	prompts reader
 	row     rows.Row
 }
 
@@ -161,7 +161,7 @@ func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 	b.header.BlockTokens = block
 	known := newKnownPrefixes(block)
 	m := &mooncake{form: form, block: block, unused: &b.skipped.Unused,
-		prompts: jsonl{unused: &b.skipped.Unused, lengths: lengths{count: o.Count, fallback: defaultOutput}}}
+		prompts: reader{unused: &b.skipped.Unused, lengths: lengths{count: o.Count, fallback: defaultOutput}}}
 	if play := c.GetSessions(); play != nil {
 		b.linked(c, play.GetHistory() != "none", func(text []byte) (linkedRow, error) { return m.linked(text, known) })
 		return

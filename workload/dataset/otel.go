@@ -245,12 +245,12 @@ type recordedRequest struct {
 
 // recordedRequests makes rows of recorded requests.
 type recordedRequests struct {
-	prompts jsonl
+	prompts reader
 	current rows.Row
 }
 
 func newRecordedRequests(b *builder, o Options) *recordedRequests {
-	return &recordedRequests{prompts: jsonl{unused: &b.skipped.Unused, lengths: lengths{count: o.Count}}}
+	return &recordedRequests{prompts: reader{unused: &b.skipped.Unused, lengths: lengths{count: o.Count}}}
 }
 
 // row returns the row of a request. Its content is valid until the next call. The output length is that of the recorded

@@ -10,42 +10,35 @@ func init() {
 	register("sharegpt", Source{Help: "conversations of a ShareGPT JSON file",
 		Example: "ShareGPT JSON, plain or compressed.",
 		build: func(b *builder, w *spatev1.Workload, o Options) {
-			c, unused := content.File(w), &b.skipped.Unused
-			b.file(c, objects((&sharegpt{unused: unused, chat: conversation{unused: unused},
-				lengths: lengths{count: o.Count, osl: c.GetOsl()}, sessions: c.GetSessions() != nil}).read))
+			b.file(content.File(w), objects(newReader(b, content.File(w), o).conversation))
 		}})
 }
 
-// sharegpt reads {"id": ..., "conversations": [{"from": "human", "value": "..."}, ...]}, or the same with "messages",
-// "role" and "content".
-type sharegpt struct {
-	lengths  lengths
-	sessions bool
-	chat     conversation
-	unused   *Unused
-}
-
-// read reads a conversation: all of its turns, or the first question that has an answer.
-func (s *sharegpt) read(o object, row *rows.Row) error {
+// conversation reads {"id": ..., "conversations": [{"from": "human", "value": "..."}, ...]}, or the same with
+// "messages", "role" and "content": all turns, or the first question that has an answer.
+func (r *reader) conversation(o object, row *rows.Row) error {
 	lines, messages := o.take("conversations", "conversation"), o.take("messages")
+	r.chat.limit = 0 // of another row
 	var err error
 	switch {
 	case lines != nil:
-		err = s.chat.read("conversations", lines, "from", "value")
+		err = r.chat.read("conversations", lines, "from", "value")
 	case messages != nil:
-		err = s.chat.read("messages", messages, "role", "content")
+		err = r.chat.read("messages", messages, "role", "content")
 	default:
 		err = unusable("has no conversations")
 	}
 	if err != nil {
 		return err
 	}
-	o.rest(s.unused, "")
-	if s.chat.turns(row, &s.lengths); s.sessions {
+	o.rest(r.unused, "")
+	answered := r.lengths
+	answered.fallback = 0
+	if r.chat.turns(row, &answered); r.sessions {
 		return asSession(row)
 	}
 	if len(row.Content) > 0 {
-		s.unused.note("system message that only sessions use")
+		r.unused.note("system message that only sessions use")
 	}
 	return asFirstQuestion(row)
 }
