@@ -83,6 +83,34 @@ func TestNeededFields(t *testing.T) {
 	})
 }
 
+// TestRelationsNameFields: a field that another one needs or excludes, or that belongs to a group, is one of its message.
+func TestRelationsNameFields(t *testing.T) {
+	relationsFound := 0
+	eachMessage(func(m protoreflect.MessageDescriptor) {
+		var names []string
+		for _, group := range Choices(m) {
+			names = append(names, group.GetFields()...)
+		}
+		for _, lack := range NeededBy(m) {
+			names = append(names, lack.Fields...)
+		}
+		for i := range m.Fields().Len() {
+			for _, other := range slices.Concat(Needs(m.Fields().Get(i)), relations(m.Fields().Get(i), spatev1.E_Excludes)) {
+				names = append(names, other.GetField())
+				relationsFound++
+			}
+		}
+		for _, name := range names {
+			if m.Fields().ByTextName(name) == nil {
+				t.Errorf("%s has no field %q", m.Name(), name)
+			}
+		}
+	})
+	if relationsFound < 40 {
+		t.Errorf("only %d relations", relationsFound)
+	}
+}
+
 // TestRulesOfValues compares what is said about values at and beyond the limits of each field with protovalidate.
 func TestRulesOfValues(t *testing.T) {
 	compared, refused := 0, 0
