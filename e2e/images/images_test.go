@@ -99,7 +99,7 @@ func TestFilesThatAreNotImages(t *testing.T) {
 		empty + ": the folder has no files":                                                                                 "workloads.one.random.images.path=" + empty,
 		"none: no such file or directory":                                                                                   "workloads.one.random.images.path=none",
 		"give urls or path, not both":                                                                                       `workloads.one.random.images.urls=["https://host/a.png"]`,
-		"workloads[1].random.images.width: works only with images that are made: leave it out, or leave out path":           "workloads.one.random.images.width=8",
+		"workloads[1].random.images.width: does not work with path: it is for images that are made":                         "workloads.one.random.images.width=8",
 	} {
 		r := programs.Run(t, plan, "--set", set)
 		if code := r.Exit(); code != 2 || !strings.Contains(r.Stderr.String(), says) {
