@@ -52,49 +52,39 @@ func WithoutRepeats(l *spatev1.Load) []*spatev1.LoadPoint {
 		point.Rate = rate
 		points = append(points, point)
 	}
-	return append(points, singlePoints(l)...)
+	if single := singlePoint(l); single != nil {
+		points = append(points, single)
+	}
+	return points
 }
 
-// singlePoints returns the point of a load that has only one: phases, a replay, a sweep, a search or a frontier.
-func singlePoints(l *spatev1.Load) []*spatev1.LoadPoint {
+// singlePoint returns the point of a load that has only one: phases, a replay, a sweep, a search or a frontier. Nil: it
+// is another load.
+func singlePoint(l *spatev1.Load) *spatev1.LoadPoint {
+	point, phases := loadPoint(l), ConcurrencyPhases(l)
+	s, f := l.GetSearch(), l.GetFrontier()
+	if len(RatePhases(l)) > 0 || l.GetSweep() != nil || s.GetRate() != nil || f.GetRate() != nil {
+		point = openPoint(l)
+	}
 	switch {
-	case len(ConcurrencyPhases(l)) > 0:
-		point := loadPoint(l)
-		point.Phases = ConcurrencyPhases(l)
-		point.Concurrency = uint32(math.Ceil(LargestPhase(point.Phases)))
-		return []*spatev1.LoadPoint{point}
+	case len(phases) > 0:
+		point.Phases, point.Concurrency = phases, uint32(math.Ceil(LargestPhase(phases)))
 	case len(RatePhases(l)) > 0:
-		point := openPoint(l)
-		point.Phases = RatePhases(l)
-		point.Rate = LargestPhase(point.Phases)
-		return []*spatev1.LoadPoint{point}
+		point.Phases, point.Rate = RatePhases(l), LargestPhase(RatePhases(l))
 	case l.GetReplay() != nil:
-		point := loadPoint(l)
 		point.Arrival, point.ReplaySpeed = traceArrival, cmp.Or(l.GetReplay().GetSpeed(), 1)
 		point.Split = cmp.Or(l.GetSplit(), defaults.SplitInTurn)
 		point.MaxInFlight = l.GetMaxInFlight()
-		return []*spatev1.LoadPoint{point}
 	case l.GetSweep() != nil:
-		point := openPoint(l)
 		point.Sweep = defaults.Sweep(l.GetSweep())
-		return []*spatev1.LoadPoint{point}
-	case l.GetSearch().GetRate() != nil:
-		point := openPoint(l)
-		point.Search = defaults.Search(l.GetSearch())
-		return []*spatev1.LoadPoint{point}
-	case l.GetSearch() != nil:
-		point := loadPoint(l)
-		point.Search = defaults.Search(l.GetSearch())
-		return []*spatev1.LoadPoint{point}
-	case l.GetFrontier() != nil:
-		point := loadPoint(l)
-		if l.GetFrontier().GetRate() != nil {
-			point = openPoint(l)
-		}
-		point.Frontier = defaults.Frontier(l.GetFrontier())
-		return []*spatev1.LoadPoint{point}
+	case s != nil:
+		point.Search = defaults.Search(s)
+	case f != nil:
+		point.Frontier = defaults.Frontier(f)
+	default:
+		return nil
 	}
-	return nil
+	return point
 }
 
 // traceArrival is the arrival process of a replay.
@@ -184,7 +174,7 @@ func TemplateStages(l *spatev1.LoadPoint) uint32 {
 // repeats of long lists may not fit in memory.
 func MostStages(l *spatev1.Load) int {
 	points := len(Concurrencies(l)) + len(rates(l))
-	for _, single := range singlePoints(l) {
+	if single := singlePoint(l); single != nil {
 		points += int(TemplateStages(single))
 	}
 	return points * int(max(1, l.GetRepeats()))
