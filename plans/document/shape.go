@@ -122,7 +122,7 @@ func (s *shape) message(path string, node *yaml.Node, into protoreflect.Message)
 		}
 		s.field(join(path, key.Value), value, into, field)
 	})
-	if node.Kind == yaml.MappingNode {
+	if node.Kind == yaml.MappingNode && len(s.found) < MaxFound { // A file that is wrong throughout is read, no more.
 		s.complete(path, node, into)
 	}
 }

@@ -5,9 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/spate-load/spate/plans/endpoint"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -54,15 +52,8 @@ func (c *checker) readNever(path string, m *spatev1.ServerMetrics) {
 // which may hold a password.
 func metricsProblem(text string) string {
 	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Hostname() == "":
+	if err != nil || u.Hostname() == "" {
 		return "must be a URL like http://localhost:8000/metrics"
-	case u.User != nil:
-		return "must not contain a user or password: api_key and headers go to the hosts of the target's endpoints"
-	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
-		return "must not contain a query (?...) or a fragment (#...)"
-	case !endpoint.ValidPort(u):
-		return "must have a port from 1 to 65535, or none"
 	}
-	return ""
+	return addressProblem(u, text, "api_key and headers go to the hosts of the target's endpoints")
 }

@@ -67,23 +67,33 @@ func apiPaths() (paths []string) {
 // a password.
 func endpointProblem(text string) string {
 	u, err := url.Parse(endpoint.BaseURL(text))
-	switch {
-	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" ||
-		strings.ContainsFunc(text, unicode.IsSpace):
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		strings.ContainsFunc(text, unicode.IsSpace) {
 		return "must be a base URL like http://localhost:8000, or host:port"
+	}
+	if problem := addressProblem(u, text, "use api_key or headers with env:NAME or file:PATH"); problem != "" {
+		return problem
+	}
+	for _, suffix := range apiPaths() {
+		if strings.HasSuffix(endpoint.BaseURL(u.Path), suffix) {
+			return "must end before " + suffix + ", which Spate adds"
+		}
+	}
+	return ""
+}
+
+// addressProblem returns what is wrong with the parts of an address that Spate does not send to, or "". instead says
+// where a password belongs.
+func addressProblem(u *url.URL, text, instead string) string {
+	switch {
 	case u.User != nil:
-		return "must not contain a user or password: use api_key or headers with env:NAME or file:PATH"
+		return "must not contain a user or password: " + instead
 	case u.RawQuery != "" || u.ForceQuery:
 		return "must not contain a query (?...)"
 	case strings.Contains(text, "#"):
 		return "must not contain a fragment (#...)"
 	case !endpoint.ValidPort(u):
 		return "must have a port from 1 to 65535, or none"
-	}
-	for _, suffix := range apiPaths() {
-		if strings.HasSuffix(endpoint.BaseURL(u.Path), suffix) {
-			return "must end before " + suffix + ", which Spate adds"
-		}
 	}
 	return ""
 }
