@@ -83,7 +83,8 @@ func TestNeededFields(t *testing.T) {
 	})
 }
 
-// TestRelationsNameFields: a field that another one needs or excludes, or that belongs to a group, is one of its message.
+// TestRelationsNameFields: a field that another one needs or excludes, or that belongs to a group, is one of its
+// message.
 func TestRelationsNameFields(t *testing.T) {
 	relationsFound := 0
 	eachMessage(func(m protoreflect.MessageDescriptor) {
@@ -95,7 +96,8 @@ func TestRelationsNameFields(t *testing.T) {
 			names = append(names, lack.Fields...)
 		}
 		for i := range m.Fields().Len() {
-			for _, other := range slices.Concat(Needs(m.Fields().Get(i)), relations(m.Fields().Get(i), spatev1.E_Excludes)) {
+			field := m.Fields().Get(i)
+			for _, other := range slices.Concat(Needs(field), relations(field, spatev1.E_Excludes)) {
 				names = append(names, other.GetField())
 				relationsFound++
 			}
