@@ -75,8 +75,8 @@ func (r *reader) content(o object, row *rows.Row) (used string, err error) {
 	if texts := o.take("texts"); texts != nil {
 		return "texts", r.texts("texts", nil, texts, row)
 	}
-	if o["query"] != nil && o["documents"] != nil {
-		return "documents", r.texts("documents", o.take("query"), o.take("documents"), row)
+	if query, documents := o.take("query"), o.take("documents"); query != nil && documents != nil {
+		return "documents", r.texts("documents", query, documents, row)
 	}
 	return "", errNoPrompt
 }
