@@ -13,6 +13,7 @@ import (
 
 // grid is one table: the stages of one target and workload, either all open loop or all closed loop.
 type grid struct {
+	plan             string
 	target, workload string
 	isl, osl         *uint32
 	openLoop         bool
@@ -39,6 +40,9 @@ func gridsOf(r *results.Result) []*grid {
 		if g == nil {
 			g = &grid{target: s.Target, workload: s.Workload, isl: s.ISL.Asked, osl: s.OSL.Asked,
 				openLoop: key.openLoop}
+			if r.Run.Plan != nil {
+				g.plan = *r.Run.Plan
+			}
 			byKey[key] = g
 			grids = append(grids, g)
 		}
@@ -167,10 +171,14 @@ type row struct {
 	values []marked
 }
 
-// rows returns a row for each stage, and after the repeats of a load one for all of them.
+// rows returns a row for each stage, after it what was published for its load, and after the repeats of a load one for
+// all of them.
 func (g *grid) rows() (rows []row) {
 	for _, s := range g.stages {
 		rows = append(rows, row{loadCell(s), g.valuesOf(s)})
+		if published := g.published(s); published != nil {
+			rows = append(rows, row{"published", published}, row{"ratio", ratios(g.valuesOf(s), published)})
+		}
 		for _, all := range g.repeats {
 			if all.Stages[len(all.Stages)-1] == s.Index {
 				load, _, _ := strings.Cut(strings.TrimSuffix(loadCell(s), " !"), " #")
@@ -252,6 +260,9 @@ func (g *grid) conclusions() []string {
 	for _, f := range g.frontiers {
 		lines = append(lines, fmt.Sprintf("frontier of throughput in the steady part of each stage against %s: %s", f.Latency,
 			f.Sentence))
+	}
+	if near := g.nearness(); near != "" {
+		lines = append(lines, near)
 	}
 	return lines
 }

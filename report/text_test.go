@@ -13,8 +13,8 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 )
 
-// published is a block exactly as vLLM's benchmark printed it.
-const published = `============ Serving Benchmark Result ============
+// vllmBlock is a block exactly as vLLM's benchmark printed it.
+const vllmBlock = `============ Serving Benchmark Result ============
 Successful requests:                     200       
 Benchmark duration (s):                  99.24     
 Total input tokens:                      202314    
@@ -55,7 +55,7 @@ func TestVLLMBlockIsToTheLetter(t *testing.T) {
 			ITL:  &results.VLLMMetric{Mean: 99.88, Median: 12.87, P99: 2059.38},
 		},
 	}, VLLM08)
-	if diff := cmp.Diff(published, b.String()); diff != "" {
+	if diff := cmp.Diff(vllmBlock, b.String()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -92,6 +92,33 @@ func sweep() *results.Result {
 	return &results.Result{Stages: []results.StageResult{
 		seedStage(1, .27, 40.27, 3723.57, 4628.26, 714.26, 1613.88, 20.2, 20.26), failed, rate,
 	}}
+}
+
+// Published numbers, and a run's numbers divided by them, stand below those of the same plan, target, workload and
+// load.
+func TestPublishedNumbers(t *testing.T) {
+	r := sweep()
+	r.Run.Plan = new("dynamo-vllm-h20")
+	r.Stages = r.Stages[:1]
+	r.Stages[0].Target, r.Stages[0].OutputTokenThroughput = "dynamo-3p1d", new(60.405)
+	r.Stages = append(r.Stages, seedStage(3, 1, 1, 1, 1, 1, 1, 1, 1)) // a load without published numbers
+	r.Stages[1].Target = "dynamo-3p1d"
+	var b strings.Builder
+	if err := Table(&b, r, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"published          0.27         40.27  3723.57  4628.26  714.26  1613.88  20.20  20.26\n" +
+			"    ratio          1.00          1.50     1.00     1.00    1.00     1.00   1.00   1.00\n",
+		"comparison with published numbers: this run is within 30 % of 7 of 8, and within 10 % of 7\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if n := strings.Count(b.String(), "ratio"); n != 1 {
+		t.Errorf("%d rows of ratios in\n%s", n, b.String())
+	}
 }
 
 func TestTable(t *testing.T) {
