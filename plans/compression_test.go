@@ -26,6 +26,7 @@ var uncompressed = map[string]string{
 	"target.simulator.prefill_interference":         "a share",
 	"target.simulator.transfer_interference":        "a share",
 	"target.simulator.replica_spread":               "a share",
+	"target.simulator.replica_skew":                 "a shape",
 	"target.simulator.prefill_per_prompt":           "the simulator's speed scales it",
 	"target.simulator.prefill_jitter":               "a shape",
 	"target.simulator.step_jitter":                  "a shape",

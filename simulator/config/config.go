@@ -19,6 +19,8 @@ type Config struct {
 	// ReplicaSpread is how much slower the last engine is than the first, as a share, counted over all endpoints. The
 	// engines between lie evenly between them. Not for use with PrefillEngines. Default 0: all are equal.
 	ReplicaSpread float64 `group:"engines" flag:"replica-spread" help:"how much slower the last engine is than the first, as a <share>; the others are evenly between"`
+	// ReplicaSkew is how unevenly ReplicaSpread is spaced: above 0 few engines are slow. Default 0: evenly.
+	ReplicaSkew float64 `group:"engines" flag:"replica-skew" help:"how unevenly that is spaced, a <number>: above 0 few engines are slow, and most near the first"`
 	// PrefillEngines makes an endpoint a disaggregated group: this number of engines prefill, from one queue, and the
 	// Replicas decode. 0, the default: each engine does both.
 	PrefillEngines int `group:"engines" flag:"prefill-engines" help:"engines that only prefill, so that the replicas only decode (default: each does both)"`
@@ -96,6 +98,7 @@ func (c *Config) Validate() error {
 		checkAtLeast("PrefillEngines", c.PrefillEngines, 0),
 		checkAtLeast("Processors", c.Processors, 1),
 		checkFinite("ReplicaSpread", c.ReplicaSpread),
+		checkFinite("ReplicaSkew", c.ReplicaSkew),
 		checkAtLeast("MaxBodyBytes", c.MaxBodyBytes, 1),
 		checkAtLeast("MaxModelTokens", c.MaxModelTokens, 0),
 		checkAtLeast("DefaultOutputTokens", c.DefaultOutputTokens, 1),

@@ -51,6 +51,7 @@ func TestValidate(t *testing.T) {
 		},
 		"probability is 1.5":                            func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Probability: 1.5}} },
 		"ReplicaSpread is -1":                           func(c *Config) { c.ReplicaSpread = -1 },
+		"ReplicaSkew is -1":                             func(c *Config) { c.ReplicaSkew = -1 },
 		"ReplicaSpread and PrefillEngines are both set": func(c *Config) { c.ReplicaSpread, c.PrefillEngines = 0.5, 1 },
 		"TransferInterference is 2":                     func(c *Config) { c.Model.TransferInterference = 2 },
 		"Model.PrefillFirst and Model.PrefillSharing": func(c *Config) {

@@ -33,7 +33,7 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 	c.Model.TransferInterference = t.GetTransferInterference()
 	c.Model.PrefillFirst = t.GetPrefillFirst()
 	c.Model.Overhead = t.GetOverhead().AsDuration()
-	c.ReplicaSpread = t.GetReplicaSpread()
+	c.ReplicaSpread, c.ReplicaSkew = t.GetReplicaSpread(), t.GetReplicaSkew()
 	c.Model.PrefillPerPrompt = t.GetPrefillPerPrompt().AsDuration()
 	c.Model.PrefillSharing = t.GetPrefillSharing()
 	c.Model.PrefillJitter, c.Model.StepJitter = t.GetPrefillJitter(), t.GetStepJitter()

@@ -443,6 +443,10 @@ func TestReplicaSpread(t *testing.T) {
 			t.Errorf("engine %d: steps are %v times as long, want %v", number, got, want)
 		}
 	}
+	c.ReplicaSkew = 1
+	if got := float64(modelOf(&c, 1).DecodeStep) / float64(c.Model.DecodeStep); math.Abs(got-1-0.6/9) > 1e-6 {
+		t.Errorf("skewed, engine 1: steps are %v times as long", got)
+	}
 	c.Endpoints, c.Replicas = 1, 1
 	if modelOf(&c, 0).DecodeStep != c.Model.DecodeStep {
 		t.Error("the only engine is slower")

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"math"
+
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/simulator/config"
 )
@@ -35,7 +37,7 @@ func New(c *config.Config, number int, now clock.Instant) Model {
 func modelOf(c *config.Config, number int) config.Model {
 	m := c.Model
 	if last := c.Endpoints*c.Replicas - 1; c.ReplicaSpread > 0 && last > 0 {
-		m.SpeedUp(1 / (1 + c.ReplicaSpread*float64(number)/float64(last)))
+		m.SpeedUp(1 / (1 + c.ReplicaSpread*math.Pow(float64(number)/float64(last), 1+c.ReplicaSkew)))
 	}
 	return m
 }

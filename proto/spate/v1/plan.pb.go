@@ -1416,6 +1416,10 @@ type SimulatedTarget struct {
 	// as long again. The slowdowns of the engines between are evenly spaced. Not with prefill_engines. Default 0: all
 	// engines are equal.
 	ReplicaSpread float64 `protobuf:"fixed64,30,opt,name=replica_spread,json=replicaSpread,proto3" json:"replica_spread,omitempty"`
+	// How unevenly the slowdowns of replica_spread are spaced: engine i of n is slower by the share
+	// replica_spread x (i/(n-1))^(1+replica_skew). Above 0 few engines are slow, and most near the first. Default 0:
+	// evenly.
+	ReplicaSkew float64 `protobuf:"fixed64,41,opt,name=replica_skew,json=replicaSkew,proto3" json:"replica_skew,omitempty"`
 	// Time that each prompt occupies its prefill engine in addition to the time for its tokens. Default 0s.
 	PrefillPerPrompt *durationpb.Duration `protobuf:"bytes,31,opt,name=prefill_per_prompt,json=prefillPerPrompt,proto3" json:"prefill_per_prompt,omitempty"`
 	// Prompts share the prefill engines by time slices. Default: one at a time, first come, first served.
@@ -1680,6 +1684,13 @@ func (x *SimulatedTarget) GetContinuousUsage() string {
 func (x *SimulatedTarget) GetReplicaSpread() float64 {
 	if x != nil {
 		return x.ReplicaSpread
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetReplicaSkew() float64 {
+	if x != nil {
+		return x.ReplicaSkew
 	}
 	return 0
 }
@@ -5804,7 +5815,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"RolesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x88\x19\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc6\x19\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -5853,7 +5864,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\fexact_output\x18\x1c \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\vexactOutput\x12O\n" +
 	"\x10continuous_usage\x18\x1d \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x0fcontinuousUsage\x12y\n" +
 	"\x0ereplica_spread\x18\x1e \x01(\x01BR\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00\xb2\x9d\"5\n" +
-	"\x0fprefill_engines\x12\"their replicas decode at one speedR\rreplicaSpread\x12U\n" +
+	"\x0fprefill_engines\x12\"their replicas decode at one speedR\rreplicaSpread\x12<\n" +
+	"\freplica_skew\x18) \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\vreplicaSkew\x12U\n" +
 	"\x12prefill_per_prompt\x18\x1f \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x10prefillPerPrompt\x12'\n" +
 	"\x0fprefill_sharing\x18  \x01(\bR\x0eprefillSharing\x12@\n" +
 	"\x0eprefill_jitter\x18! \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\rprefillJitter\x12:\n" +
