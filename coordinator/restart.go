@@ -132,15 +132,6 @@ func (c *Coordinator) resumeOrQueue(l *leftoverRun) {
 	}
 }
 
-// levelOf returns the log level of the message that a run is continued. Resuming a local run was requested, so it is no
-// warning.
-func levelOf(l *leftoverRun) slog.Level {
-	if l.submission.GetLocal() {
-		return slog.LevelInfo
-	}
-	return slog.LevelWarn
-}
-
 // loadRun makes a run from its records. New events get numbers beyond a number.
 func (c *Coordinator) loadRun(l *leftoverRun, beyond uint64) *run {
 	r := newRun(&c.ground, c, l.record, l.submission)
@@ -264,7 +255,11 @@ func (c *Coordinator) resume(r *run, l *leftoverRun, memory lifecycle.Memory, to
 	r.machine = machine
 	close(r.rebuilt)
 	c.restarts.Add(1)
-	c.log.Log(context.Background(), levelOf(l), "run resumed", "run", r.id, "phase", l.checkpoint.GetPhase(),
+	level := slog.LevelWarn
+	if l.submission.GetLocal() { // resuming it was requested
+		level = slog.LevelInfo
+	}
+	c.log.Log(context.Background(), level, "run resumed", "run", r.id, "phase", l.checkpoint.GetPhase(),
 		"stages_begun", l.checkpoint.GetBegun(), "restarts", l.record.GetRestarts(), "read_in", took)
 	c.workers.Go(r.work)
 	r.feedAt(now, func(m *lifecycle.Run, at clock.Instant) {

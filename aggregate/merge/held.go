@@ -76,7 +76,7 @@ func (s *Stage) settle() {
 		for _, one := range of {
 			s.held.sum.add(one.series, one.parts, one.at)
 		}
-		s.spread(c, func(t *Tally) { t.include(s.held.sum) })
+		s.spread(c, func(t *Tally) { t.Include(s.held.sum) })
 	}
 	clear(s.held.cells)
 	s.held.number = 0

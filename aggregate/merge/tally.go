@@ -67,9 +67,6 @@ func (p place) windows() uint32 { return p.window - p.first + 1 }
 // NewTally returns an empty tally that keeps the values of all metrics.
 func NewTally() *Tally { return newTally(measure.All) }
 
-// Include adds a tally of another stage.
-func (t *Tally) Include(o *Tally) { t.include(o) }
-
 // newTally returns an empty tally that keeps the values of the given metrics.
 func newTally(keep measure.Set) *Tally {
 	return &Tally{keep: keep, Counters: &spatev1.Counters{}, errors: make(map[errorKey]*errorTally)}
@@ -90,8 +87,8 @@ func (t *Tally) add(s *spatev1.Series, parts []part, at place) {
 	}
 }
 
-// include adds another tally that keeps at least the same metrics.
-func (t *Tally) include(o *Tally) {
+// Include adds another tally that keeps at least the same metrics.
+func (t *Tally) Include(o *Tally) {
 	t.windows = max(t.windows, o.windows)
 	measure.AddTo(t.Counters, o.Counters)
 	t.Models = measure.AddModels(t.Models, o.Models)

@@ -213,7 +213,7 @@ func (s *Stage) agentParts() (parts []Part) {
 		if len(of) > 1 {
 			sum = newTally(keyMetrics)
 			for _, a := range of {
-				sum.include(a.whole(memory))
+				sum.Include(a.whole(memory))
 				region = min(region, a.RegionName)
 			}
 		}

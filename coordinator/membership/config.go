@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -54,17 +55,12 @@ type Config struct {
 
 // withDefaults fills in what is not set.
 func (c Config) withDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger, c.Label = cmp.Or(c.Logger, slog.Default()), cmp.Or(c.Label, DefaultLabel)
 	if c.Rejoin <= 0 {
 		c.Rejoin = 10 * time.Second
 	}
 	if c.KeyPoll <= 0 {
 		c.KeyPoll = 5 * time.Second
-	}
-	if c.Label == "" {
-		c.Label = DefaultLabel
 	}
 	if c.resolve == nil {
 		c.resolve = net.DefaultResolver.LookupHost

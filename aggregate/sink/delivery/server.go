@@ -64,17 +64,14 @@ func Authorization(token, scheme string) string {
 
 // Unreachable returns an error that says what a person can do if a server at a URL did not answer.
 func Unreachable(kind, serverURL string, err error) error {
-	var unknown x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var invalid x509.CertificateInvalidError
 	switch {
-	case errors.As(err, &unknown):
+	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return fmt.Errorf("%s: the certificate of %s is signed by an unknown authority: give the authority's certificate (--%s-ca) (%w)",
 			kind, serverURL, kind, err)
-	case errors.As(err, &name):
+	case errors.As(err, new(x509.HostnameError)):
 		return fmt.Errorf("%s: the certificate of %s is for another name: use a URL with a name that is in it (%w)",
 			kind, serverURL, err)
-	case errors.As(err, &invalid):
+	case errors.As(err, new(x509.CertificateInvalidError)):
 		return fmt.Errorf("%s: the certificate of %s is not valid: renew it, or set this machine's clock (%w)",
 			kind, serverURL, err)
 	case errors.Is(err, errRedirect):
