@@ -14,7 +14,7 @@ import (
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/executor"
 	"github.com/spate-load/spate/agent/ready"
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -70,7 +70,7 @@ type Config struct {
 	// KeepDatasets limits DatasetDir. Datasets beyond the limits are deleted, the least recently used first, when the
 	// agent starts and after each fetch. Datasets used within the last hour stay. A dataset larger than the size limit
 	// is not fetched. Zero: nothing is deleted.
-	KeepDatasets retention.Limits
+	KeepDatasets files.Limits
 	// LeaveOn is the cause of the context's end that makes Run leave: the agent hands over what it has before it ends.
 	// For any other cause Run cancels its load. LeaveTimeout is how long that may take. 0: Run never leaves.
 	LeaveOn      error

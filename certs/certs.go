@@ -26,7 +26,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/files"
 )
 
 // Role is what the holder of a certificate may do.
@@ -174,7 +174,7 @@ const maxPEM = 1 << 20
 
 // readPEM reads the first block of a file.
 func readPEM(path, kind string) ([]byte, error) {
-	text, err := bounded.ReadFile(path, maxPEM)
+	text, err := files.ReadFile(path, maxPEM)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -43,10 +43,10 @@ type Config struct {
 	Local bool
 	// KeepRuns limits the ended runs in DataDir. Runs beyond the limits are deleted, oldest first, at the start and
 	// whenever a run ends. Zero: no limit.
-	KeepRuns retention.Limits
+	KeepRuns files.Limits
 	// KeepDatasets limits the datasets in DatasetDir. Datasets of waiting and current runs are never deleted. Zero: no
 	// limit.
-	KeepDatasets retention.Limits
+	KeepDatasets files.Limits
 	// MaxDataset is the largest dataset that a client may upload, in bytes. 0: no limit.
 	MaxDataset uint64
 	// RunDir is the directory of a local coordinator's run instead of DataDir/RUNID.

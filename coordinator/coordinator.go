@@ -68,7 +68,7 @@ import (
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/coordinator/storage"
-	"github.com/spate-load/spate/internal/lockfile"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
 )
@@ -91,8 +91,8 @@ type Coordinator struct {
 
 	// guarded by mu
 	cluster *membership.Cluster
-	history History        // nil: there is none, or the coordinator does not serve yet
-	lock    *lockfile.Lock // on the data directory; nil: local, or not serving yet
+	history History     // nil: there is none, or the coordinator does not serve yet
+	lock    *files.Lock // on the data directory; nil: local, or not serving yet
 }
 
 // New checks the configuration and creates the dataset directory. It starts nothing.
@@ -195,7 +195,7 @@ func (c *Coordinator) lockData() error {
 	if c.cfg.Local {
 		return nil
 	}
-	lock, err := lockfile.Acquire(c.cfg.DataDir)
+	lock, err := files.LockDir(c.cfg.DataDir)
 	if err != nil {
 		return fmt.Errorf("coordinator: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator/access"
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
@@ -115,7 +115,7 @@ func (c *Coordinator) tidyRuns(now time.Time) {
 	for _, dir := range c.storage.Remains() {
 		c.log.Info("deleting what is left of a removed run", "directory", dir, "error", os.RemoveAll(dir))
 	}
-	if c.cfg.KeepRuns == (retention.Limits{}) {
+	if c.cfg.KeepRuns == (files.Limits{}) {
 		return
 	}
 	items, err := c.storage.Items(c.needed)

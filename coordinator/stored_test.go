@@ -18,7 +18,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator/clustertest"
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -91,7 +91,7 @@ func TestRunsBeyondTheLimitsAreRemoved(t *testing.T) {
 	if err := os.MkdirAll(half, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	r.cfg.KeepRuns = retention.Limits{Count: 1} // besides the one in progress, and the one whose points may be missing
+	r.cfg.KeepRuns = files.Limits{Count: 1} // besides the one in progress, and the one whose points may be missing
 	r.start()
 	want := []string{ids[1], ids[3], running.GetRunId()}
 	slices.Sort(want)

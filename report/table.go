@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/report/tables"
 )
@@ -40,11 +41,11 @@ func Table(w io.Writer, r *results.Result, width int) error {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintln(&b, g.title())
-		table := g.table(wideHeaders, fixed, "  ")
-		if width > 0 && table.Width() > width {
-			table = g.table(narrowHeaders, short, " ")
+		grid := g.table(wideHeaders, fixed, "  ")
+		if width > 0 && grid.Width() > width {
+			grid = g.table(narrowHeaders, short, " ")
 		}
-		_ = table.Write(&b) // a strings.Builder takes everything
+		_ = grid.Write(&b) // a strings.Builder takes everything
 		notes := &once{}
 		for _, s := range g.stages {
 			if note := noteOf(s, notes); note != "" {
@@ -82,12 +83,12 @@ func Table(w io.Writer, r *results.Result, width int) error {
 // printable drops from words of plans and servers what could control a terminal, or change the direction of text.
 func printable(text string) string { return string(page.Printable([]byte(text))) }
 
-// writeWrapped writes words after a mark, wrapped between words to width columns; 0 means any width.
-func writeWrapped(b *strings.Builder, mark, words string, width int) {
+// writeWrapped writes text after a mark, wrapped between words to width columns; 0 means any width.
+func writeWrapped(b *strings.Builder, mark, text string, width int) {
 	if width > 0 {
 		width = max(1, width-len(mark))
 	}
-	for _, line := range layout.Wrap(words, width) {
+	for _, line := range words.Wrap(text, width) {
 		b.WriteString(mark + line + "\n")
 		mark = strings.Repeat(" ", len(mark))
 	}
@@ -116,12 +117,12 @@ func short(v *float64) string {
 }
 
 // table returns a table: header lines, then one line per stage, all aligned right.
-func (g *grid) table(headers [][]string, format func(*float64) string, gap string) *layout.Table {
+func (g *grid) table(headers [][]string, format func(*float64) string, gap string) *table.Aligned {
 	if !g.hasGoodput() {
 		headers = headers[:len(headers)-1]
 	}
 	headers = shown(g, headers)
-	t := &layout.Table{Right: slices.Repeat([]bool{true}, 1+len(headers)), Gap: gap}
+	t := &table.Aligned{Right: slices.Repeat([]bool{true}, 1+len(headers)), Gap: gap}
 	height := len(headers[0])
 	for line := range height {
 		cells := []string{""}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/internal/durable"
+	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/section"
@@ -51,7 +51,7 @@ func ReadBaseline(path string) (*Baseline, error) {
 
 // Keep writes a copy to a run directory, where Write finds it.
 func (b *Baseline) Keep(dir string) error {
-	return durable.Replace(filepath.Join(dir, BaselineFile), b.data)
+	return files.Replace(filepath.Join(dir, BaselineFile), b.data)
 }
 
 // keptBaseline returns the baseline that a run directory has, or nil if there is none.

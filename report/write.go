@@ -19,7 +19,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/internal/durable"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/requests"
 )
@@ -48,12 +48,12 @@ func Write(dir string, o Options) (result *results.Result, err error) {
 	if o.baseline, err = keptBaseline(dir); err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
-	result, files, err := filesOf(ledger, o)
+	result, made, err := filesOf(ledger, o)
 	if err != nil {
 		return result, fmt.Errorf("report: %w", err)
 	}
-	for _, f := range files {
-		if err := durable.ReplaceBy(filepath.Join(dir, f.name), f.write); err != nil {
+	for _, f := range made {
+		if err := files.ReplaceBy(filepath.Join(dir, f.name), f.write); err != nil {
 			return result, fmt.Errorf("report: %w", err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
-	"github.com/spate-load/spate/internal/nearest"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // value is a number, or a text.
@@ -178,7 +178,7 @@ func (n *names) unknown(name string) string {
 	}
 	known := slices.Sorted(maps.Keys(n.fields))
 	text := fmt.Sprintf("there is no field %s in %s of results.json", name, n.record)
-	if near := nearest.To(name, append(known, slices.Sorted(maps.Keys(n.short))...)); near != "" {
+	if near := words.Nearest(name, append(known, slices.Sorted(maps.Keys(n.short))...)); near != "" {
 		return text + "; did you mean " + near + "?"
 	}
 	return text + "; there are, among others, ttft_ms.p99, tpot_ms.mean, request_throughput, goodput.share, " +

@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/spate-load/spate/internal/nearest"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // maxLength bounds a condition, so that a parser that calls itself for each bracket cannot run out of stack.
@@ -255,7 +255,7 @@ func (p *parser) texts(n, other *node) {
 			return
 		}
 		hint := ""
-		if near := nearest.To(n.text, choices); near != "" {
+		if near := words.Nearest(n.text, choices); near != "" {
 			hint = "; did you mean " + near + "?"
 		}
 		p.failAt(n.column, "%s is one of %s, got %s%s", other.text, strings.Join(choices, ", "), n.text, hint)

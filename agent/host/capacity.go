@@ -12,8 +12,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/internal/bounded"
-	"github.com/spate-load/spate/internal/durable"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -98,7 +97,7 @@ const maxFile = 1 << 20
 // ReadCapacity reads a file. Its error wraps ErrNotFound if there is no file, ErrDamaged if the file is not as it was
 // written, and ErrOtherMachine if the capacity was measured on another machine than here.
 func ReadCapacity(path string, here Machine) (*Capacity, error) {
-	text, err := bounded.ReadFile(path, maxFile)
+	text, err := files.ReadFile(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("capacity %s: %w; spate calibrate creates it", path, ErrNotFound)
 	}
@@ -135,7 +134,7 @@ func WriteCapacity(path string, c *Capacity) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("capacity: %w", err)
 	}
-	if err := durable.Replace(path, append(text, '\n')); err != nil {
+	if err := files.Replace(path, append(text, '\n')); err != nil {
 		return fmt.Errorf("capacity: %w", err)
 	}
 	return nil

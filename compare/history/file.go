@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/internal/durable"
+	"github.com/spate-load/spate/internal/files"
 )
 
 // head begins each line of the file.
@@ -173,7 +173,7 @@ func (s *Store) compact() error {
 	if s.live > mostLive {
 		beyond = s.live - mostLive/4*3
 	}
-	err := durable.ReplaceBy(s.path, func(w io.Writer) error {
+	err := files.ReplaceBy(s.path, func(w io.Writer) error {
 		for _, e := range entries {
 			record, err := s.text(e)
 			if err != nil {

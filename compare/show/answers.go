@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // answerName names an answer among those of its target and workload.
@@ -21,7 +21,7 @@ func answerName(a *compare.Answer) string {
 	if a.Part != "" {
 		name += ", part " + a.Part
 	}
-	return layout.Printable(name)
+	return words.Printable(name)
 }
 
 // AnswerTitle names an answer among all.

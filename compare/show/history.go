@@ -14,8 +14,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/report/page/chart"
@@ -38,7 +38,7 @@ func History(w io.Writer, lines []*compare.Line, format string, width int) error
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintln(w, layout.Printable(LineTitle(l)))
+		fmt.Fprintln(w, words.Printable(LineTitle(l)))
 		if err := HistoryTable(l).Capitals().Write(w, width); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func historyCells(l *compare.Line, p compare.HistoryPoint) []string {
 	row := []string{p.Time.UTC().Format("2006-01-02 15:04"), p.Run, p.Version,
 		strings.Join(naming.LabelTexts(p.Labels), " "), value(d, p.Value), changed, meaning}
 	for i, cell := range row {
-		row[i] = layout.Printable(cell)
+		row[i] = words.Printable(cell)
 	}
 	return row
 }
@@ -119,7 +119,7 @@ func HistoryChart(l *compare.Line) template.HTML {
 	var points []chart.Point
 	for i, p := range l.Points {
 		point := chart.Point{X: float64(p.Time.Unix()), Y: p.Value,
-			Title: fmt.Sprintf("%s: %s", layout.Printable(p.Run), value(d, p.Value))}
+			Title: fmt.Sprintf("%s: %s", words.Printable(p.Run), value(d, p.Value))}
 		var said []string
 		if p.Outcome == compare.Worse || p.Outcome == compare.Better {
 			said = append(said, fmt.Sprintf("%s %s", p.Outcome, change(d, p.Change)))
@@ -127,7 +127,7 @@ func HistoryChart(l *compare.Line) template.HTML {
 		if i > 0 {
 			said = append(said, changed(&l.Points[i-1], &p)...)
 		}
-		point.Label = layout.Printable(strings.Join(said, ", "))
+		point.Label = words.Printable(strings.Join(said, ", "))
 		switch p.Verdict {
 		case trust.Suspect:
 			point.Doubt = chart.Suspect

@@ -8,8 +8,8 @@ import (
 	"io"
 
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/report/page/chart"
 )
@@ -97,7 +97,7 @@ func curve(stages []compare.Stage, metric string) (figure, bool) {
 		}
 		for side, at := range [2][2]float64{{x.Baseline, y.Baseline}, {x.Value, y.Value}} {
 			lines[side] = append(lines[side], chart.Point{X: at[0], Y: at[1], Title: fmt.Sprintf("%s: %s, %s %s",
-				layout.Printable(s.Load), value(x, at[0]), titleOf(metric), value(y, at[1]))})
+				words.Printable(s.Load), value(x, at[0]), titleOf(metric), value(y, at[1]))})
 		}
 	}
 	if len(lines[0]) < 2 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // markdown writes a comparison as Markdown.
@@ -69,4 +69,4 @@ func list(b *strings.Builder, format string, lines []string) {
 }
 
 // quoted takes the meaning that Markdown gives to characters from words of plans and servers.
-func quoted(s string) string { return table.Escape(layout.Printable(s)) }
+func quoted(s string) string { return table.Escape(words.Printable(s)) }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Formats are the names of the formats.
@@ -129,7 +129,7 @@ func StageName(s *compare.Stage) string {
 	var parts []string
 	for _, part := range []string{s.Target, s.Workload, s.Load} {
 		if part != "" {
-			parts = append(parts, layout.Printable(part))
+			parts = append(parts, words.Printable(part))
 		}
 	}
 	name := strings.Join(parts, ", ")

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/words"
 )
 
 var update = flag.Bool("update", false, "write the expected files again")
@@ -175,7 +175,7 @@ func TestBannerOfNothingTested(t *testing.T) {
 
 // Words cannot turn the direction of the text after them.
 func TestCleanDirection(t *testing.T) {
-	if got := layout.Printable("a\u202eb\x1b"); got != "a b " {
+	if got := words.Printable("a\u202eb\x1b"); got != "a b " {
 		t.Errorf("%q", got)
 	}
 }

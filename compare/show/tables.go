@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // stageTable has a row for each stage, with the changes of the headline. name names a stage in it.
@@ -76,5 +76,5 @@ func outcome(d *compare.Difference) string {
 	if d.Why == "" {
 		return string(d.Outcome)
 	}
-	return string(d.Outcome) + ": " + layout.Printable(d.Why)
+	return string(d.Outcome) + ": " + words.Printable(d.Why)
 }

@@ -10,17 +10,17 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // text writes a comparison for a terminal.
 func text(w io.Writer, c *compare.Comparison, width int, all bool) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Baseline: %s\n", layout.Printable(c.Baseline))
+	fmt.Fprintf(&b, "Baseline: %s\n", words.Printable(c.Baseline))
 	for i := range c.Sides {
 		a := &c.Sides[i]
-		fmt.Fprintf(&b, "\nCompared: %s\n", layout.Printable(a.Name))
+		fmt.Fprintf(&b, "\nCompared: %s\n", words.Printable(a.Name))
 		wrapped(&b, "", []string{summary(a) + "."}, width)
 		wrapped(&b, "! ", a.Warnings, width)
 		wrapped(&b, "Same requests: ", []string{strings.Join(requests(a), "; ")}, width)
@@ -47,7 +47,7 @@ func wrapped(b *strings.Builder, mark string, lines []string, width int) {
 	}
 	for _, line := range lines {
 		before := mark
-		for _, part := range layout.Wrap(layout.Printable(line), room) {
+		for _, part := range words.Wrap(words.Printable(line), room) {
 			b.WriteString(before + part + "\n")
 			before = strings.Repeat(" ", len(mark))
 		}
@@ -117,17 +117,17 @@ func answerGrid(a *compare.Answer) string { return grid(a.Target, a.Workload) }
 // grid is the title of a table of a target and a workload. The target may be empty.
 func grid(target, workload string) string {
 	if target == "" {
-		return layout.Printable(workload)
+		return words.Printable(workload)
 	}
-	return layout.Printable(target) + ", " + layout.Printable(workload)
+	return words.Printable(target) + ", " + words.Printable(workload)
 }
 
 // loadName names a stage within its table.
 func loadName(s *compare.Stage) string {
 	if s.Repeat != nil && *s.Repeat > 0 {
-		return fmt.Sprintf("%s #%d", layout.Printable(s.Load), *s.Repeat+1)
+		return fmt.Sprintf("%s #%d", words.Printable(s.Load), *s.Repeat+1)
 	}
-	return layout.Printable(s.Load)
+	return words.Printable(s.Load)
 }
 
 // prefixed puts a prefix before each line.

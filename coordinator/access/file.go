@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/files"
 )
 
 // maxFile is the largest policy, in bytes.
@@ -46,7 +46,7 @@ func (f *File) read() error {
 		return nil
 	}
 	f.changed, f.size = info.ModTime(), info.Size()
-	text, err := bounded.ReadFile(f.path, maxFile)
+	text, err := files.ReadFile(f.path, maxFile)
 	if err != nil {
 		return err
 	}

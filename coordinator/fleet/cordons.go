@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/spate-load/spate/internal/durable"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -90,7 +90,7 @@ func (c *Cordons) Set(regions map[string]string, to spatev1.Cordon) error {
 	if err != nil {
 		return err
 	}
-	if err := durable.Replace(c.path, append(text, '\n')); err != nil {
+	if err := files.Replace(c.path, append(text, '\n')); err != nil {
 		return fmt.Errorf("cordoned agents: %w", err)
 	}
 	c.set(by)

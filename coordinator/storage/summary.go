@@ -10,7 +10,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink/delivery"
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -107,12 +107,12 @@ func (s *Runs) Newest(most int, leaveOut map[string]bool) ([]*spatev1.RunSummary
 
 // Items returns the runs on disk for a decision which to remove. Runs that have not ended by their ledger or are
 // needed, and runs whose points a database may lack, are held: they must not be removed.
-func (s *Runs) Items(needed func(id string) bool) ([]retention.Item, error) {
-	files, err := s.files()
-	var items []retention.Item
-	for id, file := range files {
+func (s *Runs) Items(needed func(id string) bool) ([]files.Item, error) {
+	kept, err := s.files()
+	var items []files.Item
+	for id, file := range kept {
 		summary, dir := s.Summary(id, file), s.Dir(id)
-		item := retention.Item{Name: id, Used: file.ModTime(), Bytes: retention.SizeOf(dir),
+		item := files.Item{Name: id, Used: file.ModTime(), Bytes: files.SizeOf(dir),
 			Held: summary.GetState() != spatev1.RunState_RUN_STATE_ENDED || needed(id) || delivery.Incomplete(dir)}
 		if end := summary.GetEndTime(); end != nil {
 			item.Used = end.AsTime()

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -86,7 +85,7 @@ type Cell struct {
 }
 
 // Word returns a cell of a column of words.
-func Word(text string) Cell { return Cell{Text: layout.Printable(text)} }
+func Word(text string) Cell { return Cell{Text: words.Printable(text)} }
 
 // Number returns a cell of another column.
 func Number(v *float64) Cell { return Cell{Number: v} }

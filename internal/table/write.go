@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Text writes a table for a terminal that is width columns wide; 0 means any width. Columns that do not fit are left
@@ -35,7 +35,7 @@ func (t *Table) Text(w io.Writer, width int) error {
 			"up to %d columns do not fit: use --format markdown or csv, or a wider terminal", dropped))
 	}
 	for _, note := range notes {
-		b.WriteString(strings.Join(append(layout.Wrap(note, width), ""), "\n"))
+		b.WriteString(strings.Join(append(words.Wrap(note, width), ""), "\n"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -73,7 +73,7 @@ func (t *Table) fit(width, narrow int) (lines []string, dropped int) {
 	}
 	all := t.grid(narrow)
 	for n := len(t.Columns); ; n-- {
-		aligned := &layout.Table{}
+		aligned := &Aligned{}
 		for _, c := range t.Columns {
 			aligned.Right = append(aligned.Right, !c.Words)
 		}
@@ -100,7 +100,7 @@ func (t *Table) grid(narrow int) [][]string {
 			for _, row := range rows {
 				widest = max(widest, len(row[i]))
 			}
-			headers[i] = layout.Wrap(c.Header, widest)
+			headers[i] = words.Wrap(c.Header, widest)
 		}
 		height = max(height, len(headers[i]))
 	}

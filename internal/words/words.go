@@ -1,4 +1,5 @@
-// Package words formats numbers, spans of time and lists of names as people read them.
+// Package words formats numbers, spans of time, lists of names and lines as people read them, and finds the name that a
+// person probably meant.
 package words
 
 import (

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/spate-load/spate/internal/nearest"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // NameOf returns the default name of a list's item that was given no name, or "" if such items have no default name.
@@ -83,7 +83,7 @@ const fieldLetters = "abcdefghijklmnopqrstuvwxyz0123456789_"
 func step(rest string) string { return strings.TrimPrefix(rest, ".") }
 
 func unknownStep(name string, desc protoreflect.MessageDescriptor) error {
-	if near := nearest.To(name, fieldNames(desc.Fields())); near != "" {
+	if near := words.Nearest(name, fieldNames(desc.Fields())); near != "" {
 		return fmt.Errorf("there is no field %q; did you mean %q?", name, near)
 	}
 	return fmt.Errorf("there is no field %q; there are %s", name, strings.Join(fieldNames(desc.Fields()), ", "))

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/spate-load/spate/internal/nearest"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Limits on the size of a tree, so that reading one stays cheap.
@@ -146,7 +146,8 @@ func (s *shape) unknown(path string, key *yaml.Node, desc protoreflect.MessageDe
 	if len(s.found) >= MaxFound {
 		return // A suggestion costs more than the walk.
 	}
-	f := Finding{In: path, Path: path, node: key, absent: true, meant: nearest.To(key.Value, fieldNames(desc.Fields()))}
+	f := Finding{In: path, Path: path, node: key, absent: true,
+		meant: words.Nearest(key.Value, fieldNames(desc.Fields()))}
 	hint := fmt.Sprintf("did you mean %q?", f.meant)
 	if f.meant == "" {
 		hint = "expected one of " + strings.Join(fieldNames(desc.Fields()), ", ")

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/spate-load/spate/internal/nearest"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/thresholds"
@@ -53,7 +53,7 @@ func (c *checker) named(path, what, name string, names []string) {
 		return
 	}
 	hint := "the plan has " + nameList(names)
-	if near := nearest.To(name, names); near != "" {
+	if near := words.Nearest(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	c.wrong(path, fmt.Sprintf("there is no %s %q; %s", what, name, hint))

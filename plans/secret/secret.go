@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/files"
 )
 
 // Lookup returns the value of a secret reference, "env:NAME" or "file:PATH". Its error must not contain the value.
@@ -48,7 +48,7 @@ func System(reference string) (string, error) {
 	if !ok {
 		return "", errors.New("a secret is given as env:NAME or file:PATH")
 	}
-	data, err := bounded.ReadFile(path, maxSecret)
+	data, err := files.ReadFile(path, maxSecret)
 	if err != nil {
 		return "", fmt.Errorf("the secret's file cannot be read: %w", err)
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Frontiers returns a table of throughput against latency: for each frontier a row for each of its stages, by load. The
@@ -46,8 +46,8 @@ func frontierRow(r *results.Result, f *results.FrontierResult, p results.Frontie
 		load = s.Load.Words
 	}
 	row := table.Row{
-		Heading: layout.Printable(fmt.Sprintf("%s, %s: throughput against %s", f.Target, f.Workload, f.Latency)),
-		Name:    layout.Printable(f.Target + ", " + f.Workload + ", " + load),
+		Heading: words.Printable(fmt.Sprintf("%s, %s: throughput against %s", f.Target, f.Workload, f.Latency)),
+		Name:    words.Printable(f.Target + ", " + f.Workload + ", " + load),
 		Cells: []table.Cell{word(f.Target), word(f.Workload), word(f.Latency), word(f.Unit), table.Count(p.Stage + 1),
 			number(&p.Load), word(load), word(verdict), number(p.RequestThroughput), number(p.OutputTokenThroughput),
 			number(p.LatencyMs), number(p.Goodput), number(p.GoodShare), word(yes(p.Pareto)), word(leftOut),
@@ -58,7 +58,7 @@ func frontierRow(r *results.Result, f *results.FrontierResult, p results.Frontie
 		marks = append(marks, verdict)
 	}
 	if leftOut != "" {
-		marks = append(marks, "not on the curve: "+layout.Printable(leftOut))
+		marks = append(marks, "not on the curve: "+words.Printable(leftOut))
 	}
 	row.Mark = strings.Join(marks, ", ")
 	return row

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // throughputs is how many of the first targetValues are throughputs and what they cost.
@@ -81,8 +81,8 @@ func searchRow(r *results.Result, s *results.SearchResult) table.Row {
 		marks = append(marks, "not as precise as requested")
 	}
 	row := table.Row{
-		Heading: layout.Printable(question(s)), Mark: strings.Join(marks, ", "),
-		Name: layout.Printable(s.Target + ", " + s.Workload),
+		Heading: words.Printable(question(s)), Mark: strings.Join(marks, ", "),
+		Name: words.Printable(s.Target + ", " + s.Workload),
 		Cells: []table.Cell{word(s.Workload), word(strings.Join(s.Objectives, ", ")), word(s.Unit), word(s.Target),
 			word(verdict), word(yes(s.Converged)), number(s.Kept), number(s.Broke)},
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Cells of words, and of numbers.
@@ -51,8 +51,8 @@ func yes(is bool) string {
 
 // newRow returns a row about a stage: its first cells are those of stageColumns.
 func newRow(s *results.StageResult, heading string, cells ...table.Cell) table.Row {
-	return table.Row{Heading: layout.Printable(heading), Mark: markOf(s),
-		Name:  layout.Printable(s.Target + ", " + s.Workload + ", " + s.Load.Words),
+	return table.Row{Heading: words.Printable(heading), Mark: markOf(s),
+		Name:  words.Printable(s.Target + ", " + s.Workload + ", " + s.Load.Words),
 		Cells: slices.Concat(stageCells(s), cells)}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/chance"
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
@@ -42,8 +41,8 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 				row.Cells[0] = table.Cell{} // repeats are several stages
 			}
 			t.Rows = append(t.Rows, row)
-			if words := s.drift(base, turns); words != "" {
-				t.Notes = append(t.Notes, layout.Printable(words))
+			if drift := s.drift(base, turns); drift != "" {
+				t.Notes = append(t.Notes, words.Printable(drift))
 			}
 		}
 	}
@@ -261,11 +260,11 @@ func targetNotes(r *results.Result, baseline, same string) []string {
 		}
 		facts = append(facts, naming.LabelTexts(t.Labels)...)
 		if len(facts) > 0 {
-			notes = append(notes, layout.Printable(t.Name+": "+strings.Join(facts, ", ")))
+			notes = append(notes, words.Printable(t.Name+": "+strings.Join(facts, ", ")))
 		}
 	}
 	if len(r.Run.Targets) > 1 {
-		notes = append(notes, "Percentages: the difference from "+layout.Printable(baseline)+same)
+		notes = append(notes, "Percentages: the difference from "+words.Printable(baseline)+same)
 	}
 	return notes
 }

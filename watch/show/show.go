@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -22,7 +21,7 @@ import (
 const Unknown = "n/a"
 
 // Clean makes what others said harmless for a terminal.
-func Clean(text string) string { return layout.Printable(text) }
+func Clean(text string) string { return words.Printable(text) }
 
 // Span formats a time in whole seconds.
 func Span(d time.Duration) string { return words.Span(math.Round(d.Seconds())) }

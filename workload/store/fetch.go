@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/reason"
-	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -24,8 +24,8 @@ import (
 // sessions: an interrupted transfer continues over the next session. It is safe for concurrent use.
 type Fetcher struct {
 	Dir    string
-	Limits retention.Limits // of the directory; zero: nothing is deleted
-	Log    *slog.Logger     // logs what is deleted; not nil if there are limits
+	Limits files.Limits // of the directory; zero: nothing is deleted
+	Log    *slog.Logger // logs what is deleted; not nil if there are limits
 
 	mu      sync.Mutex
 	service spatev1.ControlServiceClient // of the current session; nil: none
@@ -83,7 +83,7 @@ func (d *Fetcher) Open() {
 // prune deletes datasets beyond the limits. Recently used ones stay. One that a stage has open stays on disk until it
 // is closed.
 func (d *Fetcher) prune(s *Store) {
-	if d.Limits == (retention.Limits{}) {
+	if d.Limits == (files.Limits{}) {
 		return
 	}
 	gone, err := s.Prune(d.Limits, time.Now(), nil)

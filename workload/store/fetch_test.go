@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -138,7 +138,7 @@ func TestUnavailableDatasets(t *testing.T) {
 func TestDatasetsKeepToTheLimits(t *testing.T) {
 	data := bytes.Repeat([]byte("row\n"), 1000)
 	d, s := shelved(t, data)
-	d.Limits = retention.Limits{Age: 50 * time.Hour, Bytes: uint64(len(data)) + 10}
+	d.Limits = files.Limits{Age: 50 * time.Hour, Bytes: uint64(len(data)) + 10}
 	d.Log = slog.New(slog.DiscardHandler)
 	put := func(digit string, size int, ago time.Duration) {
 		path, used := filepath.Join(d.Dir, strings.Repeat(digit, 64)+".rows"), time.Now().Add(-ago)

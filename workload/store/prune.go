@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 )
 
 // A dataset that was used in the last hour is never pruned, whatever the limits: a run that found it here may not have
@@ -20,12 +20,12 @@ const (
 )
 
 // List returns the stored datasets by their SHA-256. A dataset that was used in the last hour is held.
-func (s *Store) List(now time.Time) ([]retention.Item, error) {
+func (s *Store) List(now time.Time) ([]files.Item, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return nil, fmt.Errorf("directory of datasets: %w", err)
 	}
-	var out []retention.Item
+	var out []files.Item
 	for _, e := range entries {
 		name, ours := strings.CutSuffix(e.Name(), suffix)
 		info, err := e.Info()
@@ -33,7 +33,7 @@ func (s *Store) List(now time.Time) ([]retention.Item, error) {
 			continue // deleted meanwhile, or not a dataset
 		}
 		used := info.ModTime()
-		out = append(out, retention.Item{Name: name, Bytes: uint64(info.Size()), Used: used,
+		out = append(out, files.Item{Name: name, Bytes: uint64(info.Size()), Used: used,
 			Held: now.Sub(used) < recent})
 	}
 	return out, nil
@@ -56,7 +56,7 @@ func (s *Store) Remove(sha256 string) error {
 
 // Prune deletes the datasets beyond the limits, least recently used first, and abandoned unfinished files. Datasets
 // whose SHA-256 is in inUse stay. Prune returns the deleted datasets.
-func (s *Store) Prune(l retention.Limits, now time.Time, inUse map[string]bool) (gone []retention.Item, err error) {
+func (s *Store) Prune(l files.Limits, now time.Time, inUse map[string]bool) (gone []files.Item, err error) {
 	items, err := s.List(now)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 )
 
 // hashedAs returns a dataset's name of 64 times the same digit.
@@ -40,13 +40,13 @@ func TestPrune(t *testing.T) {
 	place(t, s, incoming+"1", 10, 48*time.Hour)
 	place(t, s, incoming+"2", 10, time.Hour)
 	place(t, s, damaged+"1", 10, 48*time.Hour)
-	gone, err := s.Prune(retention.Limits{Bytes: 25, Age: 250 * time.Hour}, time.Now(),
+	gone, err := s.Prune(files.Limits{Bytes: 25, Age: 250 * time.Hour}, time.Now(),
 		map[string]bool{hashedAs("c"): true})
 	if err != nil || len(gone) != 2 || gone[0].Name != hashedAs("b") || gone[1].Name != hashedAs("a") {
 		t.Errorf("gone %v, error %v", gone, err)
 	}
 	want := []string{hashedAs("c") + suffix, hashedAs("d") + suffix, incoming + "2", "notes.rows"}
-	if got := files(t, s); !slices.Equal(got, want) {
+	if got := stored(t, s); !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
 }
@@ -66,7 +66,7 @@ func TestOpenUpdatesLastUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(what, err)
 		}
-		gone, err := s.Prune(retention.Limits{Age: time.Nanosecond}, time.Now(), nil)
+		gone, err := s.Prune(files.Limits{Age: time.Nanosecond}, time.Now(), nil)
 		if err != nil || len(gone) != 0 {
 			t.Errorf("%s: gone %v, error %v", what, gone, err)
 		}

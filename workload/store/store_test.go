@@ -34,8 +34,8 @@ func open(t *testing.T) *Store {
 	return s
 }
 
-// files lists the files in the store.
-func files(t *testing.T, s *Store) []string {
+// stored lists the files in the store.
+func stored(t *testing.T, s *Store) []string {
 	t.Helper()
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -84,7 +84,7 @@ func TestCreate(t *testing.T) {
 	if got, err := io.ReadAll(f); err != nil || !bytes.Equal(got, content) {
 		t.Errorf("%q, %v", got, err)
 	}
-	if left := files(t, s); len(left) != 1 {
+	if left := stored(t, s); len(left) != 1 {
 		t.Errorf("the store holds %v", left)
 	}
 }
@@ -116,7 +116,7 @@ func TestRefused(t *testing.T) {
 		if err := in.Discard(); err != nil {
 			t.Error(err)
 		}
-		if left := files(t, s); len(left) != 0 {
+		if left := stored(t, s); len(left) != 0 {
 			t.Errorf("%s: left %v", what, left)
 		}
 	}
@@ -175,7 +175,7 @@ func TestDamaged(t *testing.T) {
 			t.Fatalf("%s: found %v, %v, log %q", what, found, err, log.String())
 		}
 	})
-	if left := files(t, s); !slices.Contains(left, damaged+name()) {
+	if left := stored(t, s); !slices.Contains(left, damaged+name()) {
 		t.Errorf("left %v", left)
 	}
 }
@@ -197,7 +197,7 @@ func TestBuild(t *testing.T) {
 	if _, err := s.Build(func(*os.File) (string, error) { return "", broken }); !errors.Is(err, broken) {
 		t.Errorf("a build that failed: %v", err)
 	}
-	if left := files(t, s); len(left) != 0 {
+	if left := stored(t, s); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
 	path, err := s.Build(write(name()))

@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/files"
 )
 
 // Tokenizer splits text into tokens. It is safe for concurrent use.
@@ -48,7 +48,7 @@ const maxBytes = 256 << 20
 
 // Open reads a tokenizer.json. Errors name the file and the unknown part.
 func Open(path string) (*Tokenizer, error) {
-	data, err := bounded.ReadFile(path, maxBytes)
+	data, err := files.ReadFile(path, maxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w: name a tokenizer.json", err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spate-load/spate/internal/calibration"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -101,7 +100,7 @@ func (p *calibrationProgress) measured(r *calibration.Row) {
 	if p.terminal {
 		width = max(40, terminal.Width(p.w)-18)
 	}
-	for i, line := range layout.Wrap(text, width) {
+	for i, line := range words.Wrap(text, width) {
 		if i > 0 {
 			line = strings.Repeat(" ", 18) + line
 		} else {

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/internal/layout"
-
 	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/internal/calibration"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -74,20 +73,19 @@ func (s *calibrationSheet) writeTables(w io.Writer) error {
 	if _, err := fmt.Fprintln(w, "\nLoads: cores used of those given, times in microseconds"); err != nil {
 		return err
 	}
-	if err := s.loads().Write(w); err != nil {
+	if err := s.loads().Write(w, 0); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(w, "\nErrors against the truth, in microseconds"); err != nil {
 		return err
 	}
-	return s.errors().Write(w)
+	return s.errors().Write(w, 0)
 }
 
 // loads returns the table of loads: cores used of those given, times in microseconds.
-func (s *calibrationSheet) loads() *layout.Table {
-	t := &layout.Table{Right: []bool{true, true, true, true, true, true, true, true, true, true, true}}
-	t.Row("LOAD", "ASKED/S", "DONE/S", "AGENT", "SIM", "OTHERS", "LAG p99", "LATE p50/p99", "COALESCED",
-		"UNSTAMPED", "SAFE")
+func (s *calibrationSheet) loads() *table.Table {
+	t := table.New(table.Numbers("LOAD", "ASKED/S", "DONE/S", "AGENT", "SIM", "OTHERS", "LAG p99", "LATE p50/p99",
+		"COALESCED", "UNSTAMPED", "SAFE"))
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		late, others, safe := "n/a", "n/a", "yes"
@@ -100,7 +98,7 @@ func (s *calibrationSheet) loads() *layout.Table {
 		if !r.Safe() {
 			safe = "no"
 		}
-		t.Row(loadName(r.Load), words.Whole(r.Asked), words.Whole(r.Achieved), used(r.AgentCPU, r.AgentCores),
+		t.Add(loadName(r.Load), words.Whole(r.Asked), words.Whole(r.Achieved), used(r.AgentCPU, r.AgentCores),
 			used(r.SimulatorCPU, r.SimulatorCores), others,
 			spreadCell(r.Lag, r.Lag.P99), late, share(r.CoalescedShare()), share(r.UnstampedShare()), safe)
 	}
@@ -108,9 +106,9 @@ func (s *calibrationSheet) loads() *layout.Table {
 }
 
 // errors returns the table of errors, with both clocks side by side.
-func (s *calibrationSheet) errors() *layout.Table {
-	t := &layout.Table{Right: []bool{true, false, true, true, true, true, true, true, true, true}}
-	t.Row("LOAD", "OF", "STAMP p50", "p99", "p99.9", "max", "PROGRAM p50", "p99", "p99.9", "max")
+func (s *calibrationSheet) errors() *table.Table {
+	t := table.New(table.Numbers("LOAD"), table.Words("OF"),
+		table.Numbers("STAMP p50", "p99", "p99.9", "max", "PROGRAM p50", "p99", "p99.9", "max"))
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		name := loadName(r.Load)
@@ -121,8 +119,8 @@ func (s *calibrationSheet) errors() *layout.Table {
 			if r.Starts > 0 && e.of == "ITL but last" {
 				continue // of two tokens, the only gap is the last
 			}
-			t.Row(slices.Concat([]string{name, e.of}, spreadCells(e.errors.Stamp), spreadCells(e.errors.Program))...)
-			name = ""
+			t.Add(slices.Concat([]string{name, e.of}, spreadCells(e.errors.Stamp), spreadCells(e.errors.Program))...)
+			name = " " // an empty number is not known
 		}
 	}
 	return t
@@ -217,7 +215,7 @@ func (s *calibrationSheet) limitLine(b *strings.Builder, found, more bool, text,
 	if by == "" {
 		return
 	}
-	for i, line := range layout.Wrap("above: "+by, 100) {
+	for i, line := range words.Wrap("above: "+by, 100) {
 		if i > 0 {
 			line = "       " + line
 		}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/spate-load/spate/internal/durable"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
 )
@@ -20,5 +20,5 @@ func FetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path 
 	if err != nil {
 		return err
 	}
-	return durable.ReplaceBy(path, func(w io.Writer) error { return store.ReceivePieces(w, stream.Recv) })
+	return files.ReplaceBy(path, func(w io.Writer) error { return store.ReceivePieces(w, stream.Recv) })
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/workload/store"
@@ -69,13 +69,13 @@ func newDatasetsRemove() *cobra.Command {
 }
 
 // ownDatasets returns the user's datasets, the most recently used first.
-func ownDatasets() (*store.Store, []retention.Item, error) {
+func ownDatasets() (*store.Store, []files.Item, error) {
 	s, err := store.Open(settings.DatasetDir())
 	if err != nil {
 		return nil, nil, err
 	}
 	items, err := s.List(time.Now())
-	slices.SortStableFunc(items, func(a, b retention.Item) int { return b.Used.Compare(a.Used) })
+	slices.SortStableFunc(items, func(a, b files.Item) int { return b.Used.Compare(a.Used) })
 	return s, items, err
 }
 
@@ -103,9 +103,9 @@ func removeDatasets(out io.Writer, begins []string) error {
 }
 
 // datasetsNamed finds each dataset by the first digits of its hash.
-func datasetsNamed(items []retention.Item, begins []string) (out []retention.Item, err error) {
+func datasetsNamed(items []files.Item, begins []string) (out []files.Item, err error) {
 	for _, begin := range begins {
-		var found []retention.Item
+		var found []files.Item
 		for _, d := range items {
 			if begin != "" && strings.HasPrefix(d.Name, begin) {
 				found = append(found, d)
@@ -125,7 +125,7 @@ func datasetsNamed(items []retention.Item, begins []string) (out []retention.Ite
 }
 
 // writeDatasets prints datasets as a table, and the space that they take up.
-func writeDatasets(w io.Writer, items []retention.Item) error {
+func writeDatasets(w io.Writer, items []files.Item) error {
 	if len(items) == 0 {
 		_, err := fmt.Fprintf(w, "No datasets in %s.\n", settings.DatasetDir())
 		return err
@@ -163,7 +163,7 @@ type datasetJSON struct {
 	Used   string `json:"used_time"`
 }
 
-func datasetsAsJSON(items []retention.Item) []datasetJSON {
+func datasetsAsJSON(items []files.Item) []datasetJSON {
 	list := make([]datasetJSON, 0, len(items))
 	for _, d := range items {
 		list = append(list, datasetJSON{d.Name, d.Bytes, d.Used.UTC().Format(time.RFC3339)})

@@ -17,7 +17,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -53,7 +53,7 @@ func (f *removeFlags) run(cmd *cobra.Command, args []string) error {
 	if err := f.Keep.Check("runs"); err != nil {
 		return command.BadInput(err)
 	}
-	switch limited := limits != (retention.Limits{}); {
+	switch limited := limits != (files.Limits{}); {
 	case limited == (len(args) > 0):
 		return command.BadInputf(
 			"name runs, or give one of --keep-runs, --keep-runs-for and --keep-runs-size\nsee: spate runs rm --help",
@@ -138,12 +138,12 @@ func removable(dir string) error {
 
 // beyond returns the run directories beyond the limits. Runs without an end are held, and so are runs whose points wait
 // for a database.
-func (f *removeFlags) beyond(limits retention.Limits, now time.Time) (dirs []string, err error) {
+func (f *removeFlags) beyond(limits files.Limits, now time.Time) (dirs []string, err error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
 		return nil, err
 	}
-	var items []retention.Item
+	var items []files.Item
 	for _, e := range entries {
 		dir := filepath.Join(f.Dir, e.Name())
 		if item, ok := runItem(dir); ok {
@@ -157,13 +157,13 @@ func (f *removeFlags) beyond(limits retention.Limits, now time.Time) (dirs []str
 }
 
 // runItem returns a run directory as an item, or false if dir is not a run directory.
-func runItem(dir string) (retention.Item, bool) {
+func runItem(dir string) (files.Item, bool) {
 	path := filepath.Join(dir, ledger.File)
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
-		return retention.Item{}, false
+		return files.Item{}, false
 	}
-	item := retention.Item{Name: dir, Used: info.ModTime(), Held: true}
+	item := files.Item{Name: dir, Used: info.ModTime(), Held: true}
 	err = ledger.Peek(path, func(l *ledger.Ledger) error {
 		run, err := l.Run()
 		if end := run.GetEndTime(); end != nil {
@@ -172,6 +172,6 @@ func runItem(dir string) (retention.Item, bool) {
 		return err
 	})
 	item.Held = item.Held || err != nil || delivery.Incomplete(dir)
-	item.Bytes = retention.SizeOf(dir)
+	item.Bytes = files.SizeOf(dir)
 	return item, true
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/clienttest"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 )
 
 func TestRunsTable(t *testing.T) {
@@ -114,12 +114,12 @@ func TestDatasetsTable(t *testing.T) {
 	local := time.Local
 	time.Local = time.UTC
 	t.Cleanup(func() { time.Local = local })
-	items := []retention.Item{
+	items := []files.Item{
 		{Name: "0123456789abcdef0123", Bytes: 3 << 20, Used: time.Unix(60, 0)},
 		{Name: "fedcba9876543210fedc", Bytes: 1 << 20, Used: time.Unix(0, 0)},
 	}
 	var out strings.Builder
-	for _, listed := range [][]retention.Item{items, nil} {
+	for _, listed := range [][]files.Item{items, nil} {
 		if err := writeDatasets(&out, listed); err != nil {
 			t.Fatal(err)
 		}

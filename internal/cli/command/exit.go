@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/internal/nearest"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Exit codes of every command. docs/cli.md and `spate help exit-codes` list them.
@@ -137,7 +137,7 @@ func nearCommand(cmd *cobra.Command, name string) string {
 			names = append(names, c.Name())
 		}
 	}
-	return DidYouMean(nearest.To(name, names))
+	return DidYouMean(words.Nearest(name, names))
 }
 
 // DidYouMean ends an error about an unknown name with a suggestion. Empty: there is none.

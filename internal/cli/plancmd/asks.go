@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/plans"
 )
 
@@ -44,13 +44,13 @@ func withAskFiles(plan *plans.Plan) (*plans.Plan, error) {
 // assignment: JSON on one line is YAML.
 func askFile(f plans.File) (string, error) {
 	if strings.HasSuffix(f.Field, ".content") {
-		data, err := bounded.ReadFile(f.Path, maxFormFile)
+		data, err := files.ReadFile(f.Path, maxFormFile)
 		if err == nil && len(data) == 0 {
 			err = fmt.Errorf("%s is empty", f.Path)
 		}
 		return base64.StdEncoding.EncodeToString(data), err
 	}
-	data, err := bounded.ReadFile(f.Path, maxAskFile)
+	data, err := files.ReadFile(f.Path, maxAskFile)
 	if err != nil {
 		return "", err
 	}

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/api/openai"
-	"github.com/spate-load/spate/internal/bounded"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/defaults"
@@ -36,7 +36,7 @@ func openFile(path string) (io.ReadCloser, error) {
 	if name, is := strings.CutPrefix(path, shippedPrefix); is {
 		return plans.OpenData(name)
 	}
-	return bounded.Open(path)
+	return files.Open(path)
 }
 
 // gatherer reads the files that a plan names.

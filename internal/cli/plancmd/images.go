@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -73,7 +73,7 @@ func imagesAt(path string) (inputs []dataset.Input, err error) {
 // listedImages returns the images that a list names, one on each line: by URL, or by a path that is relative to the
 // list's folder. Empty lines are left out.
 func listedImages(list string) (inputs []dataset.Input, err error) {
-	text, err := bounded.ReadFile(list, maxList)
+	text, err := files.ReadFile(list, maxList)
 	if err != nil {
 		return nil, err
 	}

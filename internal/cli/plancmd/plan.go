@@ -8,8 +8,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/spate-load/spate/internal/layout"
-
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -18,6 +16,8 @@ import (
 	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -139,13 +139,12 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 	about := []string{plan.Proto().GetDescription(), plans.SimulationWords(plan)}
 	for _, text := range about {
 		if text != "" {
-			fmt.Fprintf(w, "%s\n\n", strings.Join(layout.Wrap(text, terminal.Width(w)), "\n"))
+			fmt.Fprintf(w, "%s\n\n", strings.Join(words.Wrap(text, terminal.Width(w)), "\n"))
 		}
 	}
 	noun := plans.ArrivalNoun(stages)
 	speed, _ := plan.Compression()
-	t := &layout.Table{Right: []bool{true, false, false, false, true, true}}
-	t.Row("stage", "target", "workload", "load", noun, "time")
+	t := table.New(table.Numbers("stage"), table.Words("target", "workload", "load"), table.Numbers(noun, "time"))
 	first := uint64(0)
 	for _, s := range stages {
 		one := plans.TotalOf([]*spatev1.Stage{s})
@@ -154,11 +153,11 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 			number = fmt.Sprintf("%d-%d", first, first+one.Stages-1)
 		}
 		first += one.Stages
-		t.Row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(),
+		t.Add(number, s.GetTarget().GetName(), s.GetWorkload().GetName(),
 			results.WordsInPlanTime(loadpoint.Words(s.GetLoad()), speed), one.ArrivalWords(plans.InTable),
 			one.TimeWords(plans.InTable))
 	}
-	if err := t.Write(w); err != nil {
+	if err := t.Write(w, 0); err != nil {
 		return err
 	}
 	all := plans.TotalOf(stages)
@@ -172,9 +171,7 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 
 // showParts prints the parts of the plan's mixtures. A plan without mixtures prints nothing.
 func showParts(w io.Writer, plan *spatev1.Plan) error {
-	t := &layout.Table{Right: []bool{false, false, true}}
-	t.Row("mixture", "part", "share", "content", "model", "slo")
-	rows := 0
+	t := table.New(table.Words("mixture", "part"), table.Numbers("share"), table.Words("content", "model", "slo"))
 	for _, mixture := range plan.GetWorkloads() {
 		total := 0.0
 		for _, part := range mixture.GetMix().GetParts() {
@@ -185,17 +182,16 @@ func showParts(w io.Writer, plan *spatev1.Plan) error {
 			if limits == nil {
 				limits = plan.GetSlo()
 			}
-			t.Row(content.Name(mixture), content.Name(part.GetWorkload()),
+			t.Add(content.Name(mixture), content.Name(part.GetWorkload()),
 				fmt.Sprintf("%.4g %%", 100*part.GetWeight()/total), content.Kind(part.GetWorkload()), modelWords(part),
 				limitWords(limits))
-			rows++
 		}
 	}
-	if rows == 0 {
+	if len(t.Rows) == 0 {
 		return nil
 	}
 	fmt.Fprintln(w)
-	return t.Write(w)
+	return t.Write(w, 0)
 }
 
 // modelWords says which models a part's requests name.

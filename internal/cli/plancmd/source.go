@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spate-load/spate/internal/bounded"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/nearest"
+	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/secret"
@@ -106,13 +106,13 @@ func planText(stdin io.Reader, path string) (data []byte, name string, err error
 		}
 		return data, "<stdin>", nil
 	}
-	data, err = bounded.ReadFile(path, maxPlanBytes)
+	data, err = files.ReadFile(path, maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		if shipped, openErr := plans.Open(path); openErr == nil {
 			return shipped, path, nil
 		}
 		return nil, "", fmt.Errorf("cannot read the plan: %w; plans that ship with Spate: %s%s%s", err,
-			strings.Join(plans.Shipped(), ", "), command.DidYouMean(nearest.To(path, plans.Shipped())), NumberHint(path))
+			strings.Join(plans.Shipped(), ", "), command.DidYouMean(words.Nearest(path, plans.Shipped())), NumberHint(path))
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot read the plan: %w", err)

@@ -6,7 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
@@ -82,7 +82,7 @@ func (m *model) View() (v tea.View) {
 	defer m.rescue(new(tea.Cmd)) // the next event ends the screen
 	v.AltScreen = true
 	v.SetContent(m.draw())
-	v.WindowTitle = "spate " + layout.Printable(m.id)
+	v.WindowTitle = "spate " + words.Printable(m.id)
 	return v
 }
 

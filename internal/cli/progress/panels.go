@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
 	"github.com/spate-load/spate/watch/show"
@@ -169,7 +169,7 @@ func (m *model) doubts() (lines []string) {
 
 // wrapped wraps text to the screen, behind a mark.
 func (m *model) wrapped(mark, text string) (lines []string) {
-	for _, line := range layout.Wrap(text, max(20, m.width-len([]rune(mark))-1)) {
+	for _, line := range words.Wrap(text, max(20, m.width-len([]rune(mark))-1)) {
 		lines = append(lines, mark+line)
 		mark = strings.Repeat(" ", len([]rune(mark)))
 	}
@@ -199,15 +199,15 @@ func (m *model) help() []string {
 	if m.watches {
 		quit, interrupt = "leave the run, which continues", "the same"
 	}
-	t := &layout.Table{}
+	t := table.New(table.Words("", ""))
 	for _, row := range [][2]string{
 		{"←  →", "stage before or after"}, {"esc", "stage in progress"}, {"tab, 1 to 5", "panel"},
 		{"↑  ↓  PgUp  PgDn", "scroll the panel"}, {"s", "stop the run: asks whether to drain or to cancel"},
 		{"l", "lines instead of the screen; the run continues"}, {"q", quit}, {"Ctrl-C", interrupt},
 	} {
-		t.Row("  "+row[0], row[1])
+		t.Add("  "+row[0], row[1])
 	}
-	lines := append([]string{"", boldStyle.Render("  Keys")}, t.Lines()...)
+	lines := append([]string{"", boldStyle.Render("  Keys")}, t.Lines(0)[1:]...)
 	for _, text := range []string{
 		"Percentiles are those of the last window: one second of the stage, all agents merged.",
 		"Sparklines have one cell for each window and begin at 0. The number behind ≤ is their largest value.",

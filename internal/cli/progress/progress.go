@@ -11,7 +11,6 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -282,7 +281,7 @@ func (p *progress) note(mark, text string) {
 		width = max(20, p.width()-utf8.RuneCountInString(mark))
 	}
 	for part := range strings.SplitSeq(text, "\n") {
-		for _, line := range layout.Wrap(part, width) {
+		for _, line := range words.Wrap(part, width) {
 			p.line(colourMark(p.colours, mark) + line)
 			mark = strings.Repeat(" ", utf8.RuneCountInString(mark))
 		}

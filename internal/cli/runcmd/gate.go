@@ -18,7 +18,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/internal/durable"
+	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/ci"
 )
@@ -184,7 +184,7 @@ func copyFile(from, to string) error {
 		return err
 	}
 	defer in.Close() // opened for reading only
-	return durable.ReplaceBy(to, func(w io.Writer) error {
+	return files.ReplaceBy(to, func(w io.Writer) error {
 		_, err := io.Copy(w, in)
 		return err
 	})

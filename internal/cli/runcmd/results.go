@@ -15,7 +15,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/report"
 	"github.com/spate-load/spate/thresholds"
@@ -213,7 +213,7 @@ func (f *resultFlags) pass(out io.Writer, dir string, e *ending) error {
 // complain prints what is wrong with a run, wrapped to the terminal's width.
 func complain(cmd *cobra.Command, text string) {
 	w := cmd.ErrOrStderr()
-	for _, line := range layout.Wrap("spate: "+text, terminal.Width(w)) {
+	for _, line := range words.Wrap("spate: "+text, terminal.Width(w)) {
 		fmt.Fprintln(w, line)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 )
 
 // DatasetDir returns the default directory of datasets. It is in the user's cache, where the programs of one machine
@@ -29,7 +29,7 @@ const (
 // DatasetLimits returns the limits for a user's own datasets, and the most bytes of text that a file of rows may have.
 // They come from the environment: SPATE_DATASET_CACHE_SIZE, SPATE_DATASET_CACHE_AGE and SPATE_DATASET_MAX_SIZE. 0 means
 // no limit.
-func DatasetLimits() (keep retention.Limits, largest uint64, err error) {
+func DatasetLimits() (keep files.Limits, largest uint64, err error) {
 	room, most, age := Size(keepDatasets), Size(largestOfDataset), keepDatasetsFor
 	if text := os.Getenv("SPATE_DATASET_CACHE_SIZE"); text != "" {
 		if err := room.Set(text); err != nil {
@@ -49,5 +49,5 @@ func DatasetLimits() (keep retention.Limits, largest uint64, err error) {
 	if most == 0 {
 		most = 1 << 62
 	}
-	return retention.Limits{Age: age, Bytes: uint64(room)}, uint64(most), nil
+	return files.Limits{Age: age, Bytes: uint64(room)}, uint64(most), nil
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/files"
 )
 
 // Keep holds flags that limit items which take up space. 0 means no limit. In its tags, KEPT are the items in names of
@@ -24,6 +24,6 @@ func (k *Keep) Check(name string) error {
 }
 
 // Limits returns the limits for package retention.
-func (k *Keep) Limits() retention.Limits {
-	return retention.Limits{Age: k.For, Bytes: uint64(k.Size), Count: k.Count}
+func (k *Keep) Limits() files.Limits {
+	return files.Limits{Age: k.For, Bytes: uint64(k.Size), Count: k.Count}
 }

@@ -5,7 +5,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/files"
 )
 
 // maxSecret is the largest size of a secret, in bytes.
@@ -22,7 +22,7 @@ func Secret(reference string) (string, error) {
 		return value, nil
 	}
 	if path, ok := strings.CutPrefix(reference, "file:"); ok {
-		data, err := bounded.ReadFile(path, maxSecret)
+		data, err := files.ReadFile(path, maxSecret)
 		if err != nil {
 			return "", err
 		}

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/spate-load/spate/internal/bounded"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/files"
 )
 
 // maxAuthorities is the largest size of a file of authorities, in bytes.
@@ -55,7 +55,7 @@ func (s *Server) resolve(kind string, logger *slog.Logger) (token string, check 
 	if s.CA == "" {
 		return token, nil, nil
 	}
-	pem, err := bounded.ReadFile(s.CA, maxAuthorities)
+	pem, err := files.ReadFile(s.CA, maxAuthorities)
 	if err != nil {
 		return "", nil, fmt.Errorf("--%s-ca: %w", kind, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/nearest"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // newVersion makes a command that prints the same as --version.
@@ -31,7 +31,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		name, _, _ := strings.Cut(part[1], "=")
-		if near := nearest.To(name, names); near != "" {
+		if near := words.Nearest(name, names); near != "" {
 			hint = command.DidYouMean("--" + near)
 		}
 	}

@@ -1,16 +1,17 @@
 package terminal
 
 import (
-	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
-	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // List prints names with a text beside each, wrapped to the terminal, if there is one.
 func List(w io.Writer, names, texts []string) error {
-	t := &layout.Table{}
+	t := table.New(table.Words("", ""))
 	width := 0
 	for _, name := range names {
 		width = max(width, utf8.RuneCountInString(name)+2)
@@ -21,15 +22,13 @@ func List(w io.Writer, names, texts []string) error {
 		width = 0
 	}
 	for i, name := range names {
-		for n, line := range layout.Wrap(texts[i], width) {
+		for n, line := range words.Wrap(texts[i], width) {
 			if n > 0 {
 				name = ""
 			}
-			t.Row(name, line)
+			t.Add(name, line)
 		}
 	}
-	if err := t.Write(w); err != nil {
-		return fmt.Errorf("list: %w", err)
-	}
-	return nil
+	_, err := io.WriteString(w, strings.Join(append(t.Lines(0)[1:], ""), "\n"))
+	return err
 }

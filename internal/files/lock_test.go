@@ -1,4 +1,4 @@
-package lockfile
+package files
 
 import (
 	"path/filepath"
@@ -12,17 +12,17 @@ func TestADirectoryHasOneOwner(t *testing.T) {
 		t.Skip("nothing is locked here")
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	first, err := Acquire(dir)
+	first, err := LockDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Acquire(dir); err == nil || !strings.Contains(err.Error(), "in use by another process (pid ") {
+	if _, err := LockDir(dir); err == nil || !strings.Contains(err.Error(), "in use by another process (pid ") {
 		t.Errorf("locked twice: %v", err)
 	}
 	if err := first.Release(); err != nil {
 		t.Error(err)
 	}
-	again, err := Acquire(dir)
+	again, err := LockDir(dir)
 	if err != nil {
 		t.Fatalf("after the release: %v", err)
 	}

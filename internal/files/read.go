@@ -1,5 +1,6 @@
-// Package bounded reads files whose size is not trusted.
-package bounded
+// Package files reads files whose size is not trusted, writes files that survive a crash, reserves directories for one
+// process, and decides which items that take up space must go.
+package files
 
 import (
 	"errors"

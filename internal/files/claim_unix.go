@@ -1,6 +1,6 @@
 //go:build unix
 
-package lockfile
+package files
 
 import (
 	"errors"

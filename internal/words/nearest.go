@@ -1,14 +1,13 @@
-// Package nearest finds the name that a person probably meant, among fields of a plan, commands or flags.
-package nearest
+package words
 
 import (
 	"slices"
 	"strings"
 )
 
-// To returns the one of names that is so similar to an unknown name that it is probably meant, or "". If none is
+// Nearest returns the one of names that is so similar to an unknown name that it is probably meant, or "". If none is
 // similar, it returns the nearest one that contains the unknown name or is contained in it.
-func To(name string, names []string) string {
+func Nearest(name string, names []string) string {
 	if len(names) == 0 || len(name) >= longest {
 		return ""
 	}

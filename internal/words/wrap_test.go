@@ -1,27 +1,12 @@
-package layout
+package words
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
 )
-
-func TestTable(t *testing.T) {
-	var out bytes.Buffer
-	x := &Table{Right: []bool{false, true}}
-	x.Row("name", "n", "last")
-	x.Row("é", "1,000", "")
-	x.Row("", "5", "x")
-	if err := x.Write(&out); err != nil {
-		t.Fatal(err)
-	}
-	if want := "name      n  last\né     1,000\n          5  x\n"; out.String() != want {
-		t.Errorf("%q, want %q", out.String(), want)
-	}
-}
 
 // TestWrap: no word is lost, no line is too long unless its only word is, and no line could have held the next word.
 func TestWrap(t *testing.T) {

@@ -1,5 +1,4 @@
-// Package durable writes files that survive a crash.
-package durable
+package files
 
 import (
 	"bufio"

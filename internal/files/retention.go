@@ -1,8 +1,8 @@
-// Package retention decides which of many items that take up space must go: the oldest beyond an age, a number or a
-// total size. It also measures sizes. It removes nothing.
-package retention
+package files
 
 import (
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -56,4 +56,18 @@ func (l Limits) Excess(items []Item, now time.Time) []Item {
 	}
 	slices.Reverse(out)
 	return out
+}
+
+// SizeOf returns the total size of the files in a directory, in bytes. Files that cannot be read are not counted.
+func SizeOf(dir string) (bytes uint64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // not counted
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			bytes += uint64(info.Size())
+		}
+		return nil
+	})
+	return bytes
 }

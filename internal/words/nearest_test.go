@@ -1,4 +1,4 @@
-package nearest
+package words
 
 import (
 	"testing"
@@ -12,18 +12,18 @@ func TestTo(t *testing.T) {
 		"concurency": "concurrency", "Concurrency": "concurrency", "requestsPerConcurrency": "requests_per_concurrency",
 		"warm_up": "warmup", "rates": "rate", "qps": "", "": "",
 	} {
-		if got := To(name, names); got != want {
+		if got := Nearest(name, names); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}
 	for name, want := range map[string]string{
 		"mixture": "mix", "distribution_of_texts": "texts", "te": "", "spec": "speculative_decoding",
 	} {
-		if got := To(name, []string{"random", "texts", "mix", "a_mix_of_it", "speculative_decoding"}); got != want {
+		if got := Nearest(name, []string{"random", "texts", "mix", "a_mix_of_it", "speculative_decoding"}); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}
-	if got := To("rate", nil); got != "" {
+	if got := Nearest("rate", nil); got != "" {
 		t.Errorf("of no names, %q", got)
 	}
 }

@@ -1,8 +1,4 @@
-// Package lockfile reserves a directory for one process.
-//
-// The kernel releases the lock when the process ends, however it ends, so that there are no stale locks. On systems
-// without flock nothing is locked.
-package lockfile
+package files
 
 import (
 	"fmt"
@@ -13,12 +9,13 @@ import (
 // name of the file within the directory.
 const name = "LOCK"
 
-// Lock is a lock on a directory.
+// Lock is a lock on a directory. The kernel releases it when the process ends, however it ends, so that there are no
+// stale locks. On systems without flock nothing is locked.
 type Lock struct{ file *os.File }
 
-// Acquire locks a directory, which it creates if necessary. It does not wait. Its error names the process that holds
+// LockDir reserves a directory, which it creates if necessary. It does not wait. Its error names the process that holds
 // the lock, if that is known.
-func Acquire(dir string) (*Lock, error) {
+func LockDir(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
