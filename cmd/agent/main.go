@@ -5,10 +5,10 @@ import (
 	"os"
 
 	"github.com/spate-load/spate/internal/cli/agentcmd"
-	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/command"
 )
 
 // version is set by the Makefile.
 var version = ""
 
-func main() { os.Exit(daemon.Main(agentcmd.New("spate-agent", daemon.Version(version)))) }
+func main() { os.Exit(command.Main(agentcmd.New("spate-agent", command.Version(version)))) }

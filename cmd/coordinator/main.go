@@ -6,10 +6,10 @@ import (
 	"os"
 
 	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
-	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/command"
 )
 
 // version is set by the Makefile.
 var version = ""
 
-func main() { os.Exit(daemon.Main(coordinatorcmd.New("spate-coordinator", daemon.Version(version)))) }
+func main() { os.Exit(command.Main(coordinatorcmd.New("spate-coordinator", command.Version(version)))) }

@@ -24,8 +24,6 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/daemon"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -45,11 +43,11 @@ type flags struct {
 	DatasetDir   string        `flag:"dataset-dir" help:"<directory> of datasets, by hash; missing ones come from the coordinator"`
 	LeaveTimeout time.Duration `flag:"leave-timeout" default:"5m" help:"how long the agent may take to hand over its part of a stage after SIGTERM (0: it ends at once)"`
 	Plaintext    bool          `flag:"insecure-plaintext" help:"connect to a coordinator beyond loopback without encryption: only on a network you trust"`
-	KeepDatasets settings.Keep `with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=32GiB"`
-	Exactness    settings.Exactness
-	Gossip       settings.Gossip `with:"LISTEN=127.0.0.1:0"`
-	TLS          settings.TLS
-	Status       daemon.Status
+	KeepDatasets command.Keep  `with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=32GiB"`
+	Exactness    command.Exactness
+	Gossip       command.Gossip `with:"LISTEN=127.0.0.1:0"`
+	TLS          command.TLS
+	Status       command.Status
 
 	labels map[string]string // from Labels
 	set    *pflag.FlagSet
@@ -58,8 +56,8 @@ type flags struct {
 // New makes the command. program is what people type to run it: spate-agent or spate agent. The command blocks until
 // SIGINT or SIGTERM.
 func New(program, version string) *cobra.Command {
-	f := &flags{DatasetDir: settings.DatasetDir()}
-	cmd := daemon.New(daemon.Description{
+	f := &flags{DatasetDir: command.DatasetDir()}
+	cmd := command.NewDaemon(command.Daemon{
 		Program: program, Version: version,
 		Short: "Agent of Spate: generates the load that the coordinator assigns",
 		Long: `The agent finds its coordinator by gossip (--join any member) or by address (--coordinator), waits
@@ -72,13 +70,13 @@ SIGTERM, or SIGINT (Ctrl-C), ends it at once.`,
   PROGRAM --coordinator 127.0.0.1:7700 --region us --weight 2`,
 	}, f.run)
 	f.set = cmd.Flags()
-	settings.Declare(f.set, f)
+	command.Declare(f.set, f)
 	return cmd
 }
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
-	settings.Prefer(f.set, "join", "coordinator")
+	command.Prefer(f.set, "join", "coordinator")
 	if err := errors.Join(f.check(), f.TLS.Check(logger), f.Status.Check()); err != nil {
 		return command.BadInput(err)
 	}
@@ -112,8 +110,8 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		MaxRate: f.MaxRate, AllowedTargets: f.Allowed, Logger: logger,
 		DatasetDir: f.DatasetDir, KeepDatasets: f.KeepDatasets.Limits(), SourceAddresses: f.Sources, Capacity: exact,
 		PacketTimes: packetTimes,
-		WeightGiven: f.set.Changed("weight"), LeaveOn: daemon.ErrTerminated, LeaveTimeout: f.LeaveTimeout,
-		Coordinator: settings.InTurn(finder, f.checkPlain),
+		WeightGiven: f.set.Changed("weight"), LeaveOn: command.ErrTerminated, LeaveTimeout: f.LeaveTimeout,
+		Coordinator: command.InTurn(finder, f.checkPlain),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
 		BulkOptions: []grpc.DialOption{grpc.WithTransportCredentials(yielding.Credentials(creds))},
 	})
@@ -142,7 +140,7 @@ func (f *flags) check() error {
 		)
 	}
 	for _, address := range f.Coordinators {
-		if err := settings.CheckAddress(address); err != nil {
+		if err := command.CheckAddress(address); err != nil {
 			errs = append(errs, fmt.Errorf("--coordinator %w", err))
 		} else {
 			errs = append(errs, f.checkPlain(address))

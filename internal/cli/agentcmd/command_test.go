@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/coordinator/membership"
-	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/plans/naming"
 )
 
@@ -17,8 +17,8 @@ import (
 // plaintext without permission.
 func TestFoundCoordinatorsAreChecked(t *testing.T) {
 	known := membership.Static{"127.0.0.1:1", "10.0.0.1:1", "[::1]:1"}
-	careful := settings.InTurn(known, (&flags{}).checkPlain)
-	trusting := settings.InTurn(known, (&flags{Plaintext: true}).checkPlain)
+	careful := command.InTurn(known, (&flags{}).checkPlain)
+	trusting := command.InTurn(known, (&flags{Plaintext: true}).checkPlain)
 	for i, want := range []bool{true, false, true, true} {
 		address, err := careful(t.Context())
 		if (err == nil) != want || address != known[i%3] {

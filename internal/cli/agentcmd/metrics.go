@@ -6,16 +6,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/spate-load/spate/agent"
-	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/command"
 )
 
 // metrics returns what Prometheus can scrape from the agent. Times are in seconds.
-func metrics(stats func() agent.Stats) daemon.Collector {
-	gauge := func(name, help string, value func(agent.Stats) float64) daemon.Sample {
-		return daemon.Gauge("spate_agent_"+name, help, func() float64 { return value(stats()) })
+func metrics(stats func() agent.Stats) command.Collector {
+	gauge := func(name, help string, value func(agent.Stats) float64) command.Sample {
+		return command.Gauge("spate_agent_"+name, help, func() float64 { return value(stats()) })
 	}
-	known := func(name, help string, value func(agent.Stats) float64) daemon.Sample {
-		return daemon.Sample{
+	known := func(name, help string, value func(agent.Stats) float64) command.Sample {
+		return command.Sample{
 			Desc: prometheus.NewDesc("spate_agent_"+name, help, nil, nil), Type: prometheus.GaugeValue,
 			Values: func(add func(float64, ...string)) {
 				if s := stats(); s.ClockKnown {
@@ -24,10 +24,10 @@ func metrics(stats func() agent.Stats) daemon.Collector {
 			},
 		}
 	}
-	return daemon.Collector{
+	return command.Collector{
 		gauge("connected", "1 with a session with the coordinator, else 0.",
 			func(s agent.Stats) float64 { return oneIf(s.Connected) }),
-		daemon.Counter("spate_agent_sessions_total", "Sessions with a coordinator.",
+		command.Counter("spate_agent_sessions_total", "Sessions with a coordinator.",
 			func() float64 { return float64(stats().Sessions) }),
 		gauge("assigned", "1 with an assignment, else 0.", func(s agent.Stats) float64 { return oneIf(s.Assigned) }),
 		gauge("requests_in_flight", "Requests in flight.", func(s agent.Stats) float64 { return float64(s.InFlight) }),
@@ -35,10 +35,10 @@ func metrics(stats func() agent.Stats) daemon.Collector {
 			func(s agent.Stats) float64 { return float64(s.Unacked) }),
 		gauge("snapshots_unacked_bytes", "Size of these snapshots.",
 			func(s agent.Stats) float64 { return float64(s.UnackedBytes) }),
-		daemon.Counter("spate_agent_snapshots_merged_total",
+		command.Counter("spate_agent_snapshots_merged_total",
 			"Snapshots that were merged because too many waited for the coordinator.",
 			func() float64 { return float64(stats().Merges) }),
-		daemon.Counter("spate_agent_rows_dropped_total", "Request rows that were dropped then.",
+		command.Counter("spate_agent_rows_dropped_total", "Request rows that were dropped then.",
 			func() float64 { return float64(stats().DroppedRows) }),
 		known("clock_offset_seconds", "What to add to this machine's monotonic clock to get the coordinator's.",
 			func(s agent.Stats) float64 { return s.ClockOffset.Seconds() }),

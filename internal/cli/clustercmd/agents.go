@@ -1,4 +1,5 @@
-// Package clustercmd has the commands about a cluster: agents, runs, datasets, certs.
+// Package clustercmd has the commands about a cluster (agents, runs, datasets, certs), connects commands to a coordinator,
+// and finds the run that a person names.
 package clustercmd
 
 import (
@@ -9,9 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -19,7 +18,7 @@ import (
 // NewAgents makes `spate agents`.
 func NewAgents() *cobra.Command {
 	var f struct {
-		client.Flags
+		Flags
 		outputFlag
 	}
 	cmd := &cobra.Command{
@@ -42,7 +41,7 @@ terminal shows fewer columns; --output json has all, with offsets and addresses.
 				return err
 			}
 			defer conn.Close()
-			list, err := client.Ask(cmd.Context(), f.Coordinator, spatev1.NewRunServiceClient(conn).ListAgents,
+			list, err := Ask(cmd.Context(), f.Coordinator, spatev1.NewRunServiceClient(conn).ListAgents,
 				&spatev1.ListAgentsRequest{})
 			if err != nil {
 				return err
@@ -53,7 +52,7 @@ terminal shows fewer columns; --output json has all, with offsets and addresses.
 			return writeAgents(cmd.OutOrStdout(), list.GetAgents())
 		},
 	}
-	settings.Declare(cmd.Flags(), &f)
+	command.Declare(cmd.Flags(), &f)
 	cmd.AddCommand(newCordon(), newDrain(), newUncordon())
 	return cmd
 }

@@ -10,16 +10,14 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/coordinator/access"
-	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch/show"
 )
 
 // auditFlags are the flags of `spate audit`.
 type auditFlags struct {
-	client.Flags
+	Flags
 	By      string   `flag:"by" help:"only what the person or program of this <name> changed"`
 	Actions []string `flag:"action" help:"only these <actions>, with commas between them"`
 	About   string   `flag:"about" help:"only changes of this <run> (its whole ID) or agent"`
@@ -49,7 +47,7 @@ of JSON for each entry, in the form of the coordinator's audit.jsonl.`,
 		Args: command.Arguments(cobra.NoArgs),
 		RunE: f.run,
 	}
-	settings.Declare(cmd.Flags(), f)
+	command.Declare(cmd.Flags(), f)
 	return cmd
 }
 
@@ -68,7 +66,7 @@ func (f *auditFlags) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	defer conn.Close()
-	log, err := client.Ask(cmd.Context(), f.Coordinator, spatev1.NewRunServiceClient(conn).ReadAuditLog,
+	log, err := Ask(cmd.Context(), f.Coordinator, spatev1.NewRunServiceClient(conn).ReadAuditLog,
 		&spatev1.ReadAuditLogRequest{By: f.By, Actions: f.Actions, About: f.About, Since: since, Until: until,
 			Limit: f.Limit})
 	if err != nil {

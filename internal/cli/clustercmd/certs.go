@@ -8,7 +8,6 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 )
 
 // certsFlags are the flags of all commands about certificates.
@@ -42,7 +41,7 @@ share a certificate.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := &certsFlags{}
-	settings.Declare(cmd.PersistentFlags(), f)
+	command.Declare(cmd.PersistentFlags(), f)
 	cmd.AddCommand(newCertsInit(f))
 	for role, does := range map[certs.Role]string{
 		certs.Coordinator: "serves agents and clients", certs.Agent: "generates load",
@@ -96,7 +95,7 @@ func newCertsIssue(f *certsFlags, role certs.Role, does string) *cobra.Command {
 		},
 	}
 	if role == certs.Coordinator {
-		settings.Declare(cmd.Flags(), &hosts)
+		command.Declare(cmd.Flags(), &hosts)
 	}
 	return cmd
 }

@@ -11,15 +11,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // cordonFlags are the flags of the commands that say which agents take runs.
 type cordonFlags struct {
-	client.Flags
+	Flags
 	drainFlags
 }
 
@@ -65,7 +63,7 @@ until the stage ends. The command waits until the agents have no part of a run, 
 programs or machines can be stopped; Ctrl-C only ends the wait.`,
 		Example: "  spate agents drain eu-1 --coordinator 127.0.0.1:7700\n  spate agents drain eu-1 --wait 0 --coordinator 127.0.0.1:7700",
 	}, spatev1.Cordon_CORDON_DRAINED, "drained")
-	settings.Declare(cmd.Flags(), &f.drainFlags)
+	command.Declare(cmd.Flags(), &f.drainFlags)
 	return cmd
 }
 
@@ -97,7 +95,7 @@ func (f *cordonFlags) command(cmd *cobra.Command, to spatev1.Cordon, done string
 		}
 		return nil
 	}
-	settings.Declare(cmd.Flags(), &f.Flags)
+	command.Declare(cmd.Flags(), &f.Flags)
 	return cmd
 }
 
@@ -105,7 +103,7 @@ func (f *cordonFlags) command(cmd *cobra.Command, to spatev1.Cordon, done string
 func (f *cordonFlags) change(
 	ctx context.Context, service spatev1.RunServiceClient, names []string, to spatev1.Cordon,
 ) error {
-	_, err := client.Ask(ctx, f.Coordinator, service.CordonAgents,
+	_, err := Ask(ctx, f.Coordinator, service.CordonAgents,
 		&spatev1.CordonAgentsRequest{Agents: names, Cordon: to}, codes.NotFound)
 	if status.Code(err) == codes.NotFound {
 		return command.BadInputf("%s; spate agents lists them", status.Convert(err).Message())
@@ -122,7 +120,7 @@ func (f *cordonFlags) await(ctx context.Context, service spatev1.RunServiceClien
 	defer timeout.Stop()
 	defer tick.Stop()
 	for {
-		list, err := client.Ask(ctx, f.Coordinator, service.ListAgents, &spatev1.ListAgentsRequest{})
+		list, err := Ask(ctx, f.Coordinator, service.ListAgents, &spatev1.ListAgentsRequest{})
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
@@ -42,7 +41,7 @@ GiB of text: SPATE_DATASET_MAX_SIZE sets another limit.`,
 			return writeDatasets(cmd.OutOrStdout(), items)
 		},
 	}
-	settings.Declare(cmd.Flags(), &output)
+	command.Declare(cmd.Flags(), &output)
 	cmd.AddCommand(newDatasetsRemove())
 	return cmd
 }
@@ -64,13 +63,13 @@ func newDatasetsRemove() *cobra.Command {
 			return removeDatasets(cmd.OutOrStdout(), args)
 		},
 	}
-	settings.Declare(cmd.Flags(), &f)
+	command.Declare(cmd.Flags(), &f)
 	return cmd
 }
 
 // ownDatasets returns the user's datasets, the most recently used first.
 func ownDatasets() (*store.Store, []files.Item, error) {
-	s, err := store.Open(settings.DatasetDir())
+	s, err := store.Open(command.DatasetDir())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,7 +126,7 @@ func datasetsNamed(items []files.Item, begins []string) (out []files.Item, err e
 // writeDatasets prints datasets as a table, and the space that they take up.
 func writeDatasets(w io.Writer, items []files.Item) error {
 	if len(items) == 0 {
-		_, err := fmt.Fprintf(w, "No datasets in %s.\n", settings.DatasetDir())
+		_, err := fmt.Fprintf(w, "No datasets in %s.\n", command.DatasetDir())
 		return err
 	}
 	t := table.New(table.Words("DATASET"), table.Numbers("SIZE"), table.Words("USED"))
@@ -140,7 +139,7 @@ func writeDatasets(w io.Writer, items []files.Item) error {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n%s, %s, in %s\n", words.Count(uint64(len(items)), "dataset"), sizeWords(bytes),
-		settings.DatasetDir())
+		command.DatasetDir())
 	return err
 }
 

@@ -14,19 +14,17 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink/delivery"
-	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // removeFlags are the flags of `spate runs rm`.
 type removeFlags struct {
-	client.Flags
-	Dir    string        `flag:"dir" default:"runs" help:"<directory> of run directories that the limits are about"`
-	Keep   settings.Keep `typed:"only" with:"KEPT=runs|WHAT=runs under --dir that have ended|AGE=0|SPACE=0"`
-	DryRun bool          `flag:"dry-run" typed:"only" help:"only say what would be removed"`
+	Flags
+	Dir    string       `flag:"dir" default:"runs" help:"<directory> of run directories that the limits are about"`
+	Keep   command.Keep `typed:"only" with:"KEPT=runs|WHAT=runs under --dir that have ended|AGE=0|SPACE=0"`
+	DryRun bool         `flag:"dry-run" typed:"only" help:"only say what would be removed"`
 }
 
 func newRunsRemove() *cobra.Command {
@@ -43,7 +41,7 @@ wait for a database, stay. --dry-run only says what would be removed.`,
 			"  spate runs rm --keep-runs 20 --keep-runs-for 720h --dry-run",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	settings.Declare(cmd.Flags(), f)
+	command.Declare(cmd.Flags(), f)
 	return cmd
 }
 
@@ -89,7 +87,7 @@ func (f *removeFlags) there(ctx context.Context, out io.Writer, names []string) 
 		}
 		if !f.DryRun {
 			if _, err := service.RemoveRun(ctx, &spatev1.RemoveRunRequest{RunId: run.GetRunId()}); err != nil {
-				return client.Unreachable(f.Coordinator, err)
+				return Unreachable(f.Coordinator, err)
 			}
 		}
 		f.said(out, run.GetRunId())

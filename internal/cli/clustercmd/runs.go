@@ -10,9 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -20,7 +18,7 @@ import (
 // NewRuns makes `spate runs` and its subcommand rm.
 func NewRuns() *cobra.Command {
 	var f struct {
-		client.Flags
+		Flags
 		outputFlag
 		Long  bool   `flag:"long" help:"also show when and from where runs were submitted, who stopped them, and why they wait or ended early"`
 		Limit uint32 `flag:"limit" default:"50" help:"list at most this many runs, the newest"`
@@ -58,7 +56,7 @@ from where (FROM) runs were submitted, their priorities, why runs wait, and who 
 		},
 	}
 	cmd.AddCommand(newRunsRemove())
-	settings.Declare(cmd.Flags(), &f)
+	command.Declare(cmd.Flags(), &f)
 	return cmd
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/clienttest"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/files"
 )
 
@@ -130,7 +129,7 @@ fedcba9876543210  1.0 MiB  1970-01-01 00:00
 
 2 datasets, 4.0 MiB, in CACHE
 No datasets in CACHE.
-`, "CACHE", settings.DatasetDir())
+`, "CACHE", command.DatasetDir())
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}

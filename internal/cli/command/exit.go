@@ -1,5 +1,8 @@
-// Package command holds what all commands share: exit codes, checks of arguments, groups of flags, and interrupts
-// before a run.
+// Package command holds what all commands share: exit codes, checks of arguments, flags and other settings, interrupts
+// before a run, and the shell of the daemons.
+//
+// Settings have one precedence: flags, then SPATE_* environment variables, then the configuration file, then defaults.
+// Only commands use the package; components take plain structs. spate-agent links it: it knows no sinks and no results.
 package command
 
 import (

@@ -1,4 +1,5 @@
-// Package coordinatorcmd is the command of a coordinator: the program spate-coordinator, and `spate coordinator`.
+// Package coordinatorcmd is the command of a coordinator: the program spate-coordinator, and `spate coordinator`. It has
+// the flags of databases and of the web server too, which coordinators of local runs also have.
 package coordinatorcmd
 
 import (
@@ -20,10 +21,6 @@ import (
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/daemon"
-	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/cli/sinks"
-	"github.com/spate-load/spate/internal/cli/webserver"
 )
 
 // flags are the settings of the coordinator.
@@ -39,16 +36,16 @@ type flags struct {
 	Expect       []string      `flag:"expect-agents" help:"<agents> that should be connected, by name, or as numbers by region such as eu=10; missing ones are listed"`
 	Require      bool          `flag:"require-agents" help:"begin no run without the agents of --expect-agents"`
 	Access       string        `flag:"access" help:"<file> that says who may do what, and the most load of targets; it is read again when it changes (default: clients may do everything)"`
-	MaxDataset   settings.Size `flag:"max-dataset-size" default:"64GiB" help:"largest dataset accepted from a client (0: any)"`
+	MaxDataset   command.Size  `flag:"max-dataset-size" default:"64GiB" help:"largest dataset accepted from a client (0: any)"`
 	Plaintext    bool          `flag:"insecure-plaintext" help:"serve beyond loopback without encryption or authentication: only on a network you trust"`
 	NoGossip     bool          `flag:"no-gossip" help:"do not use gossip: agents need --coordinator with this --listen address"`
-	KeepRuns     settings.Keep `with:"KEPT=runs|WHAT=runs that have ended|AGE=0|SPACE=0"`
-	KeepDatasets settings.Keep `with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=64GiB"`
-	TLS          settings.TLS
-	Status       daemon.Status
-	Web          webserver.Flags `with:"LISTEN=|SERVES=<IP:PORT> that shows runs to browsers and serves them to programs (REST); empty: none"`
-	Gossip       settings.Gossip `with:"LISTEN=127.0.0.1:7946"`
-	Sinks        sinks.Sinks
+	KeepRuns     command.Keep  `with:"KEPT=runs|WHAT=runs that have ended|AGE=0|SPACE=0"`
+	KeepDatasets command.Keep  `with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=64GiB"`
+	TLS          command.TLS
+	Status       command.Status
+	Web          WebFlags       `with:"LISTEN=|SERVES=<IP:PORT> that shows runs to browsers and serves them to programs (REST); empty: none"`
+	Gossip       command.Gossip `with:"LISTEN=127.0.0.1:7946"`
+	Sinks        Sinks
 
 	expected fleet.Expected // from Expect
 }
@@ -57,7 +54,7 @@ type flags struct {
 // blocks until SIGINT or SIGTERM.
 func New(program, version string) *cobra.Command {
 	f := &flags{}
-	cmd := daemon.New(daemon.Description{
+	cmd := command.NewDaemon(command.Daemon{
 		Program: program, Version: version,
 		Short: "Coordinator of Spate: splits plans over agents and merges what they measure",
 		Long: `The coordinator waits for agents, splits the plans that "spate run --coordinator" submits over them,
@@ -73,7 +70,7 @@ what was measured is kept.`,
     --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key`,
 	}, f.run)
 	f.Name, _ = os.Hostname()
-	settings.Declare(cmd.Flags(), f)
+	command.Declare(cmd.Flags(), f)
 	return cmd
 }
 
@@ -103,7 +100,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		Name: f.Name, Version: version, Listen: f.Listen, TLS: f.TLS.Files, InsecurePlaintext: f.Plaintext,
 		DataDir: f.DataDir, Gossip: gossip, Logger: logger,
 		OpenSink: openSink, DatasetDir: f.DatasetDir, Lease: f.Lease, MaxWaiting: f.MaxWaiting, MaxRuns: f.MaxRuns,
-		LeaveOn: daemon.ErrTerminated, Expected: f.expected, RequireExpected: f.Require,
+		LeaveOn: command.ErrTerminated, Expected: f.expected, RequireExpected: f.Require,
 		Access:   f.Web.Access,
 		KeepRuns: f.KeepRuns.Limits(), KeepDatasets: f.KeepDatasets.Limits(), MaxDataset: uint64(f.MaxDataset),
 		OpenHistory: func(dir string, log *slog.Logger) (coordinator.History, error) { return history.Open(dir, log) },
@@ -163,7 +160,7 @@ func (f *flags) check() error {
 func (f *flags) checkServing() error {
 	var errs []error
 	if _, _, err := net.SplitHostPort(f.Listen); err == nil && !f.TLS.Given() && !f.Plaintext &&
-		!settings.Loopback(f.Listen) {
+		!command.Loopback(f.Listen) {
 		errs = append(
 			errs,
 			fmt.Errorf(
@@ -195,7 +192,7 @@ func (f *flags) openAccess(logger *slog.Logger) (*access.File, error) {
 	if f.Access == "" {
 		return nil, nil
 	}
-	file, err := access.Open(f.Access, settings.Secret, logger)
+	file, err := access.Open(f.Access, command.Secret, logger)
 	if err != nil {
 		return nil, fmt.Errorf("--access: %w", err)
 	}

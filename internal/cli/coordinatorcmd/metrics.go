@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/spate-load/spate/coordinator"
-	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/command"
 )
 
 // metrics is what Prometheus can scrape from the coordinator. Each scrape reads the state once, because that takes time
@@ -20,14 +20,14 @@ func (read metrics) Describe(out chan<- *prometheus.Desc) {
 func (read metrics) Collect(out chan<- prometheus.Metric) { metricsOf(read()).Collect(out) }
 
 // metricsOf returns the metrics of a state.
-func metricsOf(s coordinator.Stats) daemon.Collector {
-	gauge := func(name, help string, value float64) daemon.Sample {
-		return daemon.Gauge("spate_coordinator_"+name, help, func() float64 { return value })
+func metricsOf(s coordinator.Stats) command.Collector {
+	gauge := func(name, help string, value float64) command.Sample {
+		return command.Gauge("spate_coordinator_"+name, help, func() float64 { return value })
 	}
-	counter := func(name, help string, value uint64) daemon.Sample {
-		return daemon.Counter("spate_coordinator_"+name, help, func() float64 { return float64(value) })
+	counter := func(name, help string, value uint64) command.Sample {
+		return command.Counter("spate_coordinator_"+name, help, func() float64 { return float64(value) })
 	}
-	return daemon.Collector{
+	return command.Collector{
 		{
 			Desc: prometheus.NewDesc("spate_coordinator_agents", "Agents that are connected, by health.",
 				[]string{"health"}, nil), Type: prometheus.GaugeValue,

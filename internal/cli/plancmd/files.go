@@ -14,7 +14,6 @@ import (
 
 	"github.com/spate-load/spate/api/openai"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
@@ -64,7 +63,7 @@ func Gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer, 
 	if len(files) == 0 {
 		return g.resources, nil
 	}
-	limits, largest, err := settings.DatasetLimits()
+	limits, largest, err := command.DatasetLimits()
 	if err != nil {
 		return g.resources, command.BadInput(err)
 	}

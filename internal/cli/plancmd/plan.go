@@ -13,8 +13,6 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/progress"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
@@ -104,7 +102,7 @@ the last answers. Nothing is started.`,
 		Args:    command.Arguments(cobra.ExactArgs(1)),
 		RunE:    f.run,
 	}
-	settings.Declare(cmd.Flags(), f)
+	command.Declare(cmd.Flags(), f)
 	return cmd
 }
 
@@ -117,7 +115,7 @@ func (f *showFlags) run(cmd *cobra.Command, args []string) error {
 		_, err := cmd.OutOrStdout().Write(plan.Source())
 		return err
 	}
-	resources, err := Gather(cmd.Context(), plan, settings.DatasetDir(), cmd.ErrOrStderr(), true)
+	resources, err := Gather(cmd.Context(), plan, command.DatasetDir(), cmd.ErrOrStderr(), true)
 	if command.Stopped(err) {
 		return err
 	}
@@ -130,7 +128,7 @@ func (f *showFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	// A plan whose files are wrong is still shown, without the contents of the files.
 	shown := showPlan(cmd.OutOrStdout(), plan, stages)
-	progress.Caution(cmd.ErrOrStderr(), plan)
+	terminal.Caution(cmd.ErrOrStderr(), plan)
 	return errors.Join(shown, command.BadInput(err))
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/draft"
 )
@@ -40,7 +39,7 @@ Loads:
 		RunE: f.run,
 	}
 	cmd.Flags().SortFlags = false
-	settings.Declare(cmd.Flags(), f, "APIS="+strings.Join(registry.Names(), ", "))
+	command.Declare(cmd.Flags(), f, "APIS="+strings.Join(registry.Names(), ", "))
 	return cmd
 }
 

@@ -6,8 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/progress"
-	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
 )
 
@@ -25,7 +24,7 @@ looked up, and the files of its workloads are read to their end.`,
 			return validateAll(cmd, source, args)
 		},
 	}
-	settings.Declare(cmd.Flags(), source)
+	command.Declare(cmd.Flags(), source)
 	return cmd
 }
 
@@ -50,7 +49,7 @@ func validate(cmd *cobra.Command, source *SourceFlags, path string) error {
 	if err != nil {
 		return err
 	}
-	resources, err := Gather(cmd.Context(), plan, settings.DatasetDir(), cmd.ErrOrStderr(), false)
+	resources, err := Gather(cmd.Context(), plan, command.DatasetDir(), cmd.ErrOrStderr(), false)
 	if err != nil {
 		return err
 	}
@@ -62,6 +61,6 @@ func validate(cmd *cobra.Command, source *SourceFlags, path string) error {
 		text += "; " + words
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s\n", path, text)
-	progress.Caution(cmd.ErrOrStderr(), plan)
+	terminal.Caution(cmd.ErrOrStderr(), plan)
 	return nil
 }

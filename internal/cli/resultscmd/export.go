@@ -20,8 +20,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/cli/sinks"
+	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -39,7 +38,7 @@ func NewExport() *cobra.Command {
 
 // exportFlags are the flags of the commands that write a finished run to a database.
 type exportFlags struct {
-	to       sinks.Database
+	to       coordinatorcmd.Database
 	Patience time.Duration `flag:"patience" help:"how long to retry while the server fails"`
 	Quiet    bool          `flag:"no-progress" help:"print no progress, only the end"`
 }
@@ -52,7 +51,7 @@ the same, so a command that was interrupted can be run again.
 ` + command.ExitHint
 
 func newExportInflux() *cobra.Command {
-	return newExportTo(&sinks.Influx{}, &cobra.Command{
+	return newExportTo(&coordinatorcmd.Influx{}, &cobra.Command{
 		Use:   "influx RUN_DIR --influx-url URL --influx-bucket BUCKET",
 		Short: "Write a finished run to InfluxDB from its ledger",
 		Long:  "Write a finished run to InfluxDB, from the ledger in its run directory.\n" + exportHelp,
@@ -64,7 +63,7 @@ func newExportInflux() *cobra.Command {
 }
 
 func newExportOTLP() *cobra.Command {
-	return newExportTo(&sinks.OTLP{}, &cobra.Command{
+	return newExportTo(&coordinatorcmd.OTLP{}, &cobra.Command{
 		Use:   "otlp RUN_DIR --otlp-url URL",
 		Short: "Send a finished run to an OpenTelemetry collector from its ledger",
 		Long:  "Send a finished run to an OpenTelemetry collector over OTLP/HTTP, from its ledger.\n" + exportHelp,
@@ -74,18 +73,18 @@ func newExportOTLP() *cobra.Command {
 }
 
 // newExportTo completes the command that exports to a kind of database.
-func newExportTo(to sinks.Database, cmd *cobra.Command) *cobra.Command {
+func newExportTo(to coordinatorcmd.Database, cmd *cobra.Command) *cobra.Command {
 	f := exportFlags{to: to, Patience: delivery.DefaultPatience}
 	cmd.Args = command.Arguments(cobra.ExactArgs(1))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) }
-	settings.Declare(cmd.Flags(), to)
-	settings.Declare(cmd.Flags(), &f)
+	command.Declare(cmd.Flags(), to)
+	command.Declare(cmd.Flags(), &f)
 	return cmd
 }
 
 // run checks everything, and then sends the ledger's points.
 func (f *exportFlags) run(cmd *cobra.Command, dir string) error {
-	logger, err := settings.Logger(cmd.ErrOrStderr(), "warn", "text")
+	logger, err := command.Logger(cmd.ErrOrStderr(), "warn", "text")
 	if err != nil {
 		return err
 	}

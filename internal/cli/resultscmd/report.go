@@ -1,4 +1,4 @@
-// Package resultscmd has the commands about results that are on this machine: report, export.
+// Package resultscmd has the commands about results: report, compare, history, export.
 package resultscmd
 
 import (
@@ -10,7 +10,6 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/plancmd"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/report"
 )
 
@@ -42,7 +41,7 @@ The exit code is 5 if a threshold failed, of the plan or of --threshold. Conditi
 		Args: command.Arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
-	settings.Declare(cmd.Flags(), f)
+	command.Declare(cmd.Flags(), f)
 	return cmd
 }
 

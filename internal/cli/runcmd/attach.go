@@ -7,10 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/clustercmd"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/progress"
-	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch/show"
 )
@@ -25,7 +24,7 @@ func oneRun(_ *cobra.Command, args []string) error {
 
 // attachFlags are the flags of commands that work on a submitted run.
 type attachFlags struct {
-	client.Flags
+	clustercmd.Flags
 	Patience time.Duration `flag:"patience" default:"2m" help:"how long to wait for the coordinator when it is gone"`
 	results  resultFlags
 	follows  followFlags
@@ -46,7 +45,7 @@ func NewFollow() *cobra.Command {
 and at its end the same tables, run directory and exit code. Ctrl-C leaves the run; "spate stop", or
 with --live the key s, ends it. If the run has ended, its results are fetched.
 
-` + client.RunHelp + `
+` + clustercmd.RunHelp + `
 
 ` + command.ExitHint,
 		Example: "  spate follow latest --coordinator 127.0.0.1:7700 --live\n  spate follow quickstart-2026 --coordinator 127.0.0.1:7700 --no-fetch",
@@ -54,8 +53,8 @@ with --live the key s, ends it. If the run has ended, its results are fetched.
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.follow) },
 	}
 	f.add(cmd)
-	settings.Declare(cmd.Flags(), &f.results.showFlags)
-	settings.Declare(cmd.Flags(), &f.follows)
+	command.Declare(cmd.Flags(), &f.results.showFlags)
+	command.Declare(cmd.Flags(), &f.follows)
 	return cmd
 }
 
@@ -68,7 +67,7 @@ func NewFetch() *cobra.Command {
 		Long: `Fetch the ledger of a run that has ended into a run directory, make all its files from it, and
 print the tables, as "spate run" does at its end. The exit code is that of the run.
 
-` + client.RunHelp + `
+` + clustercmd.RunHelp + `
 
 ` + command.ExitHint,
 		Example: "  spate fetch latest --coordinator 127.0.0.1:7700\n  spate fetch quickstart-2026 --coordinator 127.0.0.1:7700 --out results/today",
@@ -81,7 +80,7 @@ print the tables, as "spate run" does at its end. The exit code is that of the r
 
 // stopFlags are the flags of `spate stop`.
 type stopFlags struct {
-	client.Flags
+	clustercmd.Flags
 	Now bool `flag:"now" help:"cancel the requests in flight"`
 	All bool `flag:"all" help:"stop all runs in progress, and empty the queue"`
 }
@@ -99,7 +98,7 @@ the queue. The command does not wait for the run's end: "spate follow" does.
 --all empties the queue, last run first, so that none begins meanwhile, and stops all runs in
 progress. Agents then end their load by themselves, also if the coordinator is lost.
 
-` + client.RunHelp,
+` + clustercmd.RunHelp,
 		Example: "  spate stop latest --coordinator 127.0.0.1:7700\n  spate stop quickstart-2026 --coordinator 127.0.0.1:7700 --now\n" +
 			"  spate stop --all --coordinator 127.0.0.1:7700",
 		Args: command.Arguments(func(cmd *cobra.Command, args []string) error {
@@ -125,7 +124,7 @@ progress. Agents then end their load by themselves, also if the coordinator is l
 			return stop(cmd, &f.Flags, service, run, f.Now)
 		},
 	}
-	settings.Declare(cmd.Flags(), &f)
+	command.Declare(cmd.Flags(), &f)
 	return cmd
 }
 
@@ -134,7 +133,7 @@ const mostListed = 1000
 
 // stopAll asks the coordinator to end all runs, those that wait before those in progress. A run that cannot be stopped,
 // because somebody else submitted it, keeps no other from being stopped.
-func stopAll(cmd *cobra.Command, f *client.Flags, service spatev1.RunServiceClient, now bool) error {
+func stopAll(cmd *cobra.Command, f *clustercmd.Flags, service spatev1.RunServiceClient, now bool) error {
 	runs, err := f.ListRuns(cmd.Context(), service, mostListed)
 	if err != nil {
 		return err
@@ -142,7 +141,7 @@ func stopAll(cmd *cobra.Command, f *client.Flags, service spatev1.RunServiceClie
 	var errs []error
 	stopped := 0
 	for _, run := range runs {
-		if !client.GoesOn(run) {
+		if !clustercmd.GoesOn(run) {
 			continue
 		}
 		if err := stop(cmd, f, service, run, now); err != nil {
@@ -159,13 +158,13 @@ func stopAll(cmd *cobra.Command, f *client.Flags, service spatev1.RunServiceClie
 
 // stop asks the coordinator to end a run.
 func stop(
-	cmd *cobra.Command, f *client.Flags, service spatev1.RunServiceClient, run *spatev1.RunSummary, now bool,
+	cmd *cobra.Command, f *clustercmd.Flags, service spatev1.RunServiceClient, run *spatev1.RunSummary, now bool,
 ) error {
 	id := run.GetRunId()
-	if !client.GoesOn(run) {
+	if !clustercmd.GoesOn(run) {
 		return command.BadInputf("run %s is not running (%s): there is nothing to stop", id, show.State(run))
 	}
-	_, err := client.Ask(cmd.Context(), f.Coordinator, service.StopRun,
+	_, err := clustercmd.Ask(cmd.Context(), f.Coordinator, service.StopRun,
 		&spatev1.StopRunRequest{RunId: id, Immediately: now})
 	if err != nil {
 		return err
@@ -183,9 +182,9 @@ func stop(
 
 // add adds the flags that follow and fetch share.
 func (f *attachFlags) add(cmd *cobra.Command) {
-	settings.Declare(cmd.Flags(), f)
-	settings.Declare(cmd.Flags(), &f.results.Place)
-	settings.Declare(cmd.Flags(), &f.results.judgingFlags)
+	command.Declare(cmd.Flags(), f)
+	command.Declare(cmd.Flags(), &f.results.Place)
+	command.Declare(cmd.Flags(), &f.results.judgingFlags)
 }
 
 // run checks the flags, finds the run and calls do with it.
@@ -217,7 +216,7 @@ func (f *attachFlags) run(
 	if err != nil {
 		return err
 	}
-	v := progress.NewView(cmd.ErrOrStderr(), f.results.Quiet)
+	v := terminal.NewView(cmd.ErrOrStderr(), f.results.Quiet)
 	follower := newFollower(service, run.GetRunId(), f.Coordinator, f.Patience, v)
 	follower.watches = true
 	follower.waiting.Store(run.GetState() == spatev1.RunState_RUN_STATE_WAITING)
@@ -228,9 +227,9 @@ func (f *attachFlags) run(
 // follow follows a run in progress. If the run has ended, it fetches the results.
 func (f *attachFlags) follow(cmd *cobra.Command, follower *follower, run *spatev1.RunSummary) error {
 	switch {
-	case !client.GoesOn(run) && f.follows.NoFetch:
+	case !clustercmd.GoesOn(run) && f.follows.NoFetch:
 		return summaryEnding(run).conclude(cmd, "", f.results.FailOn)
-	case !client.GoesOn(run):
+	case !clustercmd.GoesOn(run):
 		return f.fetch(cmd, follower, run)
 	case f.follows.NoFetch:
 		ended, err := follower.follow(cmd.Context())
@@ -244,7 +243,7 @@ func (f *attachFlags) follow(cmd *cobra.Command, follower *follower, run *spatev
 
 // fetch gets the results of a run that has ended.
 func (f *attachFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1.RunSummary) error {
-	if client.GoesOn(run) {
+	if clustercmd.GoesOn(run) {
 		return command.BadInputf(
 			"run %s has not ended (%s): spate follow %s gets its results when it has, spate stop %s ends it",
 			run.GetRunId(),

@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/clustercmd"
 	"github.com/spate-load/spate/internal/cli/command"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -35,7 +35,7 @@ func (f *runFlags) backend(ctx context.Context, logs io.Writer) (*backend, error
 	if f.Where.Coordinator == "" {
 		return f.Local.embed(ctx, logs, f.Results.Place.Out, nil)
 	}
-	conn, err := client.Dial(f.Where.Coordinator, &f.Where.TLS)
+	conn, err := clustercmd.Dial(f.Where.Coordinator, &f.Where.TLS)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (b *backend) onThisMachine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	agents, err := client.Ask(ctx, b.address, spatev1.NewRunServiceClient(b.conn).ListAgents,
+	agents, err := clustercmd.Ask(ctx, b.address, spatev1.NewRunServiceClient(b.conn).ListAgents,
 		&spatev1.ListAgentsRequest{})
 	if err != nil {
 		return err

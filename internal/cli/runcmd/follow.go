@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/progress"
+	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -26,9 +26,9 @@ type follower struct {
 	id      string
 	address string // of the coordinator. Empty: it is embedded
 	watches bool   // the run is somebody else's: an interrupt does not affect it
-	view    *progress.View
-	screen  *progress.Screen     // nil: there is none
-	wishes  <-chan progress.Wish // from the screen's keys
+	view    *terminal.View
+	screen  *terminal.Screen     // nil: there is none
+	wishes  <-chan terminal.Wish // from the screen's keys
 	persist persistence
 
 	after   uint64      // number of the last event that was seen
@@ -41,7 +41,7 @@ func newFollower(
 	client spatev1.RunServiceClient,
 	id, address string,
 	patience time.Duration,
-	v *progress.View,
+	v *terminal.View,
 ) *follower {
 	f := &follower{client: client, id: id, address: address, view: v}
 	f.persist.say = f.show

@@ -16,11 +16,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/clienttest"
+	"github.com/spate-load/spate/internal/cli/clustercmd"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/progress"
-	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -103,19 +102,19 @@ func TestPersistenceIsInterrupted(t *testing.T) {
 // followed returns a follower of a fake service over real connections.
 func followed(t *testing.T, address string, out *bytes.Buffer) *follower {
 	t.Helper()
-	conn, err := client.Dial(address, &settings.TLS{})
+	conn, err := clustercmd.Dial(address, &command.TLS{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return newFollower(spatev1.NewRunServiceClient(conn), "r", address, time.Minute, progress.NewView(out, false))
+	return newFollower(spatev1.NewRunServiceClient(conn), "r", address, time.Minute, terminal.NewView(out, false))
 }
 
 // TestFollowThroughBreaks: each event is shown once, whatever happens to the connection.
 func TestFollowThroughBreaks(t *testing.T) {
 	all := slices.Concat(clienttest.Events()[:7], []*spatev1.RunEvent{clienttest.Ended(clienttest.WasDone, true)})
 	var want bytes.Buffer
-	whole := progress.NewView(&want, false)
+	whole := terminal.NewView(&want, false)
 	for _, e := range all {
 		whole.Show(e)
 	}
@@ -208,7 +207,7 @@ func TestInterrupts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := &stopClient{}
 			var out bytes.Buffer
-			f := newFollower(client, "r", "host:1", time.Minute, progress.NewView(&out, false))
+			f := newFollower(client, "r", "host:1", time.Minute, terminal.NewView(&out, false))
 			test.set(f)
 			ctx, giveUp := context.WithCancelCause(t.Context())
 			defer giveUp(nil)
@@ -227,7 +226,7 @@ func TestInterrupts(t *testing.T) {
 
 // TestOutOfTheQueue: a run that never started has nothing to fetch.
 func TestOutOfTheQueue(t *testing.T) {
-	f := newFollower(&stopClient{}, "r", "host:1", time.Minute, progress.NewView(&bytes.Buffer{}, false))
+	f := newFollower(&stopClient{}, "r", "host:1", time.Minute, terminal.NewView(&bytes.Buffer{}, false))
 	f.waiting.Store(true)
 	stop, fail := clienttest.Ended(clienttest.WasStopped, false).
 		GetRunEnded(),
@@ -244,7 +243,7 @@ func TestOutOfTheQueue(t *testing.T) {
 
 // TestLost: each error says what the user can do.
 func TestLost(t *testing.T) {
-	f := newFollower(&stopClient{}, "r", "host:1", 2*time.Minute, progress.NewView(&bytes.Buffer{}, false))
+	f := newFollower(&stopClient{}, "r", "host:1", 2*time.Minute, terminal.NewView(&bytes.Buffer{}, false))
 	for want, err := range map[string]error{
 		"spate follow r --coordinator host:1":                       errLeft,
 		"spate stop r --coordinator host:1":                         errLeftGone,

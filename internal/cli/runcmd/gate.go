@@ -16,7 +16,6 @@ import (
 	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/compare/show"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/words"
@@ -35,7 +34,7 @@ func NewGate(version string) *cobra.Command {
 	g := &gate{}
 	f.Results.gate = g
 	cmd := f.command()
-	settings.Declare(cmd.Flags(), g)
+	command.Declare(cmd.Flags(), g)
 	cmd.Use = "gate [PLAN.yaml] --baseline DIR"
 	cmd.Short = "Run a plan, compare it with a baseline, and pass or fail"
 	cmd.Long = `Run a plan as "spate run" does, compare the run with a baseline as "spate compare" does, and exit

@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"github.com/spate-load/spate/internal/cli/progress"
+	"github.com/spate-load/spate/internal/cli/terminal"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -76,16 +76,16 @@ func (f *follower) interrupted(ctx context.Context, n int, giveUp context.Cancel
 // wished does what a key of the screen asks for, after n interrupts. It returns the number of the interrupt that it
 // stands for, so that Ctrl-C continues after it.
 func (f *follower) wished(
-	ctx context.Context, w progress.Wish, n int, giveUp context.CancelCauseFunc, passing *sync.WaitGroup,
+	ctx context.Context, w terminal.Wish, n int, giveUp context.CancelCauseFunc, passing *sync.WaitGroup,
 ) int {
 	switch {
-	case w == progress.Drain && f.watches, w == progress.Cancel && f.watches:
+	case w == terminal.Drain && f.watches, w == terminal.Cancel && f.watches:
 		f.warn("stopping the run")
-		passing.Go(func() { f.stop(ctx, w == progress.Cancel) })
+		passing.Go(func() { f.stop(ctx, w == terminal.Cancel) })
 		return n - 1
-	case w == progress.Drain:
+	case w == terminal.Drain:
 		n = 0
-	case w == progress.Cancel:
+	case w == terminal.Cancel:
 		n = 1
 	}
 	f.interrupted(ctx, n, giveUp, passing)
@@ -94,7 +94,7 @@ func (f *follower) wished(
 
 // warn shows a warning.
 func (f *follower) warn(text string) {
-	f.show(progress.Notice(spatev1.Severity_SEVERITY_WARNING, text))
+	f.show(terminal.Notice(spatev1.Severity_SEVERITY_WARNING, text))
 }
 
 // stop asks the coordinator to end the run.
@@ -103,7 +103,7 @@ func (f *follower) stop(ctx context.Context, immediately bool) {
 	defer done()
 	_, err := f.client.StopRun(patience, &spatev1.StopRunRequest{RunId: f.id, Immediately: immediately})
 	if err != nil && ctx.Err() == nil {
-		f.show(progress.Notice(spatev1.Severity_SEVERITY_ERROR, "cannot stop the run: "+
+		f.show(terminal.Notice(spatev1.Severity_SEVERITY_ERROR, "cannot stop the run: "+
 			status.Convert(err).Message()))
 	}
 }

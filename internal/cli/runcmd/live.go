@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/internal/cli/progress"
-	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
 )
 
@@ -18,13 +18,13 @@ import (
 type showFlags struct {
 	Live  bool          `flag:"live" help:"show the run in full screen, with keys to look at it and to stop it"`
 	Quiet bool          `flag:"no-progress" help:"print only the run directory and problems"` // neither progress nor tables
-	log   *progress.Log // of the parts of a run in this process; nil: there are none
+	log   *terminal.Log // of the parts of a run in this process; nil: there are none
 }
 
 // settle resolves --live and --no-progress, of which a typed one wins over the other from the environment or the
 // configuration file.
 func (s *showFlags) settle(flags *pflag.FlagSet) error {
-	settings.Prefer(flags, "live", "no-progress")
+	command.Prefer(flags, "live", "no-progress")
 	if s.Live && s.Quiet {
 		return errors.New("--live and --no-progress exclude one another")
 	}
@@ -33,7 +33,7 @@ func (s *showFlags) settle(flags *pflag.FlagSet) error {
 
 // logTo returns a writer for the log of the parts of a run in this process.
 func (s *showFlags) logTo(w io.Writer) io.Writer {
-	s.log = progress.NewLog(w)
+	s.log = terminal.NewLog(w)
 	return s.log
 }
 
@@ -43,17 +43,17 @@ func (s *showFlags) onScreen(cmd *cobra.Command, f *follower, plan *plans.Plan) 
 	if !s.Live {
 		return
 	}
-	if !progress.Possible(cmd.InOrStdin(), cmd.ErrOrStderr()) {
-		if settings.Typed(cmd.Flags(), "live") {
+	if !terminal.Possible(cmd.InOrStdin(), cmd.ErrOrStderr()) {
+		if command.Typed(cmd.Flags(), "live") {
 			fmt.Fprintln(cmd.ErrOrStderr(), "spate: --live needs a terminal for input and standard error: showing lines")
 		}
 		return
 	}
-	wishes := make(chan progress.Wish, 4)
+	wishes := make(chan terminal.Wish, 4)
 	f.wishes = wishes
-	f.screen = progress.NewScreen(progress.ScreenOptions{
+	f.screen = terminal.NewScreen(terminal.ScreenOptions{
 		In: os.Stdin, Out: os.Stderr, RunID: f.id, Plan: plan, Watches: f.watches, Lines: f.view,
-		Ask: func(w progress.Wish) {
+		Ask: func(w terminal.Wish) {
 			select {
 			case wishes <- w:
 			default: // a person who presses faster than that has been heard

@@ -15,10 +15,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/daemon"
-	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/cli/sinks"
-	"github.com/spate-load/spate/internal/cli/webserver"
+	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
 	"github.com/spate-load/spate/internal/local"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/naming"
@@ -29,14 +26,14 @@ import (
 
 // localFlags say how a coordinator and agents run in this process.
 type localFlags struct {
-	Agents    embedded           `group:"where" flag:"agents" help:"<number> of embedded agents, or numbers by region such as eu=2,us=1"`
-	Sources   []string           `group:"where" flag:"source-address" help:"local <addresses> that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)"`
-	Exactness settings.Exactness `group:"where"`
-	LogLevel  string             `group:"results" flag:"log-level" default:"warn" words:"debug, info, warn, error" help:"what the embedded coordinator and agents log to standard error: debug, info, warn or error"`
-	Pages     bool               `group:"results" flag:"web" help:"show the run to browsers, live, and to programs (REST) until it ends"`
-	Web       webserver.Flags    `group:"results" with:"LISTEN=127.0.0.1:0|SERVES=with --web: <127.0.0.1:PORT> to listen on; port 0: any that is free"`
-	Metrics   string             `group:"results" flag:"http-listen" help:"<IP:PORT> that serves /metrics with merged results to Prometheus until the run ends"`
-	Sinks     sinks.Sinks        `group:"sinks"`
+	Agents    embedded                `group:"where" flag:"agents" help:"<number> of embedded agents, or numbers by region such as eu=2,us=1"`
+	Sources   []string                `group:"where" flag:"source-address" help:"local <addresses> that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)"`
+	Exactness command.Exactness       `group:"where"`
+	LogLevel  string                  `group:"results" flag:"log-level" default:"warn" words:"debug, info, warn, error" help:"what the embedded coordinator and agents log to standard error: debug, info, warn or error"`
+	Pages     bool                    `group:"results" flag:"web" help:"show the run to browsers, live, and to programs (REST) until it ends"`
+	Web       coordinatorcmd.WebFlags `group:"results" with:"LISTEN=127.0.0.1:0|SERVES=with --web: <127.0.0.1:PORT> to listen on; port 0: any that is free"`
+	Metrics   string                  `group:"results" flag:"http-listen" help:"<IP:PORT> that serves /metrics with merged results to Prometheus until the run ends"`
+	Sinks     coordinatorcmd.Sinks    `group:"sinks"`
 
 	version   string
 	labels    map[string]string // of the embedded agents: those that the plan asks for
@@ -49,7 +46,7 @@ func (l *localFlags) checkWeb() error {
 	if !l.Pages {
 		return nil
 	}
-	if _, _, err := net.SplitHostPort(l.Web.Listen); err == nil && !settings.Loopback(l.Web.Listen) {
+	if _, _, err := net.SplitHostPort(l.Web.Listen); err == nil && !command.Loopback(l.Web.Listen) {
 		return fmt.Errorf("--web-listen %s can be reached from other machines: a local run is served on 127.0.0.1 only; "+
 			"ssh -L reaches it from elsewhere", l.Web.Listen)
 	}
@@ -58,7 +55,7 @@ func (l *localFlags) checkWeb() error {
 
 // check finds mistakes in the flags.
 func (l *localFlags) check() error {
-	_, err := settings.Logger(io.Discard, l.LogLevel, "text")
+	_, err := command.Logger(io.Discard, l.LogLevel, "text")
 	return errors.Join(l.Agents.check(), err, l.Sinks.Validate(), l.checkWeb(), l.status().Check())
 }
 
@@ -67,7 +64,7 @@ func (l *localFlags) check() error {
 func (l *localFlags) embed(
 	ctx context.Context, logs io.Writer, out string, resume *coordinator.Resumption,
 ) (*backend, error) {
-	logger, err := settings.Logger(logs, l.LogLevel, "text")
+	logger, err := command.Logger(logs, l.LogLevel, "text")
 	if err != nil {
 		return nil, command.BadInput(err)
 	}
@@ -103,7 +100,7 @@ func (l *localFlags) embed(
 }
 
 // status returns the server of /metrics.
-func (l *localFlags) status() *daemon.Status { return &daemon.Status{Listen: l.Metrics} }
+func (l *localFlags) status() *command.Status { return &command.Status{Listen: l.Metrics} }
 
 // serve starts what a run serves, until stop is called.
 func (l *localFlags) serve(
@@ -111,7 +108,7 @@ func (l *localFlags) serve(
 ) (stop func(), err error) {
 	status := l.status()
 	status.Results = exposition.Gatherer(c.LatestRows)
-	stopStatus, err := status.Serve(ctx, daemon.Collector{}, func() error { return nil }, logger)
+	stopStatus, err := status.Serve(ctx, command.Collector{}, func() error { return nil }, logger)
 	if err != nil || !l.Pages {
 		return stopStatus, err
 	}
@@ -135,7 +132,7 @@ func (l *localFlags) coordinator(
 	}
 	return coordinator.New(coordinator.Config{
 		Name: "embedded", Version: l.version, Local: true, DataDir: "runs", RunDir: out,
-		DatasetDir: settings.DatasetDir(),
+		DatasetDir: command.DatasetDir(),
 		Logger:     logger, OpenSink: openSink,
 	})
 }
@@ -153,7 +150,7 @@ func (l *localFlags) agentConfigs(packetTimes bool, logger *slog.Logger) []agent
 	for _, who := range l.Agents.names() {
 		configs = append(configs, agent.Config{
 			Name: who.name, Region: who.region, Labels: l.labels, Version: l.version, Weight: 1, Logger: logger,
-			DatasetDir: settings.DatasetDir(), AgentsInProcess: l.fileShares(), SourceAddresses: l.Sources,
+			DatasetDir: command.DatasetDir(), AgentsInProcess: l.fileShares(), SourceAddresses: l.Sources,
 			PacketTimes: packetTimes,
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/spate-load/spate/internal/cli/progress"
+	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -65,7 +65,7 @@ func (p *persistence) wait(ctx context.Context, since time.Time, pause *time.Dur
 	p.gone.Store(true)
 	defer p.gone.Store(false)
 	why, _, _ := strings.Cut(reason.Of(broken), "; ") // without advice: it may be restarting right now
-	p.say(progress.Notice(spatev1.Severity_SEVERITY_WARNING,
+	p.say(terminal.Notice(spatev1.Severity_SEVERITY_WARNING,
 		fmt.Sprintf("coordinator gone (%s): retrying for %s; agents continue and keep what they measure",
 			why, words.Span(p.patience.Seconds()))))
 	ctx, cancel := context.WithDeadlineCause(ctx, since.Add(p.patience), errPatience)
@@ -78,7 +78,7 @@ func (p *persistence) wait(ctx context.Context, since time.Time, pause *time.Dur
 			return errors.Join(context.Cause(ctx), broken)
 		}
 		if err := p.awake(ctx); !isBreak(err) && ctx.Err() == nil {
-			p.say(progress.Notice(spatev1.Severity_SEVERITY_WARNING, "coordinator back"))
+			p.say(terminal.Notice(spatev1.Severity_SEVERITY_WARNING, "coordinator back"))
 			return nil
 		}
 	}

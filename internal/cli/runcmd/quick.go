@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/plans/draft"
 )
 
@@ -48,7 +48,7 @@ type quickFlags struct {
 
 // used reports whether any flag that makes a plan was given.
 func (q *quickFlags) used(flags *pflag.FlagSet) bool {
-	return slices.ContainsFunc(settings.Names(q), flags.Changed)
+	return slices.ContainsFunc(command.Names(q), flags.Changed)
 }
 
 // yaml returns the plan as text.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/clustercmd"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/words"
@@ -140,7 +140,7 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *result
 		return "", nil, fmt.Errorf("run directory: %w", err)
 	}
 	err := from.persist.do(ctx, func(ctx context.Context) error {
-		return client.FetchLedger(ctx, from.client, from.id, filepath.Join(dir, ledger.File))
+		return clustercmd.FetchLedger(ctx, from.client, from.id, filepath.Join(dir, ledger.File))
 	})
 	if err != nil {
 		return "", nil, from.notFetched(err)

@@ -16,8 +16,6 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/progress"
-	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
@@ -56,7 +54,7 @@ same --data-dir.
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	for _, flags := range []any{f, &f.results.showFlags, &f.results.judgingFlags} {
-		settings.Declare(cmd.Flags(), flags)
+		command.Declare(cmd.Flags(), flags)
 	}
 	cmd.Flags().Lookup("agents").DefValue = "as many as the run had"
 	return cmd
@@ -118,7 +116,7 @@ func agentsOf(had []*spatev1.AgentInfo) embedded {
 
 // haveRows returns an error if the rows of a stage are no longer on this machine.
 func haveRows(stages []*spatev1.Stage) error {
-	rows, err := store.Open(settings.DatasetDir())
+	rows, err := store.Open(command.DatasetDir())
 	if err != nil {
 		return err
 	}
@@ -130,7 +128,7 @@ func haveRows(stages []*spatev1.Stage) error {
 			}
 			if _, found, err := rows.Path(d.GetSha256(), d.GetSize()); err != nil || !found {
 				return fmt.Errorf("the rows of workload %s are no longer in %s: run the plan again",
-					source.Workload.GetName(), settings.DatasetDir())
+					source.Workload.GetName(), command.DatasetDir())
 			}
 		}
 	}
@@ -210,7 +208,7 @@ func (f *resumeFlags) resume(
 	}
 	defer b.close()
 	b.sayPages(cmd.ErrOrStderr(), found.Record.GetRunId())
-	v := progress.NewView(cmd.ErrOrStderr(), f.results.Quiet)
+	v := terminal.NewView(cmd.ErrOrStderr(), f.results.Quiet)
 	v.Expect(plan)
 	follower := newFollower(spatev1.NewRunServiceClient(b.conn), found.Record.GetRunId(), "", 0, v)
 	follower.after = found.LastEvent

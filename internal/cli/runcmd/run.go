@@ -15,11 +15,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/api/registry"
-	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/clustercmd"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/plancmd"
-	"github.com/spate-load/spate/internal/cli/progress"
-	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
@@ -40,7 +39,7 @@ type runFlags struct {
 type coordinatorFlags struct {
 	Coordinator   string `flag:"coordinator" help:"run on the coordinator at this <host:port> instead of on embedded agents"`
 	Plaintext     bool   `flag:"insecure-plaintext" help:"with --coordinator: send plan and API keys without encryption: only on a network you trust"`
-	TLS           settings.TLS
+	TLS           command.TLS
 	MinAgents     uint32        `flag:"min-agents" default:"1" help:"with --coordinator: agents to wait for before the plan is split"`
 	AgentsTimeout time.Duration `flag:"agents-timeout" default:"1m" help:"with --coordinator: how long to wait for them"`
 	Patience      time.Duration `flag:"patience" default:"2m" help:"with --coordinator: how long to wait for it when it is gone"`
@@ -49,7 +48,7 @@ type coordinatorFlags struct {
 }
 
 // groups are the titles of the groups of flags, in the order of --help.
-var groups = []settings.Group{
+var groups = []command.Group{
 	{Name: "changes", Title: "Changes to the plan"},
 	{Name: "quick", Title: "A plan from flags"},
 	{Name: "where", Title: "Where it runs"},
@@ -99,8 +98,8 @@ Ctrl-C then leaves the run, as --detach does from the start; "spate follow" show
 		Args: command.Arguments(onePlan),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	settings.Declare(cmd.Flags(), f, "APIS="+strings.Join(registry.Names(), ", "))
-	settings.SetGroups(cmd, groups...)
+	command.Declare(cmd.Flags(), f, "APIS="+strings.Join(registry.Names(), ", "))
+	command.SetGroups(cmd, groups...)
 	return cmd
 }
 
@@ -114,7 +113,7 @@ func onePlan(_ *cobra.Command, args []string) error {
 
 // run is the whole command: check everything, start things, follow the run, report.
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
-	if settings.Prefer(cmd.Flags(), "agents", "coordinator") != "" {
+	if command.Prefer(cmd.Flags(), "agents", "coordinator") != "" {
 		fmt.Fprintln(
 			cmd.ErrOrStderr(),
 			"--agents: the run is on this machine; the coordinator in the environment or the configuration file is ignored",
@@ -140,7 +139,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	defer stopSimulators()
 
 	client := spatev1.NewRunServiceClient(backend.conn)
-	if err := handOver(ctx, client, settings.DatasetDir(), resources.Datasets); err != nil {
+	if err := handOver(ctx, client, command.DatasetDir(), resources.Datasets); err != nil {
 		return err
 	}
 	submitted, err := client.SubmitRun(ctx, &spatev1.SubmitRunRequest{
@@ -157,7 +156,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return f.leave(cmd, submitted)
 	}
 	backend.sayPages(cmd.ErrOrStderr(), submitted.GetRunId())
-	v := progress.NewView(cmd.ErrOrStderr(), f.Results.Quiet)
+	v := terminal.NewView(cmd.ErrOrStderr(), f.Results.Quiet)
 	v.Expect(plan)
 	follower := newFollower(client, submitted.GetRunId(), f.Where.Coordinator, f.Where.Patience, v)
 	follower.waiting.Store(submitted.GetWaiting() > 0)
@@ -180,7 +179,7 @@ func (f *runFlags) prepare(
 	if plan, err = withPods(ctx, plan, cmd.ErrOrStderr()); err != nil {
 		return nil, nil, plans.Resources{}, err
 	}
-	progress.Caution(cmd.ErrOrStderr(), plan)
+	terminal.Caution(cmd.ErrOrStderr(), plan)
 	f.Results.caution(cmd.ErrOrStderr(), plan)
 	secrets, err := plan.Secrets(secret.System)
 	if err != nil {
@@ -189,7 +188,7 @@ func (f *runFlags) prepare(
 	if plan, err = withModels(ctx, plan, secrets, cmd.ErrOrStderr()); err != nil {
 		return nil, nil, plans.Resources{}, err
 	}
-	resources, err := plancmd.Gather(ctx, plan, settings.DatasetDir(), cmd.ErrOrStderr(), f.Results.Quiet)
+	resources, err := plancmd.Gather(ctx, plan, command.DatasetDir(), cmd.ErrOrStderr(), f.Results.Quiet)
 	if err != nil {
 		return nil, nil, plans.Resources{}, err
 	}
@@ -275,7 +274,7 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 
 // checkCoordinator finds flags that do not go with --coordinator, or that need it.
 func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string, ...any)) error {
-	typed := func(name string) bool { return settings.Typed(cmd.Flags(), name) }
+	typed := func(name string) bool { return command.Typed(cmd.Flags(), name) }
 	wrong(typed("web-listen") && !f.Local.Pages, "--web-listen needs --web")
 	if f.Where.Coordinator == "" {
 		wrong(typed("min-agents"),
@@ -296,10 +295,10 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 	}
 	wrong(f.Where.Detach && typed("out"),
 		"--out and --detach exclude one another: give --out to spate follow or spate fetch")
-	if err := settings.CheckAddress(f.Where.Coordinator); err != nil {
+	if err := command.CheckAddress(f.Where.Coordinator); err != nil {
 		return fmt.Errorf("--coordinator %w", err)
 	}
-	wrong(!f.Where.TLS.Given() && !f.Where.Plaintext && !settings.Loopback(f.Where.Coordinator),
+	wrong(!f.Where.TLS.Given() && !f.Where.Plaintext && !command.Loopback(f.Where.Coordinator),
 		"plan and API keys would go to %s unencrypted: give --tls-ca, --tls-cert "+
 			"and --tls-key, or --insecure-plaintext if you trust the network", f.Where.Coordinator)
 	return f.Where.TLS.Check(slog.New(slog.DiscardHandler))
@@ -340,10 +339,10 @@ func submitError(address string, err error) error {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.ResourceExhausted:
 		return command.BadInputf("the coordinator refused the run: %s", s.Message())
 	case codes.PermissionDenied:
-		return client.Unreachable(address, err)
+		return clustercmd.Unreachable(address, err)
 	case codes.Unavailable:
-		if client.NeverConnected(s.Message()) {
-			return client.Unreachable(address, err)
+		if clustercmd.NeverConnected(s.Message()) {
+			return clustercmd.Unreachable(address, err)
 		}
 		return fmt.Errorf(
 			"the connection to the coordinator at %s broke before it answered (%s): the run may have started; "+

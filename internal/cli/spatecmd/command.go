@@ -11,17 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/agentcmd"
-	"github.com/spate-load/spate/internal/cli/calibratecmd"
 	"github.com/spate-load/spate/internal/cli/clustercmd"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/comparecmd"
 	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
-	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/labcmd"
 	"github.com/spate-load/spate/internal/cli/plancmd"
 	"github.com/spate-load/spate/internal/cli/resultscmd"
 	"github.com/spate-load/spate/internal/cli/runcmd"
-	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/cli/simulatecmd"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/plans"
 )
@@ -29,7 +25,7 @@ import (
 // Main executes the command line and returns the exit code. build is the version that the build was given, or empty.
 // Main blocks until the command has ended.
 func Main(build string) int {
-	root := newRoot(daemon.Version(build))
+	root := newRoot(command.Version(build))
 	err := root.ExecuteContext(context.Background())
 	if err != nil && !errors.Is(err, command.ErrPrinted) {
 		fmt.Fprintln(os.Stderr, "spate: "+reason.Plain(err.Error()))
@@ -67,20 +63,20 @@ the plans that ship with Spate; "spate plan new" writes one of your own.
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return command.BadInput(settings.Apply(cmd))
+			return command.BadInput(command.Apply(cmd))
 		},
 	}
-	settings.AddFlag(root)
-	settings.WrapUsage(root)
+	command.AddFlag(root)
+	command.WrapUsage(root)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		runcmd.NewRun(version), runcmd.NewGate(version), runcmd.NewResume(version),
 		runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(),
 		plancmd.NewPlans(), plancmd.NewPlan(), plancmd.NewValidate(),
-		resultscmd.NewReport(), comparecmd.New(), comparecmd.NewHistory(), resultscmd.NewExport(),
+		resultscmd.NewReport(), resultscmd.NewCompare(), resultscmd.NewHistory(), resultscmd.NewExport(),
 		clustercmd.NewAgents(), clustercmd.NewRuns(), clustercmd.NewDatasets(), clustercmd.NewCerts(),
 		clustercmd.NewAudit(),
-		simulatecmd.New(), calibratecmd.New(version), command.NewExitCodes(), newVersion(version),
+		labcmd.NewSimulate(), labcmd.NewCalibrate(version), command.NewExitCodes(), newVersion(version),
 		agentcmd.New("spate agent", version), coordinatorcmd.New("spate coordinator", version),
 	)
 	completeValues(root)

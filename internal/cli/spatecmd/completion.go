@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/plans"
 )
 
@@ -14,7 +14,7 @@ import (
 // that take plans.
 func completeValues(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if words := settings.Words(f); len(words) > 0 {
+		if words := command.Words(f); len(words) > 0 {
 			// This fails only for a flag that already has completion or does not exist. Neither can happen.
 			_ = cmd.RegisterFlagCompletionFunc(f.Name,
 				cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))

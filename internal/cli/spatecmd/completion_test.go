@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/api/registry"
-	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/command"
 )
 
 // completed returns what a shell offers after the words.
@@ -62,7 +62,7 @@ func TestFlagsThatListWordsCompleteThem(t *testing.T) {
 				return
 			}
 			seen++
-			words := settings.Words(f)
+			words := command.Words(f)
 			for _, word := range append(strings.Split(part[1], ", "), part[2]) {
 				if !slices.Contains(words, word) {
 					t.Errorf("%s --%s completes %q, without %q", c.CommandPath(), f.Name, words, word)

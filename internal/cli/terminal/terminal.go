@@ -1,4 +1,5 @@
-// Package terminal writes for terminals: their width, colours, and lists that wrap.
+// Package terminal writes for terminals: their width, colours, lists that wrap, and a run in progress, in lines and in
+// full screen.
 package terminal
 
 import (

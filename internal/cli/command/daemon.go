@@ -1,0 +1,121 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/internal/reason"
+)
+
+// Description is what --help says about a daemon.
+type Daemon struct {
+	// Program is what people type to run it, such as spate-agent or spate agent. Its last word is the command's name.
+	Program string
+	// Version, Short and Long are those of cobra.Command.
+	Version, Short, Long string
+	// Example is that of cobra.Command, with PROGRAM in place of the program.
+	Example string
+}
+
+// name returns the last word of the program.
+func (d *Daemon) name() string { return d.Program[strings.LastIndexByte(d.Program, ' ')+1:] }
+
+// New makes the command of a daemon. run blocks until its context ends, which SIGINT and SIGTERM cause.
+func NewDaemon(d Daemon, run func(ctx context.Context, version string, logger *slog.Logger) error) *cobra.Command {
+	var logging struct {
+		Level  string `flag:"log-level" default:"info" words:"debug, info, warn, error" help:"debug, info, warn or error"`
+		Format string `flag:"log-format" default:"text" words:"text, json" help:"text or json"`
+	}
+	cmd := &cobra.Command{
+		Use: d.name(), Version: d.Version, Short: d.Short, Example: strings.ReplaceAll(d.Example, "PROGRAM", d.Program),
+		Long: d.Long + `
+
+Every flag can also be set by an environment variable (SPATE_LISTEN for --listen) or in the file
+that --config names.
+
+Exit codes:
+  0  stopped by a signal
+  1  a fault of Spate or of this machine
+  2  a mistake in a flag or setting`,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return BadInputf("unknown argument %q\nsee: %s --help", args[0], d.Program)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := Apply(cmd); err != nil {
+				return BadInput(err)
+			}
+			log := newLines(cmd.ErrOrStderr())
+			defer log.close()
+			logger, err := Logger(log, logging.Level, logging.Format)
+			if err != nil {
+				return BadInput(err)
+			}
+			ctx, stop := notified(cmd.Context())
+			defer stop()
+			return run(ctx, d.Version, logger)
+		},
+	}
+	AddFlag(cmd)
+	WrapUsage(cmd)
+	Declare(cmd.Flags(), &logging)
+	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return BadInputf("%w\nsee: %s --help", err, d.Program)
+	})
+	return cmd
+}
+
+// ErrTerminated is the cause of a daemon's context if SIGTERM ended it: the sender may restart the daemon.
+var ErrTerminated = errors.New("terminated by a signal")
+
+// notified returns a context that ends at SIGINT or SIGTERM.
+func notified(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer signal.Stop(signals)
+		select {
+		case s := <-signals:
+			if s == syscall.SIGTERM {
+				cancel(ErrTerminated)
+			}
+			cancel(nil)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// Main executes the command and returns its exit code.
+func Main(cmd *cobra.Command) int {
+	err := cmd.ExecuteContext(context.Background())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, cmd.Name()+": "+reason.Plain(err.Error()))
+	}
+	return ExitCode(err)
+}
+
+// Version returns the version that the build set, or else the one in Go's build information.
+func Version(set string) string {
+	if set != "" {
+		return set
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

@@ -1,0 +1,138 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Status serves the state of a running daemon over HTTP: /healthz, /metrics for Prometheus, and /debug/pprof on
+// request. It serves no secrets and takes no commands.
+type Status struct {
+	Listen string `flag:"http-listen" help:"<IP:PORT> that serves /healthz and /metrics (Prometheus); empty: none"`
+	PProf  bool   `flag:"pprof" help:"with --http-listen: serve /debug/pprof too, which shows what the program does in detail"`
+	// PProfPublic serves /debug/pprof to everybody who can reach Listen.
+	PProfPublic bool `flag:"pprof-public" help:"with --pprof: serve it beyond this machine, to anyone who can reach --http-listen"`
+	// Results is what /metrics has besides the daemon's own metrics. Nil: nothing.
+	Results prometheus.Gatherer
+}
+
+// Check finds mistakes in the flags.
+func (s *Status) Check() error {
+	if s.Listen == "" {
+		if s.PProf {
+			return errors.New("--pprof needs --http-listen: give it an address")
+		}
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
+		return fmt.Errorf("--http-listen %q: want IP:PORT, for example 127.0.0.1:9464", s.Listen)
+	}
+	if s.PProf && !s.PProfPublic && !Loopback(s.Listen) {
+		return fmt.Errorf("--pprof with --http-listen %s: anyone who can reach it could read the program's memory and slow it down: "+
+			"listen on 127.0.0.1, or give --pprof-public if you trust the network", s.Listen)
+	}
+	return nil
+}
+
+// Serve serves until the returned function is called, which stops the server and waits for its end. healthy returns why
+// the daemon cannot work now, or nil if it can. If Listen is empty, Serve does nothing.
+func (s *Status) Serve(
+	ctx context.Context, metrics prometheus.Collector, healthy func() error, logger *slog.Logger,
+) (stop func(), err error) {
+	if s.Listen == "" {
+		return func() {}, nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", s.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("--http-listen: %w", err)
+	}
+	server := &http.Server{Handler: s.handler(metrics, healthy), ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout: time.Minute}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error("status server failed", "error", err)
+		}
+	}()
+	logger.Info("status is served", "address", l.Addr().String())
+	return func() {
+		_ = server.Close() // no request is worth waiting for
+		<-done
+	}, nil
+}
+
+// handler serves the pages.
+func (s *Status) handler(metrics prometheus.Collector, healthy func() error) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metricsPage(registry, s.Results))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := healthy(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	if s.PProf {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	}
+	return mux
+}
+
+// Collector is a Prometheus collector whose values are read at each scrape.
+type Collector []Sample
+
+// Sample is one metric and the source of its values.
+type Sample struct {
+	Desc *prometheus.Desc
+	Type prometheus.ValueType
+	// Values calls add with each value and its labels, in the order of the metric's labels.
+	Values func(add func(value float64, labels ...string))
+}
+
+// Describe sends the descriptions of the metrics.
+func (c Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, s := range c {
+		out <- s.Desc
+	}
+}
+
+// Collect reads and sends the values.
+func (c Collector) Collect(out chan<- prometheus.Metric) {
+	for _, s := range c {
+		s.Values(func(value float64, labels ...string) {
+			out <- prometheus.MustNewConstMetric(s.Desc, s.Type, value, labels...)
+		})
+	}
+}
+
+// Gauge returns a metric with one value that goes up and down.
+func Gauge(name, help string, value func() float64) Sample {
+	return single(prometheus.GaugeValue, name, help, value)
+}
+
+// Counter returns a metric with one value that only goes up.
+func Counter(name, help string, value func() float64) Sample {
+	return single(prometheus.CounterValue, name, help, value)
+}
+
+func single(kind prometheus.ValueType, name, help string, value func() float64) Sample {
+	return Sample{prometheus.NewDesc(name, help, nil, nil), kind, func(add func(float64, ...string)) { add(value()) }}
+}

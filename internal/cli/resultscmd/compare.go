@@ -1,0 +1,183 @@
+package resultscmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/compare/show"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
+)
+
+// Values of --fail-on.
+const (
+	failNever     = "never"
+	failWorse     = "worse"
+	failDifferent = "different"
+)
+
+// flags of the command.
+type flags struct {
+	compareFlags `typed:"only"`
+	opener
+}
+
+type compareFlags struct {
+	Tolerance string   `flag:"tolerance" default:"1%" help:"largest change that does not matter, in percent of the baseline (of shares: in points)"`
+	Format    string   `flag:"format" default:"text" oneof:"text, markdown, json, html" help:"format: text, markdown, json, html"`
+	FailOn    string   `flag:"fail-on" default:"never" oneof:"never, worse, different" help:"exit with 5 if a number is worse, or different: never, worse, different"`
+	By        string   `flag:"by" default:"run" oneof:"run, target" help:"what to compare: run, or target for the targets of runs"`
+	Targets   []string `flag:"targets" help:"targets whose names differ: <BASELINE=OTHER>"`
+	Invalid   bool     `flag:"allow-invalid" help:"also compare stages that are INVALID or incomplete"`
+	All       bool     `flag:"all" help:"list all numbers, not only those that differ"`
+}
+
+// New makes `spate compare`.
+func NewCompare() *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use:   "compare BASELINE RUN...",
+		Short: "Compare runs: what differs, by how much, and whether by chance",
+		Long: `Compare runs with the first one, the baseline. Each is a run directory, a results.json or, with
+--coordinator, the ID of a run that has ended there, a unique prefix of it, or "latest". Several
+runs of one setting are given with commas between them (a1,a2,a3); three or more of each setting are
+the best comparison, because only they show how much runs differ from one another.
+
+Stages are compared if their target, workload and load are equal. For each number the command shows
+the change, its 95 % interval, and whether it is worse, better, the same within --tolerance, or
+unclear. The chance of even one false alarm among all numbers is 5 %. Stages that are INVALID or
+incomplete are not compared. Of frontiers and searches, what they found is compared, too.
+More: docs/compare.md
+
+` + command.ExitHint,
+		Example: `  spate compare runs/before runs/after
+  spate compare runs/before1,runs/before2,runs/before3 runs/after1,runs/after2,runs/after3
+  spate compare --by target runs/today
+  spate compare baseline/results.json runs/today --fail-on worse
+  spate compare runs/a runs/b --format markdown --all
+  spate compare baseline latest --coordinator 127.0.0.1:7700`,
+		Args: command.Arguments(cobra.MinimumNArgs(1)),
+		RunE: f.run,
+	}
+	command.Declare(cmd.Flags(), f)
+	return cmd
+}
+
+// run compares the runs and prints the comparison.
+func (f *flags) run(cmd *cobra.Command, args []string) error {
+	options, err := f.options()
+	if err != nil {
+		return command.BadInput(err)
+	}
+	if len(args) < 2 && f.By == "run" {
+		return command.BadInputf("only one run is given: give another one, or --by target to compare its targets")
+	}
+	defer f.close()
+	sides, err := f.sides(cmd.Context(), args)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	c, err := compare.Of(sides, options)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	out := cmd.OutOrStdout()
+	if err := show.Write(out, c, f.Format, terminal.Width(out), f.All); err != nil {
+		return err
+	}
+	return f.conclude(c)
+}
+
+// options checks the flags.
+func (f *flags) options() (compare.Options, error) {
+	o := compare.Options{AllowInvalid: f.Invalid, Targets: map[string]string{}}
+	var ok bool
+	if o.Tolerance, ok = compare.Tolerance(f.Tolerance); !ok {
+		return o, fmt.Errorf("--tolerance %q: want a percentage from 0%% to below 100%%, for example 1%%", f.Tolerance)
+	}
+	for _, pair := range f.Targets {
+		from, to, ok := strings.Cut(pair, "=")
+		if !ok || from == "" || to == "" {
+			return o, fmt.Errorf("--targets %q: want BASELINE=OTHER, two names of targets", pair)
+		}
+		o.Targets[from] = to
+	}
+	return o, nil
+}
+
+// sides opens the runs.
+func (f *flags) sides(ctx context.Context, args []string) ([]compare.Side, error) {
+	var sides []compare.Side
+	for _, arg := range args {
+		side := compare.Side{Name: arg}
+		for _, path := range paths(arg) {
+			if path == "" {
+				return nil, fmt.Errorf("%q: a run is missing beside a comma", arg)
+			}
+			file, err := f.open(ctx, path)
+			if err != nil {
+				return nil, err
+			}
+			side.Runs = append(side.Runs, &file.Run)
+		}
+		if len(side.Runs) == 1 {
+			side.Name = side.Runs[0].Name // an ID in full
+		}
+		sides = append(sides, side)
+	}
+	if f.By == "run" {
+		return sides, nil
+	}
+	var all []*compare.Run
+	for _, s := range sides {
+		all = append(all, s.Runs...)
+	}
+	targets := compare.ByTarget(all)
+	if len(targets) < 2 {
+		return nil, errors.New("--by target: there is only one target; give a run with two or more")
+	}
+	return targets, nil
+}
+
+// paths returns the runs of an argument: one that exists, or several with commas between them.
+func paths(arg string) []string {
+	if _, err := os.Stat(arg); err == nil {
+		return []string{arg}
+	}
+	return strings.Split(arg, ",")
+}
+
+// conclude returns the error that a comparison ends with.
+func (f *flags) conclude(c *compare.Comparison) error {
+	compared, gaps := 0, ""
+	for i := range c.Sides {
+		compared += len(c.Sides[i].Stages) + len(c.Sides[i].Answers)
+		gaps = cmp.Or(gaps, c.Sides[i].Gaps())
+		if !c.Sides[i].Tested() {
+			gaps = cmp.Or(gaps, "no number could be tested: there are no request rows, or too little data")
+		}
+	}
+	worse, better := c.Count(compare.Worse), c.Count(compare.Better)
+	failed := func(code int, words string) error { return command.Exit(code, errors.New(words)) }
+	switch {
+	case compared == 0:
+		return failed(command.ExitFailed, gaps+": measure again, or compare with --allow-invalid")
+	case f.FailOn == failNever:
+		return nil
+	case gaps != "":
+		return failed(command.ExitFailed, gaps)
+	case worse > 0:
+		return failed(command.ExitMissed, words.Count(uint64(worse), "number")+" worse than the baseline")
+	case f.FailOn == failDifferent && better > 0:
+		return failed(command.ExitMissed, words.Count(uint64(better), "number")+" better than the baseline")
+	}
+	return nil
+}

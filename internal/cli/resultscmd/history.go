@@ -1,0 +1,195 @@
+package resultscmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/compare/history"
+	"github.com/spate-load/spate/compare/runfiles"
+	"github.com/spate-load/spate/compare/show"
+	"github.com/spate-load/spate/internal/cli/clustercmd"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// historyFlags are the flags of `spate history`.
+type historyFlags struct {
+	numberFlags `typed:"only"`
+	opener
+}
+
+// numberFlags say which number is shown, of which runs.
+type numberFlags struct {
+	Dir       string `flag:"dir" default:"runs" help:"<directory> of run directories, if no run is named"`
+	Metric    string `flag:"metric" help:"<number>: a field of a stage in results.json that can be compared"`
+	Plan      string `flag:"plan" help:"only runs of the plan of this <name>"`
+	Target    string `flag:"target" help:"only stages of the target of this <name>"`
+	Tolerance string `flag:"tolerance" default:"1%" help:"largest change that does not matter, in percent of the run before (of shares: in points)"`
+	Limit     uint32 `flag:"limit" default:"30" help:"read at most this many runs, the newest, if none is named"`
+	Format    string `flag:"format" default:"text" oneof:"text, json, html" help:"format: text, json, html"`
+}
+
+// NewHistory makes `spate history`.
+func NewHistory() *cobra.Command {
+	f := &historyFlags{numberFlags: numberFlags{Metric: compare.DefaultMetric}}
+	cmd := &cobra.Command{
+		Use:   "history [RUN...]",
+		Short: "Show a number over runs of a plan, and which runs made it worse",
+		Long: `Show a number of each stage over runs, the oldest first, with the version of Spate and the labels
+that the plan gives the target. Runs are those named, as for "spate compare"; else the newest under
+--dir, or, with --coordinator, the newest that have ended there, also of those that retention has
+removed. With --tolerance, those that are left are fetched and compared.
+
+Each stage is compared, as "spate compare" does, with that of the last run before it that has the
+same plan, target, workload and load, and is neither INVALID nor incomplete: better, worse, same,
+unclear, or untested. --format html draws charts.`,
+		Example: `  spate history
+  spate history --metric tpot_ms.p50 --plan nightly --target vllm
+  spate history --coordinator 127.0.0.1:7700 --format html >history.html`,
+		Args: command.Arguments(cobra.ArbitraryArgs),
+		RunE: f.run,
+	}
+	command.Declare(cmd.Flags(), f)
+	return cmd
+}
+
+// run reads the runs and prints the history.
+func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
+	metric, err := compare.MetricNamed(f.Metric)
+	if err != nil {
+		return command.BadInput(fmt.Errorf("--metric: %w", err))
+	}
+	tolerance, ok := compare.Tolerance(f.Tolerance)
+	if !ok {
+		return command.BadInputf("--tolerance %q: want a percentage from 0%% to below 100%%, for example 1%%",
+			f.Tolerance)
+	}
+	defer f.close()
+	// What a coordinator has recorded is of all its runs, compared with the default tolerance.
+	stored := f.Coordinator != "" && len(args) == 0 && !cmd.Flags().Changed("tolerance")
+	var lines []*compare.Line
+	var of string
+	if stored {
+		lines, of, err = f.recorded(cmd.Context())
+	}
+	if !stored || status.Code(err) == codes.Unimplemented { // or the coordinator is of a version without records
+		lines, of, err = f.compared(cmd, args, metric, tolerance)
+	}
+	if err != nil {
+		return err
+	}
+	lines = slices.DeleteFunc(lines, func(l *compare.Line) bool { return f.Target != "" && l.Target != f.Target })
+	if len(lines) == 0 {
+		return command.BadInputf("no stage of %s has %s: name runs, or see --dir, --coordinator, --plan and --target",
+			of, f.Metric)
+	}
+	out := cmd.OutOrStdout()
+	return show.History(out, lines, f.Format, terminal.Width(out))
+}
+
+// recorded returns what a coordinator has recorded of its runs, and which runs these are, in words. The error has the
+// code Unimplemented if the coordinator records nothing.
+func (f *historyFlags) recorded(ctx context.Context) ([]*compare.Line, string, error) {
+	conn, err := f.Connect()
+	if err != nil {
+		return nil, "", err
+	}
+	defer conn.Close()
+	answer, err := clustercmd.Ask(ctx, f.Coordinator, spatev1.NewRunServiceClient(conn).ReadHistory,
+		&spatev1.ReadHistoryRequest{Plan: f.Plan, Metric: f.Metric, Limit: f.Limit}, codes.Unimplemented)
+	return history.Lines(answer.GetLines()), "the coordinator's runs", err
+}
+
+// compared reads runs, compares them, and returns which these are, in words.
+func (f *historyFlags) compared(
+	cmd *cobra.Command, names []string, metric *compare.Metric, tolerance float64,
+) (lines []*compare.Line, of string, err error) {
+	named := len(names) > 0
+	if !named {
+		if names, err = f.newest(cmd.Context()); err != nil {
+			return nil, "", err
+		}
+	}
+	runs, err := f.read(cmd, names, named)
+	if err != nil {
+		return nil, "", command.BadInput(err)
+	}
+	lines, err = compare.History(runs, metric, compare.Options{Tolerance: tolerance})
+	return lines, words.Count(uint64(len(runs)), "run"), err
+}
+
+// newest names the newest runs that have ended.
+func (f *historyFlags) newest(ctx context.Context) ([]string, error) {
+	if f.Coordinator == "" {
+		return f.directories()
+	}
+	conn, err := f.Connect()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	runs, err := f.ListRuns(ctx, spatev1.NewRunServiceClient(conn), f.Limit)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, r := range runs {
+		if !clustercmd.GoesOn(r) && (f.Plan == "" || r.GetPlan() == f.Plan) {
+			names = append(names, r.GetRunId())
+		}
+	}
+	return names, nil
+}
+
+// directories returns the run directories that changed last.
+func (f *historyFlags) directories() ([]string, error) {
+	entries, err := os.ReadDir(f.Dir)
+	if err != nil {
+		return nil, command.BadInput(fmt.Errorf("--dir: %w", err))
+	}
+	changed := map[string]int64{}
+	var dirs []string
+	for _, e := range entries {
+		dir := filepath.Join(f.Dir, e.Name())
+		for _, name := range []string{ledger.File, results.File} {
+			if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				dirs, changed[dir] = append(dirs, dir), info.ModTime().UnixNano()
+				break
+			}
+		}
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(changed[b], changed[a]) })
+	return dirs[:min(len(dirs), int(f.Limit))], nil
+}
+
+// read opens the runs, without those of other plans. One that cannot be read is an error if a person named it, and is
+// left out with a warning if not.
+func (f *historyFlags) read(cmd *cobra.Command, names []string, named bool) (runs []*compare.Run, err error) {
+	for _, name := range names {
+		var file *runfiles.File
+		if file, err = f.open(cmd.Context(), name); err != nil && named {
+			return nil, err
+		}
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "! %s is left out: %v\n", name, err)
+			continue
+		}
+		if plan := file.Result.Run.Plan; f.Plan == "" || plan != nil && *plan == f.Plan {
+			runs = append(runs, &file.Run)
+		}
+	}
+	return runs, nil
+}
