@@ -117,9 +117,6 @@ func (r *Run) Most() string {
 	return fmt.Sprint(r.Stages)
 }
 
-// Last returns the highest number of the events taken: a follower that connects again asks for those after it.
-func (r *Run) Last() uint64 { return r.last }
-
 func (r *Run) started(e *spatev1.RunStarted) {
 	r.Started, r.Stages = r.Latest, e.GetStages()
 	r.left = newLeft(e.GetPlan()[:min(len(e.GetPlan()), maxStages)])

@@ -104,8 +104,8 @@ func TestEventsCountOnce(t *testing.T) {
 	r.Take(4, event(window(0)))
 	r.Take(5, event(window(1)))
 	r.Take(6, event(window(2)))
-	if got := r.Stage(0).Errors["timeout"]; got != 3 || len(r.Windows(0)) != 3 || r.Last() != 6 {
-		t.Errorf("%d errors in %d windows, last event %d", got, len(r.Windows(0)), r.Last())
+	if got := r.Stage(0).Errors["timeout"]; got != 3 || len(r.Windows(0)) != 3 || r.last != 6 {
+		t.Errorf("%d errors in %d windows, last event %d", got, len(r.Windows(0)), r.last)
 	}
 	if !r.Take(0, event(&spatev1.Notice{})) || len(r.Notices()) != 1 {
 		t.Error("an event of the follower's own does not count")
@@ -144,19 +144,14 @@ func TestTenHours(t *testing.T) {
 	}
 }
 
-func TestPace(t *testing.T) {
-	if PaceOf(nil) != nil {
-		t.Error("no windows have a pace")
+func TestStarts(t *testing.T) {
+	if _, seconds := Starts(nil); seconds != 0 {
+		t.Error("no windows span no time")
 	}
 	merged := window(7) // covers 5, 6 and 7
 	merged.Whole.Seconds, merged.Whole.Started = 3, 30
-	merged.Whole.OutputTokensPerSecond = proto.Float64(4)
-	p := PaceOf([]*spatev1.StageWindow{merged, window(8)})
-	if p.Seconds != 4 || p.Started != 10 || p.Completed != 4.5 || p.Tokens != nil || p.Frames != 50 {
-		t.Errorf("%+v", p)
-	}
-	if p := PaceOf([]*spatev1.StageWindow{merged}); *p.Tokens != 4 || p.Seconds != 3 {
-		t.Errorf("%+v", p)
+	if started, seconds := Starts([]*spatev1.StageWindow{merged, window(8)}); seconds != 4 || started != 10 {
+		t.Errorf("%v in %d s", started, seconds)
 	}
 }
 
@@ -214,7 +209,7 @@ func look(t *rapid.T, r *Run) {
 			t.Fatalf("part %v", part)
 		}
 		s.Left()
-		PaceOf(r.Windows(s.Index))
+		Starts(r.Windows(s.Index))
 		if len(s.Errors) > maxErrors+1 {
 			t.Fatalf("%d classes of errors", len(s.Errors))
 		}
@@ -244,7 +239,7 @@ func FuzzEvents(f *testing.F) {
 			for _, s := range r.All() {
 				s.Part()
 				s.Left()
-				PaceOf(r.Windows(s.Index))
+				Starts(r.Windows(s.Index))
 			}
 			r.Left()
 			r.Current()

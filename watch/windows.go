@@ -84,41 +84,17 @@ func Distribution(part *spatev1.WindowPart, metric string) *spatev1.WindowDistri
 	return nil
 }
 
-// Pace is how fast a part of a stage went over some windows.
-type Pace struct {
-	// Started, Completed and Failed are measured requests per second.
-	Started, Completed, Failed float64
-	// Tokens is output tokens per second, the mean of the windows. Nil: the server does not report the tokens of a
-	// frame.
-	Tokens *float64
-	// Frames is frames per second that may carry a token, the mean of the windows.
-	Frames float64
-	// Seconds is how many seconds the windows span.
-	Seconds uint64
-}
-
-// PaceOf returns the pace over consecutive windows of a stage, nil if there are none.
-func PaceOf(over []*spatev1.StageWindow) *Pace {
+// Starts returns how many measured requests per second started over consecutive windows of a stage, and how many seconds
+// these span: 0 if there are none.
+func Starts(over []*spatev1.StageWindow) (perSecond float64, seconds uint64) {
 	if len(over) == 0 {
-		return nil
+		return 0, 0
 	}
 	first, last := over[0], over[len(over)-1]
-	seconds := uint64(max(first.GetWhole().GetSeconds(), 1))
+	seconds = uint64(max(first.GetWhole().GetSeconds(), 1))
 	seconds += uint64(last.GetNumber() - min(first.GetNumber(), last.GetNumber()))
-	p, tokens, counted := &Pace{Seconds: seconds}, 0.0, true
 	for _, w := range over {
-		part := w.GetWhole()
-		p.Started += float64(part.GetStarted())
-		p.Completed += float64(part.GetCompleted())
-		p.Failed += float64(part.GetFailed())
-		p.Frames += part.GetFramesPerSecond()
-		tokens += part.GetOutputTokensPerSecond()
-		counted = counted && part != nil && part.OutputTokensPerSecond != nil
+		perSecond += float64(w.GetWhole().GetStarted()) / float64(seconds)
 	}
-	n, span := float64(len(over)), float64(seconds)
-	p.Started, p.Completed, p.Failed, p.Frames = p.Started/span, p.Completed/span, p.Failed/span, p.Frames/n
-	if counted {
-		p.Tokens = new(tokens / n)
-	}
-	return p
+	return perSecond, seconds
 }

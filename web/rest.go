@@ -127,8 +127,9 @@ func (s *Server) summary(ctx context.Context, id string) (*spatev1.RunSummary, e
 
 func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) {
 	agents, err1 := number(r, "min_agents", 32)
-	wait, err2 := duration(r, "agents_timeout", time.Minute)
-	priority, err4 := signed(r, "priority")
+	wait, err2 := queryValue(r, "agents_timeout", time.Minute, "a duration such as 30s", positiveDuration)
+	priority, err4 := queryValue(r, "priority", 0, "a whole number",
+		func(text string) (int64, error) { return strconv.ParseInt(text, 10, 32) })
 	plan, err3 := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPlan))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err3, &tooLarge) {
 		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the plan is larger than %d bytes", maxPlan))
@@ -140,7 +141,7 @@ func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) {
 	}
 	submitted, err := s.runs.SubmitRun(r.Context(), &spatev1.SubmitRunRequest{
 		PlanYaml: plan, PlanPath: "plan.yaml", MinAgents: max(uint32(agents), 1), AgentsTimeout: durationpb.New(wait),
-		Records: r.URL.Query().Get("records"), Priority: priority,
+		Records: r.URL.Query().Get("records"), Priority: int32(priority),
 	})
 	if err != nil {
 		failed(w, err)
@@ -148,6 +149,15 @@ func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Location", root+"/runs/"+submitted.GetRunId())
 	write(w, http.StatusCreated, submitted)
+}
+
+// positiveDuration parses a duration above 0.
+func positiveDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if d <= 0 {
+		err = strconv.ErrRange
+	}
+	return d, err
 }
 
 func (s *Server) removeRun(w http.ResponseWriter, r *http.Request) {
@@ -249,20 +259,6 @@ func historyRequest(r *http.Request) (*spatev1.ReadHistoryRequest, error) {
 	}, err
 }
 
-// moment returns a time of a request's query, or the start of a day in UTC, nil if it is not there.
-func moment(r *http.Request, name string) (*timestamppb.Timestamp, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return nil, nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return timestamppb.New(t), nil
-		}
-	}
-	return nil, fmt.Errorf("%s=%.40q: want a time such as 2026-03-29T10:00:00Z, or a day such as 2026-03-29", name, text)
-}
-
 // format is that of all messages: what has its default value is written, what is not known is left out.
 var format = protojson.MarshalOptions{EmitDefaultValues: true}
 
@@ -338,53 +334,45 @@ func parameters(r *http.Request, names []string) error {
 	return nil
 }
 
-// number returns a number of a request's query, 0 if it is not there.
-func number(r *http.Request, name string, bits int) (uint64, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(text, 10, bits)
-	if err != nil {
-		return 0, fmt.Errorf("%s=%.40q: want a whole number from 0 on", name, text)
-	}
-	return n, nil
-}
-
-// signed returns a number of a request's query that may be negative, 0 if it is not there.
-func signed(r *http.Request, name string) (int32, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("%s=%.40q: want a whole number", name, text)
-	}
-	return int32(n), nil
-}
-
-// flag returns a yes or no of a request's query, no if it is not there.
-func flag(r *http.Request, name string) (bool, error) {
-	switch text := r.URL.Query().Get(name); text {
-	case "", "false":
-		return false, nil
-	case "true":
-		return true, nil
-	default:
-		return false, fmt.Errorf("%s=%.40q: want true or false", name, text)
-	}
-}
-
-// duration returns a positive duration of a request's query.
-func duration(r *http.Request, name string, otherwise time.Duration) (time.Duration, error) {
+// queryValue returns a parameter of a request's query, as parse reads it. want says for people what it should be.
+func queryValue[T any](
+	r *http.Request, name string, otherwise T, want string, parse func(text string) (T, error),
+) (T, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
 		return otherwise, nil
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("%s=%.40q: want a duration such as 30s", name, text)
+	v, err := parse(text)
+	if err != nil {
+		return otherwise, fmt.Errorf("%s=%.40q: want %s", name, text, want)
 	}
-	return d, nil
+	return v, nil
+}
+
+// number returns a number of a request's query, 0 if it is not there.
+func number(r *http.Request, name string, bits int) (uint64, error) {
+	return queryValue(r, name, 0, "a whole number from 0 on",
+		func(text string) (uint64, error) { return strconv.ParseUint(text, 10, bits) })
+}
+
+// flag returns a yes or no of a request's query, no if it is not there.
+func flag(r *http.Request, name string) (bool, error) {
+	return queryValue(r, name, false, "true or false", func(text string) (bool, error) {
+		if text != "true" && text != "false" {
+			return false, strconv.ErrSyntax
+		}
+		return text == "true", nil
+	})
+}
+
+// moment returns a time of a request's query, or the start of a day in UTC, nil if it is not there.
+func moment(r *http.Request, name string) (*timestamppb.Timestamp, error) {
+	return queryValue(r, name, nil, "a time such as 2026-03-29T10:00:00Z, or a day such as 2026-03-29",
+		func(text string) (*timestamppb.Timestamp, error) {
+			t, err := time.Parse(time.RFC3339, text)
+			if err != nil {
+				t, err = time.Parse(time.DateOnly, text)
+			}
+			return timestamppb.New(t), err
+		})
 }

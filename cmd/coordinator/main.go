@@ -5,8 +5,8 @@ package main
 import (
 	"os"
 
-	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
 )
 
 // version is set by the Makefile.

@@ -157,11 +157,11 @@ func Load(s *watch.Stage, windows []*spatev1.StageWindow) (text, over string) {
 		return text + Unknown, ""
 	}
 	text += words.Thousands(uint64(s.Progress.GetInFlight())) + " in flight"
-	pace := watch.PaceOf(windows[max(0, len(windows)-recent):])
-	if pace == nil {
+	started, seconds := watch.Starts(windows[max(0, len(windows)-recent):])
+	if seconds == 0 {
 		return text, ""
 	}
-	return text + ", " + Rate(pace.Started) + " started/s", fmt.Sprintf("over %d s", pace.Seconds)
+	return text + ", " + Rate(started) + " started/s", fmt.Sprintf("over %d s", seconds)
 }
 
 // Completed returns the number of requests of a stage that completed.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/spate-load/spate/internal/files"
 )
 
@@ -19,35 +21,29 @@ func DatasetDir() string {
 	return filepath.Join(dir, "spate", "datasets")
 }
 
-// Limits for a user's own datasets. Datasets are rows that can be made again from their files.
-const (
-	keepDatasets     = 32 << 30
-	keepDatasetsFor  = 90 * 24 * time.Hour
-	largestOfDataset = 64 << 30
-)
-
 // DatasetLimits returns the limits for a user's own datasets, and the most bytes of text that a file of rows may have.
 // They come from the environment: SPATE_DATASET_CACHE_SIZE, SPATE_DATASET_CACHE_AGE and SPATE_DATASET_MAX_SIZE. 0 means
 // no limit.
 func DatasetLimits() (keep files.Limits, largest uint64, err error) {
-	room, most, age := Size(keepDatasets), Size(largestOfDataset), keepDatasetsFor
-	if text := os.Getenv("SPATE_DATASET_CACHE_SIZE"); text != "" {
-		if err := room.Set(text); err != nil {
-			return keep, 0, fmt.Errorf("SPATE_DATASET_CACHE_SIZE: %w", err)
+	var of struct {
+		Room Size          `flag:"SPATE_DATASET_CACHE_SIZE" default:"32GiB"`
+		Age  time.Duration `flag:"SPATE_DATASET_CACHE_AGE" default:"2160h"`
+		Most Size          `flag:"SPATE_DATASET_MAX_SIZE" default:"64GiB"`
+	}
+	variables := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Declare(variables, &of)
+	for _, name := range Names(&of) {
+		if text := os.Getenv(name); text != "" {
+			if err := variables.Lookup(name).Value.Set(text); err != nil {
+				return keep, 0, fmt.Errorf("%s: %w", name, err)
+			}
 		}
 	}
-	if text := os.Getenv("SPATE_DATASET_CACHE_AGE"); text != "" {
-		if age, err = time.ParseDuration(text); err != nil || age < 0 {
-			return keep, 0, fmt.Errorf("SPATE_DATASET_CACHE_AGE: %q: want a time such as 720h", text)
-		}
+	if of.Age < 0 {
+		return keep, 0, fmt.Errorf("SPATE_DATASET_CACHE_AGE: %v: want a time such as 720h", of.Age)
 	}
-	if text := os.Getenv("SPATE_DATASET_MAX_SIZE"); text != "" {
-		if err := most.Set(text); err != nil {
-			return keep, 0, fmt.Errorf("SPATE_DATASET_MAX_SIZE: %w", err)
-		}
+	if of.Most == 0 {
+		of.Most = 1 << 62
 	}
-	if most == 0 {
-		most = 1 << 62
-	}
-	return files.Limits{Age: age, Bytes: uint64(room)}, uint64(most), nil
+	return files.Limits{Age: of.Age, Bytes: uint64(of.Room)}, uint64(of.Most), nil
 }

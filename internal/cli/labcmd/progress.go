@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spate-load/spate/internal/calibration"
@@ -20,65 +19,33 @@ type calibrationProgress struct {
 	window   time.Duration
 	most     int // loads, if each is tried once
 
-	mu    sync.Mutex
-	n     int    // loads so far
-	shown bool   // a line is being rewritten
-	tick  func() // stops the line's clock
+	n     int  // loads so far
+	shown bool // a line is to be rewritten
 }
 
 func newCalibrationProgress(w io.Writer, most int, window time.Duration) *calibrationProgress {
-	return &calibrationProgress{w: w, terminal: terminal.Width(w) > 0, window: window, most: most, tick: func() {}}
+	return &calibrationProgress{w: w, terminal: terminal.Width(w) > 0, window: window, most: most}
 }
 
 // say prints a line.
 func (p *calibrationProgress) say(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.clear()
 	fmt.Fprintln(p.w, text)
 }
 
 // began shows that a load starts. Its measurement starts after `before`.
 func (p *calibrationProgress) began(l calibration.Load, before time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.n++
 	if !p.terminal {
 		return
 	}
 	p.shown = true
-	end := time.Now().Add(before + p.window)
-	text := fmt.Sprintf("load %d of at most %d: %s", p.n, max(p.n, p.most), loadName(l))
-	p.rewrite(text, end)
-	done, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		each := time.NewTicker(250 * time.Millisecond)
-		defer each.Stop()
-		for {
-			select {
-			case <-each.C:
-				p.mu.Lock()
-				p.rewrite(text, end)
-				p.mu.Unlock()
-			case <-done:
-				return
-			}
-		}
-	}()
-	p.tick = func() { close(done); p.mu.Unlock(); <-stopped; p.mu.Lock(); p.tick = func() {} }
-}
-
-func (p *calibrationProgress) rewrite(text string, end time.Time) {
-	if p.shown {
-		fmt.Fprintf(p.w, "\r\033[K%s, %.1f s", text, max(0, time.Until(end).Seconds()))
-	}
+	fmt.Fprintf(p.w, "\r\033[Kload %d of at most %d: %s, %.1f s", p.n, max(p.n, p.most), loadName(l),
+		(before + p.window).Seconds())
 }
 
 // measured shows the result of a load.
 func (p *calibrationProgress) measured(r *calibration.Row) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.clear()
 	text := fmt.Sprintf(
 		"%s/s, agent %.2f cores, stamp error p99 %s us, program's %s us",
@@ -112,14 +79,11 @@ func (p *calibrationProgress) measured(r *calibration.Row) {
 
 // close ends the display. It may be called more than once.
 func (p *calibrationProgress) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.clear()
 }
 
 // clear removes the line.
 func (p *calibrationProgress) clear() {
-	p.tick()
 	if p.shown {
 		fmt.Fprint(p.w, "\r\033[K")
 		p.shown = false
