@@ -84,8 +84,8 @@ func Distribution(part *spatev1.WindowPart, metric string) *spatev1.WindowDistri
 	return nil
 }
 
-// Starts returns how many measured requests per second started over consecutive windows of a stage, and how many seconds
-// these span: 0 if there are none.
+// Starts returns how many measured requests per second started over consecutive windows of a stage, and how many
+// seconds these span: 0 if there are none.
 func Starts(over []*spatev1.StageWindow) (perSecond float64, seconds uint64) {
 	if len(over) == 0 {
 		return 0, 0

@@ -1,5 +1,5 @@
-// Package clustercmd has the commands about a cluster (agents, runs, datasets, certs), connects commands to a coordinator,
-// and finds the run that a person names.
+// Package clustercmd has the commands about a cluster (agents, runs, datasets, certs). It connects commands to a
+// coordinator, and finds the run that a person names.
 package clustercmd
 
 import (

@@ -16,7 +16,7 @@ import (
 	"github.com/spate-load/spate/internal/reason"
 )
 
-// Description is what --help says about a daemon.
+// Daemon is what --help says about a daemon.
 type Daemon struct {
 	// Program is what people type to run it, such as spate-agent or spate agent. Its last word is the command's name.
 	Program string
@@ -29,7 +29,7 @@ type Daemon struct {
 // name returns the last word of the program.
 func (d *Daemon) name() string { return d.Program[strings.LastIndexByte(d.Program, ' ')+1:] }
 
-// New makes the command of a daemon. run blocks until its context ends, which SIGINT and SIGTERM cause.
+// NewDaemon makes the command of a daemon. run blocks until its context ends, which SIGINT and SIGTERM cause.
 func NewDaemon(d Daemon, run func(ctx context.Context, version string, logger *slog.Logger) error) *cobra.Command {
 	var logging struct {
 		Level  string `flag:"log-level" default:"info" words:"debug, info, warn, error" help:"debug, info, warn or error"`

@@ -16,7 +16,7 @@ import (
 	"github.com/spate-load/spate/web"
 )
 
-// Flags say where the web server listens, and who may change anything. In its tags, LISTEN is the default of
+// WebFlags say where the web server listens, and who may change anything. In its tags, LISTEN is the default of
 // --web-listen, and SERVES its help.
 type WebFlags struct {
 	// Listen is its address. Empty: there is no web server.
@@ -50,7 +50,7 @@ func (f *WebFlags) Check(files certs.Files, plaintext bool) error {
 	return nil
 }
 
-// Server is a web server that runs.
+// Pages is a web server that runs.
 type Pages struct {
 	// URL is where it is.
 	URL     string

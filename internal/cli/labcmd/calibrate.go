@@ -48,7 +48,7 @@ var (
 // split of its cores.
 func mostTime(splits int) time.Duration { return time.Duration(splits) * 110 * time.Second }
 
-// New makes the command. version is the program's.
+// NewCalibrate makes `spate calibrate`. version is the program's.
 func NewCalibrate(version string) *cobra.Command {
 	f := &calibrateFlags{version: version, Budget: calibration.DefaultError, Late: calibration.DefaultLateness,
 		Out: host.CapacityPath()}

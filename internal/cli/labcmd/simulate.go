@@ -20,7 +20,7 @@ import (
 	"github.com/spate-load/spate/simulator/config"
 )
 
-// New makes the command.
+// NewSimulate makes `spate simulate`.
 func NewSimulate() *cobra.Command {
 	f := newFlags()
 	cmd := &cobra.Command{

@@ -40,7 +40,7 @@ type compareFlags struct {
 	All       bool     `flag:"all" help:"list all numbers, not only those that differ"`
 }
 
-// New makes `spate compare`.
+// NewCompare makes `spate compare`.
 func NewCompare() *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
