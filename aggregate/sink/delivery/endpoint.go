@@ -3,7 +3,6 @@ package delivery
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -43,15 +42,6 @@ func (e *Endpoint) Post(ctx context.Context, body []byte) (status int, said []by
 		return 0, nil, Unreachable(e.kind, e.url, err)
 	}
 	return answer.StatusCode, said, nil
-}
-
-// Compressed returns a body as gzip.
-func Compressed(body []byte) []byte {
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	_, _ = w.Write(body) // neither fails in memory
-	_ = w.Close()
-	return packed.Bytes()
 }
 
 // Close closes idle connections.

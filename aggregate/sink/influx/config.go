@@ -49,3 +49,10 @@ func (c Config) Validate() error {
 	}
 	return errors.Join(mistakes...)
 }
+
+func (c Config) withDefaults() Config {
+	if c.Timeout == 0 {
+		c.Timeout = delivery.DefaultTimeout
+	}
+	return c
+}

@@ -5,12 +5,8 @@
 package influx
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
-	"strings"
 
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/sink/delivery"
@@ -20,11 +16,7 @@ import (
 const Kind = "influx"
 
 // Database is one bucket of a server.
-type Database struct {
-	config Config
-	client *http.Client
-	points string // URL that points are posted to
-}
+type Database struct{ server *server }
 
 var _ delivery.Database = (*Database)(nil)
 
@@ -33,10 +25,7 @@ func New(config Config) (*Database, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	config.Timeout = cmp.Or(config.Timeout, delivery.DefaultTimeout)
-	query := url.Values{"org": {config.Org}, "bucket": {config.Bucket}, "precision": {"ns"}}
-	return &Database{config: config, client: delivery.NewClient(config.TLS, 0),
-		points: strings.TrimSuffix(config.URL, "/") + "/api/v2/write?" + query.Encode()}, nil
+	return &Database{newServer(config.withDefaults())}, nil
 }
 
 // Kind returns "influx".
@@ -46,7 +35,7 @@ func (d *Database) Kind() string { return Kind }
 func (d *Database) Name() string { return "InfluxDB" }
 
 // Place returns the server's URL and the bucket.
-func (d *Database) Place() string { return d.config.URL + ", bucket " + d.config.Bucket }
+func (d *Database) Place() string { return d.server.config.URL + ", bucket " + d.server.config.Bucket }
 
 // Stores reports whether a field is a number or a text: InfluxDB has no distributions.
 func (d *Database) Stores(_ string, field *sink.Field) bool { return stores(field) }
@@ -62,17 +51,21 @@ func (d *Database) Append(dst []byte, row *sink.Row) ([]byte, error) {
 
 // Send writes lines. For a bad request, it also asks the server about a request without points.
 func (d *Database) Send(ctx context.Context, lines []byte) error {
-	err := d.write(ctx, lines)
+	err := d.server.write(ctx, string(lines))
 	if err == nil {
 		return nil
 	}
-	explained := d.explain(err)
-	if d.refused(ctx, err) {
+	explained := d.server.explain(err)
+	if d.server.refused(ctx, err) {
 		n, _ := dropped(err)
 		return &delivery.RefusedError{Points: n, Err: explained}
 	}
 	return explained
 }
 
+// Check returns an error if points would not arrive: if no server answers, if the server does not accept InfluxDB's
+// writes or the token, or if the bucket does not exist. Check writes no points. It blocks for at most config.Timeout.
+func (d *Database) Check(ctx context.Context) error { return d.server.check(ctx) }
+
 // Close closes the connections.
-func (d *Database) Close() { d.client.CloseIdleConnections() }
+func (d *Database) Close() { d.server.close() }

@@ -1,158 +1,144 @@
 package influx
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+
+	influxdb2 "github.com/influxdata/influxdb-client-go/v2"
+	"github.com/influxdata/influxdb-client-go/v2/api"
+	influxhttp "github.com/influxdata/influxdb-client-go/v2/api/http"
+	influxlog "github.com/influxdata/influxdb-client-go/v2/log"
 
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 )
 
-// answer is the answer to a request that the server did not carry out.
-type answer struct {
-	status        int
-	code, message string
+// server is a connection to the server, with what its answers mean.
+type server struct {
+	config Config
+	http   *http.Client
+	client influxdb2.Client
+	writer api.WriteAPIBlocking
 }
 
-// Error returns what the server said.
-func (a *answer) Error() string {
-	if a.code == "" || a.message == "" {
-		return "Unexpected status code " + strconv.Itoa(a.status)
-	}
-	return a.code + ": " + a.message
+// silence keeps the client library from printing a line for each failure. The library's log is a global variable.
+var silence = sync.OnceFunc(func() { influxlog.Log = nil })
+
+// newServer returns a client of the server. Time-outs are set by the contexts of requests. The caller must call close.
+func newServer(config Config) *server {
+	silence()
+	by := delivery.NewClient(config.TLS, 0)
+	options := influxdb2.DefaultOptions().SetApplicationName("spate").SetUseGZip(true).SetHTTPClient(by)
+	client := influxdb2.NewClientWithOptions(config.URL, "", options)
+	client.HTTPService().SetAuthorization(delivery.Authorization(config.Token, "Token"))
+	return &server{config: config, http: by, client: client, writer: client.WriteAPIBlocking(config.Org, config.Bucket)}
 }
 
-// write sends lines once. An error is an answer, or says that there was none.
-func (d *Database) write(ctx context.Context, lines []byte) error {
-	got, err := d.ask(ctx, http.MethodPost, d.points, delivery.Compressed(lines))
-	if err == nil && got.status/100 != 2 {
-		return got
-	}
-	return err
+func (s *server) close() {
+	s.client.Close()
+	s.http.CloseIdleConnections()
+}
+
+// write sends lines once.
+func (s *server) write(ctx context.Context, lines string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	return s.writer.WriteRecord(ctx, lines)
 }
 
 // ping returns the status of the server's answer to a ping: InfluxDB 1 and 2 and VictoriaMetrics 204, InfluxDB 3 200,
 // or 401 without a token.
-func (d *Database) ping(ctx context.Context) (status int, err error) {
-	got, err := d.ask(ctx, http.MethodGet, strings.TrimSuffix(d.config.URL, "/")+"/ping", nil)
+func (s *server) ping(ctx context.Context) (status int, err error) {
+	service := s.client.HTTPService()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.config.URL, "/")+"/ping",
+		http.NoBody)
 	if err != nil {
 		return 0, err
 	}
-	return got.status, nil
-}
-
-// ask sends a request, whose body is compressed, and returns the answer.
-func (d *Database) ask(ctx context.Context, method, url string, body []byte) (*answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.config.Timeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("User-Agent", "spate")
-	if body != nil {
-		request.Header.Set("Content-Encoding", "gzip")
-	}
-	if a := delivery.Authorization(d.config.Token, "Token"); a != "" {
+	if a := service.Authorization(); a != "" {
 		request.Header.Set("Authorization", a)
 	}
-	response, err := d.client.Do(request)
-	if err != nil {
-		return nil, err
+	answer, err := service.DoHTTPRequestWithResponse(request, nil)
+	switch known := asHTTP(err); {
+	case known != nil:
+		return known.StatusCode, nil //nolint:nilerr // a status of any kind is an answer to a ping
+	case err != nil:
+		return 0, err
 	}
-	text, err := io.ReadAll(response.Body) // The client limits it.
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		return nil, err
-	}
-	return answerOf(response, text), nil
-}
-
-// answerOf reads an answer: InfluxDB sends JSON, others a text.
-func answerOf(response *http.Response, text []byte) *answer {
-	got := &answer{status: response.StatusCode, code: response.Status, message: string(text)}
-	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind == "application/json" {
-		var said struct{ Code, Message string }
-		_ = json.Unmarshal(text, &said) // invalid JSON says nothing
-		got.code, got.message = cmp.Or(said.Code, response.Status), said.Message
-		if said.Code == "" && said.Message == "" {
-			got.message = response.Header.Get("X-Influxdb-Error") // InfluxDB 1
-		}
-	}
-	return got
+	return answer.StatusCode, answer.Body.Close()
 }
 
 // explain returns an error that says what a person can do about a failed write. It never contains the token.
-func (d *Database) explain(err error) error {
-	got := asAnswer(err)
-	if got == nil {
-		return delivery.Unreachable(Kind, d.config.URL, err)
+func (s *server) explain(err error) error {
+	answer := asHTTP(err)
+	if answer == nil {
+		return delivery.Unreachable(Kind, s.config.URL, err)
 	}
-	said := delivery.Excerpt([]byte(got.message))
+	said := delivery.Excerpt([]byte(answer.Message))
 	if said == "" {
-		said = http.StatusText(got.status)
+		said = http.StatusText(answer.StatusCode)
 	}
-	switch got.status {
+	switch answer.StatusCode {
 	case http.StatusUnauthorized:
-		return fmt.Errorf("influx: %s refuses the token: give one that may write (InfluxDB 1.8 and VictoriaMetrics: user:password) (401: %s)", d.config.URL, said)
+		return fmt.Errorf("influx: %s refuses the token: give one that may write (InfluxDB 1.8 and VictoriaMetrics: user:password) (401: %s)", s.config.URL, said)
 	case http.StatusForbidden:
 		return fmt.Errorf("influx: the token may not write to bucket %q: give it that right (403: %s)",
-			d.config.Bucket, said)
+			s.config.Bucket, said)
 	case http.StatusBadRequest:
-		if d.config.Org == "" && strings.Contains(said, "org") {
-			return fmt.Errorf("influx: %s requires an organisation for bucket %q: give the organisation (--influx-org) (400: %s)", d.config.URL, d.config.Bucket, said)
+		if s.config.Org == "" && strings.Contains(said, "org") {
+			return fmt.Errorf("influx: %s requires an organisation for bucket %q: give the organisation (--influx-org) (400: %s)", s.config.URL, s.config.Bucket, said)
 		}
-		return fmt.Errorf("influx: %s answers 400: %s", d.config.URL, said)
+		return fmt.Errorf("influx: %s answers 400: %s", s.config.URL, said)
 	case http.StatusNotFound:
 		if strings.HasPrefix(said, "organization") {
 			return fmt.Errorf("influx: %s has no organisation %q, or the token may not read it: give the organisation of bucket %q (--influx-org) (404: %s)",
-				d.config.URL, d.config.Org, d.config.Bucket, said)
+				s.config.URL, s.config.Org, s.config.Bucket, said)
 		}
 		where := ""
-		if d.config.Org != "" {
-			where = fmt.Sprintf(" in organisation %q", d.config.Org)
+		if s.config.Org != "" {
+			where = fmt.Sprintf(" in organisation %q", s.config.Org)
 		}
 		return fmt.Errorf("influx: %s has no bucket %q%s: create it (InfluxDB 1.8: the database), or is this server not an InfluxDB with the v2 API? (404: %s)",
-			d.config.URL, d.config.Bucket, where, said)
+			s.config.URL, s.config.Bucket, where, said)
 	default:
-		return fmt.Errorf("influx: %s answers %d: %s", d.config.URL, got.status, said)
+		return fmt.Errorf("influx: %s answers %d: %s", s.config.URL, answer.StatusCode, said)
 	}
 }
 
-// asAnswer returns the server's answer, or nil if there was none.
-func asAnswer(err error) *answer {
-	got, _ := errors.AsType[*answer](err)
-	return got
+// asHTTP returns the server's answer, or nil if there was none.
+func asHTTP(err error) *influxhttp.Error {
+	var answer *influxhttp.Error
+	if errors.As(err, &answer) && answer.StatusCode != 0 {
+		return answer
+	}
+	return nil
 }
 
 // refused reports whether the server will never take these points: they are malformed, have another type than before,
 // are too old for its retention policy, or are too many at once. Problems that a person can fix are not refusals: a
 // wrong token, a missing bucket, and a bad request that the server also makes of a write without points, as InfluxDB 2
 // does without an organisation. To find out about the last, refused blocks for a request to the server.
-func (d *Database) refused(ctx context.Context, err error) bool {
-	got := asAnswer(err)
-	if got == nil {
+func (s *server) refused(ctx context.Context, err error) bool {
+	answer := asHTTP(err)
+	if answer == nil {
 		return false
 	}
-	switch got.status {
+	switch answer.StatusCode {
 	case http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return true
 	case http.StatusBadRequest:
 		if _, partial := dropped(err); partial {
 			return true
 		}
-		err := d.write(ctx, probe)
-		probed := asAnswer(err)
+		err := s.write(ctx, probe)
+		probed := asHTTP(err)
 		return err == nil || probed != nil &&
-			(probed.status != got.status || probed.message != got.message)
+			(probed.StatusCode != answer.StatusCode || probed.Message != answer.Message)
 	default:
 		return false
 	}
@@ -164,11 +150,11 @@ var droppedPoints = regexp.MustCompile(`^(?:failure writing points to database: 
 
 // dropped returns how many points of a request the server refused, if the server says so. The server took the others.
 func dropped(err error) (count int, said bool) {
-	got := asAnswer(err)
-	if got == nil {
+	answer := asHTTP(err)
+	if answer == nil {
 		return 0, false
 	}
-	match := droppedPoints.FindStringSubmatch(strings.TrimSpace(got.message))
+	match := droppedPoints.FindStringSubmatch(strings.TrimSpace(answer.Message))
 	if match == nil {
 		return 0, false
 	}

@@ -6,6 +6,8 @@
 package otlp
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -136,7 +138,13 @@ func (d *Database) Close() { d.endpoint.Close() }
 
 // Send sends metrics in one request.
 func (d *Database) Send(ctx context.Context, body []byte) error {
-	status, said, err := d.endpoint.Post(ctx, delivery.Compressed(body))
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write(body)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return fmt.Errorf("otlp: compress: %w", err)
+	}
+	status, said, err := d.endpoint.Post(ctx, packed.Bytes())
 	if err != nil {
 		return err
 	}
