@@ -90,7 +90,7 @@ func TestCalibrationSheet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.String() != string(want) {
-		t.Errorf("if the new text is right, go test ./internal/cli/calibratecmd -update; got:\n%s\nwant:\n%s", b.String(),
+		t.Errorf("if the new text is right, go test ./internal/cli/labcmd -update; got:\n%s\nwant:\n%s", b.String(),
 			want)
 	}
 }

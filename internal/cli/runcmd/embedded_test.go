@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 func TestEmbedded(t *testing.T) {
@@ -113,4 +114,15 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// TestResumeTakesItsAgents: without --agents, a run is resumed with as many agents of each region as it had.
+func TestResumeTakesItsAgents(t *testing.T) {
+	if got := NewResume("").Flags().Lookup("agents").Value.String(); got != "" {
+		t.Errorf("--agents is %q before it is given", got)
+	}
+	had := agentsOf([]*spatev1.AgentInfo{{Region: "eu"}, {Region: "us"}, {Region: "eu"}})
+	if got := had.String(); got != "eu=2,us=1" {
+		t.Errorf("agents %s", got)
+	}
 }
