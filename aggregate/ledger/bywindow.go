@@ -14,9 +14,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// ByWindow calls fn with each snapshot of a stage, window by window, and stops at fn's first error. It holds one
-// snapshot of each agent's process in memory: each process delivers its windows in order, so ByWindow only has to merge
-// the processes. fn may keep the snapshot and must not write to the ledger.
+// ByWindow calls fn with each snapshot of a stage, without request rows, window by window, and stops at fn's first
+// error. It holds one snapshot of each agent's process in memory: each process delivers its windows in order, so
+// ByWindow only has to merge the processes. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	err := l.viewSnapshots(func(store snapshotStore) error {
 		readers, err := readersOf(store, stage)
@@ -139,5 +139,5 @@ func (r *reader) next() error {
 		return err
 	}
 	r.snapshot = &spatev1.Snapshot{}
-	return proto.Unmarshal(value, r.snapshot)
+	return proto.Unmarshal(withoutRows(value), r.snapshot)
 }

@@ -80,7 +80,7 @@ func TestByWindow(t *testing.T) {
 	})
 }
 
-// Measurements returns what Snapshots returns, but for the request rows.
+// Measurements and ByWindow return what Snapshots returns, but for the request rows.
 func TestMeasurementsHaveNoRows(t *testing.T) {
 	l, _ := newLedger(t)
 	want := []*spatev1.Snapshot{fixture.BusySnapshot(0, 1), fixture.BusySnapshot(0, 2), fixture.BusySnapshot(0, 3)}
@@ -103,6 +103,14 @@ func TestMeasurementsHaveNoRows(t *testing.T) {
 		return nil
 	}); err != nil || i != len(want) {
 		t.Errorf("%d snapshots, %v", i, err)
+	}
+	if err := l.ByWindow(0, func(s *spatev1.Snapshot) error {
+		if len(s.GetRecords()) > 0 {
+			t.Errorf("by window, there are rows in %v", s)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 	if broken := []byte{0x0a, 0x7f}; !bytes.Equal(withoutRows(broken), broken) {
 		t.Error("what cannot be read is left out")

@@ -147,7 +147,8 @@ func (s *Stages) inProgress() (Stage, bool) {
 const republished = 30
 
 // Rebuild merges the ledger's snapshots of a stage that an earlier coordinator began, and passes each to recall, both
-// without request rows. It ends at the first error of recall. Only the last windows are kept to be published.
+// without request rows. It ends at the first error of recall. Only the last windows are kept to be published. Agent by
+// agent, those of 1,000 agents took 100 MB until the last agent was read.
 func (s *Stages) Rebuild(l *ledger.Ledger, rec *spatev1.StageRecord, recall func(*spatev1.Snapshot) error) error {
 	index, last := rec.GetStage().GetIndex(), windows{}
 	m := &Stage{Record: rec, merged: s.newMerge(rec)}
@@ -163,7 +164,7 @@ func (s *Stages) Rebuild(l *ledger.Ledger, rec *spatev1.StageRecord, recall func
 		m.first = first - republished
 		m.merged.Forget(m.first - 1)
 	}
-	if err := l.Measurements(index, func(snapshot *spatev1.Snapshot) error {
+	if err := l.ByWindow(index, func(snapshot *spatev1.Snapshot) error {
 		return errors.Join(recall(snapshot), m.merged.Add(snapshot))
 	}); err != nil {
 		return err
