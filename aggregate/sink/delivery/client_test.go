@@ -98,3 +98,10 @@ func TestEchoedSecretsAreMasked(t *testing.T) {
 		}
 	}
 }
+
+// An excerpt of an answer is one line, and controls no terminal.
+func TestExcerpt(t *testing.T) {
+	if got := Excerpt([]byte("a\x00\x1b[31m\n\u202eb \xff")); got != "a [31m b" {
+		t.Errorf("%q", got)
+	}
+}

@@ -8,7 +8,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Endpoint is a URL that requests are posted to. It may be used concurrently.
@@ -50,5 +53,6 @@ func (e *Endpoint) Close() { e.client.CloseIdleConnections() }
 // Excerpt returns the start of an answer as one line of text.
 func Excerpt(said []byte) string {
 	const longest = 1 << 10
-	return string(bytes.Join(bytes.Fields(bytes.ToValidUTF8(said[:min(len(said), longest)], nil)), []byte(" ")))
+	text := words.Printable(string(bytes.ToValidUTF8(said[:min(len(said), longest)], nil)))
+	return strings.Join(strings.Fields(text), " ")
 }

@@ -102,6 +102,7 @@ func notified(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // Main executes the command and returns its exit code.
 func Main(cmd *cobra.Command) int {
+	FilterLog(os.Stderr)
 	err := cmd.ExecuteContext(context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, cmd.Name()+": "+reason.Plain(err.Error()))

@@ -25,6 +25,7 @@ import (
 // Main executes the command line and returns the exit code. build is the version that the build was given, or empty.
 // Main blocks until the command has ended.
 func Main(build string) int {
+	command.FilterLog(os.Stderr)
 	root := newRoot(command.Version(build))
 	err := root.ExecuteContext(context.Background())
 	if err != nil && !errors.Is(err, command.ErrPrinted) {
