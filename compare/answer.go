@@ -9,6 +9,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/chance"
+	"github.com/spate-load/spate/plans/loadpoint"
 )
 
 // Kind is what an answer of a frontier or a search is.
@@ -118,50 +119,46 @@ func (s *Side) answersOf(rename func(string) string) *answers {
 			}
 			all.of[k] = append(all.of[k], a)
 		}
-		for i := range run.Result.Run.Frontiers {
-			frontierAnswers(run, &run.Result.Run.Frontiers[i], add)
-		}
-		for i := range run.Result.Run.Searches {
-			f := &run.Result.Run.Searches[i]
-			k := answerKey{target: f.Target, workload: f.Workload, unit: f.Unit, kind: HighestLoad,
-				limits: strings.Join(f.Objectives, ", ")}
-			add(k, highestLoad(run, f.Stage, f.Kept, f.Broke, f.Reason))
+		for i := range run.Result.Run.Series {
+			seriesAnswers(run, &run.Result.Run.Series[i], add)
 		}
 	}
 	return all
 }
 
-// frontierAnswers adds what a frontier found.
-func frontierAnswers(run *Run, f *results.FrontierResult, add func(answerKey, *answer)) {
+// seriesAnswers adds what a frontier or a search found.
+func seriesAnswers(run *Run, f *results.SeriesResult, add func(answerKey, *answer)) {
 	k := answerKey{target: f.Target, workload: f.Workload, unit: f.Unit}
-	at := func(kind Kind, latency string, stage *uint32, value func(*results.FrontierPoint) *float64) {
+	at := func(kind Kind, latency string, stage *uint32, value func(*results.SeriesPoint) *float64) {
 		k := k
 		k.kind, k.latency = kind, latency
 		add(k, onCurve(run, f, stage, value))
 	}
-	at(Knee, f.Latency, f.Knee, func(p *results.FrontierPoint) *float64 {
-		if p.RequestThroughput == nil || p.LatencyMs == nil || *p.LatencyMs <= 0 {
-			return nil
+	if f.Kind == loadpoint.Frontier {
+		at(Knee, f.Latency, f.Knee, func(p *results.SeriesPoint) *float64 {
+			if p.RequestThroughput == nil || p.LatencyMs == nil || *p.LatencyMs <= 0 {
+				return nil
+			}
+			return new(*p.RequestThroughput / *p.LatencyMs * nanosPerSecond / nanosPerMs)
+		})
+		if f.HighestGoodput != nil {
+			at(HighestGoodput, "", f.HighestGoodput, func(p *results.SeriesPoint) *float64 { return p.Goodput })
 		}
-		return new(*p.RequestThroughput / *p.LatencyMs * nanosPerSecond / nanosPerMs)
-	})
-	if f.HighestGoodput != nil {
-		at(HighestGoodput, "", f.HighestGoodput, func(p *results.FrontierPoint) *float64 { return p.Goodput })
+		throughput := func(p *results.SeriesPoint) *float64 { return p.RequestThroughput }
+		at(HighestThroughput, "", highest(f, throughput), throughput)
 	}
-	throughput := func(p *results.FrontierPoint) *float64 { return p.RequestThroughput }
-	at(HighestThroughput, "", highest(f, throughput), throughput)
 	for _, l := range f.Limits {
 		k := k
 		k.kind, k.limits = HighestLoad, strings.Join(f.Objectives, ", ")
 		if l.Part != nil {
 			k.part = *l.Part
 		}
-		add(k, highestLoad(run, l.Stage, l.Kept, l.Broke, l.Reason))
+		add(k, highestLoad(run, l))
 	}
 }
 
 // highest returns the stage of the point on the curve with the highest value. It returns nil if there is none.
-func highest(f *results.FrontierResult, value func(*results.FrontierPoint) *float64) *uint32 {
+func highest(f *results.SeriesResult, value func(*results.SeriesPoint) *float64) *uint32 {
 	var stage *uint32
 	most := 0.0
 	for i := range f.Points {
@@ -174,7 +171,7 @@ func highest(f *results.FrontierResult, value func(*results.FrontierPoint) *floa
 }
 
 // onCurve returns the answer that is a point of the curve.
-func onCurve(run *Run, f *results.FrontierResult, of *uint32, value func(*results.FrontierPoint) *float64) *answer {
+func onCurve(run *Run, f *results.SeriesResult, of *uint32, value func(*results.SeriesPoint) *float64) *answer {
 	a := &answer{why: "the frontier has no such point", precision: math.Log1p(f.Tolerance)}
 	if !f.Converged {
 		a.precision, a.doubt = math.Inf(1), "not known precisely"
@@ -185,7 +182,7 @@ func onCurve(run *Run, f *results.FrontierResult, of *uint32, value func(*result
 	if f.End != nil {
 		a.end = *f.End
 	}
-	i := slices.IndexFunc(f.Points, func(p results.FrontierPoint) bool { return of != nil && p.Stage == *of })
+	i := slices.IndexFunc(f.Points, func(p results.SeriesPoint) bool { return of != nil && p.Stage == *of })
 	if i < 0 {
 		return a
 	}
@@ -198,17 +195,17 @@ func onCurve(run *Run, f *results.FrontierResult, of *uint32, value func(*result
 }
 
 // highestLoad returns the answer that is the highest load within limits.
-func highestLoad(run *Run, stage *uint32, kept, broke *float64, reason *string) *answer {
+func highestLoad(run *Run, l results.LoadLimit) *answer {
 	a := &answer{why: "no load is within the limits", precision: math.Inf(1)}
-	if reason != nil {
-		a.why += " (" + *reason + ")"
+	if l.Reason != nil {
+		a.why += " (" + *l.Reason + ")"
 	}
-	if kept == nil || stage == nil {
+	if l.Kept == nil || l.Stage == nil {
 		return a
 	}
-	a.at, a.Value, a.Load, a.Stage, a.Broke = run.stage(*stage), *kept, *kept, *stage, broke
-	if a.doubt = "no load was too high"; broke != nil {
-		a.precision = math.Log(*broke / *kept)
+	a.at, a.Value, a.Load, a.Stage, a.Broke = run.stage(*l.Stage), *l.Kept, *l.Kept, *l.Stage, l.Broke
+	if a.doubt = "no load was too high"; l.Broke != nil {
+		a.precision = math.Log(*l.Broke / *l.Kept)
 	}
 	return a
 }
@@ -314,7 +311,7 @@ func (a *Answer) metric() *Metric {
 }
 
 // power returns by how much each part of a stage moves the throughput divided by a latency, which is named as in
-// results.FrontierResult, and the resolution of that latency. It returns nil if it is not a latency that is compared.
+// results.SeriesResult, and the resolution of that latency. It returns nil if it is not a latency that is compared.
 func power(latency string) (of func(*series, float64) []float64, resolution float64) {
 	which, name, _ := strings.Cut(latency, " ")
 	m, err := MetricNamed(name + "_ms." + which)

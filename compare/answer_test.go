@@ -11,22 +11,22 @@ import (
 
 // frontierOf returns a frontier whose points are the stages of a run: each load completes as many requests per second
 // as says, at 100 ms, and half of them are good. The last load is too high.
-func frontierOf(says map[float64]float64, loads ...float64) results.FrontierResult {
-	f := results.FrontierResult{Target: "x", Workload: "w", Unit: "concurrency", Latency: "mean e2e", Tolerance: 0.1,
+func frontierOf(says map[float64]float64, loads ...float64) results.SeriesResult {
+	f := results.SeriesResult{Kind: "frontier", Target: "x", Workload: "w", Unit: "concurrency", Latency: "mean e2e", Tolerance: 0.1,
 		Converged: true, Objectives: []string{"p99 ttft <= 1s"}, End: new("saturated")}
 	for i, load := range loads {
-		f.Points = append(f.Points, results.FrontierPoint{Stage: uint32(i), Load: load,
+		f.Points = append(f.Points, results.SeriesPoint{Stage: uint32(i), Load: load,
 			RequestThroughput: new(says[load]), LatencyMs: new(100.0), Goodput: new(says[load] / 2)})
 	}
 	best := uint32(len(loads) - 2)
 	f.Knee, f.HighestGoodput = &best, &best
-	f.Limits = []results.FrontierLimit{{Kept: &loads[best], Stage: &best, Broke: &loads[best+1]},
+	f.Limits = []results.LoadLimit{{Kept: &loads[best], Stage: &best, Broke: &loads[best+1]},
 		{Part: new("chat"), Reason: new("p99 ttft 2s > 1s")}}
 	return f
 }
 
 // frontierSide returns a side of runs with one frontier each.
-func frontierSide(name string, runs ...results.FrontierResult) Side {
+func frontierSide(name string, runs ...results.SeriesResult) Side {
 	s := Side{Name: name}
 	for _, f := range runs {
 		r := &results.Result{}
@@ -35,7 +35,7 @@ func frontierSide(name string, runs ...results.FrontierResult) Side {
 			stage.Index, stage.Probe = p.Stage, &results.Probe{}
 			r.Stages = append(r.Stages, stage)
 		}
-		r.Run.Frontiers = []results.FrontierResult{f}
+		r.Run.Series = []results.SeriesResult{f}
 		s.Runs = append(s.Runs, &Run{Name: name, Result: r})
 	}
 	return s
@@ -102,7 +102,7 @@ func TestStagesOfAFrontierAreInOrder(t *testing.T) {
 
 // Three runs each are units: they show chance, and the frontiers' tolerance counts unless all are at one load.
 func TestAnswersOfRepeats(t *testing.T) {
-	repeats := func(says map[float64]float64, loads ...float64) (all []results.FrontierResult) {
+	repeats := func(says map[float64]float64, loads ...float64) (all []results.SeriesResult) {
 		for range fewestRepeats {
 			all = append(all, frontierOf(says, loads...))
 		}
@@ -140,8 +140,8 @@ func TestAnswersOfRepeats(t *testing.T) {
 func TestAnswersOfSearches(t *testing.T) {
 	search := func(kept float64) Side {
 		s := sideOf("s", stageOf("x", "1", 10))
-		s.Runs[0].Result.Run.Searches = []results.SearchResult{{Target: "x", Workload: "w", Unit: "rate", Kept: &kept,
-			Stage: new(uint32(0)), Broke: new(2 * kept), Converged: true}}
+		s.Runs[0].Result.Run.Series = []results.SeriesResult{{Target: "x", Workload: "w", Unit: "rate", Converged: true,
+			Limits: []results.LoadLimit{{Kept: &kept, Stage: new(uint32(0)), Broke: new(2 * kept)}}}}
 		return s
 	}
 	a := compared(t, search(4), search(6), Options{})

@@ -298,7 +298,7 @@ func TestPartsHoldAll(t *testing.T) {
 	}
 	for which, l := range latencies {
 		d := &s.latencies[which]
-		want := l.summary(result)
+		want := result.Latency(l.name)
 		if total(d.n) != float64(want.Count) || math.Abs(total(d.sum)/total(d.n)/nanosPerMs-want.Mean) > 1e-6 {
 			t.Errorf("%s: %v values, want %d", l.name, total(d.n), want.Count)
 		}

@@ -2,10 +2,10 @@ package compare
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/histogram"
 )
 
 // Metric is a number of a stage that is compared.
@@ -22,7 +22,6 @@ type Metric struct {
 	// baseline.
 	Share bool
 
-	value func(*results.StageResult) *float64
 	// series returns by how much each bin of a stage moves the value, given the value: relative to it, or in points if
 	// it is a share. It returns nil if there are too few requests.
 	series func(s *series, value float64) []float64
@@ -51,20 +50,12 @@ func MetricNamed(name string) (*Metric, error) {
 func allMetrics() []Metric {
 	all := []Metric{
 		{Name: "request_throughput", Title: "req/s", Unit: "req/s", Higher: true,
-			value:  func(s *results.StageResult) *float64 { return s.RequestThroughput },
 			series: func(s *series, _ float64) []float64 { return relative(s.requests) }},
 		{Name: "output_token_throughput", Title: "tok/s", Unit: "tok/s", Higher: true,
-			value:  func(s *results.StageResult) *float64 { return s.OutputTokenThroughput },
 			series: func(s *series, _ float64) []float64 { return relative(s.tokens) }},
 		{Name: "goodput.share", Title: "goodput", Higher: true, Share: true,
-			value: func(s *results.StageResult) *float64 {
-				if s.Goodput == nil {
-					return nil
-				}
-				return s.Goodput.Share
-			},
 			series: func(s *series, _ float64) []float64 { return s.good.mean() }},
-		{Name: "error_share", Title: "errors", Share: true, value: errorShare,
+		{Name: errorShare, Title: "errors", Share: true,
 			series: func(s *series, _ float64) []float64 { return s.failed.mean() }},
 	}
 	for which, l := range latencies {
@@ -73,8 +64,14 @@ func allMetrics() []Metric {
 	return all
 }
 
-// errorShare returns the share of failed requests in those that ended, or nil if none did.
-func errorShare(s *results.StageResult) *float64 {
+// errorShare is the share of failed requests in those that ended.
+const errorShare = "error_share"
+
+// value returns the metric of a stage. It returns nil if it is not known.
+func (m *Metric) value(s *results.StageResult) *float64 {
+	if m.Name != errorShare {
+		return s.Number(m.Name)
+	}
 	ended := s.Requests.Completed + s.Requests.Failed
 	if ended == 0 {
 		return nil
@@ -83,17 +80,11 @@ func errorShare(s *results.StageResult) *float64 {
 }
 
 // latency is a distribution of times.
-type latency struct {
-	name, title string
-	summary     func(*results.StageResult) *histogram.Summary
-}
+type latency struct{ name, title string }
 
 // latencies are the distributions that are compared, in the order of the values of a series.
 var latencies = [...]latency{
-	{"ttft_ms", "TTFT", func(s *results.StageResult) *histogram.Summary { return s.TTFT }},
-	{"tpot_ms", "TPOT", func(s *results.StageResult) *histogram.Summary { return s.TPOT }},
-	{"itl_ms", "ITL", func(s *results.StageResult) *histogram.Summary { return s.ITL }},
-	{"e2e_ms", "E2E", func(s *results.StageResult) *histogram.Summary { return s.E2E }},
+	{"ttft_ms", "TTFT"}, {"tpot_ms", "TPOT"}, {"itl_ms", "ITL"}, {"e2e_ms", "E2E"},
 }
 
 // Places of the latencies.
@@ -108,33 +99,37 @@ const (
 var percentiles = [...]struct {
 	name  string
 	share float64
-	value func(*histogram.Summary) float64
-}{
-	{"p50", 0.50, func(s *histogram.Summary) float64 { return s.P50 }},
-	{"p90", 0.90, func(s *histogram.Summary) float64 { return s.P90 }},
-	{"p99", 0.99, func(s *histogram.Summary) float64 { return s.P99 }},
-}
+}{{"p50", 0.50}, {"p90", 0.90}, {"p99", 0.99}}
 
 // metrics returns the mean and the percentiles of the latency at a place in latencies.
 func (l latency) metrics(which int) []Metric {
-	metric := func(name string, value func(*histogram.Summary) float64,
-		series func(*series, float64) []float64) Metric {
-		return Metric{Name: l.name + "." + name, Title: l.title + " " + name, Unit: "ms",
-			value: func(s *results.StageResult) *float64 {
-				if d := l.summary(s); d != nil {
-					return new(value(d))
-				}
-				return nil
-			}, series: series}
+	metric := func(name string, series func(*series, float64) []float64) Metric {
+		return Metric{Name: l.name + "." + name, Title: l.title + " " + name, Unit: "ms", series: series}
 	}
-	all := []Metric{metric("mean", func(s *histogram.Summary) float64 { return s.Mean },
-		func(s *series, mean float64) []float64 { return scaled(s.latencies[which].mean(), 1/(mean*nanosPerMs)) })}
+	all := []Metric{metric("mean", func(s *series, mean float64) []float64 {
+		return scaled(s.latencies[which].mean(), 1/(mean*nanosPerMs))
+	})}
 	for i, p := range percentiles {
-		m := metric(p.name, p.value, func(s *series, value float64) []float64 {
+		m := metric(p.name, func(s *series, value float64) []float64 {
 			return s.latencies[which].percentile(i, value*nanosPerMs, s.residence)
 		})
 		m.resolution = histogramResolution
 		all = append(all, m)
 	}
 	return all
+}
+
+// DefaultTolerance is the largest change that does not matter unless a person says otherwise: two runs on one machine
+// differ by some tenths of a percent for reasons that one run each cannot show.
+const DefaultTolerance = "1%"
+
+// DefaultMetric is the number that a history shows unless a person names another.
+const DefaultMetric = "ttft_ms.p99"
+
+// Tolerance returns the share that a percentage from 0 to below 100 stands for, such as "1%" or "0.5". ok is false if
+// the text is anything else.
+func Tolerance(percentage string) (share float64, ok bool) {
+	number := strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(percentage), "%"))
+	v, err := strconv.ParseFloat(number, 64)
+	return v / 100, err == nil && v >= 0 && v < 100
 }

@@ -53,7 +53,7 @@ func newSeries(of *stage) (*series, error) {
 		requests: make([]float64, bins), tokens: make([]float64, bins), good: newSums(), failed: newSums()}
 	s.residence = int(math.Ceil(whole.residence / whole.completed / s.widthNs))
 	for which := range s.latencies {
-		s.latencies[which] = newDistribution(latencies[which].summary(result))
+		s.latencies[which] = newDistribution(result.Latency(latencies[which].name))
 	}
 	err := of.requests(func(r *Request) error {
 		s.add(r, result.Goodput)
@@ -89,7 +89,7 @@ func newDistribution(d *histogram.Summary) distribution {
 	for i, p := range percentiles {
 		of.below[i] = make([]float64, bins)
 		if d != nil {
-			of.limits[i] = p.value(d) * nanosPerMs
+			of.limits[i] = *d.At(p.name) * nanosPerMs
 		}
 	}
 	return of

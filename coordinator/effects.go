@@ -136,10 +136,8 @@ func (r *run) change(b batch) (out ledger.Change, ok bool) {
 		switch e := e.(type) {
 		case lifecycle.PutStage:
 			out.Stages = append(out.Stages, e.Record)
-		case lifecycle.PutSearch:
-			r.record.Searches, r.unsaved = append(r.record.Searches, e.Record), true
-		case lifecycle.PutFrontier:
-			r.record.Frontiers, r.unsaved = append(r.record.Frontiers, e.Record), true
+		case lifecycle.PutSeries:
+			r.record.Series, r.unsaved = append(r.record.Series, e.Record), true
 		case lifecycle.PutCheckpoint:
 			out.Checkpoint = b.checkpoint
 			if e.Stage != nil {

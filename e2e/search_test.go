@@ -52,18 +52,19 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 	r := runToItsEnd(t, searchPlan)
 	result := r.Results()
 	found := onlySearch(t, result)
-	if found.Kept == nil || math.Abs(*found.Kept/capacity-1) > 0.06 || found.Probes > 30 || !found.Converged {
+	limit := found.Limit()
+	if limit.Kept == nil || math.Abs(*limit.Kept/capacity-1) > 0.06 || found.Stages > 30 || !found.Converged {
 		t.Errorf("found %v, the engine can do %v", words(found), capacity)
 	}
-	if found.Broke == nil || *found.Broke > *found.Kept*1.04*(1+1e-9) || !strings.Contains(*found.Reason, "p90 TTFT") ||
+	if limit.Broke == nil || *limit.Broke > *limit.Kept*1.04*(1+1e-9) || !strings.Contains(*limit.Reason, "p90 TTFT") ||
 		found.Unit != "rate" {
 		t.Errorf("found %v", words(found))
 	}
 	t.Logf("found %s; the engine can do %v", words(found), capacity)
 	mustBeItsStages(t, result, found)
 	line := "search for the highest load with p90 ttft <= 50ms: " + found.Sentence
-	if !strings.HasPrefix(found.Sentence, fmt.Sprintf("%v req/s is within the limits in ", *found.Kept)) || len(found.DecidedBy) < 4 {
-		t.Errorf("%s, decided by %v", found.Sentence, found.DecidedBy)
+	if !strings.HasPrefix(found.Sentence, fmt.Sprintf("%v req/s is within the limits in ", *limit.Kept)) || len(found.Points) < 4 {
+		t.Errorf("%s, decided by %v", found.Sentence, found.Points)
 	}
 	for name, text := range map[string]string{"standard output": r.Stdout.String(), "report.md": r.Text("report.md")} {
 		if !strings.Contains(html.UnescapeString(text), line) {
@@ -78,8 +79,8 @@ func runToItsEnd(t *testing.T, plan string) programs.Running {
 	t.Helper()
 	for try := 1; ; try++ {
 		r := programs.RunPlan(t, plan)
-		if r.Exit() == 3 && try < 3 && strings.Contains(*onlySearch(t, r.Results()).Reason, "could not be measured twice") {
-			t.Logf("try %d: %s", try, *onlySearch(t, r.Results()).Reason)
+		if r.Exit() == 3 && try < 3 && strings.Contains(onlySearch(t, r.Results()).Sentence, "could not be measured twice") {
+			t.Logf("try %d: %s", try, onlySearch(t, r.Results()).Sentence)
 			continue
 		}
 		r.MustExit(0)
@@ -88,11 +89,11 @@ func runToItsEnd(t *testing.T, plan string) programs.Running {
 }
 
 // mustBeItsStages fails the test unless the stages are those of the search, in order.
-func mustBeItsStages(t *testing.T, result results.Result, found results.SearchResult) {
+func mustBeItsStages(t *testing.T, result results.Result, found results.SeriesResult) {
 	t.Helper()
-	if len(result.Stages) != int(found.Probes) || result.Run.StagesPlanned != found.Probes || !result.Run.Complete {
+	if len(result.Stages) != int(found.Stages) || result.Run.StagesPlanned != found.Stages || !result.Run.Complete {
 		t.Errorf("%d stages of %d, %d probes, run %+v", len(result.Stages), result.Run.StagesPlanned,
-			found.Probes, result.Run)
+			found.Stages, result.Run)
 	}
 	for i, s := range result.Stages {
 		if p := s.Probe; p == nil || p.Series != found.Series || p.Number != uint32(i) || s.Index != uint32(i) ||
@@ -100,33 +101,29 @@ func mustBeItsStages(t *testing.T, result results.Result, found results.SearchRe
 			t.Errorf("stage %d: probe %+v, complete %v", s.Index, p, s.Complete)
 		}
 	}
-	if kept := result.Stages[*found.Stage]; *kept.Load.Rate != *found.Kept {
+	if kept := result.Stages[*found.Limit().Stage]; *kept.Load.Rate != *found.Limit().Kept {
 		t.Errorf("stage %d has a rate of %v, found %v", kept.Index, *kept.Load.Rate, words(found))
 	}
 }
 
-func onlySearch(t *testing.T, result results.Result) results.SearchResult {
+func onlySearch(t *testing.T, result results.Result) results.SeriesResult {
 	t.Helper()
-	if len(result.Run.Searches) != 1 {
-		t.Fatalf("%d searches; run %+v", len(result.Run.Searches), result.Run)
+	if len(result.Run.Series) != 1 {
+		t.Fatalf("%d series; run %+v", len(result.Run.Series), result.Run)
 	}
-	return result.Run.Searches[0]
+	return result.Run.Series[0]
 }
 
 // words formats a search with the numbers behind its pointers.
-func words(s results.SearchResult) string {
+func words(s results.SeriesResult) string {
 	number := func(v *float64) string {
 		if v == nil {
 			return "none"
 		}
 		return fmt.Sprint(*v)
 	}
-	reason := "none"
-	if s.Reason != nil {
-		reason = *s.Reason
-	}
-	return fmt.Sprintf("kept %s, broke %s (%s), %d probes, converged %v, %s ± %s", number(s.Kept), number(s.Broke),
-		reason, s.Probes, s.Converged,
+	return fmt.Sprintf("kept %s, broke %s (%s), %d probes, converged %v, %s ± %s", number(s.Limit().Kept),
+		number(s.Limit().Broke), s.Sentence, s.Stages, s.Converged,
 		number(s.MeanThroughput), number(s.ThroughputMargin))
 }
 
@@ -156,16 +153,18 @@ func TestSearchesWithoutALimit(t *testing.T) {
 	r := programs.RunPlan(t, endsPlan)
 	r.MustExit(3)
 	result := r.Results()
-	if len(result.Run.Searches) != 2 || result.Run.Complete || result.Run.Verdict == nil ||
-		!slices.ContainsFunc(result.Run.Missing, func(s string) bool { return strings.Contains(s, "found no load within the limits") }) {
+	if len(result.Run.Series) != 2 || result.Run.Complete || result.Run.Verdict == nil ||
+		!slices.ContainsFunc(result.Run.Missing, func(s string) bool {
+			return strings.Contains(s, "has no complete answer: no load is within the limits")
+		}) {
 		t.Fatalf("run %+v", result.Run)
 	}
-	none, all := result.Run.Searches[0], result.Run.Searches[1]
-	if none.Kept != nil || none.Stage != nil || *none.Broke != 20 || !none.Converged ||
-		!strings.Contains(*none.Reason, "does not go below 20") {
+	none, all := result.Run.Series[0], result.Run.Series[1]
+	if l := none.Limit(); l.Kept != nil || l.Stage != nil || *l.Broke != 20 || !none.Converged ||
+		!strings.Contains(*none.End, "does not go below 20") {
 		t.Errorf("nothing is kept: %s", words(none))
 	}
-	if *all.Kept != 5 || all.Broke != nil || !all.Converged || !strings.Contains(*all.Reason, "the upper bound") ||
+	if l := all.Limit(); *l.Kept != 5 || l.Broke != nil || !all.Converged || !strings.Contains(*all.End, "the upper bound") ||
 		all.Unit != "concurrency" || all.Series != 1 {
 		t.Errorf("all is kept: %s", words(all))
 	}
@@ -215,7 +214,7 @@ loads:
 	r.MustExit(0)
 	result := r.Results()
 	if len(result.Stages) != 5 || result.Run.StagesPlanned != 5 || !result.Run.Complete ||
-		len(result.Run.Searches) != 0 {
+		len(result.Run.Series) != 1 || result.Run.Series[0].Kind != "sweep" {
 		t.Fatalf("%d stages, run %+v", len(result.Stages), result.Run)
 	}
 	// Series decide by the throughput of the steady part, if the stage was long enough to have one.
@@ -263,7 +262,7 @@ func TestInterruptedSearchIsPartial(t *testing.T) {
 }
 
 // mustBeOpen fails the test unless the run's only search kept its first load and came to no end.
-func mustBeOpen(t *testing.T, r programs.Running, outcome string) results.SearchResult {
+func mustBeOpen(t *testing.T, r programs.Running, outcome string) results.SeriesResult {
 	t.Helper()
 	result := r.Results()
 	found := onlySearch(t, result)
@@ -273,7 +272,8 @@ func mustBeOpen(t *testing.T, r programs.Running, outcome string) results.Search
 			probes++
 		}
 	}
-	if found.Kept == nil || *found.Kept != 20 || found.Converged || found.Broke != nil || found.Probes != probes ||
+	l := found.Limit()
+	if l.Kept == nil || *l.Kept != 20 || found.Converged || l.Broke != nil || found.Stages != probes ||
 		found.Reason == nil ||
 		!strings.Contains(*found.Reason, "ended early") {
 		t.Errorf("search: %s", words(found))
@@ -309,10 +309,10 @@ func TestFrontierFindsTheKnownCapacity(t *testing.T) {
 	r := programs.RunPlan(t, frontierPlan)
 	r.MustExit(0)
 	result := r.Results()
-	if len(result.Run.Frontiers) != 1 || !result.Run.Complete {
-		t.Fatalf("%d frontiers, run %+v", len(result.Run.Frontiers), result.Run)
+	if len(result.Run.Series) != 1 || !result.Run.Complete {
+		t.Fatalf("%d series, run %+v", len(result.Run.Series), result.Run)
 	}
-	f := result.Run.Frontiers[0]
+	f := result.Run.Series[0]
 	if f.Knee == nil || f.HighestGoodput == nil || f.End == nil || len(f.Points) > 12 {
 		t.Fatalf("%+v", f)
 	}
@@ -355,7 +355,7 @@ func TestFrontierFindsTheKnownCapacity(t *testing.T) {
 }
 
 // pareto reports whether no other point is better in one respect, and as good in the other.
-func pareto(points []results.FrontierPoint, p results.FrontierPoint) bool {
+func pareto(points []results.SeriesPoint, p results.SeriesPoint) bool {
 	for _, q := range points {
 		more, less := *q.RequestThroughput-*p.RequestThroughput, *p.LatencyMs-*q.LatencyMs
 		if more >= 0 && less >= 0 && more+less > 0 {

@@ -27,37 +27,38 @@ type Summary struct {
 	Few []Few `json:"few,omitempty"`
 }
 
+// At returns a statistic by its name in results.json: "mean", "p50", "p90", "p95" or "p99". Nil: it has none of that name,
+// or there are no values.
+func (s *Summary) At(statistic string) *float64 {
+	if s == nil {
+		return nil
+	}
+	switch statistic {
+	case "mean":
+		return &s.Mean
+	case "p50":
+		return &s.P50
+	case "p90":
+		return &s.P90
+	case "p95":
+		return &s.P95
+	case "p99":
+		return &s.P99
+	}
+	return nil
+}
+
 // MeanOf returns the mean, nil of nil.
-func MeanOf(s *Summary) *float64 {
-	if s == nil {
-		return nil
-	}
-	return &s.Mean
-}
+func MeanOf(s *Summary) *float64 { return s.At("mean") }
 
-// MedianOf returns the median, nil of nil.
-func MedianOf(s *Summary) *float64 {
-	if s == nil {
-		return nil
-	}
-	return &s.P50
-}
+// MedianOf is MeanOf for the median.
+func MedianOf(s *Summary) *float64 { return s.At("p50") }
 
-// P95Of returns the 95th percentile, nil of nil.
-func P95Of(s *Summary) *float64 {
-	if s == nil {
-		return nil
-	}
-	return &s.P95
-}
+// P95Of is MeanOf for the 95th percentile.
+func P95Of(s *Summary) *float64 { return s.At("p95") }
 
-// P99Of returns the 99th percentile, nil of nil.
-func P99Of(s *Summary) *float64 {
-	if s == nil {
-		return nil
-	}
-	return &s.P99
-}
+// P99Of is MeanOf for the 99th percentile.
+func P99Of(s *Summary) *float64 { return s.At("p99") }
 
 // ShortSummary is the short form of a summary.
 type ShortSummary struct {

@@ -1,5 +1,7 @@
 package measure
 
+import spatev1 "github.com/spate-load/spate/proto/spate/v1"
+
 // Bounds of what an agent records. Whatever a server sends, a recorder stays within these bounds, and the coordinator
 // accepts what is within them. Both use this table, so that no server can cause a snapshot that is refused. A request
 // beyond the bounds fails with ERROR_CLASS_OUT_OF_RANGE.
@@ -34,3 +36,11 @@ const (
 	// MaxExamples is how many kinds of errors of one window and endpoint keep an example. Servers can invent 900 kinds.
 	MaxExamples = 16
 )
+
+// FirstWindow returns the first window that a snapshot covers: its only window, unless its agent merged several.
+func FirstWindow(s *spatev1.Snapshot) uint32 {
+	if s.FirstWindow == nil {
+		return s.GetWindow()
+	}
+	return min(s.GetFirstWindow(), s.GetWindow())
+}

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -122,4 +123,13 @@ func AddTo(to, from *spatev1.Counters) {
 			field.SetUint(field.Uint() + n)
 		}
 	}
+}
+
+// ErrorName returns the name of a kind of failure in results.json, in request rows and in databases: the class, or
+// "http_" and the status.
+func ErrorName(class spatev1.ErrorClass, httpStatus uint32) string {
+	if class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS {
+		return fmt.Sprintf("http_%d", httpStatus)
+	}
+	return strings.ToLower(strings.TrimPrefix(class.String(), "ERROR_CLASS_"))
 }

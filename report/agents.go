@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
-	"github.com/spate-load/spate/report/section"
 )
 
 // agentSummary summarizes an agent over all stages.
@@ -19,7 +19,7 @@ type agentSummary struct {
 }
 
 // agentsSection returns what each agent did over all stages and how precisely it started.
-func agentsSection(r *results.Result) section.Section {
+func agentsSection(r *results.Result) table.Section {
 	summaries := make(map[string]*agentSummary)
 	for _, s := range r.Stages {
 		for _, a := range s.Agents {
@@ -39,7 +39,7 @@ func agentsSection(r *results.Result) section.Section {
 			cmp.Or(a.Version, unknown), s.stages, s.completed, s.failed,
 			startWords(s.startError, s.uncertainty), strings.Join(s.notes, "; ")))
 	}
-	return section.New("Agents", section.Table([]string{"Agent", "Region", "Host", "Version", "Stages", "Completed",
+	return table.NewSection("Agents", table.Texts([]string{"Agent", "Region", "Host", "Version", "Stages", "Completed",
 		"Failed", "Worst start", "Notes"}, rows))
 }
 
@@ -97,7 +97,7 @@ func startWords(startError, uncertainty *float64) string {
 }
 
 // startsSection returns, for each stage with several agents, how far apart they started.
-func startsSection(stages []results.StageResult) section.Section {
+func startsSection(stages []results.StageResult) table.Section {
 	return sectionOf(stages, "Start", "", []string{"Stage", "Last agent's start - first agent's (ms)", "First", "Last"},
 		func(s results.StageResult, add func(...any)) {
 			if p := s.StartSpread; p != nil {

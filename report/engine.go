@@ -7,11 +7,11 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/servermetrics"
-	"github.com/spate-load/spate/report/section"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // enginesSection returns what engines report about speculative decoding and KV caches, if they report any of it.
-func enginesSection(stages []results.StageResult) section.Section {
+func enginesSection(stages []results.StageResult) table.Section {
 	return sectionOf(stages, "Inside the engines",
 		"From the engines' own metrics, over all servers. Tokens per step are those that a step of the model yields for a "+
 			"request; tokens per frame are what reached the client.",

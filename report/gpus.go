@@ -7,11 +7,11 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/servermetrics"
-	"github.com/spate-load/spate/report/section"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // gpusSection returns what exporters of GPU metrics reported for each stage, if a target names any.
-func gpusSection(stages []results.StageResult) section.Section {
+func gpusSection(stages []results.StageResult) table.Section {
 	var notes []string
 	all := sectionOf(stages, "GPUs",
 		"From the GPUs' exporters, over the measured part. Of busy, SM active and tensor active the lowest and the highest "+
@@ -26,7 +26,7 @@ func gpusSection(stages []results.StageResult) section.Section {
 				}
 			}
 		})
-	all.Blocks = append(all.Blocks, section.Notes(notes)...)
+	all.Blocks = append(all.Blocks, table.Notes(notes)...)
 	return all
 }
 

@@ -18,8 +18,7 @@ type grid struct {
 	isl, osl         *uint32
 	openLoop         bool
 	stages           []results.StageResult
-	searches         []results.SearchResult
-	frontiers        []results.FrontierResult
+	series           []results.SeriesResult
 	repeats          []results.Repeats
 }
 
@@ -29,8 +28,8 @@ type gridKey struct {
 	openLoop         bool
 }
 
-// gridsOf groups stages into tables, in the order of their first stages, and adds each search and frontier to the table
-// of its stages.
+// gridsOf groups stages into tables, in the order of their first stages, and adds what searches, frontiers and sweeps
+// found to the table of their stages.
 func gridsOf(r *results.Result) []*grid {
 	var grids []*grid
 	byKey := make(map[gridKey]*grid)
@@ -48,9 +47,9 @@ func gridsOf(r *results.Result) []*grid {
 		}
 		g.stages = append(g.stages, s)
 	}
-	for _, s := range r.Run.Searches {
+	for _, s := range r.Run.Series {
 		if g := byKey[gridKey{s.Target, s.Workload, s.Unit == "rate"}]; g != nil {
-			g.searches = append(g.searches, s)
+			g.series = append(g.series, s)
 		}
 	}
 	for _, all := range r.Repeats {
@@ -58,11 +57,6 @@ func gridsOf(r *results.Result) []*grid {
 			if slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.Index == all.Stages[0] }) {
 				g.repeats = append(g.repeats, all)
 			}
-		}
-	}
-	for _, f := range r.Run.Frontiers {
-		if g := byKey[gridKey{f.Target, f.Workload, f.Unit == "rate"}]; g != nil {
-			g.frontiers = append(g.frontiers, f)
 		}
 	}
 	for _, g := range grids {
@@ -189,6 +183,46 @@ func (g *grid) rows() (rows []row) {
 	return rows
 }
 
+// column is a number of the tables of results.
+type column struct {
+	name      string // of the number in results.json
+	published string // in published.yaml
+	// Headers: in Markdown, and for a wide and a narrow terminal, with a word or two per line.
+	long, wide, narrow string
+}
+
+// columns are all of them.
+var columns = []column{
+	{requestRate, "requests_per_second", "Request Throughput (req/s)", "Request\nThroughput\n(req/s)", "req\n/s"},
+	{outputTokens, "tokens_per_second", "Output Token Throughput (tok/s)", "Output Token\nThroughput\n(tok/s)", "tok\n/s"},
+	{"e2e_ms.mean", "e2e", "Mean E2E Latency (ms)", "Mean\nE2E\n(ms)", "E2E\nmean"},
+	{"e2e_ms.p99", "e2e_p99", "P99 E2E Latency (ms)", "P99\nE2E\n(ms)", "E2E\np99"},
+	{"ttft_ms.mean", "ttft", "Mean TTFT (ms)", "Mean\nTTFT\n(ms)", "TTFT\nmean"},
+	{"ttft_ms.p99", "ttft_p99", "P99 TTFT (ms)", "P99\nTTFT\n(ms)", "TTFT\np99"},
+	{"tpot_ms.mean", "tpot", "Mean TPOT (ms)", "Mean\nTPOT\n(ms)", "TPOT\nmean"},
+	{"tpot_ms.p99", "tpot_p99", "P99 TPOT (ms)", "P99\nTPOT\n(ms)", "TPOT\np99"},
+	{goodShare, "good", "Good (%)", "\nGood\n(%)", "good\n%"},
+}
+
+// Numbers that are no latencies.
+const requestRate, outputTokens, goodShare = "request_throughput", "output_token_throughput", "goodput.share"
+
+// columns returns the columns of the table. It leaves out those that only streams fill, if the answers of all stages
+// were requested in one piece, then also output tokens, if no stage has any, and goodput, if the plan has no SLO.
+func (g *grid) columns() []column {
+	streams := slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.Stream })
+	tokens := slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.OutputTokenThroughput != nil })
+	return slices.DeleteFunc(slices.Clone(columns), func(c column) bool {
+		switch c.name {
+		case goodShare:
+			return g.stages[0].Goodput == nil
+		case outputTokens:
+			return !streams && !tokens
+		}
+		return !streams && (strings.HasPrefix(c.name, "ttft") || strings.HasPrefix(c.name, "tpot"))
+	})
+}
+
 // marked is a number with its mark.
 type marked struct {
 	value *float64
@@ -196,22 +230,42 @@ type marked struct {
 }
 
 // valuesOf returns the numbers of a row, after its load.
-func (g *grid) valuesOf(s results.StageResult) []marked {
-	values := []marked{
-		{s.RequestThroughput, s.Mark("request_throughput")}, {s.OutputTokenThroughput, s.Mark("output_token_throughput")},
-		{mean(s.E2E), s.Mark("e2e_ms.mean")}, {p99(s.E2E), s.Mark("e2e_ms.p99")},
-		{mean(s.TTFT), s.Mark("ttft_ms.mean")}, {p99(s.TTFT), s.Mark("ttft_ms.p99")},
-		{mean(s.TPOT), s.Mark("tpot_ms.mean")}, {p99(s.TPOT), s.Mark("tpot_ms.p99")},
-	}
-	if g.hasGoodput() {
-		values = append(values, marked{percent(s.Goodput), ""})
-	}
-	for i, v := range values {
-		if v.value == nil {
-			values[i].mark = ""
+func (g *grid) valuesOf(s results.StageResult) (values []marked) {
+	for _, c := range g.columns() {
+		v := marked{value: s.Number(c.name)}
+		if c.name == goodShare {
+			v.value = percent(s.Goodput)
+		} else if v.value != nil {
+			v.mark = s.Mark(c.name)
 		}
+		values = append(values, v)
 	}
-	return shown(g, values)
+	return values
+}
+
+// partCells returns the numbers of a part of a stage in all columns but that of goodput, with their marks.
+func partCells(s *results.StageResult, requests, tokens *float64, part *results.Latencies) (cells []any) {
+	for _, c := range columns {
+		value := part.Number(c.name)
+		switch c.name {
+		case requestRate:
+			value = requests
+		case outputTokens:
+			value = tokens
+		case goodShare:
+			continue
+		}
+		cells = append(cells, markedText(value, s.MarkIn(part, c.name)))
+	}
+	return cells
+}
+
+// markedText formats a number with its mark.
+func markedText(v *float64, mark string) string {
+	if v == nil {
+		return unknown
+	}
+	return fixed(v) + mark
 }
 
 // fewNotes returns, for each stage that has them, the intervals of percentiles beyond which few values lie.
@@ -224,25 +278,6 @@ func (g *grid) fewNotes() (notes []string) {
 	return notes
 }
 
-// The columns of numbers that not all answers have: output tokens, and those that only streams have, TTFT and TPOT.
-const tokensColumn, firstOfStreams, lastOfStreams = 1, 4, 7
-
-// shown leaves out the columns that only streams fill, if the answers of all stages were requested in one piece, and
-// then also output tokens, if no stage has any.
-func shown[T any](g *grid, columns []T) []T {
-	if slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.Stream }) {
-		return columns
-	}
-	columns = slices.Concat(columns[:firstOfStreams], columns[lastOfStreams+1:])
-	if slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.OutputTokenThroughput != nil }) {
-		return columns
-	}
-	return slices.Delete(columns, tokensColumn, tokensColumn+1)
-}
-
-// hasGoodput reports whether the plan has an SLO, so that the table has a column for it.
-func (g *grid) hasGoodput() bool { return g.stages[0].Goodput != nil }
-
 // percent returns the share of good requests in percent, or nil if it is not known.
 func percent(g *results.Goodput) *float64 {
 	if g == nil || g.Share == nil {
@@ -251,33 +286,15 @@ func percent(g *results.Goodput) *float64 {
 	return new(100 * *g.Share)
 }
 
-// conclusions returns what the table's searches and frontiers found, one line each.
-func (g *grid) conclusions() []string {
-	var lines []string
-	for _, s := range g.searches {
-		lines = append(lines, conclusion(s))
-	}
-	for _, f := range g.frontiers {
-		lines = append(lines, fmt.Sprintf("frontier of throughput in the steady part of each stage against %s: %s", f.Latency,
-			f.Sentence))
+// conclusions returns what the table's searches, frontiers and sweeps found, one line each.
+func (g *grid) conclusions() (lines []string) {
+	for _, s := range g.series {
+		lines = append(lines, s.Words())
 	}
 	if near := g.nearness(); near != "" {
 		lines = append(lines, near)
 	}
 	return lines
-}
-
-// conclusion returns what a search found, in one line.
-func conclusion(s results.SearchResult) string {
-	return fmt.Sprintf("search for the highest load with %s: %s", strings.Join(s.Objectives, ", "), s.Sentence)
-}
-
-// stages formats a number of stages.
-func stages(n uint64) string {
-	if n == 1 {
-		return "1 stage"
-	}
-	return fmt.Sprintf("%d stages", n)
 }
 
 // exampleLimit is the largest length of a server's message in a table's footnote, in characters; report.md and

@@ -67,7 +67,7 @@ func writePage(
 	}
 	for _, g := range gridsOf(r) {
 		group := page.Group{Title: g.title(), LoadHeader: g.loadHeader(), OpenLoop: g.openLoop,
-			Conclusions: g.conclusions(), Frontiers: g.frontiers}
+			Conclusions: g.conclusions(), Series: g.series}
 		notes := &once{}
 		for _, s := range g.stages {
 			row := pageRow(s, notes)

@@ -11,20 +11,21 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
-	"github.com/spate-load/spate/report/section"
+	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/report/tables"
 )
 
 // writeMarkdown writes report.md.
 func writeMarkdown(w io.Writer, r *results.Result) error {
 	var b strings.Builder
-	writeHead(&b, r.Run)
+	k := r.Run.TimeCompression
 	r = results.InPlanTime(r)
+	writeHead(&b, r.Run, k)
 	details, err := detailsOf(r)
 	if err != nil {
 		return err
 	}
-	for _, s := range slices.Concat([]section.Section{thresholdsSection(r)}, gridSections(r), details) {
+	for _, s := range slices.Concat([]table.Section{thresholdsSection(r)}, gridSections(r), details) {
 		s.Markdown(&b)
 	}
 	_, err = io.WriteString(w, printable(b.String()))
@@ -32,10 +33,10 @@ func writeMarkdown(w io.Writer, r *results.Result) error {
 }
 
 // detailsOf returns the sections after the thresholds and the tables of numbers.
-func detailsOf(r *results.Result) ([]section.Section, error) {
+func detailsOf(r *results.Result) ([]table.Section, error) {
 	targets, err := targetsSection(r)
 	searches, err2 := searchesSection(r)
-	return []section.Section{
+	return []table.Section{
 		searches, frontiersSection(r), targets, partsSection(r.Stages), trustSection(r.Stages),
 		requestsSection(r.Stages), ratesSection(r.Stages), reasoningSection(r.Stages), imagesSection(r.Stages),
 		endingsSection(r.Stages), answersSection(r.Stages), sessionsSection(r.Stages), turnsSection(r.Stages),
@@ -47,41 +48,42 @@ func detailsOf(r *results.Result) ([]section.Section, error) {
 }
 
 // targetsSection returns the targets side by side, if there are several.
-func targetsSection(r *results.Result) (section.Section, error) {
+func targetsSection(r *results.Result) (table.Section, error) {
 	if len(targetsOf(r.Stages)) < 2 {
-		return section.Section{}, nil
+		return table.Section{}, nil
 	}
 	t, err := tables.Targets(r, "")
 	if err != nil {
-		return section.Section{}, err
+		return table.Section{}, err
 	}
-	return section.New("Targets side by side", section.TableOf(t)...), nil
+	return table.NewSection("Targets side by side", t.Blocks()...), nil
 }
 
 // searchesSection returns the answers of searches side by side, if several targets have some.
-func searchesSection(r *results.Result) (section.Section, error) {
-	if len(r.Run.Searches) == 0 || len(targetsOf(r.Stages)) < 2 {
-		return section.Section{}, nil
+func searchesSection(r *results.Result) (table.Section, error) {
+	if len(r.Run.SeriesOf(loadpoint.Search)) == 0 || len(targetsOf(r.Stages)) < 2 {
+		return table.Section{}, nil
 	}
 	t, err := tables.Searches(r, "")
 	if err != nil {
-		return section.Section{}, err
+		return table.Section{}, err
 	}
-	return section.New("Answers of searches side by side", section.TableOf(t)...), nil
+	return table.NewSection("Answers of searches side by side", t.Blocks()...), nil
 }
 
 // frontiersSection returns the points of frontiers, if there are any.
-func frontiersSection(r *results.Result) section.Section {
-	if len(r.Run.Frontiers) == 0 {
-		return section.Section{}
+func frontiersSection(r *results.Result) table.Section {
+	if len(r.Run.SeriesOf(loadpoint.Frontier)) == 0 {
+		return table.Section{}
 	}
-	return section.New("Throughput against latency", append(section.TableOf(tables.Frontiers(r)),
-		section.Text("Throughput is that of the steady part of each stage, where it is known: ramp-up and drain, which "+
+	return table.NewSection("Throughput against latency", append(tables.Frontiers(r).Blocks(),
+		table.Text("Throughput is that of the steady part of each stage, where it is known: ramp-up and drain, which "+
 			"the tables of targets include, do not lower it."))...)
 }
 
-// writeHead writes which run it is, and before that whether the result is partial.
-func writeHead(b *strings.Builder, run results.RunResult) {
+// writeHead writes which run it is, and before that whether the result is partial, and by how much the run compressed
+// time. Nil: the run was not a simulation.
+func writeHead(b *strings.Builder, run results.RunResult, compression *float64) {
 	fmt.Fprintf(b, "# Run %s\n\n", run.ID)
 	if !run.Complete {
 		b.WriteString("> **PARTIAL RESULT.** Something is missing:\n>\n")
@@ -90,7 +92,7 @@ func writeHead(b *strings.Builder, run results.RunResult) {
 		}
 		b.WriteByte('\n')
 	}
-	if k := run.TimeCompression; k != nil {
+	if k := compression; k != nil {
 		fmt.Fprintf(b, "> **%s**\n\n", compressed(*k))
 	}
 	fmt.Fprintf(b, "- Plan: %s, seed %s\n", table.Escape(text(run.Plan)), whole(run.Seed))
@@ -103,60 +105,54 @@ func writeHead(b *strings.Builder, run results.RunResult) {
 	fmt.Fprintf(b, "- Version: %s\n", cmp.Or(run.Version, unknown))
 }
 
-// gridHeaders are the headers of a table's numbers, after the load.
-var gridHeaders = []string{
-	"Request Throughput (req/s)", "Output Token Throughput (tok/s)", "Mean E2E Latency (ms)", "P99 E2E Latency (ms)",
-	"Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)", "P99 TPOT (ms)", "Good (%)",
-}
-
 // gridSections returns the tables of numbers, each of one target and workload.
-func gridSections(r *results.Result) (list []section.Section) {
+func gridSections(r *results.Result) (list []table.Section) {
 	for _, g := range gridsOf(r) {
 		list = append(list, g.section())
 	}
 	return list
 }
 
-func (g *grid) section() section.Section {
+func (g *grid) section() table.Section {
 	var rows [][]string
-	var remarks []section.Block
+	var remarks []table.Block
 	notes := &once{}
 	for _, of := range g.rows() {
 		row := []string{of.load}
 		for _, v := range of.values {
-			row = append(row, fixed(v.value)+v.mark)
+			row = append(row, markedText(v.value, v.mark))
 		}
 		rows = append(rows, row)
 	}
 	for _, s := range g.stages {
 		if note := noteOf(s, notes); note != "" {
-			remarks = append(remarks, section.Block{Note: fmt.Sprintf("%s: %s", s.Load, note)})
+			remarks = append(remarks, table.Block{Note: fmt.Sprintf("%s: %s", s.Load, note)})
 		}
 	}
 	for _, note := range g.fewNotes() {
-		remarks = append(remarks, section.Block{Note: note})
+		remarks = append(remarks, table.Block{Note: note})
 	}
 	for _, line := range g.conclusions() {
-		remarks = append(remarks, section.Text("Result of the %s", line))
+		remarks = append(remarks, table.Text("Result of the %s", line))
 	}
-	headers := gridHeaders
-	if !g.hasGoodput() {
-		headers = headers[:len(headers)-1]
+	headers := []string{g.loadHeader()}
+	for _, c := range g.columns() {
+		headers = append(headers, c.long)
 	}
-	table := section.Table(append([]string{g.loadHeader()}, shown(g, headers)...), rows)
-	return section.New(g.title(), append([]section.Block{table}, remarks...)...)
+	return table.NewSection(g.title(), append([]table.Block{table.Texts(headers, rows)}, remarks...)...)
 }
 
 // partsSection returns each stage by part of its mixture, if it has one.
-func partsSection(stages []results.StageResult) section.Section {
+func partsSection(stages []results.StageResult) table.Section {
 	return sectionOf(stages, "Parts of mixtures", "", []string{
 		"Stage", "Part", "Weight", "Requests (%)", "Completed", "Failed", "req/s", "tok/s", "Mean E2E (ms)",
 		"P99 E2E (ms)", "Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)", "P99 TPOT (ms)", "Good (%)",
 	}, func(s results.StageResult, add func(...any)) {
 		for _, p := range s.Parts {
-			add(stageName(s), p.Name, p.Weight, fixedPercent(p.Share), p.Requests.Completed, p.Requests.Failed,
-				p.RequestThroughput, p.OutputTokenThroughput, mean(p.E2E), p99(p.E2E), mean(p.TTFT), p99(p.TTFT),
-				mean(p.TPOT), p99(p.TPOT), percent(p.Goodput))
+			cells := []any{stageName(s), p.Name, p.Weight, fixedPercent(p.Share), p.Requests.Completed,
+				p.Requests.Failed}
+			numbers := partCells(&s, p.RequestThroughput, p.OutputTokenThroughput, &p.Latencies)
+			add(slices.Concat(cells, numbers, []any{percent(p.Goodput)})...)
 		}
 	})
 }
@@ -167,7 +163,7 @@ func stageName(s results.StageResult) string {
 }
 
 // requestsSection returns the requests and the throughput of each stage.
-func requestsSection(stages []results.StageResult) section.Section {
+func requestsSection(stages []results.StageResult) table.Section {
 	return sectionOf(stages, "Requests", "", []string{
 		"Stage", "Planned", "Completed", "Failed", "Cancelled", "Never sent", "Unmeasured", "Duration (s)",
 		"Steady (req/s, tok/s, s)", "Peak tok/s", "Peak concurrency",
@@ -198,7 +194,7 @@ func concurrencyCell(p *results.PeakConcurrency) string {
 }
 
 // errorsSection returns the errors of each stage, if there are any, with one example each.
-func errorsSection(stages []results.StageResult) section.Section {
+func errorsSection(stages []results.StageResult) table.Section {
 	return sectionOf(stages, "Errors", "", []string{"Stage", "Error", "Requests", "First message"},
 		func(s results.StageResult, add func(...any)) {
 			for _, class := range sortedKeys(s.Errors) {
@@ -209,7 +205,7 @@ func errorsSection(stages []results.StageResult) section.Section {
 
 // lengthsSection compares requested sequence lengths with actual ones, and the tokens that prompts share with those
 // that came from a cache.
-func lengthsSection(stages []results.StageResult) section.Section {
+func lengthsSection(stages []results.StageResult) table.Section {
 	all := sectionOf(stages, "Sequence lengths", "", []string{
 		"Stage", "ISL asked", "ISL mean", "ISL missed", "OSL asked", "OSL mean", "OSL missed", "Output tokens by",
 		"Shared prompt tokens (%)", "Cached prompt tokens (%)",
@@ -235,7 +231,7 @@ func textsPerRequest(s results.StageResult) *float64 {
 
 // preparationsSection returns what was found out about each target before load was sent. Equal findings of several
 // stages, and equal notes, appear once.
-func preparationsSection(stages []results.StageResult) section.Section {
+func preparationsSection(stages []results.StageResult) table.Section {
 	var rows [][]string
 	var notes []string
 	for _, s := range stages {
@@ -252,10 +248,10 @@ func preparationsSection(stages []results.StageResult) section.Section {
 			}
 		}
 	}
-	return section.New("Targets and prompts", section.Table([]string{
+	return table.NewSection("Targets and prompts", table.Texts([]string{
 		"Target", "Workload", "Server", "Prompt lengths by", "Template tokens", "Exact output asked", "Running usage",
 		"Model's limit (tokens)", "Preparation requests",
-	}, rows), section.List(notes))
+	}, rows), table.List(notes))
 }
 
 // exactness returns whether requests asked for outputs of exact length, and how it was found out whether the server

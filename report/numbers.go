@@ -6,11 +6,11 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/report/section"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // unknown stands for a number that cannot be known.
-const unknown = section.Unknown
+const unknown = table.Unknown
 
 // fixed formats a number with two decimals.
 func fixed(v *float64) string {
@@ -53,7 +53,7 @@ func text(v *string) string {
 }
 
 // Statistics of a distribution; nil: there is none.
-var mean, median, p99 = histogram.MeanOf, histogram.MedianOf, histogram.P99Of
+var mean, median = histogram.MeanOf, histogram.MedianOf
 
 // errorCounts formats the number of errors by class, sorted by class.
 func errorCounts(errors map[string]uint64) string {
@@ -82,16 +82,16 @@ func texts(values ...any) []string {
 	return cells
 }
 
-// sectionOf returns a section with a table: rows adds those of a stage. Without rows there is no section.
+// sectionOf returns a section with a table: rows adds those of a stage. Without rows there is no table.
 func sectionOf(
 	stages []results.StageResult, title, about string, headers []string,
 	rows func(s results.StageResult, add func(cells ...any)),
-) section.Section {
-	t := section.Table(headers, rowsOf(stages, rows))
+) table.Section {
+	t := table.Texts(headers, rowsOf(stages, rows))
 	if t.Table.Rows == nil {
-		return section.Section{}
+		return table.Section{}
 	}
-	return section.New(title, section.Text("%s", about), t)
+	return table.NewSection(title, table.Text("%s", about), t)
 }
 
 // rowsOf returns the rows of stages.

@@ -5,12 +5,12 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/report/section"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // ratesSection compares the rates of open loops with those of the plan, over the time in which requests started, and
 // over the time until the last answer ended.
-func ratesSection(stages []results.StageResult) section.Section {
+func ratesSection(stages []results.StageResult) table.Section {
 	return sectionOf(stages, "Rates of open loops",
 		"Over arrivals: from the first start to the last. In all: to the last end, with the drain.",
 		[]string{"Stage", "Asked (req/s)", "Sent (req/s)", "Completed over arrivals (req/s)",
@@ -25,7 +25,7 @@ func ratesSection(stages []results.StageResult) section.Section {
 
 // reasoningSection returns when text and answers arrived, if that was later than the first token, and how many tokens
 // were reasoning.
-func reasoningSection(stages []results.StageResult) section.Section {
+func reasoningSection(stages []results.StageResult) table.Section {
 	return sectionOf(stages, "First text, reasoning and answers",
 		"Times are mean / p99 in ms. To text: of requests whose first token had no text. To the answer: of requests that "+
 			"streamed reasoning. Hidden: tokens that usage counts and no frame had.",
@@ -49,7 +49,7 @@ func reasoningSection(stages []results.StageResult) section.Section {
 
 // imagesSection returns how many images prompts have, and what they cost in tokens, of each stage and of the parts of
 // its mixture.
-func imagesSection(stages []results.StageResult) section.Section {
+func imagesSection(stages []results.StageResult) table.Section {
 	return sectionOf(stages, "Images", "Tokens of an image: prompt tokens by usage beyond those asked for as text.",
 		[]string{"Stage", "Images", "Tokens of an image"}, func(s results.StageResult, add func(...any)) {
 			if i := s.Images; i != nil {
@@ -65,7 +65,7 @@ func imagesSection(stages []results.StageResult) section.Section {
 
 // endingsSection returns how answers ended, of each stage and of the parts of its mixture. There is no such section if
 // a limit on tokens ended all of them.
-func endingsSection(stages []results.StageResult) section.Section {
+func endingsSection(stages []results.StageResult) table.Section {
 	varied := false
 	all := sectionOf(stages, "How answers ended",
 		"By the servers' finish reasons. Filtered: by a content filter, or refused. Aborted answers have failed; all others "+
@@ -84,14 +84,14 @@ func endingsSection(stages []results.StageResult) section.Section {
 			}
 		})
 	if !varied {
-		return section.Section{}
+		return table.Section{}
 	}
 	return all
 }
 
 // answersSection returns how many tool calls answers have, and how many answers have the form that requests demanded,
 // of each stage and of the parts of its mixture.
-func answersSection(stages []results.StageResult) section.Section {
+func answersSection(stages []results.StageResult) table.Section {
 	return sectionOf(stages, "Tool calls and answers in a form",
 		"Of completed requests. A valid call names a tool that its request defines, and has a JSON object as arguments. A "+
 			"valid answer has the form that its request demands, such as a JSON Schema.",
@@ -129,7 +129,15 @@ func meanAndP99(d *histogram.Summary) string {
 	if d == nil {
 		return unknown
 	}
-	return fixed(&d.Mean) + " / " + fixed(&d.P99)
+	return fixed(&d.Mean) + " / " + fixed(&d.P99) + fewMark(d)
+}
+
+// fewMark returns the mark of a distribution's p99 beyond which fewer than ten values lie, or "".
+func fewMark(d *histogram.Summary) string {
+	if d.FewAt("p99") == nil {
+		return ""
+	}
+	return results.OfFew
 }
 
 // counted formats mean and p99 of a distribution, with its number of values.

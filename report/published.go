@@ -33,11 +33,6 @@ var publications = sync.OnceValue(func() (all []publication) {
 	return all
 })
 
-// gridColumns are the names of gridHeaders in publications.
-var gridColumns = []string{
-	"requests_per_second", "tokens_per_second", "e2e", "e2e_p99", "ttft", "ttft_p99", "tpot", "tpot_p99", "good",
-}
-
 // published returns what was published for a stage in the columns of the grid, or nil if nothing was.
 func (g *grid) published(s results.StageResult) (values []marked) {
 	for _, p := range publications() {
@@ -49,15 +44,12 @@ func (g *grid) published(s results.StageResult) (values []marked) {
 			if table.Workload != g.workload || at < 0 {
 				continue
 			}
-			for _, column := range shown(g, gridColumns) {
+			for _, c := range g.columns() {
 				v := marked{}
-				if k := slices.Index(p.Columns, column); k >= 0 {
+				if k := slices.Index(p.Columns, c.published); k >= 0 {
 					v.value = new(table.Rows[at][k+1])
 				}
 				values = append(values, v)
-			}
-			if !g.hasGoodput() {
-				values = values[:len(values)-1]
 			}
 			return values
 		}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
-	"github.com/spate-load/spate/report/section"
 )
 
 // severalRegions reports whether a stage had agents in more than one region. If not, a table by region would only
@@ -18,9 +18,9 @@ func severalRegions(stages []results.StageResult) bool {
 }
 
 // regionsSection returns each stage by region, if there are several regions.
-func regionsSection(stages []results.StageResult) section.Section {
+func regionsSection(stages []results.StageResult) table.Section {
 	if !severalRegions(stages) {
-		return section.Section{}
+		return table.Section{}
 	}
 	return sectionOf(stages, "Regions", "", []string{
 		"Stage", "Region", "Agents", "Completed", "Failed", "Cancelled", "req/s", "tok/s", "Mean E2E (ms)", "P99 E2E (ms)",
@@ -28,10 +28,11 @@ func regionsSection(stages []results.StageResult) section.Section {
 		"of it DNS / TCP / TLS (ms)", "Median RTT (ms)",
 	}, func(s results.StageResult, add func(...any)) {
 		for _, c := range s.Regions {
-			add(stageName(s), cmp.Or(c.Name, unknown), c.Agents, c.Requests.Completed, c.Requests.Failed,
-				c.Requests.Cancelled, c.RequestThroughput, c.OutputTokenThroughput, mean(c.E2E), p99(c.E2E),
-				mean(c.TTFT), p99(c.TTFT), mean(c.TPOT), p99(c.TPOT), median(c.Connect),
-				fixed(median(c.DNS))+" / "+fixed(median(c.TCP))+" / "+fixed(median(c.TLS)), median(c.RTT))
+			cells := []any{stageName(s), cmp.Or(c.Name, unknown), c.Agents, c.Requests.Completed, c.Requests.Failed,
+				c.Requests.Cancelled}
+			numbers := partCells(&s, c.RequestThroughput, c.OutputTokenThroughput, &c.Latencies)
+			add(slices.Concat(cells, numbers, []any{median(c.Connect),
+				fixed(median(c.DNS)) + " / " + fixed(median(c.TCP)) + " / " + fixed(median(c.TLS)), median(c.RTT)})...)
 		}
 	})
 }
@@ -47,8 +48,8 @@ var pathColumns = []struct {
 
 // pathsSection returns connect and round trip times by region and endpoint, in one table for each target and kind of
 // time, if the target has several endpoints or its stages several regions.
-func pathsSection(stages []results.StageResult) section.Section {
-	var blocks []section.Block
+func pathsSection(stages []results.StageResult) table.Section {
+	var blocks []table.Block
 	for _, target := range targetsOf(stages) {
 		of := slices.DeleteFunc(slices.Clone(stages), func(s results.StageResult) bool { return s.Target != target })
 		if len(of[0].Endpoints) < 2 && !severalRegions(of) {
@@ -63,14 +64,14 @@ func pathsSection(stages []results.StageResult) section.Section {
 			for _, e := range of[0].Endpoints {
 				headers = append(headers, e.URL)
 			}
-			blocks = append(blocks, section.Text("%s to %s:", column.title, target), section.Table(headers, rows))
+			blocks = append(blocks, table.Text("%s to %s:", column.title, target), table.Texts(headers, rows))
 		}
 	}
 	if blocks == nil {
-		return section.Section{}
+		return table.Section{}
 	}
-	return section.New("Connections by region and endpoint",
-		append([]section.Block{section.Text("Median and p99 in ms.")}, blocks...)...)
+	return table.NewSection("Connections by region and endpoint",
+		append([]table.Block{table.Text("Median and p99 in ms.")}, blocks...)...)
 }
 
 // targetsOf returns the targets of stages, in the order of their first stages.
@@ -104,7 +105,7 @@ func pathCell(d *histogram.Summary) string {
 		return unknown
 	}
 	if d.P99 < 1 {
-		return fmt.Sprintf("%.3f, %.3f", d.P50, d.P99)
+		return fmt.Sprintf("%.3f, %.3f%s", d.P50, d.P99, fewMark(d))
 	}
-	return fmt.Sprintf("%.2f, %.2f", d.P50, d.P99)
+	return fmt.Sprintf("%.2f, %.2f%s", d.P50, d.P99, fewMark(d))
 }

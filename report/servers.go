@@ -7,11 +7,11 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/servermetrics"
-	"github.com/spate-load/spate/report/section"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // serversSection returns the servers' own metrics, if gauges were read or there is no account.
-func serversSection(stages []results.StageResult) section.Section {
+func serversSection(stages []results.StageResult) table.Section {
 	var rows [][]string
 	var trouble []string
 	for _, s := range stages {
@@ -27,15 +27,15 @@ func serversSection(stages []results.StageResult) section.Section {
 		}
 	}
 	if len(rows)+len(trouble) == 0 {
-		return section.Section{}
+		return table.Section{}
 	}
-	blocks := []section.Block{section.Text("Gauges each second from the first measured start to the last measured end; " +
+	blocks := []table.Block{table.Text("Gauges each second from the first measured start to the last measured end; " +
 		"counters and histograms over the stage.")}
 	if len(rows) > 0 {
-		blocks = append(blocks, section.Table([]string{"Stage", "Asked at", "Metric", "Labels", "Mean", "Min", "Max",
+		blocks = append(blocks, table.Texts([]string{"Stage", "Asked at", "Metric", "Labels", "Mean", "Min", "Max",
 			"Increase", "Per second", "Count", "P50", "P99"}, rows))
 	}
-	return section.New("Servers: their metrics", append(blocks, section.Notes(trouble)...)...)
+	return table.NewSection("Servers: their metrics", append(blocks, table.Notes(trouble)...)...)
 }
 
 // hasGauges reports whether gauges were read.
@@ -93,7 +93,7 @@ func serverTrouble(s servermetrics.ServerResult) string {
 }
 
 // accountsSection compares the servers' own account of each stage, if there is one, with what clients measured.
-func accountsSection(stages []results.StageResult) section.Section {
+func accountsSection(stages []results.StageResult) table.Section {
 	var rows, parts [][]string
 	var words []string
 	for _, s := range stages {
@@ -110,19 +110,19 @@ func accountsSection(stages []results.StageResult) section.Section {
 		}
 	}
 	if len(parts) == 0 {
-		return section.Section{}
+		return table.Section{}
 	}
-	compared := section.Block{}
+	compared := table.Block{}
 	if len(rows) > 0 {
-		compared = section.Table([]string{"Stage", "Latency", "Client mean", "Server mean", "Difference", "Client P50",
+		compared = table.Texts([]string{"Stage", "Latency", "Client mean", "Server mean", "Difference", "Client P50",
 			"Server P50", "Client P99", "Server P99", "Values (client, server)"}, rows)
 	}
-	return section.New("Client minus server",
-		section.Text("What clients measured beside the servers' own histograms of the same requests, in ms. Of a "+
+	return table.NewSection("Client minus server",
+		table.Text("What clients measured beside the servers' own histograms of the same requests, in ms. Of a "+
 			"percentile, the servers' histograms show only the bucket that contains it."),
-		compared, section.List(words), section.Block{Heading: "Where the time goes"},
-		section.Text("Means in ms. Connect to prefill add up to the TTFT."),
-		section.Table([]string{"Stage", "Requests (measured, counted)", "Send delay", "Connect", "Network", "Frontend",
+		compared, table.List(words), table.Block{Heading: "Where the time goes"},
+		table.Text("Means in ms. Connect to prefill add up to the TTFT."),
+		table.Texts([]string{"Stage", "Requests (measured, counted)", "Send delay", "Connect", "Network", "Frontend",
 			"Router", "Engine", "Queue", "Prefill", "TTFT", "Decode", "Receive lag", "Cached (%)"}, parts))
 }
 

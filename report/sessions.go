@@ -4,11 +4,11 @@ import (
 	"fmt"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/report/section"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // sessionsSection returns how long sessions took as tasks, and what of it were requests and delays.
-func sessionsSection(stages []results.StageResult) section.Section {
+func sessionsSection(stages []results.StageResult) table.Section {
 	return sectionOf(stages, "Sessions",
 		"Times are mean / p99 in ms, of sessions all of whose requests completed: from the first start to the last end. "+
 			"The critical path is the chain of requests that ended last, each of which waited for the one before; its "+
@@ -23,7 +23,7 @@ func sessionsSection(stages []results.StageResult) section.Section {
 }
 
 // turnsSection returns how latency and the reuse of prefixes change over the turns of sessions.
-func turnsSection(stages []results.StageResult) section.Section {
+func turnsSection(stages []results.StageResult) table.Section {
 	return sectionOf(stages, "Turns of sessions",
 		"Times are mean / p99 in ms, of completed requests. Shared: prompt tokens that an earlier request began with too, "+
 			"by the workload. Cached: those that the server took from its prefix cache, by its usage.",

@@ -13,20 +13,6 @@ import (
 	"github.com/spate-load/spate/report/tables"
 )
 
-// Headers of the numbers for a wide and a narrow terminal, with one or two words per line. The last one is for goodput.
-var (
-	wideHeaders = [][]string{
-		{"Request", "Throughput", "(req/s)"}, {"Output Token", "Throughput", "(tok/s)"},
-		{"Mean", "E2E", "(ms)"}, {"P99", "E2E", "(ms)"}, {"Mean", "TTFT", "(ms)"}, {"P99", "TTFT", "(ms)"},
-		{"Mean", "TPOT", "(ms)"}, {"P99", "TPOT", "(ms)"}, {"", "Good", "(%)"},
-	}
-	narrowHeaders = [][]string{
-		{"req", "/s"}, {"tok", "/s"}, {"E2E", "mean"}, {"E2E", "p99"}, {"TTFT", "mean"}, {"TTFT", "p99"},
-		{"TPOT", "mean"}, {"TPOT", "p99"},
-		{"good", "%"},
-	}
-)
-
 // Table writes a table for each target and workload, for a terminal that is width columns wide; 0 means any width.
 // Times are in milliseconds. Rows with a mark have a note below their table.
 func Table(w io.Writer, r *results.Result, width int) error {
@@ -41,9 +27,9 @@ func Table(w io.Writer, r *results.Result, width int) error {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintln(&b, g.title())
-		grid := g.table(wideHeaders, fixed, "  ")
+		grid := g.table(func(c column) string { return c.wide }, fixed, "  ")
 		if width > 0 && grid.Width() > width {
-			grid = g.table(narrowHeaders, short, " ")
+			grid = g.table(func(c column) string { return c.narrow }, short, " ")
 		}
 		_ = grid.Write(&b) // a strings.Builder takes everything
 		notes := &once{}
@@ -117,11 +103,11 @@ func short(v *float64) string {
 }
 
 // table returns a table: header lines, then one line per stage, all aligned right.
-func (g *grid) table(headers [][]string, format func(*float64) string, gap string) *table.Aligned {
-	if !g.hasGoodput() {
-		headers = headers[:len(headers)-1]
+func (g *grid) table(header func(column) string, format func(*float64) string, gap string) *table.Aligned {
+	var headers [][]string
+	for _, c := range g.columns() {
+		headers = append(headers, strings.Split(header(c), "\n"))
 	}
-	headers = shown(g, headers)
 	t := &table.Aligned{Right: slices.Repeat([]bool{true}, 1+len(headers)), Gap: gap}
 	height := len(headers[0])
 	for line := range height {
@@ -164,8 +150,9 @@ const mostSummary = 900 << 10
 // tables of numbers. If the tables are too long for a page, they are left out, and the summary says so.
 func Summary(w io.Writer, r *results.Result) error {
 	var b, numbers strings.Builder
-	writeHead(&b, r.Run)
+	k := r.Run.TimeCompression
 	r = results.InPlanTime(r)
+	writeHead(&b, r.Run, k)
 	thresholdsSection(r).Markdown(&b)
 	trustSection(r.Stages).Markdown(&b)
 	for _, s := range gridSections(r) {
@@ -174,7 +161,7 @@ func Summary(w io.Writer, r *results.Result) error {
 	if b.Len()+numbers.Len() > mostSummary {
 		numbers.Reset()
 		fmt.Fprintf(&numbers, "\nThe tables of %s are too long for this page: see report.html.\n",
-			stages(uint64(len(r.Stages))))
+			words.Count(uint64(len(r.Stages)), "stage"))
 	}
 	_, err := io.WriteString(w, printable(b.String()+numbers.String()+"\n"))
 	return err

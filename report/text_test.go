@@ -172,7 +172,7 @@ Dynamo 3P1D, 3000:150
 
 func TestTableLinesAreEquallyLong(t *testing.T) {
 	for _, g := range gridsOf(sweep()) {
-		lines := g.table(wideHeaders, fixed, "  ").Lines()
+		lines := g.table(func(c column) string { return c.wide }, fixed, "  ").Lines()
 		for _, line := range lines {
 			if utf8.RuneCountInString(line) != utf8.RuneCountInString(lines[0]) {
 				t.Errorf("%q\n%q", lines[0], line)
@@ -216,10 +216,10 @@ func TestMarkdownSaysLoudlyWhatIsMissing(t *testing.T) {
 // searched returns the result of a search in a compressed simulation with an SLO, and a ramp and a replay beside its
 // stages.
 func searched() *results.Result {
-	r := &results.Result{Run: results.RunResult{TimeCompression: new(20.0), Searches: []results.SearchResult{{
-		Target: "t", Workload: "w", Unit: "rate", Objectives: []string{"p99 ttft <= 25ms"}, Kept: new(42.5),
-		Broke:  new(43.71234),
-		Reason: new("p99 ttft 31ms > 25ms"), Probes: 3, Converged: true, Sentence: "42.5 req/s is within the " +
+	r := &results.Result{Run: results.RunResult{TimeCompression: new(20.0), Series: []results.SeriesResult{{
+		Kind: "search", Target: "t", Workload: "w", Unit: "rate", Objectives: []string{"p99 ttft <= 25ms"},
+		Limits: []results.LoadLimit{{Kept: new(42.5), Broke: new(43.71234), Reason: new("p99 ttft 31ms > 25ms")}},
+		Stages: 3, Converged: true, Sentence: "42.5 req/s is within the " +
 			"limits in 2 of 2 probes, 43.71 req/s is too high in 2 of 3 probes (p99 ttft 31ms > 25ms); 9 probes",
 	}}}}
 	stage := func(load results.Load, good *float64) {

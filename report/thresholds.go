@@ -9,9 +9,10 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/report/section"
 	"github.com/spate-load/spate/thresholds"
 )
 
@@ -85,17 +86,14 @@ func judged(r *results.Result, planYAML []byte, o Options) error {
 // returns "" if there are none.
 func ThresholdWords(r *results.Result) string {
 	all, failed := len(r.Thresholds), len(FailedThresholds(r))
-	noun := "thresholds"
-	if all == 1 {
-		noun = "threshold"
-	}
+	count := words.Count(uint64(all), "threshold")
 	switch {
 	case all == 0:
 		return ""
 	case failed == 0:
-		return fmt.Sprintf("%d %s passed", all, noun)
+		return count + " passed"
 	}
-	return fmt.Sprintf("%d of %d %s failed", failed, all, noun)
+	return fmt.Sprintf("%d of %s failed", failed, count)
 }
 
 // FailedThresholds returns the thresholds that did not pass.
@@ -125,13 +123,13 @@ func ThresholdOutcome(t results.Threshold) string {
 		}
 	}
 	if first == nil {
-		return stages(uint64(len(t.Stages)))
+		return words.Count(uint64(len(t.Stages)), "stage")
 	}
-	words := fmt.Sprintf("stage %s: %s", thresholdStage(*first), first.Words)
+	text := fmt.Sprintf("stage %s: %s", thresholdStage(*first), first.Words)
 	if failed > 1 {
-		words += fmt.Sprintf("; and %d more of %s", failed-1, stages(uint64(len(t.Stages))))
+		text += fmt.Sprintf("; and %d more of %s", failed-1, words.Count(uint64(len(t.Stages)), "stage"))
 	}
-	return words
+	return text
 }
 
 // thresholdStage names a stage as stageName does.
@@ -159,9 +157,9 @@ func passedWord(passed bool) string {
 }
 
 // thresholdsSection returns the outcome of each threshold and stage, those that failed first.
-func thresholdsSection(r *results.Result) section.Section {
+func thresholdsSection(r *results.Result) table.Section {
 	if len(r.Thresholds) == 0 {
-		return section.Section{}
+		return table.Section{}
 	}
 	var rows [][]string
 	for _, passed := range []bool{false, true} {
@@ -176,6 +174,6 @@ func thresholdsSection(r *results.Result) section.Section {
 			}
 		}
 	}
-	return section.New("Thresholds", section.Text("%s.", ThresholdWords(r)),
-		section.Table([]string{"Outcome", "Threshold", "Stage", "Value"}, rows))
+	return table.NewSection("Thresholds", table.Text("%s.", ThresholdWords(r)),
+		table.Texts([]string{"Outcome", "Threshold", "Stage", "Value"}, rows))
 }

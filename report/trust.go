@@ -7,8 +7,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
-	"github.com/spate-load/spate/report/section"
 )
 
 // noted are the checks whose result noteOf says in its own words.
@@ -103,12 +103,12 @@ func stageNames(stages []results.StageResult) string {
 }
 
 // trustSection returns how many stages can be believed, why others cannot, and what to do about it.
-func trustSection(stages []results.StageResult) section.Section {
+func trustSection(stages []results.StageResult) table.Section {
 	judged := verdicts(stages)
 	if judged == "" {
-		return section.Section{}
+		return table.Section{}
 	}
-	blocks := []section.Block{section.Text("Stages: %s.", judged)}
+	blocks := []table.Block{table.Text("Stages: %s.", judged)}
 	var rows [][]string
 	for _, s := range stages {
 		for _, c := range s.Trust.Failed() {
@@ -116,13 +116,13 @@ func trustSection(stages []results.StageResult) section.Section {
 		}
 	}
 	if len(rows) > 0 {
-		blocks = append(blocks, section.Table([]string{"Stage", "Verdict", "Check", "Reason"}, rows),
-			section.Text("What to do:"), section.List(remedies(stages)))
+		blocks = append(blocks, table.Texts([]string{"Stage", "Verdict", "Check", "Reason"}, rows),
+			table.Text("What to do:"), table.List(remedies(stages)))
 	}
 	if notes := loadNotes(stages); len(notes) > 0 {
-		blocks = append(blocks, section.Text("Notes on the load:"), section.List(notes))
+		blocks = append(blocks, table.Text("Notes on the load:"), table.List(notes))
 	}
-	return section.New("Trust", blocks...)
+	return table.NewSection("Trust", blocks...)
 }
 
 // shortReason is the length in bytes up to which a reason may appear in a table's notes more than once.

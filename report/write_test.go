@@ -175,12 +175,71 @@ func TestParquetTellsWhatItIs(t *testing.T) {
 	}
 }
 
+// requestRow is a request's row as a reader of both forms declares it.
+type requestRow struct {
+	Stage           uint32  `json:"stage" parquet:"stage"`
+	Index           uint64  `json:"index" parquet:"index"`
+	Agent           string  `json:"agent" parquet:"agent,dict"`
+	Endpoint        uint32  `json:"endpoint" parquet:"endpoint"`
+	Part            *string `json:"part" parquet:"part,optional,dict"`
+	Model           *string `json:"model" parquet:"model,optional,dict"`
+	Unmeasured      bool    `json:"unmeasured" parquet:"unmeasured"`
+	ScheduledNs     int64   `json:"scheduled_ns" parquet:"scheduled_ns"`
+	StartNs         int64   `json:"start_ns" parquet:"start_ns"`
+	SentNs          *int64  `json:"sent_ns" parquet:"sent_ns,optional"`
+	FirstByteNs     *int64  `json:"first_byte_ns" parquet:"first_byte_ns,optional"`
+	FirstTokenNs    *int64  `json:"first_token_ns" parquet:"first_token_ns,optional"`
+	LastTokenNs     *int64  `json:"last_token_ns" parquet:"last_token_ns,optional"`
+	FirstTextNs     *int64  `json:"first_text_ns" parquet:"first_text_ns,optional"`
+	FirstAnswerNs   *int64  `json:"first_answer_ns" parquet:"first_answer_ns,optional"`
+	FirstChunkNs    *int64  `json:"first_chunk_ns" parquet:"first_chunk_ns,optional"`
+	LastChunkNs     *int64  `json:"last_chunk_ns" parquet:"last_chunk_ns,optional"`
+	EndNs           int64   `json:"end_ns" parquet:"end_ns"`
+	ConnectNs       *int64  `json:"connect_ns" parquet:"connect_ns,optional"`
+	ITLNs           []int64 `json:"itl_ns" parquet:"itl_ns,list"`
+	ISLAsked        uint32  `json:"isl_asked" parquet:"isl_asked"`
+	OSLAsked        uint32  `json:"osl_asked" parquet:"osl_asked"`
+	InputTokens     *uint64 `json:"input_tokens" parquet:"input_tokens,optional"`
+	OutputTokens    *uint64 `json:"output_tokens" parquet:"output_tokens,optional"`
+	Usage           bool    `json:"usage" parquet:"usage"`
+	TokenFrames     uint64  `json:"token_frames" parquet:"token_frames"`
+	Chunks          uint64  `json:"chunks" parquet:"chunks"`
+	TextBytes       uint64  `json:"text_bytes" parquet:"text_bytes"`
+	ReasoningTokens *uint64 `json:"reasoning_tokens" parquet:"reasoning_tokens,optional"`
+	ErrorClass      *string `json:"error_class" parquet:"error_class,optional,dict"`
+	HTTPStatus      *uint32 `json:"http_status" parquet:"http_status,optional"`
+	Error           *string `json:"error" parquet:"error,optional"`
+	Cancelled       bool    `json:"cancelled" parquet:"cancelled"`
+	BodyHash        string  `json:"body_hash" parquet:"body_hash"`
+	FinishReason    *string `json:"finish_reason" parquet:"finish_reason,optional,dict"`
+	AnswerModel     *string `json:"answer_model" parquet:"answer_model,optional,dict"`
+	Turn            uint32  `json:"turn" parquet:"turn"`
+	CachedTokens    *uint64 `json:"cached_tokens" parquet:"cached_tokens,optional"`
+	SharedTokens    uint32  `json:"shared_tokens" parquet:"shared_tokens"`
+	DNSNs           *int64  `json:"dns_ns" parquet:"dns_ns,optional"`
+	TCPNs           *int64  `json:"tcp_ns" parquet:"tcp_ns,optional"`
+	TLSNs           *int64  `json:"tls_ns" parquet:"tls_ns,optional"`
+	HeldNs          *int64  `json:"held_ns" parquet:"held_ns,optional"`
+	ToolCalls       *uint64 `json:"tool_calls" parquet:"tool_calls,optional"`
+	ValidToolCalls  *uint64 `json:"valid_tool_calls" parquet:"valid_tool_calls,optional"`
+	ValidAnswer     *bool   `json:"valid_answer" parquet:"valid_answer,optional"`
+	Texts           *uint32 `json:"texts" parquet:"texts,optional"`
+}
+
 func TestRequestRows(t *testing.T) {
 	fromJSON := jsonRows(t, written(t, runDir(t, requests.JSONL, inOrder))["requests.jsonl"])
 	data := written(t, runDir(t, requests.Parquet, inOrder))["requests.parquet"]
-	fromParquet, err := parquet.Read[requests.Row](bytes.NewReader([]byte(data)), int64(len(data)))
+	fromParquet, err := parquet.Read[requestRow](bytes.NewReader([]byte(data)), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
+	}
+	file, err := parquet.OpenFile(bytes.NewReader([]byte(data)), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Replace(parquet.SchemaOf(requestRow{}).String(), "requestRow", "Row", 1)
+	if diff := cmp.Diff(want, file.Schema().String()); diff != "" {
+		t.Errorf("the schema differs:\n%s", diff)
 	}
 	for i := range fromParquet {
 		fromParquet[i].ITLNs = append([]int64{}, fromParquet[i].ITLNs...)
@@ -200,7 +259,7 @@ func TestRequestRows(t *testing.T) {
 		row.BodyHash != "8000000000000009" {
 		t.Errorf("row %+v", row)
 	}
-	failed := slices.IndexFunc(fromJSON, func(r requests.Row) bool { return r.ErrorClass != nil })
+	failed := slices.IndexFunc(fromJSON, func(r requestRow) bool { return r.ErrorClass != nil })
 	if row := fromJSON[failed]; *row.ErrorClass != "http_429" || *row.HTTPStatus != 429 || row.FirstTokenNs != nil ||
 		row.OutputTokens != nil {
 		t.Errorf("row %+v", row)
@@ -208,13 +267,13 @@ func TestRequestRows(t *testing.T) {
 }
 
 // jsonRows decodes rows and refuses unknown fields.
-func jsonRows(t *testing.T, data string) (rows []requests.Row) {
+func jsonRows(t *testing.T, data string) (rows []requestRow) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(data))
 	for lines.Scan() {
 		d := json.NewDecoder(bytes.NewReader(lines.Bytes()))
 		d.DisallowUnknownFields()
-		var row requests.Row
+		var row requestRow
 		if err := d.Decode(&row); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -71,14 +72,14 @@ func covers(w *spatev1.Threshold, s *results.StageResult) bool {
 // counts reports whether a stage counts: it is not a probe of a search, or it is the one at the load that was found.
 func counts(r *results.Result, s *results.StageResult) bool {
 	found := search(r, s)
-	return found == nil || found.Stage != nil && *found.Stage == s.Index
+	return found == nil || found.Limit().Stage != nil && *found.Limit().Stage == s.Index
 }
 
 // search returns the search that a stage is a probe of, or nil.
-func search(r *results.Result, s *results.StageResult) *results.SearchResult {
-	for i := range r.Run.Searches {
-		if s.Probe != nil && r.Run.Searches[i].Series == s.Probe.Series {
-			return &r.Run.Searches[i]
+func search(r *results.Result, s *results.StageResult) *results.SeriesResult {
+	for _, of := range r.Run.SeriesOf(loadpoint.Search) {
+		if s.Probe != nil && of.Series == s.Probe.Series {
+			return of
 		}
 	}
 	return nil

@@ -171,7 +171,7 @@ func searched(found uint32, p99 ...float64) *results.Result {
 		stages = append(stages, stage(ttft(v), probe, load(fmt.Sprint(v, " req/s"))))
 	}
 	r := run(stages...)
-	r.Run.Searches = []results.SearchResult{{Stage: &found}}
+	r.Run.Series = []results.SeriesResult{{Kind: "search", Limits: []results.LoadLimit{{Stage: &found}}}}
 	return r
 }
 

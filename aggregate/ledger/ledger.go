@@ -49,7 +49,8 @@ const File = "ledger.db"
 //	3  each record ends in a checksum; bucket inventory (bucket) has the number of records and the sum of their
 //	   checksums
 //	4  meta has definitions, the version of what the numbers mean
-const ledgerVersion = 4
+//	5  the run's record has one list of what searches, frontiers and sweeps found
+const ledgerVersion = 5
 
 // lockTimeout is how long to wait for another process to release the file: long enough for a process that is about to
 // exit.

@@ -147,31 +147,60 @@ const (
 	OfFew = "*"
 )
 
+// Number returns a number of the stage by its name in results.json: "ttft_ms.p99", "request_throughput", "goodput.share".
+// Nil: it is not known.
+func (r *StageResult) Number(name string) *float64 {
+	switch name {
+	case "request_throughput":
+		return r.RequestThroughput
+	case "output_token_throughput":
+		return r.OutputTokenThroughput
+	case "total_token_throughput":
+		return r.TotalTokenThroughput
+	case "goodput.share":
+		if r.Goodput == nil {
+			return nil
+		}
+		return r.Goodput.Share
+	}
+	return r.Latencies.Number(name)
+}
+
+// Number returns a statistic of a main latency by its name in results.json: "ttft_ms.p99". Nil: it is not known.
+func (l *Latencies) Number(name string) *float64 {
+	metric, statistic, _ := strings.Cut(name, ".")
+	return l.Latency(metric).At(statistic)
+}
+
+// Latency returns a main latency by its name in results.json, or nil.
+func (l *Latencies) Latency(name string) *histogram.Summary {
+	switch name {
+	case "ttft_ms":
+		return l.TTFT
+	case "tpot_ms":
+		return l.TPOT
+	case "itl_ms":
+		return l.ITL
+	case "e2e_ms":
+		return l.E2E
+	}
+	return nil
+}
+
 // Mark returns the mark of a number, by its name in results.json: "ttft_ms.p99", "request_throughput". "": it has none.
-func (r *StageResult) Mark(number string) string {
+func (r *StageResult) Mark(number string) string { return r.MarkIn(&r.Latencies, number) }
+
+// MarkIn is Mark for a number of a part of the stage, whose latencies are given: what doubts a number of the stage
+// doubts that of its parts.
+func (r *StageResult) MarkIn(part *Latencies, number string) string {
 	metric, statistic, _ := strings.Cut(number, ".")
 	switch {
 	case r.Trust.Doubts(number):
 		return Doubted
-	case r.latency(metric).FewAt(statistic) != nil:
+	case part.Latency(metric).FewAt(statistic) != nil:
 		return OfFew
 	}
 	return ""
-}
-
-// latency returns a main latency by its name in results.json, or nil.
-func (r *StageResult) latency(name string) *histogram.Summary {
-	switch name {
-	case measure.Of(spatev1.Metric_METRIC_TTFT).Name:
-		return r.TTFT
-	case measure.Of(spatev1.Metric_METRIC_TPOT).Name:
-		return r.TPOT
-	case measure.Of(spatev1.Metric_METRIC_ITL).Name:
-		return r.ITL
-	case measure.Of(spatev1.Metric_METRIC_E2E).Name:
-		return r.E2E
-	}
-	return nil
 }
 
 // FewWords says of how many values a percentile of some latencies is, and their 95 % confidence intervals, if one of

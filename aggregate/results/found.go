@@ -3,13 +3,11 @@ package results
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/aggregate/merge"
-	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -175,71 +173,6 @@ func preparationsOf(agents []*spatev1.AssignedAgent) []Preparation {
 	}
 	return out
 }
-
-// unitOf returns the unit of the loads of a search or a frontier, which has bounds of concurrency or of the rate.
-func unitOf(concurrency *spatev1.Bounds) string {
-	if concurrency != nil {
-		return "concurrency"
-	}
-	return "rate"
-}
-
-// searchesOf returns what searches found.
-func searchesOf(records []*spatev1.SearchRecord) []SearchResult {
-	out := []SearchResult{}
-	for _, r := range records {
-		s := SearchResult{
-			Series: r.GetSeries(), Target: r.GetTarget(), Workload: r.GetWorkload(),
-			Unit:       unitOf(r.GetSearch().GetConcurrency()),
-			Objectives: objectives(r.GetSearch().GetKeep()),
-			Kept:       r.Kept, Broke: r.Broke, Reason: unlessZero(r.GetReason()), Probes: r.GetProbes(),
-			Converged:      r.GetConverged(),
-			MeanThroughput: r.MeanThroughput, ThroughputMargin: r.ThroughputMargin,
-			Verdict: unlessZero(trust.Verdict(r.GetVerdict())), Doubts: unlessZero(r.GetDoubts()),
-			DecidedBy: []SearchProbe{}, Overruled: r.GetOverruled(), Caution: unlessZero(r.GetCaution()),
-			Sentence: r.GetSentence(),
-		}
-		for _, p := range r.GetDecidedBy() {
-			s.DecidedBy = append(s.DecidedBy, SearchProbe{p.GetStageIndex(), p.GetLoad(), unlessZero(p.GetBroke())})
-		}
-		if r.Kept != nil {
-			s.Stage = new(r.GetStageIndex())
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// objectives returns objectives in words: "p99 ttft <= 500ms".
-func objectives(o *spatev1.Objectives) []string {
-	out := []string{}
-	for _, l := range o.GetLatencies() {
-		out = append(out, latencyWords(l.GetMetric(), l.GetPercentile())+" <= "+l.GetAtMost().AsDuration().String())
-	}
-	if o != nil && o.ErrorShare != nil {
-		out = append(out, "failed requests <= "+percent(o.GetErrorShare()))
-	}
-	if o != nil && o.Goodput != nil {
-		out = append(out, "good requests >= "+percent(o.GetGoodput()))
-	}
-	if o.GetEachPart() {
-		out = append(out, "in each part of the mixture as well")
-	}
-	return out
-}
-
-// latencyWords names a percentile of a latency: "p99 ttft". Percentile 0 is the mean.
-func latencyWords(metric string, percentile float64) string {
-	if percentile == 0 {
-		return "mean " + metric
-	}
-	return "p" + number(percentile) + " " + metric
-}
-
-// percent formats a share in percent, without the rounding error that a factor of 100 leaves in the last digits.
-func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 12, 64) + " %" }
-
-func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // sessions returns the results of a stage's sessions. It returns nil if the workload does not play any.
 func (s sums) sessions(w *spatev1.Workload) *Sessions {

@@ -70,7 +70,7 @@ func TestPreparations(t *testing.T) {
 	}
 }
 
-func TestSearches(t *testing.T) {
+func TestSeries(t *testing.T) {
 	keep := &spatev1.Objectives{
 		Latencies: []*spatev1.Limit{
 			{Metric: "ttft", Percentile: 99.9, AtMost: durationpb.New(500 * time.Millisecond)},
@@ -78,22 +78,25 @@ func TestSearches(t *testing.T) {
 		},
 		ErrorShare: new(0.01), Goodput: new(0.95),
 	}
-	got := searchesOf([]*spatev1.SearchRecord{
-		{Series: 1, Target: "t", Workload: "w", Search: &spatev1.Search{Keep: keep}, Kept: new(42.5), Broke: new(43.0),
-			Reason: "r", StageIndex: 7, Probes: 9, Converged: true, Overruled: 2, Caution: "c", Sentence: "s",
-			DecidedBy: []*spatev1.SearchProbe{{StageIndex: 7, Load: 42.5}, {StageIndex: 8, Load: 43, Broke: "b"}}},
-		{Series: 2, Search: &spatev1.Search{Concurrency: &spatev1.Bounds{}}, Broke: new(1.0), Probes: 1},
-	})
-	want := []SearchResult{
+	got := seriesOf([]*spatev1.SeriesRecord{
+		{Series: 1, Target: "t", Workload: "w", Load: &spatev1.LoadPoint{Search: &spatev1.Search{Keep: keep, Precision: 0.03}},
+			Limits: []*spatev1.LoadLimit{{Kept: new(42.5), Broke: new(43.0), Reason: "r", StageIndex: 7}},
+			Stages: 9, Converged: true, Overruled: 2, Caution: "c", Sentence: "s",
+			Points: []*spatev1.SeriesPoint{{StageIndex: 7, Load: 42.5}, {StageIndex: 8, Load: 43, Broke: "b"}}},
+		{Series: 2, Load: &spatev1.LoadPoint{Frontier: &spatev1.Frontier{Concurrency: &spatev1.Bounds{}, Metric: "e2e"}},
+			Limits: []*spatev1.LoadLimit{{Broke: new(1.0)}}, Stages: 1, End: "e"},
+	}, nil)
+	want := []SeriesResult{
 		{
-			Series: 1, Target: "t", Workload: "w", Unit: "rate", Kept: new(42.5), Broke: new(43.0), Reason: new("r"),
-			Stage: new(uint32(7)), Probes: 9, Converged: true, Overruled: 2, Caution: new("c"), Sentence: "s",
-			DecidedBy: []SearchProbe{{Stage: 7, Load: 42.5}, {Stage: 8, Load: 43, Reason: new("b")}},
+			Series: 1, Kind: "search", Target: "t", Workload: "w", Unit: "rate", Tolerance: 0.03,
+			Limits: []LoadLimit{{Kept: new(42.5), Broke: new(43.0), Reason: new("r"), Stage: new(uint32(7))}},
+			Stages: 9, Converged: true, Overruled: 2, Caution: new("c"), Sentence: "s",
+			Points: []SeriesPoint{{Stage: 7, Load: 42.5}, {Stage: 8, Load: 43, Reason: new("b")}},
 			Objectives: []string{"p99.9 ttft <= 500ms", "mean tpot <= 1s", "failed requests <= 1 %",
 				"good requests >= 95 %"},
 		},
-		{Series: 2, Unit: "concurrency", Objectives: []string{}, Broke: new(1.0), Probes: 1,
-			DecidedBy: []SearchProbe{}},
+		{Series: 2, Kind: "frontier", Unit: "concurrency", Latency: "mean e2e", Objectives: []string{},
+			Limits: []LoadLimit{{Broke: new(1.0)}}, Stages: 1, Points: []SeriesPoint{}, End: new("e")},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -166,11 +166,12 @@ func TestWhatARunLacks(t *testing.T) {
 			r.Stages, r.Outcome, r.EndTime, r.PlanYaml = 3, 0, nil, []byte("loads: [{search: {keep: {}}}]")
 		}, "up to 2 of 3 stages did not start"},
 		"a load that is found": {func(r *spatev1.RunRecord) {
-			r.Searches = []*spatev1.SearchRecord{{Target: "t", Workload: "w", Converged: true, Kept: new(9.0)}}
+			r.Series = []*spatev1.SeriesRecord{{Target: "t", Workload: "w", Complete: true}}
 		}, ""},
 		"a load within the limits": {func(r *spatev1.RunRecord) {
-			r.Searches = []*spatev1.SearchRecord{{Target: "t", Workload: "w", Converged: true, Broke: new(1.0), Reason: "slow"}}
-		}, "the search of t, w found no load within the limits: slow"},
+			r.Series = []*spatev1.SeriesRecord{{Target: "t", Workload: "w", Sentence: "slow",
+				Load: &spatev1.LoadPoint{Search: &spatev1.Search{}}}}
+		}, "the search of t, w has no complete answer: slow"},
 		"was stopped": {func(r *spatev1.RunRecord) { r.Outcome = spatev1.Outcome_OUTCOME_STOPPED },
 			"the run was stopped"},
 		"a dead agent": {func(r *spatev1.RunRecord) {

@@ -31,8 +31,8 @@ func InPlanTime(r *Result) *Result {
 	}
 	c := converter{k: *k}
 	c.convert(reflect.ValueOf(out.Stages), "", false)
-	c.convert(reflect.ValueOf(out.Run.Searches), "", false)
-	c.convert(reflect.ValueOf(out.Run.Frontiers), "", false)
+	c.convert(reflect.ValueOf(out.Run.Series), "", false)
+	c.convert(reflect.ValueOf(out.Run.Missing), "missing", false)
 	out.Run.TimeCompression = nil
 	return out
 }
@@ -56,7 +56,7 @@ func (c *converter) convert(v reflect.Value, name string, rate bool) {
 	case reflect.Float64:
 		v.SetFloat(v.Float() * c.factor(name, rate))
 	case reflect.String:
-		if name == "words" || name == "objectives" || name == "reason" || name == "sentence" {
+		if name == "words" || name == "missing" || name == "objectives" || name == "reason" || name == "sentence" {
 			v.SetString(WordsInPlanTime(v.String(), c.k))
 		}
 	}
@@ -80,9 +80,7 @@ func isRate(v any) bool {
 	switch v := v.(type) {
 	case Load:
 		return v.Rate != nil
-	case SearchResult:
-		return v.Unit == "rate"
-	case FrontierResult:
+	case SeriesResult:
 		return v.Unit == "rate"
 	}
 	return false
@@ -111,9 +109,9 @@ func (c *converter) factor(name string, rate bool) float64 {
 	return 1
 }
 
-// quantity is numbers with a unit of time, or of something per second, or the speed of a replay.
+// quantity is numbers with a unit of time, or of something per second, seconds of a stage, or the speed of a replay.
 var (
-	quantity = regexp.MustCompile(`(replay x)?(\d+(?:\.\d+)?(?: to \d+(?:\.\d+)?)*) ?(ms|s|req/s)?\b`)
+	quantity = regexp.MustCompile(`(replay x|seconds? )?(\d+(?:\.\d+)?(?: to \d+(?:\.\d+)?)*) ?(ms|s|req/s)?\b`)
 	decimal  = regexp.MustCompile(`\d+(?:\.\d+)?`)
 )
 
@@ -129,7 +127,7 @@ func WordsInPlanTime(text string, k float64) string {
 		switch unit := parts[3]; {
 		case unit == "" && parts[1] == "":
 			return found
-		case unit == "ms" || unit == "s":
+		case unit == "ms", unit == "s", strings.HasPrefix(parts[1], "second"):
 			factor = k
 		}
 		return decimal.ReplaceAllStringFunc(found, func(n string) string {

@@ -24,10 +24,10 @@ func measured() *Result {
 		Phases: []Phase{{From: 1, To: 8, DurationS: 2}}}}
 	return &Result{
 		Stages: []StageResult{s, closed},
-		Run: RunResult{TimeCompression: new(10.0), Searches: []SearchResult{
-			{Unit: "rate", Kept: new(80.0), Broke: new(85.5), MeanThroughput: new(79.0),
-				Objectives: []string{"p99 TTFT <= 50 ms"}, Reason: new("p99 TTFT 81.23 ms > 50 ms")},
-			{Unit: "concurrency", Kept: new(8.0)},
+		Run: RunResult{TimeCompression: new(10.0), Missing: []string{"stage 1: seconds 1 to 4 are missing"}, Series: []SeriesResult{
+			{Unit: "rate", MeanThroughput: new(79.0), Objectives: []string{"p99 TTFT <= 50 ms"},
+				Limits: []LoadLimit{{Kept: new(80.0), Broke: new(85.5), Reason: new("p99 TTFT 81.23 ms > 50 ms")}}},
+			{Unit: "concurrency", Limits: []LoadLimit{{Kept: new(8.0)}}},
 		}},
 	}
 }
@@ -51,10 +51,13 @@ func TestOf(t *testing.T) {
 	if p := got.Stages[1].Load.Phases[0]; p.From != 1 || p.To != 8 || p.DurationS != 20 {
 		t.Errorf("phase of a concurrency %+v", p)
 	}
-	x := got.Run.Searches[0]
-	if *x.Kept != 8 || *x.Broke != 8.55 || *x.MeanThroughput != 7.9 || x.Objectives[0] != "p99 TTFT <= 500 ms" ||
-		*x.Reason != "p99 TTFT 812.3 ms > 500 ms" || *got.Run.Searches[1].Kept != 8 {
-		t.Errorf("searches %+v", got.Run.Searches)
+	x := got.Run.Series[0]
+	if l := x.Limit(); *l.Kept != 8 || *l.Broke != 8.55 || *x.MeanThroughput != 7.9 || x.Objectives[0] != "p99 TTFT <= 500 ms" ||
+		*l.Reason != "p99 TTFT 812.3 ms > 500 ms" || *got.Run.Series[1].Limit().Kept != 8 {
+		t.Errorf("series %+v", got.Run.Series)
+	}
+	if got.Run.Missing[0] != "stage 1: seconds 10 to 40 are missing" {
+		t.Errorf("missing %q", got.Run.Missing)
 	}
 	if got.Run.TimeCompression != nil || InPlanTime(got) != got {
 		t.Error("converted twice")

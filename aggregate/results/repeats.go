@@ -2,14 +2,12 @@ package results
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
-	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -78,19 +76,8 @@ func (r *Repeats) Stage() *StageResult {
 }
 
 // spreadOf are the numbers whose spread is told.
-var spreadOf = []struct {
-	name string
-	of   func(*StageResult) *float64
-}{
-	{"request_throughput", func(s *StageResult) *float64 { return s.RequestThroughput }},
-	{"output_token_throughput", func(s *StageResult) *float64 { return s.OutputTokenThroughput }},
-	{"ttft_ms.mean", func(s *StageResult) *float64 { return histogram.MeanOf(s.TTFT) }},
-	{"ttft_ms.p99", func(s *StageResult) *float64 { return histogram.P99Of(s.TTFT) }},
-	{"tpot_ms.mean", func(s *StageResult) *float64 { return histogram.MeanOf(s.TPOT) }},
-	{"tpot_ms.p99", func(s *StageResult) *float64 { return histogram.P99Of(s.TPOT) }},
-	{"e2e_ms.mean", func(s *StageResult) *float64 { return histogram.MeanOf(s.E2E) }},
-	{"e2e_ms.p99", func(s *StageResult) *float64 { return histogram.P99Of(s.E2E) }},
-}
+var spreadOf = []string{"request_throughput", "output_token_throughput", "ttft_ms.mean", "ttft_ms.p99", "tpot_ms.mean",
+	"tpot_ms.p99", "e2e_ms.mean", "e2e_ms.p99"}
 
 // repeatsKey is what repeats have in common.
 type repeatsKey struct{ target, workload, load string }
@@ -169,20 +156,19 @@ func (g *gathered) result() Repeats {
 	r.DurationS = &seconds
 	r.RequestThroughput, r.OutputTokenThroughput, r.TotalTokenThroughput = merge.Throughputs(c, &seconds)
 	r.Goodput = goodputOf(wholeSLO(g.stage), c, &seconds)
-	for _, number := range spreadOf {
+	for _, name := range spreadOf {
 		var values []float64
 		for i := range g.of {
-			if v := number.of(&g.of[i]); v != nil {
+			if v := g.of[i].Number(name); v != nil {
 				values = append(values, *v)
 			}
 		}
 		if len(values) < len(g.of) {
 			continue
 		}
-		mean, std := stat.MeanStdDev(values, nil)
-		n := float64(len(values))
-		margin := chance.Spread{Error: std / math.Sqrt(n), Freedom: n - 1}.Margin(0.95)
-		r.Spreads = append(r.Spreads, RepeatSpread{number.name, mean, std, mean - margin, mean + margin})
+		mean, spread := chance.Mean(values)
+		std, margin := stat.StdDev(values, nil), spread.Margin(0.95)
+		r.Spreads = append(r.Spreads, RepeatSpread{name, mean, std, mean - margin, mean + margin})
 	}
 	return r
 }

@@ -95,10 +95,8 @@ type RunResult struct {
 	// Factor by which a simulated run shortened the times of its plan; 1: not shortened. Null: the run is not a
 	// simulation.
 	TimeCompression *float64 `json:"time_compression"`
-	// What the searches of the run found, in their order.
-	Searches []SearchResult `json:"searches"`
-	// What the frontiers of the run found, in their order.
-	Frontiers []FrontierResult `json:"frontiers"`
+	// What the searches, frontiers and sweeps of the run found, in their order.
+	Series []SeriesResult `json:"series"`
 	// How often the coordinator was restarted during the run, or the run was resumed.
 	Restarts uint32 `json:"restarts"`
 	// Agents that took part in any stage, sorted by name.
@@ -109,93 +107,57 @@ type RunResult struct {
 	Complete bool `json:"complete"`
 	// What is missing, in words. Empty if the run is complete.
 	Missing []string `json:"missing"`
-	// Verdict on the measurements: the worst verdict of any stage. Of the probes of a search, only the one at the load
-	// that the search found counts, or at its lowest if it found none, of the stages of a frontier those on its curve.
-	// Null: no stage was judged.
+	// Verdict on the measurements: the worst verdict of any stage. In place of the stages of a search, a frontier or a
+	// sweep the verdict on what it found counts. Null: no stage was judged.
 	Verdict *trust.Verdict `json:"verdict"`
 }
 
-// SearchResult is what a search found: the highest load at which the target met the objectives.
-type SearchResult struct {
-	// Number of the search in the run. Its stages have the same number in probe.series.
+// SeriesResult is what a search, a frontier or a sweep found.
+type SeriesResult struct {
+	// Number of the series in the run. Its stages have the same number in probe.series.
 	Series uint32 `json:"series"`
-	// Name of the target.
-	Target string `json:"target"`
-	// Name of the workload.
-	Workload string `json:"workload"`
-	// What was searched: "rate" in requests per second, or "concurrency".
-	Unit string `json:"unit"`
-	// Objectives of the search, in words.
-	Objectives []string `json:"objectives"`
-	// Highest load that met all objectives. Null: no load did.
-	Kept *float64 `json:"kept"`
-	// Lowest load that did not meet all objectives. Null: no such load was found.
-	Broke *float64 `json:"broke"`
-	// Which objective was not met at the load in broke, with the measured value. Null: there is none.
-	Reason *string `json:"reason"`
-	// Index of the stage that ran the load in kept. Null: kept is null.
-	Stage *uint32 `json:"stage"`
-	// Number of stages that the search ran.
-	Probes uint32 `json:"probes"`
-	// True if the search came to a definite end: kept and broke are as close to each other as the plan asks for, or
-	// there is only one of them, and each was confirmed by other requests.
-	Converged bool `json:"converged"`
-	// Mean request throughput of the stages at the load in kept. Null: fewer than two stages ran at that load.
-	MeanThroughput *float64 `json:"mean_throughput"`
-	// Half the width of the 95 % confidence interval of mean_throughput. Null: fewer than two stages ran at that load.
-	ThroughputMargin *float64 `json:"throughput_margin"`
-	// Worst verdict on the measurements at the loads in kept and broke. Null: none of them was judged.
-	Verdict *trust.Verdict `json:"verdict"`
-	// Why the verdict is not VALID, in words, with the load. Null: it is VALID.
-	Doubts *string `json:"doubts"`
-	// Stages that decided: those at kept that met the objectives, and those at broke that did not.
-	DecidedBy []SearchProbe `json:"decided_by"`
-	// Number of stages that say otherwise: they met the objectives above kept, or did not below broke.
-	Overruled uint32 `json:"overruled"`
-	// Percentiles of the objectives for which a stage has too few values, in words. Null: there are none.
-	Caution *string `json:"caution"`
-	// All of this in one sentence.
-	Sentence string `json:"sentence"`
-}
-
-// SearchProbe is a stage that decided what a search found.
-type SearchProbe struct {
-	// Index of the stage.
-	Stage uint32 `json:"stage"`
-	// Rate in requests per second, or concurrency.
-	Load float64 `json:"load"`
-	// Which objective was not met, with the measured value. Null: all were.
-	Reason *string `json:"reason"`
-}
-
-// FrontierResult is what a frontier found: throughput against latency, from the lowest load to a saturated server.
-type FrontierResult struct {
-	// Number of the frontier in the run. Its stages have the same number in probe.series.
-	Series uint32 `json:"series"`
+	// What it is: "search" for the highest load at which the target meets the objectives, "frontier" of throughput
+	// against latency from the lowest load to a saturated server, or "sweep" of rates.
+	Kind string `json:"kind"`
 	// Name of the target.
 	Target string `json:"target"`
 	// Name of the workload.
 	Workload string `json:"workload"`
 	// What was varied: "rate" in requests per second, or "concurrency".
 	Unit string `json:"unit"`
-	// Latency of the points, as "mean e2e" or "p99 ttft".
+	// Latency of a frontier's points, as "mean e2e" or "p99 ttft". Empty: another kind.
 	Latency string `json:"latency"`
-	// Points by load: the curve, and stages that are not on it.
-	Points []FrontierPoint `json:"points"`
-	// Index of the stage with the highest throughput divided by its latency, of those on the curve. Null: the curve has
-	// no points.
-	Knee *uint32 `json:"knee"`
-	// Index of the stage with the highest goodput. Null: no request met the SLO, or there is none.
-	HighestGoodput *uint32 `json:"highest_goodput"`
 	// Objectives of which the highest load is in limits, in words. Empty: there are none.
 	Objectives []string `json:"objectives"`
 	// Highest loads that met the objectives, of the whole and then of each part of a mixture.
-	Limits []FrontierLimit `json:"limits"`
-	// Why no higher load was measured. Null: the frontier ended before that was known.
+	Limits []LoadLimit `json:"limits"`
+	// Stages that are used: of a search those that decided, of a frontier all, by load.
+	Points []SeriesPoint `json:"points"`
+	// Index of the stage with the highest throughput divided by its latency, of those on a frontier's curve. Null: the
+	// curve has no points.
+	Knee *uint32 `json:"knee"`
+	// Index of the stage with the highest goodput. Null: no request met the SLO, or there is none.
+	HighestGoodput *uint32 `json:"highest_goodput"`
+	// Mean request throughput of the stages at the load that a search found. Null: fewer than two stages ran there.
+	MeanThroughput *float64 `json:"mean_throughput"`
+	// Half the width of the 95 % confidence interval of mean_throughput. Null: fewer than two stages ran there.
+	ThroughputMargin *float64 `json:"throughput_margin"`
+	// Number of stages that were run.
+	Stages uint32 `json:"stages"`
+	// Number of a search's stages that say otherwise: they met the objectives above kept, or did not below broke.
+	Overruled uint32 `json:"overruled"`
+	// Percentiles of the objectives for which a stage has too few values, in words. Null: there are none.
+	Caution *string `json:"caution"`
+	// Worst verdict on the measurements that the answers stand on: those at kept and broke, or on the curve. Null: none
+	// of them was judged.
+	Verdict *trust.Verdict `json:"verdict"`
+	// Why the verdict of a search is not VALID, in words, with the load. Null: it is VALID.
+	Doubts *string `json:"doubts"`
+	// Why no higher load was measured, or no lower one. Null: a load was too high, or the series ended early.
 	End *string `json:"end"`
-	// Share within which throughput, latency, highest goodput and the loads in limits are known if converged is true.
+	// Share within which the answers are known if converged is true.
 	Tolerance float64 `json:"tolerance"`
-	// True if they are known within the tolerance.
+	// True if they are known within the tolerance, or only one end of a limit exists, and each was confirmed.
 	Converged bool `json:"converged"`
 	// Why they are not. Null: they are.
 	Reason *string `json:"reason"`
@@ -203,22 +165,24 @@ type FrontierResult struct {
 	Sentence string `json:"sentence"`
 }
 
-// FrontierPoint is one stage of a frontier.
-type FrontierPoint struct {
+// SeriesPoint is one stage of a search or a frontier.
+type SeriesPoint struct {
 	// Index of the stage.
 	Stage uint32 `json:"stage"`
 	// Load: requests per second, or concurrency.
 	Load float64 `json:"load"`
-	// Why the stage is not a point of the curve. Null: it is.
+	// Which objective of a search was not met, with the measured value. Null: all were.
+	Reason *string `json:"reason"`
+	// Why the stage is not a point of a frontier's curve. Null: it is.
 	LeftOut *string `json:"left_out"`
-	// True of a point of the curve if no other has as much throughput at a lower latency, or more at the same.
+	// True of a point of a frontier's curve if no other has as much throughput at a lower latency, or more at the same.
 	Pareto bool `json:"pareto"`
 	// Completed requests per second: of the stage's steady part, which must have at least 5 s if the load is a
 	// rate, else of the whole stage.
 	RequestThroughput *float64 `json:"request_throughput"`
 	// Output tokens per second of the same time. Null: not known, or answers have no tokens.
 	OutputTokenThroughput *float64 `json:"output_token_throughput"`
-	// The latency, in milliseconds. Null: not known.
+	// The latency of a frontier, in milliseconds. Null: not known.
 	LatencyMs *float64 `json:"latency_ms"`
 	// request_throughput times the share of completed requests that met the SLO. Null: there is no SLO.
 	Goodput *float64 `json:"goodput"`
@@ -228,8 +192,8 @@ type FrontierPoint struct {
 	Verdict *trust.Verdict `json:"verdict"`
 }
 
-// FrontierLimit is the highest load that met objectives.
-type FrontierLimit struct {
+// LoadLimit is the highest load that met objectives.
+type LoadLimit struct {
 	// Name of the part of a mixture. Null: the whole.
 	Part *string `json:"part"`
 	// Highest load that met all objectives, below the one in broke. Null: no load did.

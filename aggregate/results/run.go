@@ -16,6 +16,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans/document"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -123,8 +124,7 @@ func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []
 		Definitions:   measure.Definitions, // a ledger with other definitions cannot be opened
 		Records:       unlessZero(run.GetRecords()),
 		StagesPlanned: run.GetStages(),
-		Searches:      searchesOf(run.GetSearches()),
-		Frontiers:     frontiersOf(run.GetFrontiers(), stages),
+		Series:        seriesOf(run.GetSeries(), stages),
 		Restarts:      run.GetRestarts(),
 		Agents:        runAgents(records),
 		Targets:       []RunTarget{},
@@ -211,22 +211,12 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	return missing
 }
 
-// unanswered returns, in words, which searches did not converge or found no load, and which frontiers were ended early.
+// unanswered returns, in words, which searches, frontiers and sweeps have no answer.
 func unanswered(run *spatev1.RunRecord) (missing []string) {
-	for _, f := range run.GetFrontiers() {
-		if !f.GetComplete() {
-			missing = append(missing, withReason(fmt.Sprintf("the frontier of %s, %s is not complete", f.GetTarget(),
-				f.GetWorkload()), f.GetReason()))
-		}
-	}
-	for _, s := range run.GetSearches() {
-		if s.GetConverged() && s.Kept == nil {
-			missing = append(missing, withReason(fmt.Sprintf("the search of %s, %s found no load within the limits",
-				s.GetTarget(), s.GetWorkload()), s.GetReason()))
-		}
-		if !s.GetConverged() {
-			missing = append(missing, withReason(fmt.Sprintf("the search of %s, %s did not converge", s.GetTarget(),
-				s.GetWorkload()), s.GetReason()))
+	for _, s := range run.GetSeries() {
+		if !s.GetComplete() {
+			missing = append(missing, withReason(fmt.Sprintf("the %s of %s, %s has no complete answer",
+				loadpoint.Kind(s.GetLoad()), s.GetTarget(), s.GetWorkload()), s.GetSentence()))
 		}
 	}
 	return missing
@@ -285,44 +275,28 @@ func runAgents(records []*spatev1.StageRecord) []RunAgent {
 	})...)
 }
 
-// RunVerdict returns the verdict on a run's measurements: the worst verdict of any stage. In place of a search's probes
-// the verdict on its answer counts. Of the stages of a frontier, those on its curve count. The verdict is empty if no
-// stage was judged.
+// RunVerdict returns the verdict on a run's measurements: the worst verdict of any stage. In place of the stages of a
+// search, a frontier or a sweep the verdict on what it found counts. The verdict is empty if no stage was judged.
 func RunVerdict(
 	stages iter.Seq[*spatev1.StageRecord], run *spatev1.RunRecord,
 	verdictOf func(*spatev1.StageRecord) trust.Verdict,
 ) trust.Verdict {
 	var worst trust.Verdict
 	for rec := range stages {
-		v := verdictOf(rec)
-		if v != "" && (worst == "" || v.Worse(worst) != worst) && counts(rec, run) {
-			worst = v
+		probe := rec.GetStage().GetProbe()
+		answered := slices.ContainsFunc(run.GetSeries(), func(s *spatev1.SeriesRecord) bool {
+			return probe != nil && s.GetSeries() == probe.GetSeries()
+		})
+		if !answered {
+			v := verdictOf(rec)
+			worst = cmp.Or(worst, v).Worse(v)
 		}
 	}
-	for _, s := range run.GetSearches() {
-		if v := trust.Verdict(s.GetVerdict()); v != "" && (worst == "" || v.Worse(worst) != worst) {
-			worst = v
-		}
+	for _, s := range run.GetSeries() {
+		v := trust.Verdict(s.GetVerdict())
+		worst = cmp.Or(worst, v).Worse(v)
 	}
 	return worst
-}
-
-// counts reports whether a stage's verdict counts for the run.
-func counts(rec *spatev1.StageRecord, run *spatev1.RunRecord) bool {
-	probe, index := rec.GetStage().GetProbe(), rec.GetStage().GetIndex()
-	for _, s := range run.GetSearches() {
-		if probe != nil && s.GetSeries() == probe.GetSeries() {
-			return false
-		}
-	}
-	for _, f := range run.GetFrontiers() {
-		if probe != nil && f.GetSeries() == probe.GetSeries() {
-			return slices.ContainsFunc(f.GetPoints(), func(p *spatev1.FrontierPoint) bool {
-				return p.GetStageIndex() == index && p.GetLeftOut() == ""
-			})
-		}
-	}
-	return true
 }
 
 // StageAt returns the one of stages that has an index. Nil: there is none.

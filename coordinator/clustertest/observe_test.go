@@ -53,11 +53,12 @@ func TestSearchThroughTheService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rec.GetStages() != 12 || len(rec.GetSearches()) != 1 {
+	if rec.GetStages() != 12 || len(rec.GetSeries()) != 1 {
 		t.Fatalf("run record %v", rec)
 	}
-	if s := rec.GetSearches()[0]; s.GetKept() != 2 || s.GetBroke() != 3 || s.GetStageIndex() != 1 ||
-		!s.GetConverged() || s.GetProbes() != 12 || s.GetTarget() != "east" {
+	s := rec.GetSeries()[0]
+	if l := s.GetLimits()[0]; l.GetKept() != 2 || l.GetBroke() != 3 || l.GetStageIndex() != 1 ||
+		!s.GetConverged() || s.GetStages() != 12 || s.GetTarget() != "east" {
 		t.Errorf("search %v", s)
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Effect is something that the shell must do, in the order in which Effects returns them. It is one of Send, PutStage,
-// PutSearch, PutFrontier, PutCheckpoint, Emit, Progress, CloseStage and Finish.
+// PutSeries, PutCheckpoint, Emit, Progress, CloseStage and Finish.
 type Effect interface{ isEffect() }
 
 // Send is a message to an agent. An Assign is without secrets: the shell adds them.
@@ -19,11 +19,8 @@ type Send struct {
 // PutStage writes a stage's record to the ledger. The record must be durable before later effects are carried out.
 type PutStage struct{ Record *spatev1.StageRecord }
 
-// PutSearch adds what a search found to the run's record in the ledger.
-type PutSearch struct{ Record *spatev1.SearchRecord }
-
-// PutFrontier adds what a frontier found to the run's record in the ledger.
-type PutFrontier struct{ Record *spatev1.FrontierRecord }
+// PutSeries adds what a search, a frontier or a sweep found to the run's record in the ledger.
+type PutSeries struct{ Record *spatev1.SeriesRecord }
 
 // PutCheckpoint writes Run.Checkpoint to the ledger, in one change with the records of the same batch. It is the last
 // effect of its batch, and the checkpoint is the state after all of the batch's effects.
@@ -66,9 +63,7 @@ func (Send) isEffect() {}
 
 func (PutStage) isEffect() {}
 
-func (PutSearch) isEffect() {}
-
-func (PutFrontier) isEffect() {}
+func (PutSeries) isEffect() {}
 
 func (PutCheckpoint) isEffect() {}
 
@@ -97,7 +92,7 @@ func (r *Run) Effects() []Effect {
 // do queues an effect. An effect that writes a record also makes the checkpoint unsaved.
 func (r *Run) do(e Effect) {
 	switch e.(type) {
-	case PutStage, PutSearch, PutFrontier:
+	case PutStage, PutSeries:
 		r.unsaved = true
 	}
 	r.effects = append(r.effects, e)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -150,27 +151,25 @@ func (s *scenario) float(text string) float64 {
 	return v
 }
 
-// frontier describes what a frontier found.
-func frontier(r *spatev1.FrontierRecord) string {
-	out := fmt.Sprintf("frontier %d of %s, %s:", r.GetSeries(), r.GetTarget(), r.GetWorkload())
-	for _, p := range r.GetPoints() {
-		out += fmt.Sprintf(" %v in stage %d %s,", p.GetLoad(), p.GetStageIndex(), p.GetLeftOut())
+// found describes what a series found.
+func found(r *spatev1.SeriesRecord) string {
+	out := fmt.Sprintf("%s %d of %s, %s:", loadpoint.Kind(r.GetLoad()), r.GetSeries(), r.GetTarget(), r.GetWorkload())
+	if r.GetLoad().GetFrontier() != nil {
+		for _, p := range r.GetPoints() {
+			out += fmt.Sprintf(" %v in stage %d %s,", p.GetLoad(), p.GetStageIndex(), p.GetLeftOut())
+		}
 	}
-	return out + fmt.Sprintf(" converged=%v complete=%v %s %s", r.GetConverged(), r.GetComplete(), r.GetEnd(),
-		r.GetReason())
-}
-
-// search describes what a search found.
-func search(r *spatev1.SearchRecord) string {
-	out := fmt.Sprintf("search %d of %s, %s:", r.GetSeries(), r.GetTarget(), r.GetWorkload())
-	if r.Kept != nil {
-		out += fmt.Sprintf(" kept %v in stage %d,", r.GetKept(), r.GetStageIndex())
-	}
-	if r.Broke != nil {
-		out += fmt.Sprintf(" broke %v,", r.GetBroke())
+	for _, l := range r.GetLimits() {
+		if l.Kept != nil {
+			out += fmt.Sprintf(" kept %v in stage %d,", l.GetKept(), l.GetStageIndex())
+		}
+		if l.Broke != nil {
+			out += fmt.Sprintf(" broke %v,", l.GetBroke())
+		}
 	}
 	if r.MeanThroughput != nil {
 		out += fmt.Sprintf(" throughput %.3f +- %.3f,", r.GetMeanThroughput(), r.GetThroughputMargin())
 	}
-	return out + fmt.Sprintf(" %d probes, converged=%v %s", r.GetProbes(), r.GetConverged(), r.GetReason())
+	out += fmt.Sprintf(" %d stages, converged=%v complete=%v ", r.GetStages(), r.GetConverged(), r.GetComplete())
+	return strings.TrimRight(out+r.GetEnd()+"; "+r.GetReason(), "; ")
 }

@@ -489,10 +489,8 @@ func (s *scenario) describe(e lifecycle.Effect) string {
 		return fmt.Sprintf("close stage %d", e.Record.GetStage().GetIndex())
 	case lifecycle.PutCheckpoint:
 		return "" // the scenario's effects method checks checkpoints
-	case lifecycle.PutSearch:
-		return "ledger: " + search(e.Record)
-	case lifecycle.PutFrontier:
-		return "ledger: " + frontier(e.Record)
+	case lifecycle.PutSeries:
+		return "ledger: " + found(e.Record)
 	case lifecycle.Finish:
 		return fmt.Sprintf("finish: %v complete=%v of %d stages %s", e.Outcome, e.Complete, e.Stages, e.Reason)
 	default:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -70,28 +71,20 @@ func cutShort(rec *spatev1.StageRecord) string {
 	return rec.GetFailure()
 }
 
-// concludeSeries ends the series, tells followers its conclusion, and records what a search or a frontier found.
+// concludeSeries ends the series, tells followers what it found, and records it.
 func (r *Run) concludeSeries(at clock.Instant) {
 	e := r.series
 	r.series = nil
-	text, good := e.steps.Conclusion()
+	rec := clone(e.steps.Record())
+	rec.Series, rec.Target = e.number, e.template.GetTarget().GetName()
+	rec.Workload = e.template.GetWorkload().GetName()
 	severity := spatev1.Severity_SEVERITY_INFO
-	if !good {
+	if !rec.GetComplete() || !rec.GetConverged() {
 		severity = spatev1.Severity_SEVERITY_WARNING
 	}
-	r.notice(at, severity, "%s: %s", e.name(), text)
-	if rec := e.steps.Record(); rec != nil {
-		rec.Series, rec.Target, rec.Workload = e.number, e.template.GetTarget().GetName(),
-			e.template.GetWorkload().GetName()
-		r.incomplete = r.incomplete || !good // also if no load is within the limits
-		r.do(PutSearch{rec})
-	}
-	if rec := e.steps.Curve(); rec != nil {
-		rec.Series, rec.Target, rec.Workload = e.number, e.template.GetTarget().GetName(),
-			e.template.GetWorkload().GetName()
-		r.incomplete = r.incomplete || !rec.GetComplete()
-		r.do(PutFrontier{rec})
-	}
+	r.notice(at, severity, "%s: %s", e.name(), rec.GetSentence())
+	r.incomplete = r.incomplete || !rec.GetComplete()
+	r.do(PutSeries{rec})
 }
 
 // endSeries ends the series in progress early.
@@ -104,12 +97,6 @@ func (r *Run) endSeries(at clock.Instant, reason string) {
 
 // name returns the name of the series for people.
 func (e *activeSeries) name() string {
-	kind := "sweep"
-	switch l := e.template.GetLoad(); {
-	case l.GetSearch() != nil:
-		kind = "search"
-	case l.GetFrontier() != nil:
-		kind = "frontier"
-	}
-	return fmt.Sprintf("%s of %s, %s", kind, e.template.GetTarget().GetName(), e.template.GetWorkload().GetName())
+	return fmt.Sprintf("%s of %s, %s", loadpoint.Kind(e.template.GetLoad()), e.template.GetTarget().GetName(),
+		e.template.GetWorkload().GetName())
 }

@@ -1,7 +1,10 @@
 package series
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -49,4 +52,38 @@ func (a axis) words(value float64) string {
 		return "concurrency " + number(value)
 	}
 	return number(value) + " req/s"
+}
+
+// againWords says that a load is measured again.
+func (a axis) againWords(value float64, why string) string {
+	return fmt.Sprintf("%s could not be measured (%s): it is measured again", a.words(value), why)
+}
+
+// limitWords says up to which load objectives were kept. said adds to a load how sure that is.
+func (a axis) limitWords(l *spatev1.LoadLimit, said func(value float64, kept bool) string) string {
+	var parts []string
+	if l.Kept != nil {
+		parts = append(parts, a.words(l.GetKept())+" is within the limits"+said(l.GetKept(), true))
+	}
+	if l.Broke != nil {
+		parts = append(parts, fmt.Sprintf("%s is too high%s (%s)", a.words(l.GetBroke()), said(l.GetBroke(), false),
+			l.GetReason()))
+	}
+	text := strings.Join(parts, ", ")
+	if l.Kept == nil {
+		text = "no load is within the limits: " + text
+	}
+	if l.GetPart() != "" {
+		text = "part " + l.GetPart() + ": " + text
+	}
+	return text
+}
+
+// sentence says what was found, why no more was, and in how many stages.
+func sentence(rec *spatev1.SeriesRecord, found []string, stages string) string {
+	if len(found) == 0 {
+		return "no result: " + rec.GetReason()
+	}
+	parts := slices.Concat(found, []string{rec.GetEnd(), rec.GetReason(), stages})
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 }

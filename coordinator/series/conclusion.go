@@ -3,68 +3,75 @@ package series
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// notLimited is the reason if a search's highest load kept the objectives.
+// notLimited is the end of a search whose highest load kept the objectives.
 const notLimited = "the upper bound of the search: raise it to find the limit"
 
 // Record returns what the search has found so far. The search has converged if it came to a definite end: within its
-// precision, at the upper bound, or at the lower bound with nothing kept, each confirmed. Its probes are the stages
-// that Take was given: a stage that was cut short does not count.
-func (s *search) Record() *spatev1.SearchRecord {
-	rec, t := &spatev1.SearchRecord{Search: s.asked, Probes: uint32(len(s.done) + len(s.invalid))}, s.tally()
+// precision, at the upper bound, or at the lower bound with nothing kept, each confirmed. Its stages are those that
+// Take was given: a stage that was cut short does not count.
+func (s *search) Record() *spatev1.SeriesRecord {
+	t := s.tally()
+	rec := &spatev1.SeriesRecord{Load: s.template, Stages: uint32(len(s.done) + len(s.invalid)),
+		Limits: []*spatev1.LoadLimit{s.limit(t)}}
 	s.addProbes(rec, t)
 	if len(s.done) > 0 {
 		_, more := s.step(t)
 		rec.Converged = s.ended == "" && more == ""
 	}
-	s.addLoads(rec, t)
+	rec.Complete = rec.GetConverged() && t.kept > 0
+	s.addThroughput(rec, t.kept)
+	if best := cmp.Or(s.best(t.kept, true), s.best(t.broke, false)); best != nil {
+		rec.Caution = s.caution(*best)
+	}
 	rec.Verdict, rec.Doubts = s.verdict(t)
 	switch {
-	case s.ended != "":
-		rec.Reason = joined(rec.GetReason(), "the search ended early: "+s.ended)
-	case t.kept > 0 && t.broke == 0 && rec.GetConverged():
-		rec.Reason = notLimited
 	case t.kept == 0 && t.broke > 0:
-		rec.Reason = joined(rec.GetReason(), "the search does not go below "+s.words(s.from))
+		rec.End = "the search does not go below " + s.words(s.from)
+	case t.broke == 0 && rec.GetConverged():
+		rec.End = notLimited
 	}
-	rec.Sentence = s.sentence(rec, t)
+	switch {
+	case s.ended != "":
+		rec.Reason = "the search ended early: " + s.ended
+	case !rec.GetConverged():
+		rec.Reason = s.tooFew(t)
+	}
+	rec.Sentence = sentence(rec, s.found(rec), s.probeWords(rec))
 	return rec
 }
 
 // addProbes adds which probes decided, and how many others were overruled.
-func (s *search) addProbes(rec *spatev1.SearchRecord, t *tally) {
+func (s *search) addProbes(rec *spatev1.SeriesRecord, t *tally) {
 	for _, p := range s.done {
 		switch keeps := p.reason == ""; {
 		case keeps && p.value > t.kept, !keeps && p.value < t.broke, !keeps && t.broke == 0:
 			rec.Overruled++
 		case keeps && p.value == t.kept, !keeps && p.value == t.broke:
-			probe := &spatev1.SearchProbe{StageIndex: p.stage, Load: p.value, Broke: p.reason}
-			rec.DecidedBy = append(rec.DecidedBy, probe)
+			rec.Points = append(rec.Points, &spatev1.SeriesPoint{StageIndex: p.stage, Load: p.value, Broke: p.reason,
+				Throughput: p.outcome.Throughput})
 		}
 	}
 }
 
-// addLoads adds the two loads between which the limit is, and what the best probes at them say.
-func (s *search) addLoads(rec *spatev1.SearchRecord, t *tally) {
-	broke := s.best(t.broke, false)
-	if broke != nil {
-		rec.Broke, rec.Reason, rec.StageIndex = new(t.broke), broke.reason, broke.stage
+// limit returns the two loads between which the limit is, with what the best probes at them say.
+func (s *search) limit(t *tally) *spatev1.LoadLimit {
+	l := &spatev1.LoadLimit{}
+	if best := s.best(t.broke, false); best != nil {
+		l.Broke, l.Reason, l.StageIndex = new(t.broke), best.reason, best.stage
 	}
 	if best := s.best(t.kept, true); best != nil {
-		rec.Kept, rec.StageIndex = new(t.kept), best.stage
-		s.addThroughput(rec, t.kept)
-		rec.Caution = s.caution(*best)
-	} else if broke != nil {
-		rec.Caution = s.caution(*broke)
+		l.Kept, l.StageIndex = new(t.kept), best.stage
 	}
+	return l
 }
 
 // saying returns the probes at a load that kept, or those that broke, the most trustworthy first.
@@ -128,16 +135,8 @@ func rank(verdict string) int {
 	return slices.Index([]string{"", "VALID", "SUSPECT", "INVALID"}, verdict)
 }
 
-// joined joins two reasons into one line. a may be empty.
-func joined(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a + "; " + b
-}
-
 // addThroughput adds the mean throughput of the stages at a load and its margin, if the search repeats it.
-func (s *search) addThroughput(rec *spatev1.SearchRecord, value float64) {
+func (s *search) addThroughput(rec *spatev1.SeriesRecord, value float64) {
 	var values []float64
 	for _, p := range s.at(value) {
 		if p.outcome.Throughput != nil {
@@ -147,107 +146,48 @@ func (s *search) addThroughput(rec *spatev1.SearchRecord, value float64) {
 	if s.repeats < 2 || len(values) < 2 {
 		return
 	}
-	mean, margin := meanMargin(values)
-	rec.MeanThroughput, rec.ThroughputMargin = &mean, &margin
+	mean, spread := chance.Mean(values)
+	rec.MeanThroughput, rec.ThroughputMargin = &mean, new(spread.Margin(0.95))
 }
 
-// Conclusion returns what was found, and whether that is an answer.
-func (s *search) Conclusion() (text string, good bool) {
-	rec := s.Record()
-	return rec.GetSentence(), rec.GetConverged() && rec.Kept != nil
-}
-
-// sentence says what was found, by which probes, and what limits it.
-func (s *search) sentence(rec *spatev1.SearchRecord, t *tally) string {
-	parts := []string{s.found(rec, t)}
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+// found says between which loads the limit is, and how far that can be relied on.
+func (s *search) found(rec *spatev1.SeriesRecord) (parts []string) {
+	limit := rec.GetLimits()[0]
+	if limit.Kept == nil && limit.Broke == nil {
+		return nil
+	}
+	text := s.limitWords(limit, func(value float64, kept bool) string {
+		return fmt.Sprintf(" in %d of %d probes", len(s.saying(value, kept)), len(s.at(value)))
+	})
+	if limit.Broke == nil && rec.GetEnd() == "" {
+		text += ", higher loads were not measured"
+	}
+	parts = append(parts, text)
 	if rec.MeanThroughput != nil {
-		add("%s ± %s completed, to 95 %%", rateWords(rec.GetMeanThroughput()),
-			rateWords(rec.GetThroughputMargin()))
+		parts = append(parts, fmt.Sprintf("%s ± %s completed, to 95 %%", rateWords(rec.GetMeanThroughput()),
+			rateWords(rec.GetThroughputMargin())))
 	}
-	if rec.GetCaution() != "" {
-		add("%s", rec.GetCaution())
+	verdict := rec.GetVerdict()
+	if rec.GetDoubts() != "" {
+		verdict += ": " + rec.GetDoubts()
 	}
-	switch {
-	case rec.GetVerdict() == "":
-	case rec.GetDoubts() == "":
-		add("%s", rec.GetVerdict())
-	default:
-		add("%s: %s", rec.GetVerdict(), rec.GetDoubts())
-	}
-	if rec.Kept != nil || rec.Broke != nil {
-		parts = append(parts, s.probeWords(rec, t))
-	}
-	return strings.Join(parts, "; ")
+	return append(parts, rec.GetCaution(), verdict)
 }
 
-// found says between which loads the limit is.
-func (s *search) found(rec *spatev1.SearchRecord, t *tally) string {
-	said := func(value float64, kept bool) string {
-		return fmt.Sprintf("in %d of %d probes", len(s.saying(value, kept)), len(s.at(value)))
+// tooFew says for what the search had too few probes.
+func (s *search) tooFew(t *tally) string {
+	if t.kept > 0 && !s.narrow(t.kept, t.broke) {
+		return fmt.Sprintf("its probes are too few for a precision of %s: raise probes or narrow the bounds",
+			percent(s.precision))
 	}
-	switch {
-	case rec.Kept == nil && rec.Broke == nil:
-		return "no result: " + rec.GetReason()
-	case rec.Kept == nil:
-		return fmt.Sprintf("no load is within the limits: %s is too high %s (%s)", s.words(t.broke),
-			said(t.broke, false), rec.GetReason())
-	}
-	found := fmt.Sprintf("%s is within the limits %s", s.words(t.kept), said(t.kept, true))
-	switch {
-	case rec.Broke != nil:
-		return fmt.Sprintf("%s, %s is too high %s (%s)", found, s.words(t.broke), said(t.broke, false), rec.GetReason())
-	case rec.GetReason() == notLimited:
-		return fmt.Sprintf("%s (%s)", found, rec.GetReason())
-	case s.ended != "":
-		return fmt.Sprintf("%s, higher loads were not measured (%s)", found, rec.GetReason())
-	}
-	return found + ", higher loads were not measured"
+	return "its probes are too few to confirm the answer: raise probes or make each of them longer"
 }
 
-// probeWords says how many probes there were, and whether they were enough.
-func (s *search) probeWords(rec *spatev1.SearchRecord, t *tally) string {
-	text := words.Count(uint64(rec.GetProbes()), "probe")
+// probeWords says how many probes there were.
+func (s *search) probeWords(rec *spatev1.SeriesRecord) string {
+	text := words.Count(uint64(rec.GetStages()), "probe")
 	if n := rec.GetOverruled(); n > 0 {
 		text += fmt.Sprintf(", %d of them overruled by the others", n)
 	}
-	switch {
-	case rec.GetConverged() || s.ended != "":
-		return text
-	case t.kept > 0 && !s.narrow(t.kept, t.broke):
-		return fmt.Sprintf("%s: too few for a precision of %s, raise probes or narrow the bounds", text,
-			percent(s.precision))
-	}
-	return text + ": too few to confirm the answer, raise probes or make each of them longer"
-}
-
-// meanMargin returns the mean of at least two values and half the width of its 95 % confidence interval: t s / sqrt(n),
-// with the sample's standard deviation s and Student's t for n - 1 degrees of freedom.
-func meanMargin(values []float64) (mean, margin float64) {
-	n := float64(len(values))
-	for _, v := range values {
-		mean += v / n
-	}
-	squares := 0.0
-	for _, v := range values {
-		squares += (v - mean) * (v - mean)
-	}
-	return mean, student(len(values)-1) * math.Sqrt(squares/(n-1)/n)
-}
-
-// studentTable holds the 0.975 quantiles of Student's t for 1 to 10 degrees of freedom.
-var studentTable = [...]float64{12.7062047362, 4.3026527297, 3.1824463053, 2.7764451052, 2.5705818356, 2.4469118511,
-	2.3646242516, 2.3060041352, 2.2621571628, 2.2281388520}
-
-// student returns the 0.975 quantile of Student's t: from the table, and beyond the table by the expansion of
-// Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5, which is exact to five digits there.
-func student(freedom int) float64 {
-	if freedom <= len(studentTable) {
-		return studentTable[freedom-1]
-	}
-	const z = 1.959963984540054
-	v := float64(freedom)
-	z3, z5, z7, z9 := z*z*z, z*z*z*z*z, z*z*z*z*z*z*z, z*z*z*z*z*z*z*z*z
-	return z + (z3+z)/(4*v) + (5*z5+16*z3+3*z)/(96*v*v) + (3*z7+19*z5+17*z3-15*z)/(384*v*v*v) +
-		(79*z9+776*z7+1482*z5-1920*z3-945*z)/(92160*v*v*v*v)
+	return text
 }

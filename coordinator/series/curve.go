@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spate-load/spate/internal/words"
@@ -128,15 +127,12 @@ func (f *frontier) dominated(p point) bool {
 	})
 }
 
-// Curve returns what the frontier has found so far.
-func (f *frontier) Curve() *spatev1.FrontierRecord {
-	rec := &spatev1.FrontierRecord{Frontier: f.asked, End: f.peak, Reason: f.ended, Limits: f.limits(),
-		Complete: f.ended == "" && len(f.curve) > 0}
+// Record returns what the frontier has found so far.
+func (f *frontier) Record() *spatev1.SeriesRecord {
+	rec := &spatev1.SeriesRecord{Load: f.template, Stages: uint32(len(f.runs)), End: f.peak, Limits: f.limits(),
+		Reason: cmp.Or(f.ended, f.unknown()), Complete: f.ended == "" && len(f.curve) > 0}
 	if c := f.ceiling(); c != nil && f.peak == "" {
 		rec.End = f.words(c.load) + " is not on the curve: " + c.out
-	}
-	if rec.GetReason() == "" {
-		rec.Reason = f.unknown()
 	}
 	rec.Converged = rec.GetReason() == ""
 	for _, at := range f.loads() {
@@ -144,6 +140,9 @@ func (f *frontier) Curve() *spatev1.FrontierRecord {
 		for _, p := range at {
 			if p.stage != counts.stage {
 				p.out = cmp.Or(p.out, "another stage of this load counts: it is the middle one, or the better of two")
+			}
+			if p.out == "" && rank(p.verdict) > rank(rec.GetVerdict()) {
+				rec.Verdict = p.verdict
 			}
 			rec.Points = append(rec.Points, f.record(p))
 		}
@@ -154,7 +153,7 @@ func (f *frontier) Curve() *spatev1.FrontierRecord {
 	if p := f.best(); p != nil {
 		rec.Best = &p.stage
 	}
-	rec.Sentence = f.sentence(rec)
+	rec.Sentence = sentence(rec, f.found(rec), words.Count(uint64(len(f.runs)), "stage"))
 	return rec
 }
 
@@ -176,8 +175,8 @@ func (f *frontier) unknown() string {
 }
 
 // record returns a point for the ledger.
-func (f *frontier) record(p point) *spatev1.FrontierPoint {
-	return &spatev1.FrontierPoint{
+func (f *frontier) record(p point) *spatev1.SeriesPoint {
+	return &spatev1.SeriesPoint{
 		StageIndex: p.stage, Load: p.load, LeftOut: p.out, Pareto: p.out == "" && !f.dominated(p),
 		Throughput: known(p.throughput), Latency: known(p.latency),
 	}
@@ -192,7 +191,7 @@ func known(v float64) *float64 {
 }
 
 // limits returns the highest loads that keep the objectives. It returns nil if there are none.
-func (f *frontier) limits() []*spatev1.FrontierLimit {
+func (f *frontier) limits() []*spatev1.LoadLimit {
 	if f.asked.GetKeep() == nil || len(f.curve) == 0 {
 		return nil
 	}
@@ -200,12 +199,15 @@ func (f *frontier) limits() []*spatev1.FrontierLimit {
 	if c := f.ceiling(); c != nil && !c.unmeasured {
 		points = append(points, *c)
 	}
-	var all []*spatev1.FrontierLimit
+	var all []*spatev1.LoadLimit
 	for j := range points[0].judged {
-		l := &spatev1.FrontierLimit{Part: points[0].judged[j].part}
+		l := &spatev1.LoadLimit{Part: points[0].judged[j].part}
 		for _, p := range points {
 			if j < len(p.judged) && p.judged[j].broke != "" {
 				l.Broke, l.Reason = new(p.load), p.judged[j].broke
+				if l.Kept == nil {
+					l.StageIndex = p.stage
+				}
 				break
 			}
 			l.Kept, l.StageIndex = new(p.load), p.stage
@@ -215,33 +217,28 @@ func (f *frontier) limits() []*spatev1.FrontierLimit {
 	return all
 }
 
-// Conclusion returns what was found, and whether it is known within the tolerance.
-func (f *frontier) Conclusion() (text string, good bool) {
-	rec := f.Curve()
-	return rec.GetSentence(), rec.GetConverged()
-}
-
-// sentence says what was found, and why no more was.
-func (f *frontier) sentence(rec *spatev1.FrontierRecord) string {
+// found says where the knee, the highest goodput and the limits are.
+func (f *frontier) found(rec *spatev1.SeriesRecord) (parts []string) {
 	if len(f.curve) == 0 {
-		return "no result: " + rec.GetReason()
+		return nil
 	}
 	knee := f.knee()
-	parts := []string{fmt.Sprintf("knee at %s (%s, %s)%s", f.words(knee.load), rateWords(knee.throughput),
-		Milliseconds(time.Duration(knee.latency*float64(time.Second))), knee.doubted())}
+	parts = append(parts, fmt.Sprintf("knee at %s (%s, %s)%s", f.words(knee.load), rateWords(knee.throughput),
+		Milliseconds(time.Duration(knee.latency*float64(time.Second))), knee.doubted()))
 	if p := f.best(); p != nil {
 		parts = append(parts, fmt.Sprintf("highest goodput %s at %s%s", rateWords(p.goodput), f.words(p.load),
 			p.doubted()))
 	}
 	for _, l := range rec.GetLimits() {
-		parts = append(parts, f.limitWords(l))
+		parts = append(parts, f.limitWords(l, func(value float64, _ bool) string {
+			i := slices.IndexFunc(f.curve, func(p point) bool { return p.load == value })
+			if i < 0 {
+				return ""
+			}
+			return f.curve[i].doubted()
+		}))
 	}
-	for _, more := range []string{rec.GetEnd(), rec.GetReason()} {
-		if more != "" {
-			parts = append(parts, more)
-		}
-	}
-	return strings.Join(append(parts, words.Count(uint64(len(f.runs)), "stage")), "; ")
+	return parts
 }
 
 // doubted returns the verdict on a point that is not VALID.
@@ -250,21 +247,4 @@ func (p *point) doubted() string {
 		return ""
 	}
 	return ", " + p.verdict
-}
-
-// limitWords says up to which load objectives were kept.
-func (f *frontier) limitWords(l *spatev1.FrontierLimit) string {
-	of := ""
-	if l.GetPart() != "" {
-		of = "part " + l.GetPart() + ": "
-	}
-	if l.Kept == nil {
-		return fmt.Sprintf("%sno load is within the limits (%s)", of, l.GetReason())
-	}
-	i := slices.IndexFunc(f.curve, func(p point) bool { return p.stage == l.GetStageIndex() })
-	text := fmt.Sprintf("%s%s is within the limits%s", of, f.words(l.GetKept()), f.curve[i].doubted())
-	if l.Broke != nil {
-		text += fmt.Sprintf(", %s is too high (%s)", number(l.GetBroke()), l.GetReason())
-	}
-	return text
 }

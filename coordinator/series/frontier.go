@@ -25,8 +25,8 @@ const (
 //
 // What is not known between two points is a question of the curve's shape, not of their distance: see gap.
 type frontier struct {
-	template *spatev1.LoadPoint
-	asked    *spatev1.Frontier
+	common
+	asked *spatev1.Frontier
 	axis
 	tolerance float64 // of logarithms
 	points    int     // most stages
@@ -37,7 +37,6 @@ type frontier struct {
 	again     bool    // the last stage is to be run again
 	last      float64 // load of the last stage
 	peak      string  // why no higher load is needed; empty: the load still rises, or a stage in out says why
-	ended     string  // why the frontier ended early; empty: it did not
 }
 
 // point is a stage that was run.
@@ -59,8 +58,8 @@ type judged struct {
 
 func newFrontier(template *spatev1.LoadPoint) *frontier {
 	asked := template.GetFrontier()
-	f := &frontier{template: template, asked: asked, tolerance: math.Log1p(max(asked.GetTolerance(), finest)),
-		points: int(asked.GetPoints()), factor: openFactor}
+	f := &frontier{common: common{template: template}, asked: asked, points: int(asked.GetPoints()), factor: openFactor,
+		tolerance: math.Log1p(max(asked.GetTolerance(), finest))}
 	f.axis = newAxis(asked.GetRate(), asked.GetConcurrency(), max(asked.GetTolerance(), finest))
 	if f.integer {
 		f.factor = closedFactor
@@ -189,7 +188,7 @@ func (f *frontier) Take(stageIndex uint32, o Outcome) string {
 	f.settle()
 	switch {
 	case f.again:
-		return fmt.Sprintf("%s could not be measured (%s): it is measured again", f.words(p.load), p.out)
+		return f.againWords(p.load, p.out)
 	case len(f.curve) == 0 && len(f.doubted(f.bounds)) == 0:
 		f.End(fmt.Sprintf("the lowest load, %s, is not on the curve: %s", f.words(p.load), p.out))
 	case len(f.curve) > 0 && len(f.doubted(f.misleads)) == 0:
@@ -308,7 +307,7 @@ func (f *frontier) bounds(p point) bool {
 		c := f.ceiling()
 		return c == nil || c.stage == p.stage || p.load < c.load
 	}
-	return slices.ContainsFunc(f.limits(), func(l *spatev1.FrontierLimit) bool {
+	return slices.ContainsFunc(f.limits(), func(l *spatev1.LoadLimit) bool {
 		return l.Broke != nil && l.GetBroke() == p.load
 	})
 }
@@ -410,9 +409,3 @@ func (f *frontier) outside(p point, step Step, o Outcome) string {
 func (f *frontier) latencyWords() string {
 	return LatencyWords(f.asked.GetMetric(), f.asked.GetPercentile())
 }
-
-// End ends the frontier early. The first reason is kept.
-func (f *frontier) End(reason string) { f.ended = cmp.Or(f.ended, reason) }
-
-// Record returns nil, because a frontier is not a search.
-func (f *frontier) Record() *spatev1.SearchRecord { return nil }

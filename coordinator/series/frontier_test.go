@@ -73,7 +73,7 @@ func (s bending) outcome(throughput, latency float64) series.Outcome {
 
 // farthest returns the largest distance of a server's curve from the straight lines between the points of a record, on
 // logarithmic scales.
-func farthest(rec *spatev1.FrontierRecord, truth func(load float64) float64) (most float64) {
+func farthest(rec *spatev1.SeriesRecord, truth func(load float64) float64) (most float64) {
 	points := rec.GetPoints()
 	for i := range len(points) - 1 {
 		a, b := points[i], points[i+1]
@@ -95,7 +95,7 @@ func TestFrontierKnowsTheCurve(t *testing.T) {
 			sharpness: rapid.Float64Range(1.5, 50).Draw(t, "sharpness")}
 		s := series.New(frontierOf(1, 4096, false, 12, nil))
 		steps := play(t, s, func(p series.Step) series.Outcome { return srv.closed(float64(p.Load.GetConcurrency())) })
-		rec := s.Curve()
+		rec := s.Record()
 		if len(steps) > 12 || !rec.GetConverged() || rec.GetEnd() == "" {
 			t.Fatalf("%d stages: %v", len(steps), rec)
 		}
@@ -122,7 +122,7 @@ func TestFrontierOfARate(t *testing.T) {
 			}
 			return srv.open(p.Load.GetRate())
 		})
-		rec := s.Curve()
+		rec := s.Record()
 		highest := 0.0
 		for _, p := range rec.GetPoints() {
 			if p.GetLeftOut() == "" {
@@ -153,7 +153,7 @@ func TestFrontierFindsTheHighestGoodput(t *testing.T) {
 		}
 		s := series.New(frontierOf(1, 4096, false, 15, nil))
 		play(t, s, func(p series.Step) series.Outcome { return srv.closed(float64(p.Load.GetConcurrency())) })
-		rec := s.Curve()
+		rec := s.Record()
 		for _, p := range rec.GetPoints() {
 			if p.GetStageIndex() == rec.GetBest() && rec.Best != nil {
 				if found := goodput(p.GetLoad()); !rec.GetConverged() || found < truth/1.1 {
@@ -186,7 +186,7 @@ func TestFrontierFindsLoadsWithinLimits(t *testing.T) {
 		return o
 	})
 	want := map[string]float64{"": 20, "chat": 20, "batch": 90}
-	for _, l := range s.Curve().GetLimits() {
+	for _, l := range s.Record().GetLimits() {
 		truth := want[l.GetPart()]
 		if l.GetKept() > truth || l.GetBroke() <= truth || l.GetBroke() > 1.1001*l.GetKept()+1 ||
 			!strings.Contains(l.GetReason(), "goodput 90 % < 95 %") {
@@ -197,7 +197,7 @@ func TestFrontierFindsLoadsWithinLimits(t *testing.T) {
 	if len(want) > 0 || len(steps) == 20 {
 		t.Errorf("%d stages, %v are missing", len(steps), want)
 	}
-	text, good := s.Conclusion()
+	text, good := concluded(s)
 	if !good || !strings.Contains(text, "part batch: concurrency ") {
 		t.Errorf("%v: %s", good, text)
 	}
@@ -220,7 +220,7 @@ func TestFrontierLeavesOutWhatItCannotMeasure(t *testing.T) {
 		got = append(got, p.Purpose+" "+strconv.Itoa(int(p.Value)))
 	}
 	want := "bracket 1, bracket 4, bracket 16, bracket 64, bracket 256, again 256"
-	rec := s.Curve()
+	rec := s.Record()
 	if strings.Join(got, ", ") != want || !rec.GetConverged() || len(rec.GetPoints()) != 6 ||
 		rec.GetEnd() != "concurrency 256 is not on the curve: the agents were too slow" ||
 		rec.GetPoints()[5].GetPareto() {
@@ -264,8 +264,8 @@ func TestFrontierEnds(t *testing.T) {
 				}
 				return o
 			})
-			rec := s.Curve()
-			text, good := s.Conclusion()
+			rec := s.Record()
+			text, good := concluded(s)
 			if good != c.converged || rec.GetConverged() != c.converged || rec.GetComplete() != c.whole ||
 				!strings.Contains(text, c.conclusion) || !strings.Contains(rec.GetReason(), c.reason) {
 				t.Errorf("%s; %v", text, rec)
@@ -295,7 +295,7 @@ func TestFrontierSurvivesBadStages(t *testing.T) {
 			o.Latencies = append(o.Latencies, o.Latencies[0])
 			return o
 		}))
-		rec := s.Curve()
+		rec := s.Record()
 		kept := rec.GetLimits()[0].GetKept()
 		off := math.Abs(math.Log(kept / truth))
 		if last := rec.GetPoints()[len(rec.GetPoints())-1].GetLoad(); off > math.Log(1.25) || last < 100 {

@@ -1,11 +1,8 @@
 package series
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-
-	"google.golang.org/protobuf/proto"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -28,8 +25,8 @@ const finest = 1e-9
 // A probe with an invalid measurement says nothing about the server, so it is run again. If it is invalid again, the
 // search ends with what it knows, and says that the agents cannot measure this load.
 type search struct {
-	template *spatev1.LoadPoint
-	asked    *spatev1.Search
+	common
+	asked *spatev1.Search
 	axis
 	precision float64
 	probes    int // most stages, including repeats
@@ -38,7 +35,6 @@ type search struct {
 	done      []probe
 	invalid   []probe // probes with an invalid measurement; not in done
 	again     bool    // the last invalid probe is to be run again
-	ended     string  // why the search ended early; empty: it did not
 }
 
 // probe is a stage that was run.
@@ -54,9 +50,9 @@ type probe struct {
 func (p probe) doubtful() bool { return rank(p.outcome.Verdict) > rank("VALID") }
 
 func newSearch(template *spatev1.LoadPoint) *search {
-	asked := proto.CloneOf(template.GetSearch())
+	asked := template.GetSearch()
 	s := &search{
-		template: template, asked: asked,
+		common: common{template: template}, asked: asked,
 		precision: max(asked.GetPrecision(), finest), repeats: max(1, int(asked.GetRepeats())),
 	}
 	s.axis = newAxis(asked.GetRate(), asked.GetConcurrency(), s.precision)
@@ -166,15 +162,9 @@ func (s *search) Take(stageIndex uint32, o Outcome) string {
 func (s *search) takeInvalid(stageIndex uint32, step Step, o Outcome, why string) string {
 	s.invalid = append(s.invalid, probe{value: step.Value, stage: stageIndex, reason: why, outcome: o})
 	if s.again = step.Purpose != Again; s.again {
-		return fmt.Sprintf("%s could not be measured (%s): it is measured again", s.words(step.Value), why)
+		return s.againWords(step.Value, why)
 	}
 	s.ended = fmt.Sprintf("%s could not be measured twice (%s): give the run more agents or cores",
 		s.words(step.Value), why)
 	return s.ended
 }
-
-// End ends the search early. The first reason is kept.
-func (s *search) End(reason string) { s.ended = cmp.Or(s.ended, reason) }
-
-// Curve returns nil, because a search is not a frontier.
-func (s *search) Curve() *spatev1.FrontierRecord { return nil }

@@ -73,6 +73,12 @@ func play(t interface{ Fatalf(string, ...any) }, s series.Series, run func(serie
 	return steps
 }
 
+// concluded returns what a series found in words, and whether that is all that was asked for.
+func concluded(s series.Series) (text string, good bool) {
+	rec := s.Record()
+	return rec.GetSentence(), rec.GetConverged() && rec.GetComplete()
+}
+
 // Wherever the knee lies between 1 and 1000, and whatever throughput broken probes have, 50 probes find the knee within
 // 3 %.
 func TestSearchFindsTheKneeInItsProbes(t *testing.T) {
@@ -91,12 +97,13 @@ func TestSearchFindsTheKneeInItsProbes(t *testing.T) {
 			t.Fatalf("%d probes, converged %v: %v", len(steps), rec.GetConverged(), rec)
 		}
 		if knee >= to {
-			if rec.GetKept() != to || rec.Broke != nil {
+			if rec.GetLimits()[0].GetKept() != to || rec.GetLimits()[0].Broke != nil {
 				t.Fatalf("the knee is beyond the bounds, found %v", rec)
 			}
 			return
 		}
-		if kept := rec.GetKept(); kept > knee || rec.GetBroke() <= knee || kept < knee/1.0300001 {
+		l := rec.GetLimits()[0]
+		if kept := l.GetKept(); kept > knee || l.GetBroke() <= knee || kept < knee/1.0300001 {
 			t.Fatalf("knee %v, found %v", knee, rec)
 		}
 	})
@@ -117,8 +124,8 @@ func TestSearchFindsTheConcurrency(t *testing.T) {
 		if len(steps) > 50 || !rec.GetConverged() {
 			t.Fatalf("%d probes, converged %v: %v", len(steps), rec.GetConverged(), rec)
 		}
-		kept, broke := rec.GetKept(), rec.GetBroke()
-		if rec.Broke == nil {
+		kept, broke := rec.GetLimits()[0].GetKept(), rec.GetLimits()[0].GetBroke()
+		if rec.GetLimits()[0].Broke == nil {
 			broke = math.Inf(1)
 			if kept != min(to, 1000*from) {
 				t.Fatalf("not limited, but at %v of %v", kept, to)
@@ -197,14 +204,14 @@ func TestCourses(t *testing.T) {
 		{
 			name: "nothing is kept", load: template(8, 64, true), run: atKnee(5, 5),
 			course: "bracket 8, confirm 8",
-			conclusion: "no load is within the limits: 8 req/s is too high in 2 of 2 probes (p99 TTFT 1000 ms > 500 ms; " +
-				"the search does not go below 8 req/s); 2 probes",
+			conclusion: "no load is within the limits: 8 req/s is too high in 2 of 2 probes (p99 TTFT 1000 ms > 500 ms); " +
+				"the search does not go below 8 req/s; 2 probes",
 		},
 		{
 			name: "the upper bound is kept", load: template(8, 20, true), run: atKnee(50, 50),
 			course: "bracket 8, bracket 16, bracket 20, confirm 20",
-			conclusion: "20 req/s is within the limits in 2 of 2 probes (the upper bound of the search: raise it to find " +
-				"the limit); 4 probes",
+			conclusion: "20 req/s is within the limits in 2 of 2 probes; the upper bound of the search: raise it to find " +
+				"the limit; 4 probes",
 			good: true,
 		},
 		{
@@ -218,11 +225,12 @@ func TestCourses(t *testing.T) {
 			run:    atKnee(300, 5000),
 			course: "bracket 1, bracket 31.62, bracket 1000, confirm 1000",
 			conclusion: "31.62 req/s is within the limits in 1 of 1 probes, 1000 req/s is too high in 2 of 2 probes " +
-				"(p99 TTFT 1000 ms > 500 ms); 4 probes: too few for a precision of 3 %, raise probes or narrow the bounds",
+				"(p99 TTFT 1000 ms > 500 ms); its probes are too few for a precision of 3 %: raise probes or narrow the " +
+				"bounds; 4 probes",
 		},
 	} {
 		got, s := course(t, c.load, c.run)
-		text, good := s.Conclusion()
+		text, good := concluded(s)
 		if got != c.course || text != c.conclusion || good != c.good {
 			t.Errorf("%s:\n%s\n%s (good: %v), want\n%s\n%s", c.name, got, text, good, c.course, c.conclusion)
 		}
@@ -241,10 +249,10 @@ func TestABadMomentIsOverruled(t *testing.T) {
 	if want := "bracket 1, bracket 2, bracket 4, confirm 4, confirm 4, bracket 8, bracket 16, confirm 16"; got != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}
-	if rec := s.Record(); rec.GetKept() != 16 || rec.GetOverruled() != 1 || len(rec.GetDecidedBy()) != 2 {
+	if rec := s.Record(); rec.GetLimits()[0].GetKept() != 16 || rec.GetOverruled() != 1 || len(rec.GetPoints()) != 2 {
 		t.Errorf("found %v", rec)
 	}
-	if text, _ := s.Conclusion(); !strings.HasSuffix(text, "; 8 probes, 1 of them overruled by the others") {
+	if text, _ := concluded(s); !strings.HasSuffix(text, "; 8 probes, 1 of them overruled by the others") {
 		t.Error(text)
 	}
 }
@@ -262,7 +270,8 @@ func TestConfirmationMovesTheAnswerDown(t *testing.T) {
 			return server{knee: knee, capacity: 100}.run(p.Value)
 		})
 	rec := s.Record()
-	if rec.GetKept() != 2.828 || rec.GetBroke() != 4 || !rec.GetConverged() || rec.GetOverruled() != 1 {
+	l := rec.GetLimits()[0]
+	if l.GetKept() != 2.828 || l.GetBroke() != 4 || !rec.GetConverged() || rec.GetOverruled() != 1 {
 		t.Errorf("found %v", rec)
 	}
 }
@@ -279,7 +288,7 @@ func TestDoubtfulProbesAreConfirmedFirst(t *testing.T) {
 	if !strings.Contains(got, "bisect 6, confirm 6,") || !strings.Contains(got, "bisect 5, confirm 5,") {
 		t.Error(got)
 	}
-	if text, _ := s.Conclusion(); !strings.Contains(text, "; SUSPECT: at concurrency 5, send delay p99 30 ms; ") {
+	if text, _ := concluded(s); !strings.Contains(text, "; SUSPECT: at concurrency 5, send delay p99 30 ms; ") {
 		t.Error(text)
 	}
 }
@@ -297,10 +306,10 @@ func TestRepeats(t *testing.T) {
 	if want := "bracket 4, confirm 4, repeat 4"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	text, _ := s.Conclusion()
+	text, _ := concluded(s)
 	// 4.3027 x 0.1 / sqrt(3) = 0.2484
-	if want := "4 req/s is within the limits in 3 of 3 probes (the upper bound of the search: raise it to find the limit); " +
-		"4 req/s ± 0.2484 req/s completed, to 95 %; 3 probes"; text != want {
+	if want := "4 req/s is within the limits in 3 of 3 probes; 4 req/s ± 0.2484 req/s completed, to 95 %; " +
+		"the upper bound of the search: raise it to find the limit; 3 probes"; text != want {
 		t.Errorf("%s, want\n%s", text, want)
 	}
 }
@@ -312,7 +321,7 @@ func TestFewValuesAreTold(t *testing.T) {
 		o.Completed = 999
 		return o
 	})
-	if text, _ := s.Conclusion(); !strings.Contains(text,
+	if text, _ := concluded(s); !strings.Contains(text,
 		"; p99 TTFT is known from 999 requests only: give each stage 1000 or more; ") {
 		t.Error(text)
 	}
@@ -337,12 +346,12 @@ func TestRandomOutcomes(t *testing.T) {
 			}
 			return server{knee: math.Inf(1)}.run(p.Value)
 		})
-		if n := uint32(len(steps)); n > probes+repeats-1 || n != s.Record().GetProbes() {
+		if n := uint32(len(steps)); n > probes+repeats-1 || n != s.Record().GetStages() {
 			t.Fatalf("%d stages of %d probes and %d repeats", n, probes, repeats)
 		}
 		rec := s.Record()
-		if rec.Kept != nil && rec.Broke != nil && rec.GetKept() >= rec.GetBroke() {
-			t.Fatalf("kept %v, broke %v", rec.GetKept(), rec.GetBroke())
+		if l := rec.GetLimits()[0]; l.Kept != nil && l.Broke != nil && l.GetKept() >= l.GetBroke() {
+			t.Fatalf("kept %v, broke %v", l.GetKept(), l.GetBroke())
 		}
 	})
 }
@@ -354,17 +363,17 @@ func TestEndedEarly(t *testing.T) {
 	if _, ok := s.Next(); ok {
 		t.Error("it continues")
 	}
-	if text, good := s.Conclusion(); text != "no result: the search ended early: agent a lost" || good {
+	if text, good := concluded(s); text != "no result: the search ended early: agent a lost" || good {
 		t.Error(text)
 	}
-	if rec := s.Record(); rec.GetConverged() || rec.Kept != nil || rec.Broke != nil {
+	if rec := s.Record(); rec.GetConverged() || rec.GetLimits()[0].Kept != nil || rec.GetLimits()[0].Broke != nil {
 		t.Errorf("found %v", rec)
 	}
 	s = series.New(template(1, 1000, true))
 	s.Take(0, server{knee: 5}.run(1))
 	s.End("agent a lost")
-	if text, good := s.Conclusion(); text != "1 req/s is within the limits in 1 of 1 probes, higher loads were not measured "+
-		"(the search ended early: agent a lost); 1 probe" || good {
+	if text, good := concluded(s); text != "1 req/s is within the limits in 1 of 1 probes, higher loads were not measured; "+
+		"the search ended early: agent a lost; 1 probe" || good {
 		t.Error(text)
 	}
 }
@@ -409,9 +418,9 @@ func TestInvalidProbesAreRunAgain(t *testing.T) {
 		{
 			name: "twice above what was kept", times: map[float64]int{4: 2},
 			course: "bracket 1, bracket 2, bracket 4, again 4",
-			conclusion: "concurrency 2 is within the limits in 1 of 1 probes, higher loads were not measured (the search " +
+			conclusion: "concurrency 2 is within the limits in 1 of 1 probes, higher loads were not measured; VALID; the search " +
 				"ended early: concurrency 4 could not be measured twice (send delay p99 530 ms): give the run more agents or " +
-				"cores); VALID; 4 probes",
+				"cores; 4 probes",
 		},
 		{
 			name: "from the start", times: map[float64]int{1: 2}, course: "bracket 1, again 1",
@@ -427,7 +436,7 @@ func TestInvalidProbesAreRunAgain(t *testing.T) {
 			}
 			return o
 		})
-		text, good := s.Conclusion()
+		text, good := concluded(s)
 		if got != c.course || text != c.conclusion || good != c.good {
 			t.Errorf("%s:\n%s\n%s (good: %v), want\n%s\n%s", c.name, got, text, good, c.course, c.conclusion)
 		}
@@ -447,7 +456,7 @@ func TestTheAnswerHasAVerdict(t *testing.T) {
 	if rec := s.Record(); rec.GetVerdict() != "SUSPECT" || rec.GetDoubts() != "at concurrency 7, 12 of 1000 requests failed" {
 		t.Errorf("%v", rec)
 	}
-	if text, _ := s.Conclusion(); !strings.Contains(text,
+	if text, _ := concluded(s); !strings.Contains(text,
 		"; SUSPECT: at concurrency 7, 12 of 1000 requests failed; 9 probes") {
 		t.Error(text)
 	}

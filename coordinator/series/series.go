@@ -7,6 +7,7 @@
 package series
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"time"
@@ -98,14 +99,18 @@ type Series interface {
 	Take(stageIndex uint32, o Outcome) string
 	// End ends the series early.
 	End(reason string)
-	// Conclusion returns the result of the series in one line, and whether the series did what was asked for.
-	Conclusion() (text string, good bool)
-	// Record returns what a search found. The caller fills in the target, the workload and the number of the series. It
-	// returns nil for others.
-	Record() *spatev1.SearchRecord
-	// Curve is Record for a frontier.
-	Curve() *spatev1.FrontierRecord
+	// Record returns what was found so far. The caller fills in the target, the workload and the number of the series.
+	Record() *spatev1.SeriesRecord
 }
+
+// common is what all series have: the load of the plan, and why they ended early.
+type common struct {
+	template *spatev1.LoadPoint
+	ended    string // empty: it did not end early
+}
+
+// End ends the series early. The first reason is kept.
+func (s *common) End(reason string) { s.ended = cmp.Or(s.ended, reason) }
 
 // New starts the series of a template's load, whose defaults must be filled in. It returns nil if the load is not a
 // template.

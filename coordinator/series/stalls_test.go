@@ -152,7 +152,7 @@ func (c stalled) searches(t *testing.T, truth float64, many uint64) (off []float
 			return c.run(step.Value, 1000*number+uint64(step.Number))
 		})
 		probes += float64(len(steps)) / float64(many)
-		off = append(off, math.Abs(s.Record().GetKept()/truth-1))
+		off = append(off, math.Abs(s.Record().GetLimits()[0].GetKept()/truth-1))
 	}
 	return off, probes
 }

@@ -1,7 +1,6 @@
 package series
 
 import (
-	"cmp"
 	"fmt"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -11,18 +10,18 @@ import (
 // throughputs. As in GuideLLM's sweeps, the last rate is the saturated throughput itself, and the synchronous rate is
 // not measured again.
 type sweep struct {
-	template   *spatev1.LoadPoint
+	common
 	points     int
 	saturation uint32
 	done       int
 	lowest     *float64 // throughput of one request at a time
 	highest    *float64 // throughput of the saturated server
-	ended      string
+	verdict    string   // the worst of the stages
 }
 
 func newSweep(template *spatev1.LoadPoint) *sweep {
 	asked := template.GetSweep()
-	return &sweep{template: template, points: int(asked.GetPoints()), saturation: asked.GetSaturation()}
+	return &sweep{common: common{template: template}, points: int(asked.GetPoints()), saturation: asked.GetSaturation()}
 }
 
 // Next returns the next stage.
@@ -52,6 +51,9 @@ func (s *sweep) rate(n int) float64 {
 // Take records a stage. After the second stage the rates are known.
 func (s *sweep) Take(_ uint32, o Outcome) string {
 	s.done++
+	if rank(o.Verdict) > rank(s.verdict) {
+		s.verdict = o.Verdict
+	}
 	switch s.done {
 	case 1:
 		s.lowest = s.known(o, "one request at a time")
@@ -87,19 +89,15 @@ func (s *sweep) between() string {
 	return fmt.Sprintf("%s one at a time, %s saturated: %d rates between follow", low, high, s.points)
 }
 
-// End ends the sweep early. The first reason is kept.
-func (s *sweep) End(reason string) { s.ended = cmp.Or(s.ended, reason) }
-
-// Conclusion returns how the sweep ended, and whether it ran all stages.
-func (s *sweep) Conclusion() (text string, good bool) {
-	if s.ended != "" {
-		return fmt.Sprintf("ended after %d of %d stages: %s", s.done, 2+s.points, s.ended), false
+// Record returns how the sweep ended.
+func (s *sweep) Record() *spatev1.SeriesRecord {
+	rec := &spatev1.SeriesRecord{Load: s.template, Stages: uint32(s.done), Verdict: s.verdict, Reason: s.ended,
+		Complete: s.ended == "", Converged: s.ended == ""}
+	switch {
+	case s.ended != "":
+		rec.Sentence = fmt.Sprintf("ended after %d of %d stages: %s", s.done, 2+s.points, s.ended)
+	case s.highest != nil:
+		rec.Sentence = fmt.Sprintf("%d stages from one request at a time to %s", s.done, rateWords(*s.highest))
 	}
-	return fmt.Sprintf("%d stages from one request at a time to %s", s.done, rateWords(*s.highest)), true
+	return rec
 }
-
-// Record returns nil, because a sweep searches for nothing.
-func (s *sweep) Record() *spatev1.SearchRecord { return nil }
-
-// Curve returns nil, because a sweep is not a frontier.
-func (s *sweep) Curve() *spatev1.FrontierRecord { return nil }

@@ -44,8 +44,7 @@ func TestSweep(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if text, good := s.Conclusion(); text != "6 stages from one request at a time to 80 req/s" || !good ||
-		s.Record() != nil {
+	if text, good := concluded(s); text != "6 stages from one request at a time to 80 req/s" || !good {
 		t.Error(text)
 	}
 }
@@ -63,7 +62,7 @@ func TestSweepWithoutRoom(t *testing.T) {
 		{nil, &two, 1, "ended after 1 of 6 stages: the request throughput with one request at a time is not known"},
 	} {
 		steps, s := sweepOf(t, c.low, c.high)
-		if text, good := s.Conclusion(); text != c.text || good || len(steps) != c.stages {
+		if text, good := concluded(s); text != c.text || good || len(steps) != c.stages {
 			t.Errorf("%q after %q, want %q", text, steps, c.text)
 		}
 	}

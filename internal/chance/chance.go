@@ -71,6 +71,13 @@ func Holm(ps []float64) []float64 {
 	return adjusted
 }
 
+// Mean returns the mean of repeated measurements, two or more, and its spread.
+func Mean(values []float64) (float64, Spread) {
+	mean, std := stat.MeanStdDev(values, nil)
+	n := float64(len(values))
+	return mean, Spread{Error: std / math.Sqrt(n), Freedom: n - 1}
+}
+
 // Repeats returns the spread of the difference between the means of two groups of repeated measurements, b - a, by
 // Welch's method (Welch 1947): the groups may vary differently. Both need two values or more.
 func Repeats(a, b []float64) Spread {

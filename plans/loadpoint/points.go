@@ -144,8 +144,26 @@ func rates(l *spatev1.Load) []float64 {
 }
 
 // IsTemplate reports whether a load point becomes stages one by one: a sweep, a search or a frontier.
-func IsTemplate(l *spatev1.LoadPoint) bool {
-	return l.GetSweep() != nil || l.GetSearch() != nil || l.GetFrontier() != nil
+func IsTemplate(l *spatev1.LoadPoint) bool { return Kind(l) != "" }
+
+// Kinds of load points that become stages one by one.
+const (
+	Sweep    = "sweep"
+	Search   = "search"
+	Frontier = "frontier"
+)
+
+// Kind returns the kind of such a load point. Empty: it is another one.
+func Kind(l *spatev1.LoadPoint) string {
+	switch {
+	case l.GetSweep() != nil:
+		return Sweep
+	case l.GetSearch() != nil:
+		return Search
+	case l.GetFrontier() != nil:
+		return Frontier
+	}
+	return ""
 }
 
 // Varied returns the bounds of the rates or of the concurrencies between which a search or a frontier varies the load.

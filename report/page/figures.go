@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/page/chart"
 )
@@ -80,20 +81,21 @@ func workloadsOf(groups []Group) (list []workload) {
 type latency struct {
 	name, words string
 	metric      spatev1.Metric
-	of          func(results.StageResult) *histogram.Summary
 }
 
 // latencies are the metrics with charts.
 var latencies = []latency{
-	{"TTFT", "time to first token", spatev1.Metric_METRIC_TTFT,
-		func(s results.StageResult) *histogram.Summary { return s.TTFT }},
-	{"TPOT", "time per output token after the first", spatev1.Metric_METRIC_TPOT,
-		func(s results.StageResult) *histogram.Summary { return s.TPOT }},
-	{"ITL", "gaps between token frames", spatev1.Metric_METRIC_ITL,
-		func(s results.StageResult) *histogram.Summary { return s.ITL }},
-	{"E2E", "time to last token", spatev1.Metric_METRIC_E2E,
-		func(s results.StageResult) *histogram.Summary { return s.E2E }},
+	{"TTFT", "time to first token", spatev1.Metric_METRIC_TTFT},
+	{"TPOT", "time per output token after the first", spatev1.Metric_METRIC_TPOT},
+	{"ITL", "gaps between token frames", spatev1.Metric_METRIC_ITL},
+	{"E2E", "time to last token", spatev1.Metric_METRIC_E2E},
 }
+
+// key returns the latency's name in results.json.
+func (l latency) key() string { return measure.Of(l.metric).Name }
+
+// of returns the latency of a stage.
+func (l latency) of(s results.StageResult) *histogram.Summary { return s.Latency(l.key()) }
 
 // Size of charts in CSS pixels: small enough to be read on a phone without scaling down much.
 const (

@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
-	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/report/page/chart"
-	"github.com/spate-load/spate/report/section"
 )
 
 // unknown stands for a number that is not known.
-const unknown = section.Unknown
+const unknown = table.Unknown
 
 // functions are those of the template.
 var functions = template.FuncMap{
@@ -37,7 +36,7 @@ type named struct {
 func summaries(streams bool, s results.StageResult) (list []named) {
 	for _, l := range latencies {
 		if streams || l.of(s) != nil {
-			list = append(list, named{l.name, strings.ToLower(l.name) + "_ms", l.of(s)})
+			list = append(list, named{l.name, l.key(), l.of(s)})
 		}
 	}
 	return list

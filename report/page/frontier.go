@@ -3,10 +3,11 @@ package page
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/report/page/chart"
 )
 
@@ -15,9 +16,9 @@ import (
 func (w *workload) frontierFigures(plain bool) (figures []figure) {
 	var latencies []string
 	for _, g := range w.Groups {
-		for _, f := range g.Frontiers {
-			if !slices.Contains(latencies, f.Latency) {
-				latencies = append(latencies, f.Latency)
+		for _, f := range g.Series {
+			if f.Kind == loadpoint.Frontier {
+				latencies = words.AppendOnce(latencies, f.Latency)
 			}
 		}
 	}
@@ -51,12 +52,12 @@ func (w *workload) latencyFigure(latency, name string, plain bool) figure {
 	unit := latency + ", ms"
 	low, high := math.Inf(1), 0.0
 	for i, g := range w.Groups {
-		for _, f := range g.Frontiers {
+		for _, f := range g.Series {
 			if f.Latency != latency {
 				continue
 			}
 			unit += answerWords(f, len(w.Groups) > 1)
-			points := pointsOn(f, func(p results.FrontierPoint) (x, y *float64) {
+			points := pointsOn(f, func(p results.SeriesPoint) (x, y *float64) {
 				return p.RequestThroughput, p.LatencyMs
 			})
 			for _, p := range points {
@@ -77,9 +78,12 @@ func (w *workload) latencyFigure(latency, name string, plain bool) figure {
 func (w *workload) goodputChart(plain bool) chart.Chart {
 	good, slo := w.frontierChart(w.loadAxis(), "throughput and goodput by load", plain), false
 	for i, g := range w.Groups {
-		for _, f := range g.Frontiers {
-			byLoad := pointsOn(f, func(p results.FrontierPoint) (x, y *float64) { return &p.Load, p.RequestThroughput })
-			goodput := pointsOn(f, func(p results.FrontierPoint) (x, y *float64) { return &p.Load, p.Goodput })
+		for _, f := range g.Series {
+			if f.Kind != loadpoint.Frontier {
+				continue
+			}
+			byLoad := pointsOn(f, func(p results.SeriesPoint) (x, y *float64) { return &p.Load, p.RequestThroughput })
+			goodput := pointsOn(f, func(p results.SeriesPoint) (x, y *float64) { return &p.Load, p.Goodput })
 			slo = slo || len(goodput) > 0
 			good.Series = append(good.Series,
 				chart.Series{Style: chart.Style{Number: i}, Lines: [][]chart.Point{unlabelled(byLoad)}},
@@ -93,24 +97,24 @@ func (w *workload) goodputChart(plain bool) chart.Chart {
 }
 
 // answerWords returns the loads of a frontier's knee and highest goodput, with its target if there are several.
-func answerWords(f results.FrontierResult, several bool) (words string) {
+func answerWords(f results.SeriesResult, several bool) (text string) {
 	of := ""
 	if several {
 		of = f.Target + ": "
 	}
 	for _, p := range f.Points {
 		if f.Knee != nil && *f.Knee == p.Stage {
-			words += fmt.Sprintf("; %sknee at %.4g", of, p.Load)
+			text += fmt.Sprintf("; %sknee at %.4g", of, p.Load)
 		}
 		if f.HighestGoodput != nil && *f.HighestGoodput == p.Stage {
-			words += fmt.Sprintf("; %shighest goodput at %.4g", of, p.Load)
+			text += fmt.Sprintf("; %shighest goodput at %.4g", of, p.Load)
 		}
 	}
-	return words
+	return text
 }
 
 // pointsOn returns the points of a frontier's curve that have both values, by load. Their labels are their loads.
-func pointsOn(f results.FrontierResult, of func(results.FrontierPoint) (x, y *float64)) (points []chart.Point) {
+func pointsOn(f results.SeriesResult, of func(results.SeriesPoint) (x, y *float64)) (points []chart.Point) {
 	for _, p := range f.Points {
 		x, y := of(p)
 		if p.LeftOut != nil || x == nil || y == nil {
@@ -133,7 +137,7 @@ func unlabelled(points []chart.Point) []chart.Point {
 }
 
 // doubtOn returns how a point is marked.
-func doubtOn(p results.FrontierPoint) chart.Doubt {
+func doubtOn(p results.SeriesPoint) chart.Doubt {
 	switch {
 	case p.Verdict == nil || *p.Verdict == trust.Valid:
 		return chart.Sound

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/table"
-	"github.com/spate-load/spate/report/section"
 )
 
 // Input is what a page shows.
@@ -21,8 +20,8 @@ type Input struct {
 	Result *results.Result
 	// Thresholds and Details are the sections of report.md other than its tables of numbers. A reader wants the
 	// thresholds first.
-	Thresholds section.Section
-	Details    []section.Section
+	Thresholds table.Section
+	Details    []table.Section
 	// Plan is the plan as submitted, in YAML.
 	Plan []byte
 	// Simulation says that the run was a simulation. Empty: it was not.
@@ -49,8 +48,8 @@ type Group struct {
 	Rows []Row
 	// Conclusions are what the searches and frontiers of the group found, in words.
 	Conclusions []string
-	// Frontiers are the curves of the group.
-	Frontiers []results.FrontierResult
+	// Series are what searches, frontiers and sweeps of the group found.
+	Series []results.SeriesResult
 }
 
 // Goodput reports whether the plan has an SLO, so that the table has a column for it.

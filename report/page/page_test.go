@@ -14,7 +14,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/report/section"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // stage returns a stage with a verdict.
@@ -254,16 +254,16 @@ func TestWholeAnswersHaveOnlyE2E(t *testing.T) {
 // on the curve are not drawn.
 func TestFrontiersHaveCurves(t *testing.T) {
 	in := input(trust.Valid, stage(0, "t", 1, trust.Valid), stage(1, "t", 2, trust.Suspect), stage(2, "t", 3, trust.Invalid))
-	f := results.FrontierResult{Latency: "p99 e2e", Knee: new(uint32(1)), HighestGoodput: new(uint32(0))}
+	f := results.SeriesResult{Kind: "frontier", Latency: "p99 e2e", Knee: new(uint32(1)), HighestGoodput: new(uint32(0))}
 	for i, verdict := range []trust.Verdict{trust.Valid, trust.Suspect, trust.Invalid} {
-		p := results.FrontierPoint{Stage: uint32(i), Load: float64(i + 1), RequestThroughput: new(10.0 * float64(i+1)),
+		p := results.SeriesPoint{Stage: uint32(i), Load: float64(i + 1), RequestThroughput: new(10.0 * float64(i+1)),
 			LatencyMs: new(100.0 * float64(i+1)), Goodput: new(5.0), Verdict: &verdict}
 		if verdict == trust.Invalid {
 			p.LeftOut = new("it is INVALID")
 		}
 		f.Points = append(f.Points, p)
 	}
-	in.Groups[0].Frontiers = []results.FrontierResult{f}
+	in.Groups[0].Series = []results.SeriesResult{f}
 	page := written(t, in)
 	for _, want := range []string{"latency against throughput <small>p99 e2e, ms; highest goodput at 1; knee at 2<", "throughput and goodput by load <small>",
 		"2: 20.00 req/s, p99 e2e 200.00 ms, 5.00 good req/s"} {
@@ -274,14 +274,14 @@ func TestFrontiersHaveCurves(t *testing.T) {
 	if strings.Contains(page, "p99 e2e 300.00 ms") {
 		t.Error("a stage that is not on the curve is drawn")
 	}
-	in.Groups[0].Frontiers[0].Points[0].Goodput, in.Groups[0].Frontiers[0].Points[1].Goodput = nil, nil
+	in.Groups[0].Series[0].Points[0].Goodput, in.Groups[0].Series[0].Points[1].Goodput = nil, nil
 	if strings.Contains(written(t, in), "goodput by load") {
 		t.Error("without an SLO there is a chart of goodput")
 	}
 	mean := f
 	mean.Latency = "mean ttft"
-	mean.Points = []results.FrontierPoint{{Load: 4, RequestThroughput: new(40.0), LatencyMs: new(7.0)}}
-	in.Groups[0].Frontiers = []results.FrontierResult{f, mean}
+	mean.Points = []results.SeriesPoint{{Load: 4, RequestThroughput: new(40.0), LatencyMs: new(7.0)}}
+	in.Groups[0].Series = []results.SeriesResult{f, mean}
 	_, page, _ = strings.Cut(written(t, in), "Frontier: p99 e2e against throughput <small>p99 e2e, ms; ")
 	first, second, _ := strings.Cut(page, "Frontier: mean ttft against throughput <small>mean ttft, ms; ")
 	if strings.Count(first, "p99 e2e 200.00 ms") != 1 || strings.Count(second, "mean ttft 7.00 ms") != 1 ||
@@ -293,11 +293,11 @@ func TestFrontiersHaveCurves(t *testing.T) {
 // The details are the sections that have something to say, with every text as it is.
 func TestDetails(t *testing.T) {
 	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
-	in.Details = []section.Section{
-		section.New("Start"),
-		section.New("Errors", section.Text("Words."), section.Table([]string{"Stage", "Requests", "Message"},
-			[][]string{{"1", "3", "an &lt; | of a <b>server</b>"}}), section.List([]string{"one", "two"}),
-			section.Block{Note: "note"}, section.Block{Heading: "Part"}),
+	in.Details = []table.Section{
+		table.NewSection("Start"),
+		table.NewSection("Errors", table.Text("Words."), table.Texts([]string{"Stage", "Requests", "Message"},
+			[][]string{{"1", "3", "an &lt; | of a <b>server</b>"}}), table.List([]string{"one", "two"}),
+			table.Block{Note: "note"}, table.Block{Heading: "Part"}),
 	}
 	page := written(t, in)
 	_, page, _ = strings.Cut(page, `id="details"`)
@@ -320,7 +320,7 @@ func TestDetails(t *testing.T) {
 func TestLongTables(t *testing.T) {
 	rows := slices.Repeat([][]string{{"1"}}, mostRows+7)
 	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
-	in.Details = []section.Section{section.New("Long", section.Table([]string{"Stage"}, rows), section.Text("after"))}
+	in.Details = []table.Section{table.NewSection("Long", table.Texts([]string{"Stage"}, rows), table.Text("after"))}
 	page := written(t, in)
 	if n := strings.Count(page, `<tr><th scope="row">1</th></tr>`); n != mostRows ||
 		!strings.Contains(page, "<p>Rows 1001 to 1007 are in report.md.</p>\n<p>after</p>") {
@@ -334,7 +334,7 @@ func TestLongTables(t *testing.T) {
 // Thresholds stand before the answer, not among the details.
 func TestThresholdsComeFirst(t *testing.T) {
 	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
-	in.Thresholds = section.New("Thresholds", section.List([]string{"ttft_ms.p99 < 500"}))
+	in.Thresholds = table.NewSection("Thresholds", table.List([]string{"ttft_ms.p99 < 500"}))
 	page := written(t, in)
 	at := strings.Index(page, "<li>ttft_ms.p99 &lt; 500</li>")
 	if at < 0 || at > strings.Index(page, `id="answer"`) || strings.Count(page, "ttft_ms") != 1 {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/report/page/chart"
-	"github.com/spate-load/spate/report/section"
 )
 
 // view is what the template shows.
@@ -58,19 +58,19 @@ func viewOf(in Input) view {
 const mostRows = 1000
 
 // shorten leaves out the rows of a section's tables beyond mostRows, and says so.
-func shorten(s *section.Section) {
-	var blocks []section.Block
+func shorten(s *table.Section) {
+	var blocks []table.Block
 	for _, b := range s.Blocks {
-		cut := section.Block{}
+		cut := table.Block{}
 		if b.Table != nil && len(b.Table.Rows) > mostRows {
 			n, shown := len(b.Table.Rows), *b.Table
 			shown.Rows = shown.Rows[:mostRows]
 			b.Table = &shown
-			cut = section.Text("Rows %d to %d are in report.md.", mostRows+1, n)
+			cut = table.Text("Rows %d to %d are in report.md.", mostRows+1, n)
 		}
 		blocks = append(blocks, b, cut)
 	}
-	*s = section.New(s.Title, blocks...)
+	*s = table.NewSection(s.Title, blocks...)
 }
 
 // banner is the first thing on the page: whether the numbers can be used.

@@ -8,6 +8,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/loadpoint"
 )
 
 // Frontiers returns a table of throughput against latency: for each frontier a row for each of its stages, by load. The
@@ -24,8 +25,7 @@ func Frontiers(r *results.Result) *table.Table {
 		{Key: "pareto", Words: true}, {Key: "left_out", Words: true},
 		{Key: "answers", Header: "Point", Words: true},
 	}}
-	for i := range r.Run.Frontiers {
-		f := &r.Run.Frontiers[i]
+	for _, f := range r.Run.SeriesOf(loadpoint.Frontier) {
 		for _, p := range f.Points {
 			t.Rows = append(t.Rows, frontierRow(r, f, p))
 		}
@@ -34,7 +34,7 @@ func Frontiers(r *results.Result) *table.Table {
 }
 
 // frontierRow returns the row of a point.
-func frontierRow(r *results.Result, f *results.FrontierResult, p results.FrontierPoint) table.Row {
+func frontierRow(r *results.Result, f *results.SeriesResult, p results.SeriesPoint) table.Row {
 	verdict, leftOut, load := "", "", ""
 	if p.Verdict != nil {
 		verdict = string(*p.Verdict)
@@ -65,7 +65,7 @@ func frontierRow(r *results.Result, f *results.FrontierResult, p results.Frontie
 }
 
 // answersOf says what a point is: the answers that it gives, and whether others are better.
-func answersOf(f *results.FrontierResult, p results.FrontierPoint) (list []string) {
+func answersOf(f *results.SeriesResult, p results.SeriesPoint) (list []string) {
 	is := func(stage *uint32) bool { return stage != nil && *stage == p.Stage }
 	if p.Pareto {
 		list = append(list, "Pareto")

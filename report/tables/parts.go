@@ -60,7 +60,7 @@ func Parts(r *results.Result) *table.Table {
 				table.Count(p.Requests.Completed), table.Count(p.Requests.Failed), table.Count(p.Requests.Cancelled),
 				number(p.RequestThroughput),
 				number(p.OutputTokenThroughput), number(percent(good))}
-			cells = slices.Concat(cells, latencyCells(&p.Latencies), askedCells(p))
+			cells = slices.Concat(cells, latencyCells(s, &p.Latencies), askedCells(p))
 			t.Rows = append(t.Rows, newRow(s, s.Workload, cells...))
 		}
 	}
@@ -72,7 +72,7 @@ func Parts(r *results.Result) *table.Table {
 			t.Columns[i].Header = ""
 		}
 	}
-	return t
+	return explained(t)
 }
 
 // percent returns a share in percent. Nil: it is not known.

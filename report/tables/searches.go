@@ -8,6 +8,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/loadpoint"
 )
 
 // throughputs is how many of the first targetValues are throughputs and what they cost.
@@ -35,14 +36,14 @@ func Searches(r *results.Result, baseline string) (*table.Table, error) {
 		columns = append(columns, c)
 	}
 	t := &table.Table{Columns: columns, Notes: targetNotes(r, name, "")}
-	for i := range r.Run.Searches {
-		s := &r.Run.Searches[i]
+	searches := r.Run.SeriesOf(loadpoint.Search)
+	for _, s := range searches {
 		row := searchRow(r, s)
-		base := slices.IndexFunc(r.Run.Searches, func(o results.SearchResult) bool {
-			return o.Target == name && question(&o) == question(s)
+		base := slices.IndexFunc(searches, func(o *results.SeriesResult) bool {
+			return o.Target == name && question(o) == question(s)
 		})
-		if base >= 0 && s.Target != name && believed(&r.Run.Searches[base]) && believed(s) {
-			other := searchRow(r, &r.Run.Searches[base])
+		if base >= 0 && s.Target != name && believed(searches[base]) && believed(s) {
+			other := searchRow(r, searches[base])
 			for j := range columns {
 				if columns[j].Compared {
 					row.Cells[j].Ratio = ratio(row.Cells[j].Number, other.Cells[j].Number)
@@ -55,7 +56,7 @@ func Searches(r *results.Result, baseline string) (*table.Table, error) {
 }
 
 // question is what the searches of several targets have in common.
-func question(s *results.SearchResult) string {
+func question(s *results.SeriesResult) string {
 	unit := "req/s"
 	if s.Unit == "concurrency" {
 		unit = "requests in flight"
@@ -64,12 +65,12 @@ func question(s *results.SearchResult) string {
 }
 
 // believed reports whether a search has an answer that means what it says.
-func believed(s *results.SearchResult) bool {
-	return s.Kept != nil && (s.Verdict == nil || *s.Verdict != trust.Invalid)
+func believed(s *results.SeriesResult) bool {
+	return s.Limit().Kept != nil && (s.Verdict == nil || *s.Verdict != trust.Invalid)
 }
 
 // searchRow returns the row of a search, without ratios.
-func searchRow(r *results.Result, s *results.SearchResult) table.Row {
+func searchRow(r *results.Result, s *results.SeriesResult) table.Row {
 	verdict, marks := "", []string(nil)
 	if s.Verdict != nil {
 		verdict = string(*s.Verdict)
@@ -84,11 +85,11 @@ func searchRow(r *results.Result, s *results.SearchResult) table.Row {
 		Heading: words.Printable(question(s)), Mark: strings.Join(marks, ", "),
 		Name: words.Printable(s.Target + ", " + s.Workload),
 		Cells: []table.Cell{word(s.Workload), word(strings.Join(s.Objectives, ", ")), word(s.Unit), word(s.Target),
-			word(verdict), word(yes(s.Converged)), number(s.Kept), number(s.Broke)},
+			word(verdict), word(yes(s.Converged)), number(s.Limit().Kept), number(s.Limit().Broke)},
 	}
 	numbers := make([]*float64, throughputs)
-	if s.Stage != nil {
-		if at := results.StageAt(r.Stages, *s.Stage); at != nil {
+	if stage := s.Limit().Stage; stage != nil {
+		if at := results.StageAt(r.Stages, *stage); at != nil {
 			numbers = targetNumbers(r, at)[:throughputs]
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/table"
 )
 
@@ -25,18 +24,12 @@ func Stages(r *results.Result) *table.Table {
 	for i := range r.Stages {
 		t.Rows = append(t.Rows, stageRow(&r.Stages[i]))
 	}
-	return t
+	return explained(t)
 }
 
-// latencies are the latencies of a row.
-var latencies = []struct {
-	key, header string
-	of          func(*results.Latencies) *histogram.Summary
-}{
-	{"ttft_ms", "TTFT (ms)", func(l *results.Latencies) *histogram.Summary { return l.TTFT }},
-	{"tpot_ms", "TPOT (ms)", func(l *results.Latencies) *histogram.Summary { return l.TPOT }},
-	{"itl_ms", "ITL (ms)", func(l *results.Latencies) *histogram.Summary { return l.ITL }},
-	{"e2e_ms", "E2E (ms)", func(l *results.Latencies) *histogram.Summary { return l.E2E }},
+// latencies are the latencies of a row, by their names in results.json.
+var latencies = []struct{ key, header string }{
+	{"ttft_ms", "TTFT (ms)"}, {"tpot_ms", "TPOT (ms)"}, {"itl_ms", "ITL (ms)"}, {"e2e_ms", "E2E (ms)"},
 }
 
 // latencyColumns returns the columns of latencies. latencyCells has the cells.
@@ -51,31 +44,29 @@ func latencyColumns() (columns []table.Column) {
 	return columns
 }
 
-func latencyCells(l *results.Latencies) (cells []table.Cell) {
+// latencyCells returns the cells of the latencies of a stage or of a part of it, with their marks.
+func latencyCells(s *results.StageResult, l *results.Latencies) (cells []table.Cell) {
 	for _, m := range latencies {
-		d := m.of(l)
-		if d == nil {
-			cells = append(cells, make([]table.Cell, 5)...)
-			continue
-		}
-		for _, v := range []float64{d.Mean, d.P50, d.P90, d.P95, d.P99} {
-			cells = append(cells, number(&v))
+		for _, statistic := range []string{"mean", "p50", "p90", "p95", "p99"} {
+			name := m.key + "." + statistic
+			c := number(l.Number(name))
+			if c.Number != nil {
+				c.Mark = s.MarkIn(l, name)
+			}
+			cells = append(cells, c)
 		}
 	}
 	return cells
 }
 
 func stageRow(s *results.StageResult) table.Row {
-	var share *float64
-	if s.Goodput != nil {
-		share = s.Goodput.Share
-	}
 	cells := []table.Cell{
 		knownCount(s.Load.Concurrency), number(s.Load.Rate),
 		table.Count(s.Requests.Completed), table.Count(s.Requests.Failed), table.Count(s.Requests.Cancelled),
 		knownCount(s.Requests.NeverSent), number(s.DurationS), knownCount(s.InputTokens), knownCount(s.OutputTokens),
-		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput), number(share),
+		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput),
+		number(s.Number("goodput.share")),
 		number(s.TextThroughput),
 	}
-	return newRow(s, s.Workload, append(cells, latencyCells(&s.Latencies)...)...)
+	return newRow(s, s.Workload, append(cells, latencyCells(s, &s.Latencies)...)...)
 }

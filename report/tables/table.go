@@ -56,6 +56,16 @@ func newRow(s *results.StageResult, heading string, cells ...table.Cell) table.R
 		Cells: slices.Concat(stageCells(s), cells)}
 }
 
+// explained adds to a table what the marks of its numbers mean, if it has any.
+func explained(t *table.Table) *table.Table {
+	marked := func(c table.Cell) bool { return c.Mark != "" }
+	if slices.ContainsFunc(t.Rows, func(r table.Row) bool { return slices.ContainsFunc(r.Cells, marked) }) {
+		t.Notes = append(t.Notes, results.OfFew+" fewer than ten values lie beyond the percentile; "+
+			results.Doubted+" a check of the verdict doubts the number")
+	}
+	return t
+}
+
 // markOf returns what makes the numbers of a stage doubtful.
 func markOf(s *results.StageResult) string {
 	var marks []string

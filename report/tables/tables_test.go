@@ -161,18 +161,18 @@ func TestRatios(t *testing.T) {
 // An answer of a search that is missing or INVALID has no ratio, nor has one to another question.
 func TestRatiosOfSearches(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(all []results.SearchResult)
+		change func(all []results.SeriesResult)
 		known  bool
 	}{
-		"as they are":        {func([]results.SearchResult) {}, true},
-		"INVALID":            {func(all []results.SearchResult) { *all[0].Verdict = trust.Invalid }, false},
-		"no answer":          {func(all []results.SearchResult) { all[1].Kept, all[1].Stage = nil, nil }, false},
-		"another objective":  {func(all []results.SearchResult) { all[1].Objectives = []string{"p99 ttft <= 1s"} }, false},
-		"another unit":       {func(all []results.SearchResult) { all[1].Unit = "concurrency" }, false},
-		"a stage is missing": {func(all []results.SearchResult) { all[1].Stage = new(uint32(9)) }, true},
+		"as they are":        {func([]results.SeriesResult) {}, true},
+		"INVALID":            {func(all []results.SeriesResult) { *all[0].Verdict = trust.Invalid }, false},
+		"no answer":          {func(all []results.SeriesResult) { all[1].Limits[0] = results.LoadLimit{} }, false},
+		"another objective":  {func(all []results.SeriesResult) { all[1].Objectives = []string{"p99 ttft <= 1s"} }, false},
+		"another unit":       {func(all []results.SeriesResult) { all[1].Unit = "concurrency" }, false},
+		"a stage is missing": {func(all []results.SeriesResult) { all[1].Limits[0].Stage = new(uint32(9)) }, true},
 	} {
 		r := twoTargets()
-		c.change(r.Run.Searches)
+		c.change(r.Run.Series)
 		shown, err := Searches(r, "")
 		if err != nil {
 			t.Fatal(err)
@@ -275,21 +275,22 @@ func twoTargets() *results.Result {
 		{Name: "embeddings", Weight: 30, Share: new(0.3), Requests: results.PartRequests{Completed: 299, Failed: 1},
 			RequestThroughput: new(2.99), Latencies: results.Latencies{E2E: slow.E2E}},
 	}
-	search := func(series uint32, target string, kept float64, verdict trust.Verdict) results.SearchResult {
-		return results.SearchResult{Series: series, Target: target, Workload: "500:100", Unit: "rate",
-			Objectives: []string{"p99 ttft <= 300ms"}, Kept: &kept, Broke: new(1.1 * kept), Stage: &series,
-			Converged: verdict == trust.Valid, Verdict: &verdict}
+	search := func(series uint32, target string, kept float64, verdict trust.Verdict) results.SeriesResult {
+		return results.SeriesResult{Series: series, Kind: "search", Target: target, Workload: "500:100", Unit: "rate",
+			Objectives: []string{"p99 ttft <= 300ms"},
+			Limits:     []results.LoadLimit{{Kept: &kept, Broke: new(1.1 * kept), Stage: &series}},
+			Converged:  verdict == trust.Valid, Verdict: &verdict}
 	}
 	return &results.Result{
 		Run: results.RunResult{Targets: []results.RunTarget{
 			{Name: "slow", GPUs: &gpus, CostPerHour: &cost, Baseline: true},
 			{Name: "fast", Labels: map[string]string{"image": "x", "a": "b"}},
-		}, Searches: []results.SearchResult{search(0, "slow", 20, trust.Valid), search(1, "fast", 30, trust.Suspect)},
-			Frontiers: []results.FrontierResult{{Series: 2, Target: "slow", Workload: "500:100", Unit: "concurrency",
+		}, Series: []results.SeriesResult{search(0, "slow", 20, trust.Valid), search(1, "fast", 30, trust.Suspect),
+			{Series: 2, Kind: "frontier", Target: "slow", Workload: "500:100", Unit: "concurrency",
 				Latency: "mean e2e", Knee: new(uint32(0)), HighestGoodput: new(uint32(0)),
-				Limits: []results.FrontierLimit{{Kept: new(8.0), Stage: new(uint32(0))},
+				Limits: []results.LoadLimit{{Kept: new(8.0), Stage: new(uint32(0))},
 					{Part: new("chat"), Kept: new(8.0), Stage: new(uint32(0))}},
-				Points: []results.FrontierPoint{
+				Points: []results.SeriesPoint{
 					{Stage: 0, Load: 8, Pareto: true, RequestThroughput: new(10.0), OutputTokenThroughput: new(1000.0),
 						LatencyMs: new(515.0), Goodput: new(9.5), GoodShare: new(0.95), Verdict: new(trust.Valid)},
 					{Stage: 1, Load: 64, LeftOut: new("no request completed"), Verdict: new(trust.Suspect)},

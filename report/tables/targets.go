@@ -27,7 +27,6 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 		return nil, err
 	}
 	t := &table.Table{Columns: targetColumns(r), Notes: targetNotes(r, name, " under the same load")}
-	marked := false
 	for _, group := range sameLoads(r) {
 		rows := together(r, group)
 		base := baseRow(rows, name)
@@ -35,7 +34,6 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 			s := &rows[i]
 			turns := s.turns(base)
 			cells := s.numbers(r, base, turns)
-			marked = marked || slices.ContainsFunc(cells, func(c table.Cell) bool { return c.Mark != "" })
 			row := newRow(s.StageResult, s.Workload, cells...)
 			if len(s.of) > 1 {
 				row.Cells[0] = table.Cell{} // repeats are several stages
@@ -50,11 +48,7 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 		t.Notes = append(t.Notes, "The targets ran one after the other: what changed over time cannot be told apart from a "+
 			"difference between them")
 	}
-	if marked {
-		t.Notes = append(t.Notes, results.OfFew+" fewer than ten values lie beyond the percentile; "+
-			results.Doubted+" a check of the verdict doubts the number")
-	}
-	return t, nil
+	return explained(t), nil
 }
 
 // baseRow returns the row of the baseline among those of one load. Nil: there is none, or it is not believable.
@@ -71,7 +65,7 @@ func baseRow(rows []targetRow, baseline string) (base *targetRow) {
 func (s *targetRow) numbers(r *results.Result, base *targetRow, turns *chance.Turns) (cells []table.Cell) {
 	for i, v := range targetNumbers(r, s.StageResult) {
 		c := number(v)
-		c.Mark = s.Mark(numberOf(targetValues[i].column.Key))
+		c.Mark = s.Mark(numberOf(targetValues[i].Key))
 		if base != nil && s.Target != base.Target && believable(s.StageResult) {
 			c.Ratio = s.ratio(r, base, turns, i)
 		}
@@ -146,37 +140,21 @@ func EconomyOf(r *results.Result, s *results.StageResult, t results.RunTarget) (
 	return e
 }
 
-// targetValues are the numbers of the table and where they come from.
-var targetValues = []struct {
-	column table.Column
-	value  func(*results.StageResult, Economy) *float64
-}{
-	{table.Column{Key: "output_token_throughput", Header: "Output tok/s", Digits: 2, Compared: true},
-		func(s *results.StageResult, _ Economy) *float64 { return s.OutputTokenThroughput }},
-	{table.Column{Key: "output_tokens_per_gpu", Header: "Output tok/s per GPU", Digits: 2, Compared: true},
-		func(_ *results.StageResult, e Economy) *float64 { return e.TokensPerGPU }},
-	{table.Column{Key: "output_tokens_per_dollar", Header: "Output tokens per $", Compared: true},
-		func(_ *results.StageResult, e Economy) *float64 { return e.TokensPerDollar }},
-	{table.Column{Key: "dollars_per_million_output_tokens", Header: "$ per million output tokens", Digits: 3, Compared: true},
-		func(_ *results.StageResult, e Economy) *float64 { return e.DollarsPerMillion }},
-	{table.Column{Key: "median_ttft_ms", Header: "Median TTFT (ms)", Digits: 2, Compared: true},
-		func(s *results.StageResult, _ Economy) *float64 { return median(s.TTFT) }},
-	{table.Column{Key: "median_tpot_ms", Header: "Median TPOT (ms)", Digits: 2, Compared: true},
-		func(s *results.StageResult, _ Economy) *float64 { return median(s.TPOT) }},
-	{table.Column{Key: "mean_ttft_ms", Header: "Mean TTFT (ms)", Digits: 2, Compared: true},
-		func(s *results.StageResult, _ Economy) *float64 { return mean(s.TTFT) }},
-	{table.Column{Key: "mean_tpot_ms", Header: "Mean TPOT (ms)", Digits: 2, Compared: true},
-		func(s *results.StageResult, _ Economy) *float64 { return mean(s.TPOT) }},
-	{table.Column{Key: "p99_ttft_ms", Header: "P99 TTFT (ms)", Digits: 2, Compared: true},
-		func(s *results.StageResult, _ Economy) *float64 { return p99(s.TTFT) }},
-	{table.Column{Key: "p99_tpot_ms", Header: "P99 TPOT (ms)", Digits: 2, Compared: true},
-		func(s *results.StageResult, _ Economy) *float64 { return p99(s.TPOT) }},
-	{table.Column{Key: "median_e2e_ms", Header: "Median E2E (ms)", Digits: 2, Compared: true},
-		func(s *results.StageResult, _ Economy) *float64 { return median(s.E2E) }},
-	{table.Column{Key: "request_throughput", Header: "Requests/s", Digits: 2, Compared: true},
-		func(s *results.StageResult, _ Economy) *float64 { return s.RequestThroughput }},
-	{table.Column{Key: "total_token_throughput", Header: "Total tok/s", Digits: 2, Compared: true},
-		func(s *results.StageResult, _ Economy) *float64 { return s.TotalTokenThroughput }},
+// targetValues are the columns of the table's numbers.
+var targetValues = []table.Column{
+	{Key: "output_token_throughput", Header: "Output tok/s", Digits: 2, Compared: true},
+	{Key: "output_tokens_per_gpu", Header: "Output tok/s per GPU", Digits: 2, Compared: true},
+	{Key: "output_tokens_per_dollar", Header: "Output tokens per $", Compared: true},
+	{Key: "dollars_per_million_output_tokens", Header: "$ per million output tokens", Digits: 3, Compared: true},
+	{Key: "median_ttft_ms", Header: "Median TTFT (ms)", Digits: 2, Compared: true},
+	{Key: "median_tpot_ms", Header: "Median TPOT (ms)", Digits: 2, Compared: true},
+	{Key: "mean_ttft_ms", Header: "Mean TTFT (ms)", Digits: 2, Compared: true},
+	{Key: "mean_tpot_ms", Header: "Mean TPOT (ms)", Digits: 2, Compared: true},
+	{Key: "p99_ttft_ms", Header: "P99 TTFT (ms)", Digits: 2, Compared: true},
+	{Key: "p99_tpot_ms", Header: "P99 TPOT (ms)", Digits: 2, Compared: true},
+	{Key: "median_e2e_ms", Header: "Median E2E (ms)", Digits: 2, Compared: true},
+	{Key: "request_throughput", Header: "Requests/s", Digits: 2, Compared: true},
+	{Key: "total_token_throughput", Header: "Total tok/s", Digits: 2, Compared: true},
 }
 
 // targetColumns returns the columns of the table. Those of GPUs and costs are for people only if a target has them.
@@ -184,8 +162,7 @@ func targetColumns(r *results.Result) []table.Column {
 	hasGPUs := slices.ContainsFunc(r.Run.Targets, func(t results.RunTarget) bool { return t.GPUs != nil })
 	hasCosts := slices.ContainsFunc(r.Run.Targets, func(t results.RunTarget) bool { return t.CostPerHour != nil })
 	columns := stageColumns("Load", "Target")
-	for _, v := range targetValues {
-		c := v.column
+	for _, c := range targetValues {
 		if c.Key == "output_tokens_per_gpu" && !hasGPUs || strings.Contains(c.Key, "dollar") && !hasCosts {
 			c.Header = ""
 		}
@@ -202,9 +179,15 @@ func targetNumbers(r *results.Result, s *results.StageResult) []*float64 {
 			e = EconomyOf(r, s, t)
 		}
 	}
+	economy := map[string]*float64{"output_tokens_per_gpu": e.TokensPerGPU,
+		"output_tokens_per_dollar": e.TokensPerDollar, "dollars_per_million_output_tokens": e.DollarsPerMillion}
 	var values []*float64
-	for _, v := range targetValues {
-		values = append(values, v.value(s, e))
+	for _, c := range targetValues {
+		value, is := economy[c.Key]
+		if !is {
+			value = s.Number(numberOf(c.Key))
+		}
+		values = append(values, value)
 	}
 	return values
 }
@@ -270,4 +253,4 @@ func targetNotes(r *results.Result, baseline, same string) []string {
 }
 
 // Statistics of a distribution; nil: there is none.
-var mean, median, p95, p99 = histogram.MeanOf, histogram.MedianOf, histogram.P95Of, histogram.P99Of
+var mean, median, p95 = histogram.MeanOf, histogram.MedianOf, histogram.P95Of

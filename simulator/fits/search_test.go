@@ -106,7 +106,7 @@ func (p *probe) outcome(
 }
 
 // search runs a search for a rate.
-func (p *probe) search(from, to float64, seed uint64) *spatev1.SearchRecord {
+func (p *probe) search(from, to float64, seed uint64) *spatev1.SeriesRecord {
 	s := series.New(&spatev1.LoadPoint{Arrival: "poisson", Search: &spatev1.Search{
 		Rate: &spatev1.Bounds{From: from, To: to}, Precision: 0.03, Probes: 50, Repeats: 1,
 		Keep: &spatev1.Objectives{Latencies: p.limits},
@@ -152,9 +152,9 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 		p.warm = 3 * time.Second
 		for seed := range uint64(3) {
 			rec := p.search(2, 500, seed+1)
-			off := rec.GetKept()/capacity - 1
-			t.Logf("%s: kept %.4g of %.4g: %+.1f %%, %d probes, %s", name, rec.GetKept(), capacity, 100*off,
-				rec.GetProbes(), rec.GetReason())
+			off := rec.GetLimits()[0].GetKept()/capacity - 1
+			t.Logf("%s: kept %.4g of %.4g: %+.1f %%, %d probes, %s", name, rec.GetLimits()[0].GetKept(), capacity, 100*off,
+				rec.GetStages(), rec.GetReason())
 			if math.Abs(off) > c.within || !rec.GetConverged() {
 				t.Errorf("%s: found %v, capacity %.4g", name, rec, capacity)
 			}
@@ -190,8 +190,9 @@ func TestSearchAgreesWithSweep(t *testing.T) {
 	t.Logf("by hand: all keep below %.4g, none above %.4g", firstBroken, lastKept)
 	for seed := range uint64(3) {
 		rec := p.search(2, 500, seed+1)
-		t.Logf("kept %.4g in %d probes: %s", rec.GetKept(), rec.GetProbes(), rec.GetReason())
-		if rec.GetBroke() < firstBroken*0.95 || rec.GetKept() > lastKept*1.05 || !rec.GetConverged() {
+		t.Logf("kept %.4g in %d probes: %s", rec.GetLimits()[0].GetKept(), rec.GetStages(), rec.GetSentence())
+		l := rec.GetLimits()[0]
+		if l.GetBroke() < firstBroken*0.95 || l.GetKept() > lastKept*1.05 || !rec.GetConverged() {
 			t.Errorf("found %v", rec)
 		}
 	}
@@ -214,7 +215,7 @@ func TestSustained(t *testing.T) {
 				Keep: &spatev1.Objectives{},
 			}})
 			s.Take(0, p.run(rate, seed+1))
-			if s.Record().GetBroke() > 0 {
+			if s.Record().GetLimits()[0].GetBroke() > 0 {
 				broken++
 			}
 		}

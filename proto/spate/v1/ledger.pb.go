@@ -47,8 +47,6 @@ type RunRecord struct {
 	// Number of stages that the plan expands into. Rewritten at the end, when the number of stages that templates became
 	// is known.
 	Stages uint32 `protobuf:"varint,9,opt,name=stages,proto3" json:"stages,omitempty"`
-	// What searches found, ordered by their number.
-	Searches []*SearchRecord `protobuf:"bytes,10,rep,name=searches,proto3" json:"searches,omitempty"`
 	// Factor by which times are compressed, if the run is a simulation. 0: the run is not a simulation.
 	TimeCompression float64 `protobuf:"fixed64,11,opt,name=time_compression,json=timeCompression,proto3" json:"time_compression,omitempty"`
 	// When the run was submitted. Unset only in ledgers of version 0.1.0, for runs that started at once.
@@ -70,8 +68,8 @@ type RunRecord struct {
 	Stopper string `protobuf:"bytes,22,opt,name=stopper,proto3" json:"stopper,omitempty"`
 	// Priority of the run in the queue: higher ones come first.
 	Priority int32 `protobuf:"varint,19,opt,name=priority,proto3" json:"priority,omitempty"`
-	// What frontiers found, ordered by their number.
-	Frontiers     []*FrontierRecord `protobuf:"bytes,23,rep,name=frontiers,proto3" json:"frontiers,omitempty"`
+	// What searches, frontiers and sweeps found, ordered by their number.
+	Series        []*SeriesRecord `protobuf:"bytes,10,rep,name=series,proto3" json:"series,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,13 +167,6 @@ func (x *RunRecord) GetStages() uint32 {
 	return 0
 }
 
-func (x *RunRecord) GetSearches() []*SearchRecord {
-	if x != nil {
-		return x.Searches
-	}
-	return nil
-}
-
 func (x *RunRecord) GetTimeCompression() float64 {
 	if x != nil {
 		return x.TimeCompression
@@ -246,9 +237,9 @@ func (x *RunRecord) GetPriority() int32 {
 	return 0
 }
 
-func (x *RunRecord) GetFrontiers() []*FrontierRecord {
+func (x *RunRecord) GetSeries() []*SeriesRecord {
 	if x != nil {
-		return x.Frontiers
+		return x.Series
 	}
 	return nil
 }
@@ -664,66 +655,72 @@ func (x *ProbeOutcome) GetComplete() bool {
 	return false
 }
 
-// SearchRecord is what a search found.
-type SearchRecord struct {
+// SeriesRecord is what a search, a frontier or a sweep found.
+type SeriesRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of the search in the run.
+	// Number of the series in the run.
 	Series uint32 `protobuf:"varint,1,opt,name=series,proto3" json:"series,omitempty"`
 	// Target's name.
 	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
 	// Workload's name.
 	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
-	// The search.
-	Search *Search `protobuf:"bytes,4,opt,name=search,proto3" json:"search,omitempty"`
-	// Highest load that met the objectives. Unset: none did.
-	Kept *float64 `protobuf:"fixed64,5,opt,name=kept,proto3,oneof" json:"kept,omitempty"`
-	// Lowest load that did not meet the objectives. Unset: none was found.
-	Broke *float64 `protobuf:"fixed64,6,opt,name=broke,proto3,oneof" json:"broke,omitempty"`
-	// The first objective that was missed at `broke`, with its value.
-	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Index of the stage at `kept`, or, if that is unset, of the one at `broke`.
-	StageIndex uint32 `protobuf:"varint,8,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
-	// Number of stages that the search took.
-	Probes uint32 `protobuf:"varint,9,opt,name=probes,proto3" json:"probes,omitempty"`
-	// The search came to a definite end: within its precision, at the highest load allowed, or because the lowest load
-	// missed the objectives, each confirmed.
-	Converged bool `protobuf:"varint,10,opt,name=converged,proto3" json:"converged,omitempty"`
-	// Mean request throughput of the repeats at the load found, in requests per second. Unset: fewer than two repeats.
-	MeanThroughput *float64 `protobuf:"fixed64,11,opt,name=mean_throughput,json=meanThroughput,proto3,oneof" json:"mean_throughput,omitempty"`
+	// The load of the plan: a search, a frontier or a sweep.
+	Load *LoadPoint `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
+	// Number of stages that were run.
+	Stages uint32 `protobuf:"varint,5,opt,name=stages,proto3" json:"stages,omitempty"`
+	// The stages that are used: of a search those that decided, in their order; of a frontier all, by load; of a sweep
+	// none.
+	Points []*SeriesPoint `protobuf:"bytes,6,rep,name=points,proto3" json:"points,omitempty"`
+	// The highest loads that met the objectives: of the whole, then of each part of a mixture. Empty: there are no
+	// objectives.
+	Limits []*LoadLimit `protobuf:"bytes,7,rep,name=limits,proto3" json:"limits,omitempty"`
+	// A frontier: index of the stage with the most throughput for its latency. Unset: the curve has no points.
+	Knee *uint32 `protobuf:"varint,8,opt,name=knee,proto3,oneof" json:"knee,omitempty"`
+	// A frontier: index of the stage with the highest goodput. Unset: no request met the SLO, or there is none.
+	Best *uint32 `protobuf:"varint,9,opt,name=best,proto3,oneof" json:"best,omitempty"`
+	// A search: mean request throughput of the repeats at the load found, in requests per second. Unset: fewer than two
+	// repeats.
+	MeanThroughput *float64 `protobuf:"fixed64,10,opt,name=mean_throughput,json=meanThroughput,proto3,oneof" json:"mean_throughput,omitempty"`
 	// Half the width of the 95 % confidence interval of mean_throughput, in requests per second. Unset: fewer than two
 	// repeats.
-	ThroughputMargin *float64 `protobuf:"fixed64,12,opt,name=throughput_margin,json=throughputMargin,proto3,oneof" json:"throughput_margin,omitempty"`
-	// Worst verdict on the measurements at `kept` and `broke`: "VALID", "SUSPECT" or "INVALID". Empty: nothing was
+	ThroughputMargin *float64 `protobuf:"fixed64,11,opt,name=throughput_margin,json=throughputMargin,proto3,oneof" json:"throughput_margin,omitempty"`
+	// A search: number of stages that say otherwise than those that decided.
+	Overruled uint32 `protobuf:"varint,12,opt,name=overruled,proto3" json:"overruled,omitempty"`
+	// A search: percentiles of the objectives for which the stages have too few values, in words. Empty: there are none.
+	Caution string `protobuf:"bytes,13,opt,name=caution,proto3" json:"caution,omitempty"`
+	// Worst verdict on the measurements that the answers stand on: "VALID", "SUSPECT" or "INVALID". Empty: nothing was
 	// judged.
-	Verdict string `protobuf:"bytes,13,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// Why the verdict is not VALID, in words, with the load.
-	Doubts string `protobuf:"bytes,14,opt,name=doubts,proto3" json:"doubts,omitempty"`
-	// The probes at `kept` that met the objectives, and those at `broke` that missed them.
-	DecidedBy []*SearchProbe `protobuf:"bytes,15,rep,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
-	// Number of probes that say otherwise.
-	Overruled uint32 `protobuf:"varint,16,opt,name=overruled,proto3" json:"overruled,omitempty"`
-	// Percentiles of the objectives for which the probes have too few values, in words. Empty: there are none.
-	Caution string `protobuf:"bytes,17,opt,name=caution,proto3" json:"caution,omitempty"`
+	Verdict string `protobuf:"bytes,14,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// A search: why the verdict is not VALID, in words, with the load.
+	Doubts string `protobuf:"bytes,15,opt,name=doubts,proto3" json:"doubts,omitempty"`
+	// Why no higher load was measured, or no lower one. Empty: a load was too high, or the series ended early.
+	End string `protobuf:"bytes,16,opt,name=end,proto3" json:"end,omitempty"`
+	// Everything is known as precisely as the plan asks for, and was confirmed.
+	Converged bool `protobuf:"varint,17,opt,name=converged,proto3" json:"converged,omitempty"`
+	// Why the series did not converge. Empty: it did.
+	Reason string `protobuf:"bytes,18,opt,name=reason,proto3" json:"reason,omitempty"`
+	// There is an answer. A frontier has one if it ran as many stages as it may.
+	Complete bool `protobuf:"varint,19,opt,name=complete,proto3" json:"complete,omitempty"`
 	// All of this in one sentence.
-	Sentence      string `protobuf:"bytes,18,opt,name=sentence,proto3" json:"sentence,omitempty"`
+	Sentence      string `protobuf:"bytes,20,opt,name=sentence,proto3" json:"sentence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SearchRecord) Reset() {
-	*x = SearchRecord{}
+func (x *SeriesRecord) Reset() {
+	*x = SeriesRecord{}
 	mi := &file_spate_v1_ledger_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SearchRecord) String() string {
+func (x *SeriesRecord) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SearchRecord) ProtoMessage() {}
+func (*SeriesRecord) ProtoMessage() {}
 
-func (x *SearchRecord) ProtoReflect() protoreflect.Message {
+func (x *SeriesRecord) ProtoReflect() protoreflect.Message {
 	mi := &file_spate_v1_ledger_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -735,390 +732,187 @@ func (x *SearchRecord) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SearchRecord.ProtoReflect.Descriptor instead.
-func (*SearchRecord) Descriptor() ([]byte, []int) {
+// Deprecated: Use SeriesRecord.ProtoReflect.Descriptor instead.
+func (*SeriesRecord) Descriptor() ([]byte, []int) {
 	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *SearchRecord) GetSeries() uint32 {
+func (x *SeriesRecord) GetSeries() uint32 {
 	if x != nil {
 		return x.Series
 	}
 	return 0
 }
 
-func (x *SearchRecord) GetTarget() string {
+func (x *SeriesRecord) GetTarget() string {
 	if x != nil {
 		return x.Target
 	}
 	return ""
 }
 
-func (x *SearchRecord) GetWorkload() string {
+func (x *SeriesRecord) GetWorkload() string {
 	if x != nil {
 		return x.Workload
 	}
 	return ""
 }
 
-func (x *SearchRecord) GetSearch() *Search {
-	if x != nil {
-		return x.Search
-	}
-	return nil
-}
-
-func (x *SearchRecord) GetKept() float64 {
-	if x != nil && x.Kept != nil {
-		return *x.Kept
-	}
-	return 0
-}
-
-func (x *SearchRecord) GetBroke() float64 {
-	if x != nil && x.Broke != nil {
-		return *x.Broke
-	}
-	return 0
-}
-
-func (x *SearchRecord) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *SearchRecord) GetStageIndex() uint32 {
-	if x != nil {
-		return x.StageIndex
-	}
-	return 0
-}
-
-func (x *SearchRecord) GetProbes() uint32 {
-	if x != nil {
-		return x.Probes
-	}
-	return 0
-}
-
-func (x *SearchRecord) GetConverged() bool {
-	if x != nil {
-		return x.Converged
-	}
-	return false
-}
-
-func (x *SearchRecord) GetMeanThroughput() float64 {
-	if x != nil && x.MeanThroughput != nil {
-		return *x.MeanThroughput
-	}
-	return 0
-}
-
-func (x *SearchRecord) GetThroughputMargin() float64 {
-	if x != nil && x.ThroughputMargin != nil {
-		return *x.ThroughputMargin
-	}
-	return 0
-}
-
-func (x *SearchRecord) GetVerdict() string {
-	if x != nil {
-		return x.Verdict
-	}
-	return ""
-}
-
-func (x *SearchRecord) GetDoubts() string {
-	if x != nil {
-		return x.Doubts
-	}
-	return ""
-}
-
-func (x *SearchRecord) GetDecidedBy() []*SearchProbe {
-	if x != nil {
-		return x.DecidedBy
-	}
-	return nil
-}
-
-func (x *SearchRecord) GetOverruled() uint32 {
-	if x != nil {
-		return x.Overruled
-	}
-	return 0
-}
-
-func (x *SearchRecord) GetCaution() string {
-	if x != nil {
-		return x.Caution
-	}
-	return ""
-}
-
-func (x *SearchRecord) GetSentence() string {
-	if x != nil {
-		return x.Sentence
-	}
-	return ""
-}
-
-// SearchProbe is a stage that decided what a search found.
-type SearchProbe struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Index of the stage.
-	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
-	// Rate in requests per second, or concurrency.
-	Load float64 `protobuf:"fixed64,2,opt,name=load,proto3" json:"load,omitempty"`
-	// The first objective that was missed, with its value. Empty: all were met.
-	Broke         string `protobuf:"bytes,3,opt,name=broke,proto3" json:"broke,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SearchProbe) Reset() {
-	*x = SearchProbe{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SearchProbe) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SearchProbe) ProtoMessage() {}
-
-func (x *SearchProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SearchProbe.ProtoReflect.Descriptor instead.
-func (*SearchProbe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *SearchProbe) GetStageIndex() uint32 {
-	if x != nil {
-		return x.StageIndex
-	}
-	return 0
-}
-
-func (x *SearchProbe) GetLoad() float64 {
+func (x *SeriesRecord) GetLoad() *LoadPoint {
 	if x != nil {
 		return x.Load
 	}
-	return 0
-}
-
-func (x *SearchProbe) GetBroke() string {
-	if x != nil {
-		return x.Broke
-	}
-	return ""
-}
-
-// FrontierRecord is what a frontier found.
-type FrontierRecord struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of the frontier in the run.
-	Series uint32 `protobuf:"varint,1,opt,name=series,proto3" json:"series,omitempty"`
-	// Target's name.
-	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
-	// Workload's name.
-	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
-	// The frontier.
-	Frontier *Frontier `protobuf:"bytes,4,opt,name=frontier,proto3" json:"frontier,omitempty"`
-	// All stages, ordered by load.
-	Points []*FrontierPoint `protobuf:"bytes,5,rep,name=points,proto3" json:"points,omitempty"`
-	// Index of the stage with the most throughput for its latency. Unset: the curve has no points.
-	Knee *uint32 `protobuf:"varint,6,opt,name=knee,proto3,oneof" json:"knee,omitempty"`
-	// Index of the stage with the highest goodput. Unset: no request met the SLO, or there is none.
-	Best *uint32 `protobuf:"varint,7,opt,name=best,proto3,oneof" json:"best,omitempty"`
-	// The highest loads that met the objectives: of the whole, then of each part of a mixture. Empty: there are no
-	// objectives.
-	Limits []*FrontierLimit `protobuf:"bytes,8,rep,name=limits,proto3" json:"limits,omitempty"`
-	// Why no higher load was measured. Empty: the frontier ended before that was known.
-	End string `protobuf:"bytes,9,opt,name=end,proto3" json:"end,omitempty"`
-	// Everything is known within the tolerance.
-	Converged bool `protobuf:"varint,10,opt,name=converged,proto3" json:"converged,omitempty"`
-	// Why the frontier did not converge. Empty: it did.
-	Reason string `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The frontier has points and was not ended early: it converged, or ran as many stages as it may.
-	Complete bool `protobuf:"varint,12,opt,name=complete,proto3" json:"complete,omitempty"`
-	// All of this in one sentence.
-	Sentence      string `protobuf:"bytes,13,opt,name=sentence,proto3" json:"sentence,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FrontierRecord) Reset() {
-	*x = FrontierRecord{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FrontierRecord) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FrontierRecord) ProtoMessage() {}
-
-func (x *FrontierRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FrontierRecord.ProtoReflect.Descriptor instead.
-func (*FrontierRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *FrontierRecord) GetSeries() uint32 {
-	if x != nil {
-		return x.Series
-	}
-	return 0
-}
-
-func (x *FrontierRecord) GetTarget() string {
-	if x != nil {
-		return x.Target
-	}
-	return ""
-}
-
-func (x *FrontierRecord) GetWorkload() string {
-	if x != nil {
-		return x.Workload
-	}
-	return ""
-}
-
-func (x *FrontierRecord) GetFrontier() *Frontier {
-	if x != nil {
-		return x.Frontier
-	}
 	return nil
 }
 
-func (x *FrontierRecord) GetPoints() []*FrontierPoint {
+func (x *SeriesRecord) GetStages() uint32 {
+	if x != nil {
+		return x.Stages
+	}
+	return 0
+}
+
+func (x *SeriesRecord) GetPoints() []*SeriesPoint {
 	if x != nil {
 		return x.Points
 	}
 	return nil
 }
 
-func (x *FrontierRecord) GetKnee() uint32 {
-	if x != nil && x.Knee != nil {
-		return *x.Knee
-	}
-	return 0
-}
-
-func (x *FrontierRecord) GetBest() uint32 {
-	if x != nil && x.Best != nil {
-		return *x.Best
-	}
-	return 0
-}
-
-func (x *FrontierRecord) GetLimits() []*FrontierLimit {
+func (x *SeriesRecord) GetLimits() []*LoadLimit {
 	if x != nil {
 		return x.Limits
 	}
 	return nil
 }
 
-func (x *FrontierRecord) GetEnd() string {
+func (x *SeriesRecord) GetKnee() uint32 {
+	if x != nil && x.Knee != nil {
+		return *x.Knee
+	}
+	return 0
+}
+
+func (x *SeriesRecord) GetBest() uint32 {
+	if x != nil && x.Best != nil {
+		return *x.Best
+	}
+	return 0
+}
+
+func (x *SeriesRecord) GetMeanThroughput() float64 {
+	if x != nil && x.MeanThroughput != nil {
+		return *x.MeanThroughput
+	}
+	return 0
+}
+
+func (x *SeriesRecord) GetThroughputMargin() float64 {
+	if x != nil && x.ThroughputMargin != nil {
+		return *x.ThroughputMargin
+	}
+	return 0
+}
+
+func (x *SeriesRecord) GetOverruled() uint32 {
+	if x != nil {
+		return x.Overruled
+	}
+	return 0
+}
+
+func (x *SeriesRecord) GetCaution() string {
+	if x != nil {
+		return x.Caution
+	}
+	return ""
+}
+
+func (x *SeriesRecord) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *SeriesRecord) GetDoubts() string {
+	if x != nil {
+		return x.Doubts
+	}
+	return ""
+}
+
+func (x *SeriesRecord) GetEnd() string {
 	if x != nil {
 		return x.End
 	}
 	return ""
 }
 
-func (x *FrontierRecord) GetConverged() bool {
+func (x *SeriesRecord) GetConverged() bool {
 	if x != nil {
 		return x.Converged
 	}
 	return false
 }
 
-func (x *FrontierRecord) GetReason() string {
+func (x *SeriesRecord) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *FrontierRecord) GetComplete() bool {
+func (x *SeriesRecord) GetComplete() bool {
 	if x != nil {
 		return x.Complete
 	}
 	return false
 }
 
-func (x *FrontierRecord) GetSentence() string {
+func (x *SeriesRecord) GetSentence() string {
 	if x != nil {
 		return x.Sentence
 	}
 	return ""
 }
 
-// FrontierPoint is what a frontier uses of one of its stages.
-type FrontierPoint struct {
+// SeriesPoint is what a series uses of one of its stages.
+type SeriesPoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the stage.
 	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
 	// Rate in requests per second, or concurrency.
 	Load float64 `protobuf:"fixed64,2,opt,name=load,proto3" json:"load,omitempty"`
-	// Why the stage is not a point of the curve. Empty: it is.
-	LeftOut string `protobuf:"bytes,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// No other point of the curve has as much throughput at a lower latency, or more at the same.
-	Pareto bool `protobuf:"varint,4,opt,name=pareto,proto3" json:"pareto,omitempty"`
+	// A search: the first objective that was missed, with its value. Empty: all were met.
+	Broke string `protobuf:"bytes,3,opt,name=broke,proto3" json:"broke,omitempty"`
+	// A frontier: why the stage is not a point of the curve. Empty: it is.
+	LeftOut string `protobuf:"bytes,4,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// A frontier: no other point of the curve has as much throughput at a lower latency, or more at the same.
+	Pareto bool `protobuf:"varint,5,opt,name=pareto,proto3" json:"pareto,omitempty"`
 	// Completed requests per second. Unset: not known.
-	Throughput *float64 `protobuf:"fixed64,5,opt,name=throughput,proto3,oneof" json:"throughput,omitempty"`
-	// The latency in seconds. Unset: not known.
-	Latency       *float64 `protobuf:"fixed64,6,opt,name=latency,proto3,oneof" json:"latency,omitempty"`
+	Throughput *float64 `protobuf:"fixed64,6,opt,name=throughput,proto3,oneof" json:"throughput,omitempty"`
+	// The latency of a frontier in seconds. Unset: not known.
+	Latency       *float64 `protobuf:"fixed64,7,opt,name=latency,proto3,oneof" json:"latency,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *FrontierPoint) Reset() {
-	*x = FrontierPoint{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[7]
+func (x *SeriesPoint) Reset() {
+	*x = SeriesPoint{}
+	mi := &file_spate_v1_ledger_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *FrontierPoint) String() string {
+func (x *SeriesPoint) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*FrontierPoint) ProtoMessage() {}
+func (*SeriesPoint) ProtoMessage() {}
 
-func (x *FrontierPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[7]
+func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_ledger_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,55 +923,62 @@ func (x *FrontierPoint) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use FrontierPoint.ProtoReflect.Descriptor instead.
-func (*FrontierPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{7}
+// Deprecated: Use SeriesPoint.ProtoReflect.Descriptor instead.
+func (*SeriesPoint) Descriptor() ([]byte, []int) {
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *FrontierPoint) GetStageIndex() uint32 {
+func (x *SeriesPoint) GetStageIndex() uint32 {
 	if x != nil {
 		return x.StageIndex
 	}
 	return 0
 }
 
-func (x *FrontierPoint) GetLoad() float64 {
+func (x *SeriesPoint) GetLoad() float64 {
 	if x != nil {
 		return x.Load
 	}
 	return 0
 }
 
-func (x *FrontierPoint) GetLeftOut() string {
+func (x *SeriesPoint) GetBroke() string {
+	if x != nil {
+		return x.Broke
+	}
+	return ""
+}
+
+func (x *SeriesPoint) GetLeftOut() string {
 	if x != nil {
 		return x.LeftOut
 	}
 	return ""
 }
 
-func (x *FrontierPoint) GetPareto() bool {
+func (x *SeriesPoint) GetPareto() bool {
 	if x != nil {
 		return x.Pareto
 	}
 	return false
 }
 
-func (x *FrontierPoint) GetThroughput() float64 {
+func (x *SeriesPoint) GetThroughput() float64 {
 	if x != nil && x.Throughput != nil {
 		return *x.Throughput
 	}
 	return 0
 }
 
-func (x *FrontierPoint) GetLatency() float64 {
+func (x *SeriesPoint) GetLatency() float64 {
 	if x != nil && x.Latency != nil {
 		return *x.Latency
 	}
 	return 0
 }
 
-// FrontierLimit is the highest load of a frontier that met objectives.
-type FrontierLimit struct {
+// LoadLimit is the highest load of a search or a frontier that met objectives.
+type LoadLimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the part of a mixture. Empty: the whole.
 	Part string `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
@@ -1187,27 +988,27 @@ type FrontierLimit struct {
 	Broke *float64 `protobuf:"fixed64,3,opt,name=broke,proto3,oneof" json:"broke,omitempty"`
 	// Which objective was missed at `broke`, with its value.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Index of the stage at `kept`. Meaningful only if `kept` is set.
+	// Index of the stage at `kept`, or, if that is unset, of the one at `broke`.
 	StageIndex    uint32 `protobuf:"varint,5,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *FrontierLimit) Reset() {
-	*x = FrontierLimit{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[8]
+func (x *LoadLimit) Reset() {
+	*x = LoadLimit{}
+	mi := &file_spate_v1_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *FrontierLimit) String() string {
+func (x *LoadLimit) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*FrontierLimit) ProtoMessage() {}
+func (*LoadLimit) ProtoMessage() {}
 
-func (x *FrontierLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[8]
+func (x *LoadLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,40 +1019,40 @@ func (x *FrontierLimit) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use FrontierLimit.ProtoReflect.Descriptor instead.
-func (*FrontierLimit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{8}
+// Deprecated: Use LoadLimit.ProtoReflect.Descriptor instead.
+func (*LoadLimit) Descriptor() ([]byte, []int) {
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *FrontierLimit) GetPart() string {
+func (x *LoadLimit) GetPart() string {
 	if x != nil {
 		return x.Part
 	}
 	return ""
 }
 
-func (x *FrontierLimit) GetKept() float64 {
+func (x *LoadLimit) GetKept() float64 {
 	if x != nil && x.Kept != nil {
 		return *x.Kept
 	}
 	return 0
 }
 
-func (x *FrontierLimit) GetBroke() float64 {
+func (x *LoadLimit) GetBroke() float64 {
 	if x != nil && x.Broke != nil {
 		return *x.Broke
 	}
 	return 0
 }
 
-func (x *FrontierLimit) GetReason() string {
+func (x *LoadLimit) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *FrontierLimit) GetStageIndex() uint32 {
+func (x *LoadLimit) GetStageIndex() uint32 {
 	if x != nil {
 		return x.StageIndex
 	}
@@ -1289,7 +1090,7 @@ type StageRecord struct {
 
 func (x *StageRecord) Reset() {
 	*x = StageRecord{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[9]
+	mi := &file_spate_v1_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1102,7 @@ func (x *StageRecord) String() string {
 func (*StageRecord) ProtoMessage() {}
 
 func (x *StageRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[9]
+	mi := &file_spate_v1_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1115,7 @@ func (x *StageRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageRecord.ProtoReflect.Descriptor instead.
 func (*StageRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StageRecord) GetStage() *Stage {
@@ -1413,7 +1214,7 @@ type AssignedAgent struct {
 
 func (x *AssignedAgent) Reset() {
 	*x = AssignedAgent{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[10]
+	mi := &file_spate_v1_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1226,7 @@ func (x *AssignedAgent) String() string {
 func (*AssignedAgent) ProtoMessage() {}
 
 func (x *AssignedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[10]
+	mi := &file_spate_v1_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1239,7 @@ func (x *AssignedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignedAgent.ProtoReflect.Descriptor instead.
 func (*AssignedAgent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AssignedAgent) GetAgent() *AgentInfo {
@@ -1515,7 +1316,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[11]
+	mi := &file_spate_v1_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1328,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[11]
+	mi := &file_spate_v1_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +1341,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Loss) GetFromWindow() uint32 {
@@ -1575,7 +1376,7 @@ var File_spate_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\x81\x06\n" +
+	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xc5\x05\n" +
 	"\tRunRecord\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tplan_yaml\x18\x02 \x01(\fR\bplanYaml\x129\n" +
@@ -1586,9 +1387,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x18\n" +
 	"\aversion\x18\a \x01(\tR\aversion\x12\x18\n" +
 	"\arecords\x18\b \x01(\tR\arecords\x12\x16\n" +
-	"\x06stages\x18\t \x01(\rR\x06stages\x122\n" +
-	"\bsearches\x18\n" +
-	" \x03(\v2\x16.spate.v1.SearchRecordR\bsearches\x12)\n" +
+	"\x06stages\x18\t \x01(\rR\x06stages\x12)\n" +
 	"\x10time_compression\x18\v \x01(\x01R\x0ftimeCompression\x12;\n" +
 	"\vsubmit_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"submitTime\x12\x1a\n" +
@@ -1599,8 +1398,9 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x06damage\x18\x11 \x03(\tR\x06damage\x12+\n" +
 	"\x11submitter_address\x18\x12 \x01(\tR\x10submitterAddress\x12\x18\n" +
 	"\astopper\x18\x16 \x01(\tR\astopper\x12\x1a\n" +
-	"\bpriority\x18\x13 \x01(\x05R\bpriority\x126\n" +
-	"\tfrontiers\x18\x17 \x03(\v2\x18.spate.v1.FrontierRecordR\tfrontiers\"\xdc\x01\n" +
+	"\bpriority\x18\x13 \x01(\x05R\bpriority\x12.\n" +
+	"\x06series\x18\n" +
+	" \x03(\v2\x16.spate.v1.SeriesRecordR\x06series\"\xdc\x01\n" +
 	"\n" +
 	"Submission\x12#\n" +
 	"\x04plan\x18\x01 \x03(\v2\x0f.spate.v1.StageR\x04plan\x12\x1d\n" +
@@ -1654,69 +1454,48 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\fProbeOutcome\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x12\x1a\n" +
-	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\x80\x05\n" +
-	"\fSearchRecord\x12\x16\n" +
+	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\xaf\x05\n" +
+	"\fSeriesRecord\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
-	"\bworkload\x18\x03 \x01(\tR\bworkload\x12(\n" +
-	"\x06search\x18\x04 \x01(\v2\x10.spate.v1.SearchR\x06search\x12\x17\n" +
-	"\x04kept\x18\x05 \x01(\x01H\x00R\x04kept\x88\x01\x01\x12\x19\n" +
-	"\x05broke\x18\x06 \x01(\x01H\x01R\x05broke\x88\x01\x01\x12\x16\n" +
-	"\x06reason\x18\a \x01(\tR\x06reason\x12\x1f\n" +
-	"\vstage_index\x18\b \x01(\rR\n" +
-	"stageIndex\x12\x16\n" +
-	"\x06probes\x18\t \x01(\rR\x06probes\x12\x1c\n" +
-	"\tconverged\x18\n" +
-	" \x01(\bR\tconverged\x12,\n" +
-	"\x0fmean_throughput\x18\v \x01(\x01H\x02R\x0emeanThroughput\x88\x01\x01\x120\n" +
-	"\x11throughput_margin\x18\f \x01(\x01H\x03R\x10throughputMargin\x88\x01\x01\x12\x18\n" +
-	"\averdict\x18\r \x01(\tR\averdict\x12\x16\n" +
-	"\x06doubts\x18\x0e \x01(\tR\x06doubts\x124\n" +
-	"\n" +
-	"decided_by\x18\x0f \x03(\v2\x15.spate.v1.SearchProbeR\tdecidedBy\x12\x1c\n" +
-	"\toverruled\x18\x10 \x01(\rR\toverruled\x12\x18\n" +
-	"\acaution\x18\x11 \x01(\tR\acaution\x12\x1a\n" +
-	"\bsentence\x18\x12 \x01(\tR\bsentenceB\a\n" +
-	"\x05_keptB\b\n" +
-	"\x06_brokeB\x12\n" +
+	"\bworkload\x18\x03 \x01(\tR\bworkload\x12'\n" +
+	"\x04load\x18\x04 \x01(\v2\x13.spate.v1.LoadPointR\x04load\x12\x16\n" +
+	"\x06stages\x18\x05 \x01(\rR\x06stages\x12-\n" +
+	"\x06points\x18\x06 \x03(\v2\x15.spate.v1.SeriesPointR\x06points\x12+\n" +
+	"\x06limits\x18\a \x03(\v2\x13.spate.v1.LoadLimitR\x06limits\x12\x17\n" +
+	"\x04knee\x18\b \x01(\rH\x00R\x04knee\x88\x01\x01\x12\x17\n" +
+	"\x04best\x18\t \x01(\rH\x01R\x04best\x88\x01\x01\x12,\n" +
+	"\x0fmean_throughput\x18\n" +
+	" \x01(\x01H\x02R\x0emeanThroughput\x88\x01\x01\x120\n" +
+	"\x11throughput_margin\x18\v \x01(\x01H\x03R\x10throughputMargin\x88\x01\x01\x12\x1c\n" +
+	"\toverruled\x18\f \x01(\rR\toverruled\x12\x18\n" +
+	"\acaution\x18\r \x01(\tR\acaution\x12\x18\n" +
+	"\averdict\x18\x0e \x01(\tR\averdict\x12\x16\n" +
+	"\x06doubts\x18\x0f \x01(\tR\x06doubts\x12\x10\n" +
+	"\x03end\x18\x10 \x01(\tR\x03end\x12\x1c\n" +
+	"\tconverged\x18\x11 \x01(\bR\tconverged\x12\x16\n" +
+	"\x06reason\x18\x12 \x01(\tR\x06reason\x12\x1a\n" +
+	"\bcomplete\x18\x13 \x01(\bR\bcomplete\x12\x1a\n" +
+	"\bsentence\x18\x14 \x01(\tR\bsentenceB\a\n" +
+	"\x05_kneeB\a\n" +
+	"\x05_bestB\x12\n" +
 	"\x10_mean_throughputB\x14\n" +
-	"\x12_throughput_margin\"X\n" +
-	"\vSearchProbe\x12\x1f\n" +
+	"\x12_throughput_margin\"\xea\x01\n" +
+	"\vSeriesPoint\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x12\x12\n" +
 	"\x04load\x18\x02 \x01(\x01R\x04load\x12\x14\n" +
-	"\x05broke\x18\x03 \x01(\tR\x05broke\"\xb2\x03\n" +
-	"\x0eFrontierRecord\x12\x16\n" +
-	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
-	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
-	"\bworkload\x18\x03 \x01(\tR\bworkload\x12.\n" +
-	"\bfrontier\x18\x04 \x01(\v2\x12.spate.v1.FrontierR\bfrontier\x12/\n" +
-	"\x06points\x18\x05 \x03(\v2\x17.spate.v1.FrontierPointR\x06points\x12\x17\n" +
-	"\x04knee\x18\x06 \x01(\rH\x00R\x04knee\x88\x01\x01\x12\x17\n" +
-	"\x04best\x18\a \x01(\rH\x01R\x04best\x88\x01\x01\x12/\n" +
-	"\x06limits\x18\b \x03(\v2\x17.spate.v1.FrontierLimitR\x06limits\x12\x10\n" +
-	"\x03end\x18\t \x01(\tR\x03end\x12\x1c\n" +
-	"\tconverged\x18\n" +
-	" \x01(\bR\tconverged\x12\x16\n" +
-	"\x06reason\x18\v \x01(\tR\x06reason\x12\x1a\n" +
-	"\bcomplete\x18\f \x01(\bR\bcomplete\x12\x1a\n" +
-	"\bsentence\x18\r \x01(\tR\bsentenceB\a\n" +
-	"\x05_kneeB\a\n" +
-	"\x05_best\"\xd6\x01\n" +
-	"\rFrontierPoint\x12\x1f\n" +
-	"\vstage_index\x18\x01 \x01(\rR\n" +
-	"stageIndex\x12\x12\n" +
-	"\x04load\x18\x02 \x01(\x01R\x04load\x12\x19\n" +
-	"\bleft_out\x18\x03 \x01(\tR\aleftOut\x12\x16\n" +
-	"\x06pareto\x18\x04 \x01(\bR\x06pareto\x12#\n" +
+	"\x05broke\x18\x03 \x01(\tR\x05broke\x12\x19\n" +
+	"\bleft_out\x18\x04 \x01(\tR\aleftOut\x12\x16\n" +
+	"\x06pareto\x18\x05 \x01(\bR\x06pareto\x12#\n" +
 	"\n" +
-	"throughput\x18\x05 \x01(\x01H\x00R\n" +
+	"throughput\x18\x06 \x01(\x01H\x00R\n" +
 	"throughput\x88\x01\x01\x12\x1d\n" +
-	"\alatency\x18\x06 \x01(\x01H\x01R\alatency\x88\x01\x01B\r\n" +
+	"\alatency\x18\a \x01(\x01H\x01R\alatency\x88\x01\x01B\r\n" +
 	"\v_throughputB\n" +
 	"\n" +
-	"\b_latency\"\xa3\x01\n" +
-	"\rFrontierLimit\x12\x12\n" +
+	"\b_latency\"\x9f\x01\n" +
+	"\tLoadLimit\x12\x12\n" +
 	"\x04part\x18\x01 \x01(\tR\x04part\x12\x17\n" +
 	"\x04kept\x18\x02 \x01(\x01H\x00R\x04kept\x88\x01\x01\x12\x19\n" +
 	"\x05broke\x18\x03 \x01(\x01H\x01R\x05broke\x88\x01\x01\x12\x16\n" +
@@ -1771,66 +1550,60 @@ func file_spate_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_spate_v1_ledger_proto_rawDescData
 }
 
-var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_spate_v1_ledger_proto_goTypes = []any{
 	(*RunRecord)(nil),             // 0: spate.v1.RunRecord
 	(*Submission)(nil),            // 1: spate.v1.Submission
 	(*Checkpoint)(nil),            // 2: spate.v1.Checkpoint
 	(*ProbeOutcome)(nil),          // 3: spate.v1.ProbeOutcome
-	(*SearchRecord)(nil),          // 4: spate.v1.SearchRecord
-	(*SearchProbe)(nil),           // 5: spate.v1.SearchProbe
-	(*FrontierRecord)(nil),        // 6: spate.v1.FrontierRecord
-	(*FrontierPoint)(nil),         // 7: spate.v1.FrontierPoint
-	(*FrontierLimit)(nil),         // 8: spate.v1.FrontierLimit
-	(*StageRecord)(nil),           // 9: spate.v1.StageRecord
-	(*AssignedAgent)(nil),         // 10: spate.v1.AssignedAgent
-	(*Loss)(nil),                  // 11: spate.v1.Loss
-	nil,                           // 12: spate.v1.Checkpoint.DeadEntry
-	nil,                           // 13: spate.v1.Checkpoint.RejectedEntry
-	nil,                           // 14: spate.v1.Checkpoint.StoppedAgentsEntry
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(Outcome)(0),                  // 16: spate.v1.Outcome
-	(*Stage)(nil),                 // 17: spate.v1.Stage
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
-	(*AgentInfo)(nil),             // 19: spate.v1.AgentInfo
-	(*Search)(nil),                // 20: spate.v1.Search
-	(*Frontier)(nil),              // 21: spate.v1.Frontier
-	(*Handover)(nil),              // 22: spate.v1.Handover
-	(*Preparation)(nil),           // 23: spate.v1.Preparation
+	(*SeriesRecord)(nil),          // 4: spate.v1.SeriesRecord
+	(*SeriesPoint)(nil),           // 5: spate.v1.SeriesPoint
+	(*LoadLimit)(nil),             // 6: spate.v1.LoadLimit
+	(*StageRecord)(nil),           // 7: spate.v1.StageRecord
+	(*AssignedAgent)(nil),         // 8: spate.v1.AssignedAgent
+	(*Loss)(nil),                  // 9: spate.v1.Loss
+	nil,                           // 10: spate.v1.Checkpoint.DeadEntry
+	nil,                           // 11: spate.v1.Checkpoint.RejectedEntry
+	nil,                           // 12: spate.v1.Checkpoint.StoppedAgentsEntry
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(Outcome)(0),                  // 14: spate.v1.Outcome
+	(*Stage)(nil),                 // 15: spate.v1.Stage
+	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
+	(*AgentInfo)(nil),             // 17: spate.v1.AgentInfo
+	(*LoadPoint)(nil),             // 18: spate.v1.LoadPoint
+	(*Handover)(nil),              // 19: spate.v1.Handover
+	(*Preparation)(nil),           // 20: spate.v1.Preparation
 }
 var file_spate_v1_ledger_proto_depIdxs = []int32{
-	15, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
-	15, // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
-	16, // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
-	4,  // 3: spate.v1.RunRecord.searches:type_name -> spate.v1.SearchRecord
-	15, // 4: spate.v1.RunRecord.submit_time:type_name -> google.protobuf.Timestamp
-	6,  // 5: spate.v1.RunRecord.frontiers:type_name -> spate.v1.FrontierRecord
-	17, // 6: spate.v1.Submission.plan:type_name -> spate.v1.Stage
-	18, // 7: spate.v1.Submission.agents_timeout:type_name -> google.protobuf.Duration
-	19, // 8: spate.v1.Checkpoint.roster:type_name -> spate.v1.AgentInfo
-	3,  // 9: spate.v1.Checkpoint.probes:type_name -> spate.v1.ProbeOutcome
-	17, // 10: spate.v1.Checkpoint.template:type_name -> spate.v1.Stage
-	17, // 11: spate.v1.Checkpoint.pending:type_name -> spate.v1.Stage
-	12, // 12: spate.v1.Checkpoint.dead:type_name -> spate.v1.Checkpoint.DeadEntry
-	13, // 13: spate.v1.Checkpoint.rejected:type_name -> spate.v1.Checkpoint.RejectedEntry
-	14, // 14: spate.v1.Checkpoint.stopped_agents:type_name -> spate.v1.Checkpoint.StoppedAgentsEntry
-	20, // 15: spate.v1.SearchRecord.search:type_name -> spate.v1.Search
-	5,  // 16: spate.v1.SearchRecord.decided_by:type_name -> spate.v1.SearchProbe
-	21, // 17: spate.v1.FrontierRecord.frontier:type_name -> spate.v1.Frontier
-	7,  // 18: spate.v1.FrontierRecord.points:type_name -> spate.v1.FrontierPoint
-	8,  // 19: spate.v1.FrontierRecord.limits:type_name -> spate.v1.FrontierLimit
-	17, // 20: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
-	15, // 21: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
-	10, // 22: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
-	22, // 23: spate.v1.StageRecord.handovers:type_name -> spate.v1.Handover
-	19, // 24: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
-	23, // 25: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
-	11, // 26: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	13, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
+	13, // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
+	14, // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
+	13, // 3: spate.v1.RunRecord.submit_time:type_name -> google.protobuf.Timestamp
+	4,  // 4: spate.v1.RunRecord.series:type_name -> spate.v1.SeriesRecord
+	15, // 5: spate.v1.Submission.plan:type_name -> spate.v1.Stage
+	16, // 6: spate.v1.Submission.agents_timeout:type_name -> google.protobuf.Duration
+	17, // 7: spate.v1.Checkpoint.roster:type_name -> spate.v1.AgentInfo
+	3,  // 8: spate.v1.Checkpoint.probes:type_name -> spate.v1.ProbeOutcome
+	15, // 9: spate.v1.Checkpoint.template:type_name -> spate.v1.Stage
+	15, // 10: spate.v1.Checkpoint.pending:type_name -> spate.v1.Stage
+	10, // 11: spate.v1.Checkpoint.dead:type_name -> spate.v1.Checkpoint.DeadEntry
+	11, // 12: spate.v1.Checkpoint.rejected:type_name -> spate.v1.Checkpoint.RejectedEntry
+	12, // 13: spate.v1.Checkpoint.stopped_agents:type_name -> spate.v1.Checkpoint.StoppedAgentsEntry
+	18, // 14: spate.v1.SeriesRecord.load:type_name -> spate.v1.LoadPoint
+	5,  // 15: spate.v1.SeriesRecord.points:type_name -> spate.v1.SeriesPoint
+	6,  // 16: spate.v1.SeriesRecord.limits:type_name -> spate.v1.LoadLimit
+	15, // 17: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
+	13, // 18: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
+	8,  // 19: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
+	19, // 20: spate.v1.StageRecord.handovers:type_name -> spate.v1.Handover
+	17, // 21: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
+	20, // 22: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
+	9,  // 23: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_ledger_proto_init() }
@@ -1842,19 +1615,18 @@ func file_spate_v1_ledger_proto_init() {
 	file_spate_v1_plan_proto_init()
 	file_spate_v1_run_proto_init()
 	file_spate_v1_ledger_proto_msgTypes[4].OneofWrappers = []any{}
+	file_spate_v1_ledger_proto_msgTypes[5].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[6].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[7].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[8].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[9].OneofWrappers = []any{}
-	file_spate_v1_ledger_proto_msgTypes[10].OneofWrappers = []any{}
-	file_spate_v1_ledger_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_ledger_proto_rawDesc), len(file_spate_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,21 +1,19 @@
-package section
+package table
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/spate-load/spate/internal/table"
 )
 
-func TestMarkdown(t *testing.T) {
+func TestSectionInMarkdown(t *testing.T) {
 	var b strings.Builder
-	numbers := table.New(table.Words("Name"), table.Numbers("Number"))
+	numbers := New(Words("Name"), Numbers("Number"))
 	numbers.Add("a", "1")
-	New("Empty", Text(""), List(nil), Table([]string{"Stage"}, nil)).Markdown(&b)
-	New("Errors <1>", Text("Of %d stages.", 2),
-		Table([]string{"Stage", "Requests"}, [][]string{{"a \\| b\nc", Unknown}, {"*d*", "7"}}),
+	NewSection("Empty", Text(""), List(nil), Texts([]string{"Stage"}, nil)).Markdown(&b)
+	NewSection("Errors <1>", Text("Of %d stages.", 2),
+		Texts([]string{"Stage", "Requests"}, [][]string{{"a \\| b\nc", Unknown}, {"*d*", "7"}}),
 		List([]string{"[one](http://x)", "two"}), Block{Note: "`note`"}, Block{Heading: "Part"},
 		Block{Table: numbers}).Markdown(&b)
 	want := `

@@ -1,16 +1,10 @@
-// Package section holds the parts of a report as data: made once, written as Markdown here and as HTML by package page.
-package section
+package table
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/spate-load/spate/internal/table"
 )
-
-// Unknown stands for a number that is not known.
-const Unknown = table.Unknown
 
 // Section is a part of a report with a title. A section without blocks is not shown.
 type Section struct {
@@ -22,11 +16,11 @@ type Section struct {
 type Block struct {
 	Heading, Text, Note string
 	Items               []string
-	Table               *table.Table
+	Table               *Table
 }
 
-// New returns a section of those blocks that are not empty. A table without rows is empty.
-func New(title string, blocks ...Block) Section {
+// NewSection returns a section of those blocks that are not empty. A table without rows is empty.
+func NewSection(title string, blocks ...Block) Section {
 	return Section{title, slices.DeleteFunc(blocks, func(b Block) bool {
 		return b.Heading+b.Text+b.Note == "" && len(b.Items) == 0 && (b.Table == nil || len(b.Table.Rows) == 0)
 	})}
@@ -46,11 +40,11 @@ func Notes(texts []string) (blocks []Block) {
 	return blocks
 }
 
-// Table returns a table of texts: see table.Of.
-func Table(headers []string, rows [][]string) Block { return Block{Table: table.Of(headers, rows)} }
+// Texts returns a table of texts: see Of.
+func Texts(headers []string, rows [][]string) Block { return Block{Table: Of(headers, rows)} }
 
-// TableOf returns what people read of a table.
-func TableOf(t *table.Table) (blocks []Block) {
+// Blocks returns what people read of a table.
+func (t *Table) Blocks() (blocks []Block) {
 	for title, part := range t.Parts() {
 		if title != "" {
 			blocks = append(blocks, Block{Heading: title})
@@ -66,7 +60,7 @@ func TableOf(t *table.Table) (blocks []Block) {
 // Markdown writes an empty line and the section, or nothing if it has no blocks.
 func (s Section) Markdown(b *strings.Builder) {
 	if len(s.Blocks) > 0 {
-		fmt.Fprintf(b, "\n## %s\n", table.Escape(s.Title))
+		fmt.Fprintf(b, "\n## %s\n", Escape(s.Title))
 	}
 	for _, block := range s.Blocks {
 		b.WriteByte('\n')
@@ -77,14 +71,14 @@ func (s Section) Markdown(b *strings.Builder) {
 func (block Block) markdown(b *strings.Builder) {
 	switch {
 	case block.Heading != "":
-		fmt.Fprintf(b, "### %s\n", table.Escape(block.Heading))
+		fmt.Fprintf(b, "### %s\n", Escape(block.Heading))
 	case block.Text != "":
-		fmt.Fprintf(b, "%s\n", table.Escape(block.Text))
+		fmt.Fprintf(b, "%s\n", Escape(block.Text))
 	case block.Note != "":
-		fmt.Fprintf(b, "! %s\n", table.Escape(block.Note))
+		fmt.Fprintf(b, "! %s\n", Escape(block.Note))
 	}
 	for _, item := range block.Items {
-		fmt.Fprintf(b, "- %s\n", table.Escape(item))
+		fmt.Fprintf(b, "- %s\n", Escape(item))
 	}
 	if block.Table != nil {
 		b.WriteString(block.Table.MarkdownRows())
