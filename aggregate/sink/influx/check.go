@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/spate-load/spate/aggregate/sink/delivery"
 )
 
 // probe is a comment in line protocol, which writes nothing: servers check token and bucket before they read it.
@@ -40,6 +42,6 @@ func (s *server) check(ctx context.Context) error {
 	case pinged, status == http.StatusUnauthorized, written == http.StatusUnauthorized, written == http.StatusForbidden:
 		return s.explain(err)
 	}
-	return fmt.Errorf("influx: %s does not answer like an InfluxDB: check that this is the server's base URL, with the right http:// or https:// (ping: %d, write: %w)",
-		s.config.URL, status, err)
+	return fmt.Errorf("influx: %s does not answer like an InfluxDB: check that this is the server's base URL, with the right http:// or https:// (ping: %d, write: %s)",
+		s.config.URL, status, delivery.Excerpt([]byte(err.Error())))
 }

@@ -34,6 +34,7 @@ type fake struct {
 	open   bool              // pings need no token
 	bodies chan<- string     // receives what was written
 	query  map[string]string // parameters that a write must have
+	says   string            // body of the answer to a write
 }
 
 func (f fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,6 +55,7 @@ func (f fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			f.bodies <- unzipped(r)
 		}
 		w.WriteHeader(f.write)
+		_, _ = io.WriteString(w, f.says)
 	default:
 		http.NotFound(w, r)
 	}
@@ -97,6 +99,7 @@ func TestCheckKnowsOtherServers(t *testing.T) {
 		"VictoriaMetrics, wrong password":             {basic, "u:q", "refuses the token"},
 		"VictoriaMetrics behind a path without pings": {behindPath, "", ""},
 		"a server that finds both bad":                {fake{ping: 400, write: 400}, "", "does not answer like an InfluxDB"},
+		"escape codes":                                {fake{ping: 400, write: 400, says: "a\x1b[31mb"}, "", "a [31mb"},
 		"no write there":                              {fake{ping: 204, write: 404}, "", "is this server not an InfluxDB"},
 		"not allowed":                                 {fake{ping: 204, write: 403}, "", "give it that right"},
 		"broken":                                      {fake{ping: 204, write: 500}, "", "answers 500"},
