@@ -30,9 +30,8 @@ func TestBlockedUDPIsSaidOncePerPeer(t *testing.T) {
 			t.Errorf("%q is missing in: %s", want, said.String())
 		}
 	}
-	if len(a.Members()) != 2 || len(b.Members()) != 2 {
-		t.Errorf("members %v and %v: TCP is enough to stay", a.Members(), b.Members())
-	}
+	await(t, a, 2) // TCP is enough to stay; on a machine so busy that TCP is late too, to come back
+	await(t, b, 2)
 }
 
 // firewall drops datagrams to one address.
