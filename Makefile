@@ -159,7 +159,7 @@ lint: $(BIN)/golangci-lint $(BIN)/buf .buf/buf/validate/validate.proto ## Check 
 	@big=$$(git ls-files -z | xargs -0 stat -c '%s %n' | awk '$$1 > 1048576'); test -z "$$big" || { echo "Tracked files above 1 MiB: a program, by mistake?"; echo "$$big"; exit 1; }
 	docs/words/check.sh
 	$(BIN)/golangci-lint run --allow-parallel-runners ./...
-	@links=$$(go list -deps ./cmd/agent | grep -E 'spate/(aggregate|coordinator/?$$|report)|/cel-go'); test -z "$$links" || { echo "spate-agent must not link these:"; echo "$$links"; exit 1; }
+	@links=$$(go list -deps ./cmd/agent | { grep -E 'spate/(aggregate|coordinator/?$$|report)|/cel-go' || true; }); test -z "$$links" || { echo "spate-agent must not link these:"; echo "$$links"; exit 1; }
 	$(BIN)/buf lint
 	$(BIN)/buf format --diff --exit-code proto
 	$(BIN)/buf breaking proto --against proto/baseline.binpb
