@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/plans"
@@ -208,7 +209,7 @@ func (s runService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunSer
 			if e.GetEvent().GetStageWindow() != nil && !q.GetWindows() {
 				continue
 			}
-			if err := stream.Send(e); err != nil {
+			if err := stream.Send(inPlanTime(e, r.record.GetTimeCompression())); err != nil {
 				return err
 			}
 		}
@@ -236,10 +237,14 @@ func (s runService) replay(q *spatev1.FollowRunRequest, stream spatev1.RunServic
 	var events []*spatev1.FollowRunResponse
 	ended := false
 	err := s.c.peek(q.GetRunId(), func(l *ledger.Ledger) error {
+		record, err := l.Run()
+		if err != nil {
+			return err
+		}
 		return l.Events(0, func(e *spatev1.FollowRunResponse) error {
 			ended = ended || e.GetEvent().GetRunEnded() != nil
 			if e.GetNumber() > q.GetAfter() {
-				events = append(events, e)
+				events = append(events, inPlanTime(e, record.GetTimeCompression()))
 			}
 			return nil
 		})
@@ -256,6 +261,15 @@ func (s runService) replay(q *spatev1.FollowRunRequest, stream spatev1.RunServic
 		return s.c.gone(q.GetRunId())
 	}
 	return nil
+}
+
+// inPlanTime returns an event as followers see it: with the loads, rates and latencies of the plan, if a simulation
+// compresses time.
+func inPlanTime(e *spatev1.FollowRunResponse, speed float64) *spatev1.FollowRunResponse {
+	if speed <= 1 {
+		return e
+	}
+	return &spatev1.FollowRunResponse{Number: e.GetNumber(), Event: results.EventInPlanTime(e.GetEvent(), speed)}
 }
 
 // gone is the status of a run that has not ended, and is not in progress here.

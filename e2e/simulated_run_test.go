@@ -105,6 +105,9 @@ func TestSimulationOfAPlanForRealEndpoints(t *testing.T) {
 			t.Errorf("%s does not say that it was a simulation", name)
 		}
 	}
+	if said := r.Stderr.String(); !strings.Contains(said, "5 req/s constant") || strings.Contains(said, "100 req/s") {
+		t.Errorf("the progress is not in the plan's loads: %s", said)
+	}
 }
 
 // The same plan runs against real endpoints that --set gives.

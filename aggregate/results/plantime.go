@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -138,28 +139,52 @@ func WordsInPlanTime(text string, k float64) string {
 	})
 }
 
+// ofSeries begins what a search, a sweep or a frontier tells: "search of TARGET, WORKLOAD: 8 req/s was too high".
+var ofSeries = regexp.MustCompile(`^(search|sweep|frontier) of `)
+
 // EventInPlanTime returns an event of a run that compresses time k times, with the loads, rates and latencies of its
-// plan. How long a stage takes stays as it is, since people wait that long.
+// plan. How long a stage takes stays as it is, since people wait that long, as do other notices and the doubts of
+// verdicts.
 func EventInPlanTime(e *spatev1.RunEvent, k float64) *spatev1.RunEvent {
-	if k <= 1 || e.GetStageStarted() == nil && e.GetStageProgress() == nil {
+	if k <= 1 {
 		return e
 	}
 	e = proto.CloneOf(e)
+	if n := e.GetNotice(); ofSeries.MatchString(n.GetText()) {
+		name, says, _ := strings.Cut(n.GetText(), ": ")
+		n.Text = name + ": " + WordsInPlanTime(says, k)
+	}
 	if s := e.GetStageStarted(); s != nil {
 		s.Load = WordsInPlanTime(s.GetLoad(), k)
-		return e
 	}
-	p := e.GetStageProgress()
-	p.FramesPerSecond /= k
-	for _, rate := range []*float64{p.OutputTokensPerSecond, p.CompletedPerSecond} {
-		if rate != nil {
-			*rate /= k
+	if p := e.GetStageProgress(); p != nil {
+		scale(1/k, &p.FramesPerSecond, p.OutputTokensPerSecond, p.CompletedPerSecond)
+		for _, q := range []*spatev1.Quantiles{p.GetTtft(), p.GetTpot(), p.GetE2E()} {
+			if q != nil {
+				scale(k, &q.P50Ms, &q.P99Ms)
+			}
 		}
 	}
-	for _, q := range []*spatev1.Quantiles{p.GetTtft(), p.GetTpot(), p.GetE2E()} {
-		if q != nil {
-			q.P50Ms, q.P99Ms = q.GetP50Ms()*k, q.GetP99Ms()*k
+	w := e.GetStageWindow()
+	for _, part := range slices.Concat([]*spatev1.WindowPart{w.GetWhole()}, w.GetRegions(), w.GetAgents()) {
+		if part == nil {
+			continue
+		}
+		scale(1/k, &part.FramesPerSecond, part.OutputTokensPerSecond)
+		for _, d := range part.GetDistributions() {
+			if isTime(d.GetMetric()) {
+				scale(k, &d.Mean, &d.P50, &d.P90, &d.P99, &d.Max)
+			}
 		}
 	}
 	return e
+}
+
+// scale multiplies numbers by a factor. Those that are nil are not known.
+func scale(factor float64, numbers ...*float64) {
+	for _, n := range numbers {
+		if n != nil {
+			*n *= factor
+		}
+	}
 }

@@ -2,9 +2,12 @@ package results
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/histogram"
@@ -103,6 +106,32 @@ func TestEvent(t *testing.T) {
 	}}
 	if got := EventInPlanTime(started, 10).GetStageStarted().GetLoad(); got != "8 req/s poisson" {
 		t.Error(got)
+	}
+	for text, want := range map[string]string{
+		"search of a, 10s: 80 req/s was too high (p95 TTFT 4 ms > 3 ms)": "search of a, 10s: 8 req/s was too high (p95 TTFT 40 ms > 30 ms)",
+		"agent a: no heartbeat for 3.5 s":                                "agent a: no heartbeat for 3.5 s",
+	} {
+		notice := &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Text: text}}}
+		if got := EventInPlanTime(notice, 10).GetNotice().GetText(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	part := func() *spatev1.WindowPart {
+		return &spatev1.WindowPart{Completed: 3, FramesPerSecond: 50, OutputTokensPerSecond: new(40.0),
+			Distributions: []*spatev1.WindowDistribution{{Metric: "ttft_ms", Count: 3, Mean: 2, P50: 1, P90: 3, P99: 4, Max: 5},
+				{Metric: "osl_tokens", Count: 3, Mean: 2, Max: 5}}}
+	}
+	window := &spatev1.RunEvent{Event: &spatev1.RunEvent_StageWindow{StageWindow: &spatev1.StageWindow{
+		Number: 7, Whole: part(), Regions: []*spatev1.WindowPart{part()}, Agents: []*spatev1.WindowPart{part(), part()},
+	}}}
+	want := &spatev1.WindowPart{Completed: 3, FramesPerSecond: 5, OutputTokensPerSecond: new(4.0),
+		Distributions: []*spatev1.WindowDistribution{{Metric: "ttft_ms", Count: 3, Mean: 20, P50: 10, P90: 30, P99: 40, Max: 50},
+			{Metric: "osl_tokens", Count: 3, Mean: 2, Max: 5}}}
+	w := EventInPlanTime(window, 10).GetStageWindow()
+	for _, got := range slices.Concat([]*spatev1.WindowPart{w.GetWhole()}, w.GetRegions(), w.GetAgents()) {
+		if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || w.GetNumber() != 7 {
+			t.Errorf("window %d (-want +got):\n%s", w.GetNumber(), diff)
+		}
 	}
 	if EventInPlanTime(started, 1) != started || EventInPlanTime(started, 0) != started {
 		t.Error("an event of a run at the plan's pace was changed")

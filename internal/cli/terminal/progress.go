@@ -25,10 +25,9 @@ type progress struct {
 	width    func() int
 	colours  Palette
 
-	simulation string  // description of the simulation. Empty: there is none
-	speed      float64 // how many times the plan compresses time; 0: not known
-	single     bool    // there is one target and one workload: a narrow terminal omits their names
-	columns    [3]int  // widths of target, workload and load
+	simulation string // description of the simulation. Empty: there is none
+	single     bool   // there is one target and one workload: a narrow terminal omits their names
+	columns    [3]int // widths of target, workload and load
 	run        *watch.Run
 
 	stage     *watch.Stage  // in progress; nil: none is
@@ -43,10 +42,10 @@ const plainInterval = 10 * time.Second
 func (p *progress) expect(plan *plans.Plan) {
 	stages := plan.Outline()
 	p.simulation, p.run = plans.SimulationWords(plan), watch.New()
-	p.speed, _ = plan.Compression()
+	speed, _ := plan.Compression()
 	p.single = len(plan.Proto().GetTargets()) == 1 && len(plan.Proto().GetWorkloads()) == 1
 	for _, s := range stages {
-		load := results.WordsInPlanTime(loadpoint.Words(s.GetLoad()), p.speed)
+		load := results.WordsInPlanTime(loadpoint.Words(s.GetLoad()), speed)
 		if loadpoint.IsTemplate(s.GetLoad()) {
 			load = "1000.5 req/s poisson" // as for the stages that it becomes
 		}
@@ -74,9 +73,8 @@ func (p *progress) warn(e *spatev1.RunEvent) {
 	}
 }
 
-// show shows one event, with the loads, rates and latencies of the plan if a simulation compresses time.
+// show shows one event.
 func (p *progress) show(e *spatev1.RunEvent) {
-	e = results.EventInPlanTime(e, p.speed)
 	p.run.Take(0, e)
 	switch e := e.GetEvent().(type) {
 	case *spatev1.RunEvent_RunStarted:

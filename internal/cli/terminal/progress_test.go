@@ -118,7 +118,7 @@ loads: [{search: {rate: {from: 1, to: 8}, keep: {error_share: 0}, probes: 2}, du
 `
 
 // TestSearchProgress: the number of a search's stages is not known, and a narrow terminal gets lines that fit.
-// Rates and latencies are the plan's, which the simulation compresses 4 times.
+// Rates and latencies are the plan's, as the coordinator says them.
 func TestSearchProgress(t *testing.T) {
 	plan, err := plans.Load("p", []byte(searchPlan), plans.Options{Changes: plans.Changes{Simulate: 4}})
 	if err != nil {
@@ -128,9 +128,9 @@ func TestSearchProgress(t *testing.T) {
 		width int
 		want  string
 	}{
-		{140, "[1/≤2] sim  300:15  concurrency 8           2.0 s   1,232 done  2 failed   11,420 tok/s  TTFT  49.4/4,938  TPOT  20.1/38.0"},
-		{90, "[1/≤2] concurrency 8 1,232 done 2 failed 11,420 tok/s TTFT 49.4/4,938 TPOT 20.1/38.0"},
-		{80, "[1/≤2] concurrency 8 1,232 done 2 failed 11,420 tok/s TTFT 49.4/4,938\n  TPOT 20.1/38.0"},
+		{140, "[1/≤2] sim  300:15  concurrency 8           2.0 s   1,232 done  2 failed   45,678 tok/s  TTFT  12.3/1,235  TPOT  5.02/9.50"},
+		{90, "[1/≤2] concurrency 8 1,232 done 2 failed 45,678 tok/s TTFT 12.3/1,235 TPOT 5.02/9.50"},
+		{80, "[1/≤2] concurrency 8 1,232 done 2 failed 45,678 tok/s TTFT 12.3/1,235\n  TPOT 5.02/9.50"},
 	} {
 		var out bytes.Buffer
 		p := &progress{run: watch.New(), w: &out, terminal: true, width: func() int { return tc.width }}
