@@ -7,10 +7,13 @@ import (
 )
 
 // Printable replaces with blanks what could control a terminal, change the direction of text, or end a line, in words
-// that come from plans and servers.
+// that come from plans and servers. It drops variation selectors, of whose width terminals have different ideas.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
+		switch {
+		case unicode.Is(unicode.Variation_Selector, r):
+			return -1
+		case !unicode.IsPrint(r):
 			return ' '
 		}
 		return r

@@ -153,7 +153,7 @@ var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 // terminal, and nothing in it but colours controls the terminal.
 func TestAnyWordsInAnySize(t *testing.T) {
 	words := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
-		"\x1b]0;title\a", "\x1b[2J\x1b[H", "a\r\nb", "\u202eright to left", "日本語の名前", "\x9b2J", "", strings.Repeat("long ", 100),
+		"\x1b]0;title\a", "\x1b[2J\x1b[H", "a\r\nb", "\u202eright to left", "日本語の名前", "\x9b2J", "\ufe0f", "", strings.Repeat("long ", 100),
 	}))
 	rapid.Check(t, func(t *rapid.T) {
 		all := events()
