@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -209,10 +208,7 @@ func TestAFaultAtARestartSparesTheOthers(t *testing.T) {
 		return sink.Discard, nil
 	}
 	r.start()
-	got, _ := clustertest.List(t, r.runs, 0)
-	if want := fmt.Sprint([]string{ids[1] + " RUNNING", ids[0] + " BROKEN"}); fmt.Sprint(got) != want {
-		t.Errorf("runs %v, want %v", got, want)
-	}
+	r.awaitRuns(ids[1]+" RUNNING", ids[0]+" BROKEN")
 	if r.c.faults.Load() != 1 {
 		t.Errorf("%d faults", r.c.faults.Load())
 	}

@@ -119,6 +119,15 @@ func (r *rig) start() {
 	r.c, r.gate, r.listener, r.served = c, g, l, served
 }
 
+// awaitRuns waits until the coordinator lists these runs with their states: it serves before it has read them.
+func (r *rig) awaitRuns(want ...string) {
+	r.t.Helper()
+	clustertest.Eventually(r.t, fmt.Sprint("runs ", want), func() bool {
+		got, _ := clustertest.List(r.t, r.runs, 0)
+		return slices.Equal(got, want)
+	})
+}
+
 // crash ends the coordinator without notice: as far as possible within one process, nothing more is written, sent or
 // closed properly.
 func (r *rig) crash() {

@@ -127,11 +127,7 @@ func TestRunsWaitOnAfterANewStart(t *testing.T) {
 	first, second := submit(keyless), submit(keyless)
 	r.crash()
 	r.start()
-	got, _ := clustertest.List(t, r.runs, 0)
-	if want := fmt.Sprint([]string{second + " WAITING", first + " WAITING", begun + " RUNNING",
-		keyed + " ENDED"}); fmt.Sprint(got) != want {
-		t.Errorf("runs %v, want %v", got, want)
-	}
+	r.awaitRuns(second+" WAITING", first+" WAITING", begun+" RUNNING", keyed+" ENDED")
 	events, err := r.followAll(t.Context(), keyed)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +143,7 @@ func TestRunsWaitOnAfterANewStart(t *testing.T) {
 	if _, err := r.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: begun}); err != nil {
 		t.Fatal(err)
 	}
-	got, _ = clustertest.List(t, r.runs, 2)
+	got, _ := clustertest.List(t, r.runs, 2)
 	if want := fmt.Sprint([]string{second + " WAITING", first + " RUNNING"}); fmt.Sprint(got) != want {
 		t.Errorf("runs %v, want %v", got, want)
 	}

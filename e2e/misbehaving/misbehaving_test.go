@@ -367,7 +367,7 @@ func (target *target) check(t *testing.T, stage results.StageResult, rows []rund
 	}
 }
 
-// classOf returns a class as the table of docs/reliability.md names it.
+// classOf returns a class as docs/results.md names it.
 func classOf(class string) string {
 	if strings.HasPrefix(class, "http_") {
 		return "http_NNN"
