@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
@@ -165,6 +166,9 @@ func (r *rig) crash() {
 	if err := <-r.served; err != nil && !strings.Contains(err.Error(), "closed") { // its listener was closed
 		r.t.Error(err)
 	}
+	clustertest.Eventually(r.t, "the client knows that its connection is gone", func() bool {
+		return r.conn.GetState() != connectivity.Ready
+	})
 }
 
 // actor is an agent that follows the protocol, whatever happens to its coordinator.

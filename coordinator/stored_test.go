@@ -173,15 +173,11 @@ func TestForeignAndDamagedFilesAreNoObstacle(t *testing.T) {
 	used := inUse(t, dir)
 	defer used.Close()
 	r.start()
-	got, _ := clustertest.List(t, r.runs, 0)
-	for _, want := range []string{"empty BROKEN", "text BROKEN", "used RUNNING"} {
-		if !strings.Contains(fmt.Sprint(got), want) {
-			t.Errorf("runs %v, want %s", got, want)
-		}
-	}
-	if len(got) != 3 {
-		t.Errorf("runs %v", got)
-	}
+	clustertest.Eventually(t, "three runs, and what became of each", func() bool {
+		got, _ := clustertest.List(t, r.runs, 0)
+		slices.Sort(got)
+		return slices.Equal(got, []string{"empty BROKEN", "text BROKEN", "used RUNNING"})
+	})
 	if _, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless)}); err != nil {
 		t.Error(err)
 	}
@@ -257,9 +253,9 @@ func TestAnInterruptedLocalRunIsLeftAlone(t *testing.T) {
 			t.Errorf("local %v: in progress %q, error %v", local, r.c.Stats().Runs, err)
 		}
 	}
-	got, _ := clustertest.List(t, r.runs, 0)
-	if fmt.Sprint(got) != "[embedded BROKEN]" || len(r.c.Stats().Runs) > 0 {
-		t.Errorf("runs %v, in progress %q", got, r.c.Stats().Runs)
+	r.awaitRuns("embedded BROKEN")
+	if s := r.c.Stats(); len(s.Runs) > 0 {
+		t.Errorf("in progress %q", s.Runs)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
 	defer cancel()
