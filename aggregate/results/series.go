@@ -135,10 +135,8 @@ func latencyWords(metric string, percentile float64) string {
 	if percentile == 0 {
 		return "mean " + metric
 	}
-	return "p" + number(percentile) + " " + metric
+	return "p" + loadpoint.Number(percentile) + " " + metric
 }
 
 // percent formats a share in percent, without the rounding error that a factor of 100 leaves in the last digits.
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 12, 64) + " %" }
-
-func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -49,9 +50,9 @@ func (a axis) round(v float64) float64 {
 // words formats a load for people.
 func (a axis) words(value float64) string {
 	if a.integer {
-		return "concurrency " + number(value)
+		return "concurrency " + loadpoint.Number(value)
 	}
-	return number(value) + " req/s"
+	return loadpoint.Number(value) + " req/s"
 }
 
 // againWords says that a load is measured again.

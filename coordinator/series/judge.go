@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
 )
@@ -30,7 +31,7 @@ func LatencyWords(metric string, percentile float64) string {
 	if percentile == 0 {
 		return "mean " + metrics[metric].words
 	}
-	return "p" + number(percentile) + " " + metrics[metric].words
+	return "p" + loadpoint.Number(percentile) + " " + metrics[metric].words
 }
 
 // Judge reports whether the measured values of an outcome keep the objectives, and if not, which objective broke first,
@@ -87,7 +88,7 @@ func overLimit(limit *spatev1.Limit, value *time.Duration, o Outcome) string {
 
 // Milliseconds formats a latency for people, rounded to hundredths of a millisecond.
 func Milliseconds(d time.Duration) string {
-	return number(math.Round(float64(d)/float64(10*time.Microsecond))/100) + " ms"
+	return loadpoint.Number(math.Round(float64(d)/float64(10*time.Microsecond))/100) + " ms"
 }
 
 // unmeasured returns why an outcome says nothing about the server, empty if it does. Requests that were never sent are

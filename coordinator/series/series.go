@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -176,10 +177,7 @@ func rounded(v float64, digits int) float64 {
 }
 
 // rateWords formats a rate for people.
-func rateWords(rate float64) string { return number(rounded(rate, digits)) + " req/s" }
-
-// number formats a number without an exponent.
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func rateWords(rate float64) string { return loadpoint.Number(rounded(rate, digits)) + " req/s" }
 
 // percent formats a share for people.
-func percent(share float64) string { return number(rounded(100*share, digits)) + " %" }
+func percent(share float64) string { return loadpoint.Number(rounded(100*share, digits)) + " %" }

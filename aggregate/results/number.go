@@ -1,0 +1,106 @@
+package results
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/histogram"
+)
+
+// Marks of numbers in tables.
+const (
+	// Doubted: a check of the verdict touches the number.
+	Doubted = "!"
+	// OfFew: fewer than ten values lie beyond the percentile.
+	OfFew = "*"
+)
+
+// Number returns a number of the stage by its name in results.json: "ttft_ms.p99", "request_throughput", "goodput.share".
+// Nil: it is not known.
+func (r *StageResult) Number(name string) *float64 {
+	switch name {
+	case "request_throughput":
+		return r.RequestThroughput
+	case "output_token_throughput":
+		return r.OutputTokenThroughput
+	case "total_token_throughput":
+		return r.TotalTokenThroughput
+	case "goodput.share":
+		if r.Goodput == nil {
+			return nil
+		}
+		return r.Goodput.Share
+	}
+	return r.Latencies.Number(name)
+}
+
+// Number returns a statistic of a main latency by its name in results.json: "ttft_ms.p99". Nil: it is not known.
+func (l *Latencies) Number(name string) *float64 {
+	metric, statistic, _ := strings.Cut(name, ".")
+	return l.Latency(metric).At(statistic)
+}
+
+// Latency returns a main latency by its name in results.json, or nil.
+func (l *Latencies) Latency(name string) *histogram.Summary {
+	switch name {
+	case "ttft_ms":
+		return l.TTFT
+	case "tpot_ms":
+		return l.TPOT
+	case "itl_ms":
+		return l.ITL
+	case "e2e_ms":
+		return l.E2E
+	}
+	return nil
+}
+
+// Mark returns the mark of a number, by its name in results.json: "ttft_ms.p99", "request_throughput". "": it has none.
+func (r *StageResult) Mark(number string) string { return r.MarkIn(&r.Latencies, number) }
+
+// MarkIn is Mark for a number of a part of the stage, whose latencies are given: what doubts a number of the stage
+// doubts that of its parts.
+func (r *StageResult) MarkIn(part *Latencies, number string) string {
+	metric, statistic, _ := strings.Cut(number, ".")
+	switch {
+	case r.Trust.Doubts(number):
+		return Doubted
+	case part.Latency(metric).FewAt(statistic) != nil:
+		return OfFew
+	}
+	return ""
+}
+
+// FewWords says of how many values a percentile of some latencies is, and their 95 % confidence intervals, if one of
+// them is of few values: "p99 of 10 requests: E2E from 320.10, TTFT 4.40 to 9.12 ms". "": none is.
+func (r *StageResult) FewWords(percentile string) string {
+	var list []string
+	count := uint64(0)
+	for _, l := range []struct {
+		name string
+		s    *histogram.Summary
+	}{{"E2E", r.E2E}, {"TTFT", r.TTFT}, {"TPOT", r.TPOT}} {
+		f := l.s.FewAt(percentile)
+		if f == nil {
+			continue
+		}
+		var ends []string
+		switch {
+		case f.Low == nil && f.High == nil:
+			ends = []string{"unknown"}
+		case f.High == nil:
+			ends = []string{"from", fmt.Sprintf("%.2f", *f.Low)}
+		case f.Low == nil:
+			ends = []string{"to", fmt.Sprintf("%.2f", *f.High)}
+		default:
+			ends = []string{fmt.Sprintf("%.2f", *f.Low), "to", fmt.Sprintf("%.2f", *f.High)}
+		}
+		count = max(count, l.s.Count)
+		list = append(list, strings.Join(slices.Concat([]string{l.name}, ends), " "))
+	}
+	if list == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s of %d requests, 95 %% confidence: %s ms", percentile, count, strings.Join(list, ", "))
+}
