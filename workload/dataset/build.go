@@ -9,6 +9,7 @@
 package dataset
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -226,6 +227,8 @@ func (b *builder) readAll(all itemReader) error {
 			err = unusable("is longer than %d MiB", maxUsed>>20)
 		case it.Fault != nil:
 			err = unusable("%v", it.Fault)
+		case len(bytes.TrimSpace(it.Text)) == 0 && all.Unit() == "line":
+			err = exclude("is empty")
 		default:
 			err = b.parse(it)
 		}

@@ -61,8 +61,8 @@ func (c *conversation) add(side int, text []byte) {
 	last.text = append(append(last.text, paragraph...), text...)
 }
 
-// read reads an array of lines. Each is an object with a speaker and a text.
-func (c *conversation) read(name string, array []byte, sideName, textName string) error {
+// read reads an array of lines. Each is an object with a speaker and a text: role and content, or from and value.
+func (c *conversation) read(name string, array []byte) error {
 	c.lines = c.lines[:0]
 	if array[0] != '[' {
 		return unusable("%s is %s, not an array", name, typeOf(array))
@@ -71,7 +71,7 @@ func (c *conversation) read(name string, array []byte, sideName, textName string
 		if value[0] != '{' {
 			return unusable("%s has %s in place of an object", name, typeOf(value))
 		}
-		if err := c.readLine(value, sideName, textName); err != nil {
+		if err := c.readLine(value); err != nil {
 			return err
 		}
 	}
@@ -79,8 +79,11 @@ func (c *conversation) read(name string, array []byte, sideName, textName string
 }
 
 // readLine reads one line.
-func (c *conversation) readLine(line []byte, sideName, textName string) error {
-	o := objectIn(line)
+func (c *conversation) readLine(line []byte) error {
+	o, sideName, textName := objectIn(line), "role", "content"
+	if o[sideName] == nil {
+		sideName, textName = "from", "value"
+	}
 	who, err := o.text(sideName)
 	if err != nil {
 		return err
@@ -90,7 +93,7 @@ func (c *conversation) readLine(line []byte, sideName, textName string) error {
 		return err
 	}
 	if who == nil || text == nil {
-		return unusable("has a message without %s or %s", sideName, textName)
+		return unusable("has a message without role and content, or from and value")
 	}
 	side, known := sides[string(bytes.ToLower(who))]
 	if !known {

@@ -75,7 +75,7 @@ func (f *anyFile) object(o object, row *rows.Row) error {
 	case o["instruction"] != nil:
 		return f.alpaca(o, row)
 	case o["turns"] != nil:
-		return f.specBench(o, row)
+		return f.questions(o, row)
 	}
 	err := f.read(o, row)
 	if errors.Is(err, errNoPrompt) {
@@ -115,11 +115,8 @@ func (f *anyFile) named(o object, row *rows.Row) error {
 
 // line reads a line of a text as a prompt.
 func (f *anyFile) line(text []byte, row *rows.Row) error {
-	switch {
-	case !utf8.Valid(text):
+	if !utf8.Valid(text) {
 		return unusable("is not UTF-8")
-	case len(bytes.TrimSpace(text)) == 0:
-		return exclude("is empty")
 	}
 	f.text(rows.Escape(string(text)), nil, row)
 	return nil
@@ -158,15 +155,26 @@ func (f *anyFile) alpaca(o object, row *rows.Row) error {
 	return nil
 }
 
-// specBench reads {"question_id": n, "category": "...", "turns": ["...", ...]}, which MT-Bench has, too: the questions
-// of a conversation without answers. Without sessions, the first question is the prompt.
-func (f *anyFile) specBench(o object, row *rows.Row) error {
+// questions reads {"turns": ["...", ...]} of SpecBench and MT-Bench, or {"turns": [{"text": "...", "output_length": n},
+// ...]} of AIPerf: the questions of a conversation without answers. Without sessions, the first one is the prompt.
+func (f *anyFile) questions(o object, row *rows.Row) error {
 	turns := o["turns"]
 	delete(o, "turns")
 	if turns[0] != '[' {
 		return unusable("turns is %s, not an array", typeOf(turns))
 	}
 	for turn := range values(turns) {
+		own := uint32(0)
+		if one := objectIn(turn); one != nil {
+			var err error
+			if own, err = one.output(f.unused); err != nil {
+				return err
+			}
+			if turn = one.take("text"); turn == nil {
+				return unusable("turns has an object without text")
+			}
+			one.rest(f.unused, "")
+		}
 		question, err := stringInside("turns", turn)
 		if err != nil {
 			return err
@@ -174,7 +182,7 @@ func (f *anyFile) specBench(o object, row *rows.Row) error {
 		if len(bytes.TrimSpace(question)) == 0 {
 			return unusable("turns has an empty question")
 		}
-		row.Turns = append(row.Turns, rows.Turn{ISL: f.lengths.tokens(question), OSL: f.lengths.output(0, nil),
+		row.Turns = append(row.Turns, rows.Turn{ISL: f.lengths.tokens(question), OSL: f.lengths.output(own, nil),
 			User: question})
 	}
 	o.rest(f.unused, "")
@@ -187,6 +195,7 @@ func (f *anyFile) specBench(o object, row *rows.Row) error {
 	first := row.Turns[0]
 	row.Turns = row.Turns[:0]
 	f.text(string(first.User), nil, row)
+	row.OSL = first.OSL
 	return nil
 }
 

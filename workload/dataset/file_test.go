@@ -108,7 +108,7 @@ func TestFileFaults(t *testing.T) {
 		`{"p": 1}` + "\n" + `{"q": "x"}`:                   "line 1 has no q",
 		`{"q": ["x"]}` + "\n" + `{"q": "x"}`:               "line 1 q is an array, not a string",
 		`{"q": "x", "n": "3"}` + "\n" + `{"q": "x"}`:       `line 1 n is "3", not a number`,
-		"\n" + `{"q": "x"` + "\n" + `{"q": "x", "n": 1}\n`: "line 1 is empty",
+		"\n" + `{"q": "x"` + "\n" + `{"q": "x", "n": 1}\n`: "line 2 is not JSON",
 	} {
 		_, skipped, err := Build(t.Context(), &strings.Builder{}, strings.NewReader(source), fileOf(table),
 			Options{Name: "in.csv"})
@@ -254,4 +254,44 @@ func TestDamagedParquet(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "more than 60 bytes of text") {
 		t.Errorf("too much text: %v", err)
 	}
+}
+
+// TestRecordedAnswers: what an assistant says last is not part of the request, and its length is the output asked for.
+// Members that servers refuse are left out and counted.
+func TestRecordedAnswers(t *testing.T) {
+	const ask = `{"role":"user","content":"a b"}`
+	for source, want := range map[string]struct {
+		sent   string
+		osl    uint32
+		unused string
+	}{
+		`{"messages": [` + ask + `, {"role": "assistant", "content": "one two three"}]}`: {
+			ask, 3, "recorded answer (its length is the output asked for) (1)"},
+		`{"messages": [` + ask + `, {"role": "assistant", "content": "one"}, {"role": "assistant", "content": "x y"}], "osl": 9}`: {
+			ask, 9, "recorded answer (its length is the output asked for) (1)"},
+		`{"messages": [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "a b", "language": "en"}]}`: {
+			`{"role":"assistant","content":"hi"},` + ask, 256, "language of messages (1)"},
+		`{"messages": [` + ask + `, {"role": "assistant", "content": "The", "prefix": true}]}`: {
+			ask + `,{"role":"assistant","content":"The","prefix":true}`, 256, ""},
+		`{"messages": [{"from": "human", "value": "a b"}, {"from": "gpt", "value": "c d"}]}`: {
+			ask, 2, "recorded answer (its length is the output asked for) (1)"},
+		`{"custom_id": "r-0", "url": "/v1/chat/completions", "body": {"messages": [` + ask + `], "max_tokens": 11}}`: {
+			ask, 11, ""},
+	} {
+		_, skipped, r := built(t, fileOf(&spatev1.FileContent{}), source, Options{Count: words})
+		got := rowsOf(t, r)
+		if len(got) != 1 || string(got[0].Content) != "["+want.sent+"]" || got[0].OSL != want.osl {
+			t.Errorf("%s\n  sends %s, asks for %d tokens, want %s, %d", source, got[0].Content, got[0].OSL, want.sent, want.osl)
+		}
+		if text := skipped.Unused.String(); text != want.unused {
+			t.Errorf("%s\n  unused: %s, want %s", source, text, want.unused)
+		}
+	}
+	text := refused(t, fileOf(&spatev1.FileContent{}), `{"messages": [{"role": "assistant", "content": "hi"}]}`)
+	if !strings.Contains(text, "has no message of a user") {
+		t.Error(text)
+	}
+	_, _, r := built(t, fileOf(&spatev1.FileContent{}),
+		`{"turns": [{"text": "a b", "output_length": 7}, {"text": "c", "delay": 50}]}`+"\n\n \n", Options{Count: words})
+	same(t, rowsOf(t, r), []rows.Row{textRow("a b", 2, 7)})
 }

@@ -19,8 +19,6 @@ import (
 func checkObject(text []byte) error {
 	text = bytes.TrimSpace(text)
 	switch {
-	case len(text) == 0:
-		return unusable("is empty")
 	case !json.Valid(text):
 		return unusable("is not JSON")
 	case text[0] != '{':

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -44,8 +45,11 @@ var usedNames = append([]string{"prompt", "messages", "token_ids", "prompt_token
 	outputNames...)
 
 // read reads rows of {"prompt": "..."}, {"messages": [...]}, {"token_ids": [...]}, {"prompt": [...]}, {"texts": [...]} or
-// {"query": "...", "documents": [...]}, each optionally with its own output length.
+// {"query": "...", "documents": [...]}, each optionally with its own output length, or as the body of a batch request.
 func (r *reader) read(o object, row *rows.Row) error {
+	if body := objectIn(o["body"]); body != nil { // a line of OpenAI's batch files
+		o = body
+	}
 	own, err := o.output(r.unused)
 	if err != nil {
 		return err
@@ -86,7 +90,7 @@ func (r *reader) messagesOrSession(messages []byte, o object, row *rows.Row) err
 	if r.sessions {
 		return r.session(messages, row)
 	}
-	return r.messages(messages, o.fields(), row)
+	return r.ask(messages, o.fields(), row)
 }
 
 // errNoPrompt is returned for a row that has nothing to send.
@@ -185,11 +189,77 @@ func parseIDs(array []byte, row *rows.Row) error {
 
 // session reads messages as a conversation that is played turn by turn.
 func (r *reader) session(array []byte, row *rows.Row) error {
-	if err := r.chat.read("messages", array, "role", "content"); err != nil {
+	if err := r.chat.read("messages", array); err != nil {
 		return err
 	}
 	r.chat.turns(row, &r.lengths)
 	return asSession(row)
+}
+
+// messageNames are the members of messages that APIs know. Strict servers refuse others.
+var messageNames = []string{"role", "content", "name", "tool_calls", "tool_call_id", "function_call", "refusal", "audio",
+	"reasoning", "reasoning_content", "reasoning_details", "thinking", "prefix", "partial", "cache_control"}
+
+// ask reads the messages of one request as files record them. What an assistant says last is the recorded answer. It is
+// not sent: its length is the output asked for, unless the row gives one.
+func (r *reader) ask(array, fields []byte, row *rows.Row) error {
+	if array[0] != '[' {
+		return unusable("messages is %s, not an array", typeOf(array))
+	}
+	sent, asked := []byte{'['}, 0 // asked: the length of sent up to the last message before the answer
+	var answer []byte
+	for message := range values(array) {
+		o := objectIn(message)
+		if o == nil {
+			return unusable("messages has %s in place of an object", typeOf(message))
+		}
+		if len(sent) > 1 {
+			sent = append(sent, ',')
+		}
+		start := len(sent)
+		sent = r.message(sent, message)
+		if string(compact(o["role"])) != `"assistant"` && sides[string(bytes.Trim(o["from"], `"`))] != assistant ||
+			o.take("prefix", "partial") != nil {
+			asked, answer = len(sent), nil
+		} else if text, _ := firstText(sent[start:]); answer == nil {
+			answer = text
+		}
+	}
+	if asked == 0 && len(sent) > 1 {
+		return unusable("has no message of a user")
+	}
+	if asked > 0 && asked < len(sent) {
+		sent = sent[:asked]
+		r.unused.note("recorded answer (its length is the output asked for)")
+		row.OSL = r.lengths.output(r.chat.limit, answer)
+	}
+	return r.messages(append(sent, ']'), fields, row)
+}
+
+// message appends a message as APIs have it.
+func (r *reader) message(dst, message []byte) []byte {
+	dst = append(dst, '{')
+	for name, value := range members(message) {
+		value = compact(value)
+		switch name {
+		case "from":
+			name = "role"
+			if side, known := sides[string(bytes.ToLower(bytes.Trim(value, `"`)))]; known {
+				value = []byte([]string{system: `"system"`, user: `"user"`, assistant: `"assistant"`}[side])
+			}
+		case "value":
+			name = "content"
+		}
+		if !slices.Contains(messageNames, name) {
+			r.unused.note(name + " of messages")
+			continue
+		}
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(append(dst, '"'), name...), `":`...), value...)
+	}
+	return append(dst, '}')
 }
 
 // messages reads the messages of one request, and the fields that are sent beside them. They are sent unchanged except

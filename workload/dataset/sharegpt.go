@@ -15,16 +15,16 @@ func init() {
 }
 
 // conversation reads {"id": ..., "conversations": [{"from": "human", "value": "..."}, ...]}, or the same with
-// "messages", "role" and "content": all turns, or the first question that has an answer.
+// "messages", or with "role" and "content": all turns, or the first question that has an answer.
 func (r *reader) conversation(o object, row *rows.Row) error {
 	lines, messages := o.take("conversations", "conversation"), o.take("messages")
 	r.chat.limit = 0 // of another row
 	var err error
 	switch {
 	case lines != nil:
-		err = r.chat.read("conversations", lines, "from", "value")
+		err = r.chat.read("conversations", lines)
 	case messages != nil:
-		err = r.chat.read("messages", messages, "role", "content")
+		err = r.chat.read("messages", messages)
 	default:
 		err = unusable("has no conversations")
 	}

@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"bytes"
 	"fmt"
 	"unicode/utf8"
 
@@ -33,11 +32,8 @@ func (s *sonnet) parse(text []byte, row *rows.Row) error {
 		return fmt.Errorf("the text is longer than %d MiB: sonnet is for short texts, use jsonl for longer ones",
 			maxSonnetBytes>>20)
 	}
-	switch {
-	case !utf8.Valid(text):
+	if !utf8.Valid(text) {
 		return unusable("is not UTF-8")
-	case len(bytes.TrimSpace(text)) == 0:
-		return exclude("is empty")
 	}
 	line := string(text) + "\n"
 	row.Kind, row.OSL, row.Content = rows.Text, s.lengths.osl, append(row.Content[:0], rows.Escape(line)...)
