@@ -20,7 +20,7 @@ import (
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/internal/words"
-	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -319,7 +319,7 @@ func (r *run) allotable() allotment.Run {
 	out.Least = max(out.Least, int(out.First.GetAgents().GetCount()))
 	for _, st := range r.submission.GetPlan() {
 		for _, address := range st.GetTarget().GetEndpoints() {
-			if server := endpoint.Server(address); server != "" && !slices.Contains(out.Servers, server) {
+			if server := naming.Server(address); server != "" && !slices.Contains(out.Servers, server) {
 				out.Servers = append(out.Servers, server)
 			}
 		}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/document"
-	"github.com/spate-load/spate/plans/endpoint"
 	"github.com/spate-load/spate/plans/loadpoint"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
@@ -175,7 +175,7 @@ func (e *expansion) targets() []*spatev1.Target {
 			continue
 		}
 		for _, url := range e.resources.Endpoints[t.GetName()] {
-			t.Endpoints = append(t.Endpoints, endpoint.BaseURL(url))
+			t.Endpoints = append(t.Endpoints, naming.BaseURL(url))
 		}
 		if len(t.GetEndpoints()) == 0 {
 			e.missing(fmt.Sprintf("targets[%d].simulator", i),

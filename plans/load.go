@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/plans/document"
-	"github.com/spate-load/spate/plans/endpoint"
 	"github.com/spate-load/spate/plans/loadpoint"
+	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -130,7 +130,7 @@ func (p *Plan) With(assignments ...string) (*Plan, error) {
 func withBaseURLs(p *spatev1.Plan) {
 	for _, t := range p.GetTargets() {
 		for i, e := range t.GetEndpoints() {
-			t.Endpoints[i] = endpoint.BaseURL(e)
+			t.Endpoints[i] = naming.BaseURL(e)
 		}
 	}
 }

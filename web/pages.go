@@ -18,7 +18,6 @@ import (
 	"github.com/spate-load/spate/compare/history"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
-	"github.com/spate-load/spate/web/pages"
 )
 
 // How often pages are drawn.
@@ -50,8 +49,8 @@ func (s *Server) site() []route {
 		{http.MethodGet, "/audit", s.forWriters(s.auditPage)},
 		{http.MethodGet, "/history", s.historyPage},
 		{http.MethodGet, "/compare", s.comparePage},
-		{http.MethodGet, "/style.css", asset("text/css; charset=utf-8", pages.Style())},
-		{http.MethodGet, "/script.js", asset("text/javascript; charset=utf-8", pages.Script())},
+		{http.MethodGet, "/style.css", asset("text/css; charset=utf-8", Style())},
+		{http.MethodGet, "/script.js", asset("text/javascript; charset=utf-8", Script())},
 		{http.MethodGet, "/favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }},
 	}
 }
@@ -70,7 +69,7 @@ func (s *Server) homePage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.page(w, http.StatusOK, func(b *bytes.Buffer) error {
-		return n.state.(pages.Home).Write(b, s.frame(r, n, "/parts"), r.URL.Query().Get("baseline")) //nolint:forcetypeassert // produceHome's
+		return n.state.(Home).Write(b, s.frame(r, n, "/parts"), r.URL.Query().Get("baseline")) //nolint:forcetypeassert // produceHome's
 	})
 }
 
@@ -86,7 +85,7 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	run := n.state.(pages.Run) //nolint:forcetypeassert // produceRun's
+	run := n.state.(Run) //nolint:forcetypeassert // produceRun's
 	events := "/runs/" + run.Summary.GetRunId() + "/parts"
 	if run.Stage != nil {
 		events += "?stage=" + strconv.Itoa(int(*run.Stage)+1)
@@ -126,9 +125,9 @@ func (s *Server) runTopic(r *http.Request) (path string, produce func(context.Co
 }
 
 // frame returns what surrounds a page's parts.
-func (s *Server) frame(r *http.Request, n news, events string) pages.Frame {
+func (s *Server) frame(r *http.Request, n news, events string) Frame {
 	_, writes := s.rights.writer(r)
-	f := pages.Frame{
+	f := Frame{
 		Events: events, MayWrite: writes || s.rights.hasTokens(), MayOperate: !s.local && s.rights.mayOperate(r),
 		History: !s.local,
 	}
@@ -280,7 +279,7 @@ func (s *Server) produceHome(ctx context.Context, t *topic) {
 			s.topics.fail(t, err)
 			return
 		}
-		home := pages.Home{
+		home := Home{
 			Runs: runs.GetRuns(), Queue: waiting(runs.GetRuns()), Agents: agents.GetAgents(), Now: time.Now(),
 		}
 		if !s.draw(ctx, t, home, home.Parts, false) {
@@ -295,8 +294,8 @@ func (s *Server) produceHome(ctx context.Context, t *topic) {
 }
 
 // draw draws and publishes a state. It returns false if the topic has ended.
-func (s *Server) draw(ctx context.Context, t *topic, state any, parts func() ([]pages.Part, error), over bool) bool {
-	var list []pages.Part
+func (s *Server) draw(ctx context.Context, t *topic, state any, parts func() ([]Part, error), over bool) bool {
+	var list []Part
 	var err error
 	if !s.inDrawingTurn(ctx, func() { list, err = parts() }) {
 		return false
@@ -312,7 +311,7 @@ func (s *Server) draw(ctx context.Context, t *topic, state any, parts func() ([]
 
 // produceRun publishes the page of a run, with the stage of an index, or else the one in progress.
 func (s *Server) produceRun(ctx context.Context, t *topic, id string, stage *uint32) {
-	page := pages.Run{State: watch.New(), Stage: stage}
+	page := Run{State: watch.New(), Stage: stage}
 	if err := s.look(ctx, &page, id); err != nil {
 		s.topics.fail(t, err)
 		return
@@ -358,7 +357,7 @@ func (s *Server) produceRun(ctx context.Context, t *topic, id string, stage *uin
 
 // produceEnd publishes the page of a run whose events have ended, with an error or nil. After the last event, a run
 // takes a moment to become an ended one. A server that closes does not wait for that.
-func (s *Server) produceEnd(ctx context.Context, t *topic, page pages.Run, err error) {
+func (s *Server) produceEnd(ctx context.Context, t *topic, page Run, err error) {
 	limit := time.After(closingTimeout)
 	for waits := true; waits && !page.Over(); {
 		if err2 := s.look(ctx, &page, page.Summary.GetRunId()); err2 != nil {
@@ -391,7 +390,7 @@ func (s *Server) produceEnd(ctx context.Context, t *topic, page pages.Run, err e
 }
 
 // look brings what the list of runs says of a run up to date. Its error is a status.
-func (s *Server) look(ctx context.Context, page *pages.Run, id string) error {
+func (s *Server) look(ctx context.Context, page *Run, id string) error {
 	run, err := s.summary(ctx, id)
 	if err != nil {
 		return err
@@ -400,11 +399,11 @@ func (s *Server) look(ctx context.Context, page *pages.Run, id string) error {
 	page.Files = nil
 	if dir := s.dir(id); page.Over() && current(dir) {
 		for _, f := range filesIn(dir) {
-			page.Files = append(page.Files, pages.File{Name: f.Name, Bytes: f.Bytes})
+			page.Files = append(page.Files, File{Name: f.Name, Bytes: f.Bytes})
 		}
 	} else if page.Over() {
 		for _, name := range []string{reportFile, results.File, "report.md", "vllm.txt"} {
-			page.Files = append(page.Files, pages.File{Name: name})
+			page.Files = append(page.Files, File{Name: name})
 		}
 	}
 	return nil
@@ -449,7 +448,7 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 		s.failurePage(w, err)
 		return
 	}
-	s.page(w, http.StatusOK, func(b *bytes.Buffer) error { return pages.Audit(b, log.GetEntries(), asked) })
+	s.page(w, http.StatusOK, func(b *bytes.Buffer) error { return Audit(b, log.GetEntries(), asked) })
 }
 
 func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
@@ -463,7 +462,7 @@ func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
 		s.failurePage(w, err)
 		return
 	}
-	page := pages.History{
+	page := History{
 		Plans: answer.GetPlans(), Lines: history.Lines(answer.GetLines()), Plan: asked.GetPlan(),
 		Target: r.URL.Query().Get("target"), Metric: asked.GetMetric(),
 	}
@@ -502,5 +501,5 @@ func (s *Server) page(w http.ResponseWriter, code int, draw func(*bytes.Buffer) 
 func (s *Server) failurePage(w http.ResponseWriter, err error) {
 	of := status.Convert(err)
 	code := codeOf(of.Code())
-	s.page(w, code, func(b *bytes.Buffer) error { return pages.Failure(b, http.StatusText(code), of.Message()) })
+	s.page(w, code, func(b *bytes.Buffer) error { return Failure(b, http.StatusText(code), of.Message()) })
 }

@@ -9,13 +9,11 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/spate-load/spate/web/pages"
 )
 
 // part is a piece of a page that changes.
 type part struct {
-	pages.Part
+	Part
 	event   []byte // the same as a server-sent event
 	version uint64 // of the topic when it changed last
 }
@@ -37,7 +35,7 @@ type topic struct {
 }
 
 // publish replaces the parts whose contents differ. over: nothing follows.
-func (t *topic) publish(state any, parts []pages.Part, over bool) {
+func (t *topic) publish(state any, parts []Part, over bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.version++

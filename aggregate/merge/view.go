@@ -7,7 +7,7 @@ import (
 	"github.com/spate-load/spate/aggregate/servermetrics"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
-	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -236,7 +236,7 @@ func regionParts[T any](regions map[string]T, measured func(T) Measured) (parts 
 func (s *Stage) endpointParts(tallies []*Tally, measured func(*Tally) Measured) (parts []Part) {
 	for i, t := range tallies {
 		if t != nil {
-			name := endpoint.Redacted(s.sums.Target.GetEndpoints()[i])
+			name := naming.Redacted(s.sums.Target.GetEndpoints()[i])
 			parts = append(parts, Part{Name: name, Measured: measured(t)})
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/measure"
-	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
@@ -168,7 +168,7 @@ func contribution(r *merge.Region, target *spatev1.Target, duration *float64) Co
 	c.RequestThroughput, c.OutputTokenThroughput, c.TotalTokenThroughput = merge.Throughputs(r.Counters, duration)
 	for i, t := range r.Paths {
 		c.Paths = append(c.Paths, PathResult{
-			URL:     endpoint.Redacted(target.GetEndpoints()[i]),
+			URL:     naming.Redacted(target.GetEndpoints()[i]),
 			Connect: t.Summary(spatev1.Metric_METRIC_CONNECT),
 			RTT:     t.Summary(spatev1.Metric_METRIC_RTT),
 		})

@@ -12,7 +12,7 @@ import (
 	"github.com/spate-load/spate/aggregate/servermetrics"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans/defaults"
-	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -327,7 +327,7 @@ func askedISL(r *spatev1.RandomContent) uint32 {
 func (s sums) endpointResults(target *spatev1.Target) []EndpointResult {
 	results := make([]EndpointResult, 0, len(s.Endpoints))
 	for i, t := range s.Endpoints {
-		url := endpoint.Redacted(target.GetEndpoints()[i])
+		url := naming.Redacted(target.GetEndpoints()[i])
 		results = append(results, EndpointResult{URL: url, Breakdown: breakdown(t)})
 	}
 	return results

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -106,7 +106,7 @@ func (v *Metrics) GPUs(target *spatev1.Target, from, to uint32, work Work) *GPUR
 	all := map[deviceID]*device{}
 	var changes []int // by exporter
 	for source := first; source < end; source++ {
-		e := GPUExporter{URL: endpoint.Redacted(urls[source]), ValuesLeftOut: uint64(v.refused[uint32(source)])}
+		e := GPUExporter{URL: naming.Redacted(urls[source]), ValuesLeftOut: uint64(v.refused[uint32(source)])}
 		changed := map[uint32]bool{}
 		for _, key := range slices.SortedFunc(maps.Keys(v.series), serverKey.compare) {
 			if key.source != uint32(source) {

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -164,7 +164,7 @@ func (v *Metrics) Window(number uint32, target *spatev1.Target) (values []Value)
 	for _, key := range slices.SortedFunc(maps.Keys(v.series), serverKey.compare) {
 		value, perSecond, ok := v.series[key].at(number)
 		if ok {
-			values = append(values, Value{endpoint.Redacted(urls[key.source]), key.name, key.labels, value, perSecond})
+			values = append(values, Value{naming.Redacted(urls[key.source]), key.name, key.labels, value, perSecond})
 		}
 	}
 	return values
@@ -176,7 +176,7 @@ func (v *Metrics) Results(target *spatev1.Target, from, to uint32) []ServerResul
 	results := []ServerResult{}
 	servers, _ := servermetrics.GPUSources(target)
 	for i, url := range servermetrics.Sources(target)[:servers] {
-		r := v.accountResult(endpoint.Redacted(url), uint32(i))
+		r := v.accountResult(naming.Redacted(url), uint32(i))
 		r.Role = target.GetServerMetrics().GetRoles()[url]
 		results = append(results, r)
 	}

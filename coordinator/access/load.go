@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/spate-load/spate/agent/allow"
-	"github.com/spate-load/spate/plans/endpoint"
 	"github.com/spate-load/spate/plans/loadpoint"
+	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -78,7 +78,7 @@ func addressesOf(t *spatev1.Target) []string {
 
 // has reports whether a list has the host of a URL.
 func has(list allow.List, address string) bool {
-	u, err := url.Parse(endpoint.BaseURL(address))
+	u, err := url.Parse(naming.BaseURL(address))
 	return err == nil && list.CheckName(u) == nil
 }
 

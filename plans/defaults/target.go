@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/api/registry"
-	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/secret"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -41,7 +41,7 @@ func Target(t *spatev1.Target) *spatev1.Target {
 	t = proto.CloneOf(t)
 	t.Simulator = nil // A simulator beside endpoints is for simulations.
 	for i, e := range t.Endpoints {
-		t.Endpoints[i] = endpoint.BaseURL(e)
+		t.Endpoints[i] = naming.BaseURL(e)
 	}
 	fillTarget(t)
 	return t

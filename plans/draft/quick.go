@@ -18,7 +18,7 @@ import (
 
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/plans/defaults"
-	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/secret"
 )
 
@@ -111,7 +111,7 @@ func (q Quick) targets() (targets []quickTarget) {
 	for i, target := range q.Targets {
 		var endpoints []string
 		for part := range strings.SplitSeq(target, ",") {
-			endpoints = append(endpoints, withoutPassword(endpoint.BaseURL(strings.TrimSpace(part))))
+			endpoints = append(endpoints, withoutPassword(naming.BaseURL(strings.TrimSpace(part))))
 		}
 		targets = append(targets, quickTarget{targetName(seen, endpoints[0], i), endpoints})
 	}

@@ -1,4 +1,4 @@
-// Package naming has the forms of the names and labels of agents and regions.
+// Package naming has the forms of the names and labels of agents and regions, and of the addresses of endpoints.
 package naming
 
 import (

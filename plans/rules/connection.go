@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/plans/defaults"
-	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -24,7 +24,7 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 	case !c.Has(target+".endpoints") && c.Has(target+".simulator"):
 		c.simulatedConnection(path)
 	default:
-		if u, err := url.Parse(n.GetProxy()); err == nil && n.GetProxy() != "" && !endpoint.ValidPort(u) {
+		if u, err := url.Parse(n.GetProxy()); err == nil && n.GetProxy() != "" && !naming.ValidPort(u) {
 			c.wrong(path+".proxy", "must have a port from 1 to 65535, or none")
 		}
 		c.withoutTLS(path, t)

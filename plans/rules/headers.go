@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/spate-load/spate/plans/defaults"
-	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -90,5 +90,5 @@ func isJSON(value string) bool {
 // validHost reports whether value is a host, with or without a port, that a request can name.
 func validHost(value string) bool {
 	u, err := url.Parse("http://" + value)
-	return err == nil && u.Hostname() != "" && u.Host == value && endpoint.ValidPort(u)
+	return err == nil && u.Hostname() != "" && u.Host == value && naming.ValidPort(u)
 }

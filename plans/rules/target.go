@@ -7,7 +7,7 @@ import (
 	"unicode"
 
 	"github.com/spate-load/spate/api/registry"
-	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -43,7 +43,7 @@ func (c *checker) endpoints(path string, urls []string) {
 			c.wrong(at, problem)
 			continue
 		}
-		base := endpoint.BaseURL(text)
+		base := naming.BaseURL(text)
 		if seen[base] {
 			c.wrong(at, "is listed twice: a trailing slash or /v1 does not matter")
 		}
@@ -66,7 +66,7 @@ func apiPaths() (paths []string) {
 // endpointProblem returns what is wrong with a base URL, or "" if nothing is. It never repeats the URL, which may hold
 // a password.
 func endpointProblem(text string) string {
-	u, err := url.Parse(endpoint.BaseURL(text))
+	u, err := url.Parse(naming.BaseURL(text))
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" ||
 		strings.ContainsFunc(text, unicode.IsSpace) {
 		return "must be a base URL like http://localhost:8000, or host:port"
@@ -75,7 +75,7 @@ func endpointProblem(text string) string {
 		return problem
 	}
 	for _, suffix := range apiPaths() {
-		if strings.HasSuffix(endpoint.BaseURL(u.Path), suffix) {
+		if strings.HasSuffix(naming.BaseURL(u.Path), suffix) {
 			return "must end before " + suffix + ", which Spate adds"
 		}
 	}
@@ -92,7 +92,7 @@ func addressProblem(u *url.URL, text, instead string) string {
 		return "must not contain a query (?...)"
 	case strings.Contains(text, "#"):
 		return "must not contain a fragment (#...)"
-	case !endpoint.ValidPort(u):
+	case !naming.ValidPort(u):
 		return "must have a port from 1 to 65535, or none"
 	}
 	return ""

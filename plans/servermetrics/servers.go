@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -36,7 +36,7 @@ func serverSources(t *spatev1.Target) []string {
 	}
 	var sources []string
 	for _, e := range t.GetEndpoints()[:min(len(t.GetEndpoints()), MaxSources)] {
-		sources = append(sources, endpoint.BaseURL(e)+"/metrics")
+		sources = append(sources, naming.BaseURL(e)+"/metrics")
 	}
 	return sources
 }
@@ -60,9 +60,9 @@ func Account(t *spatev1.Target) []string {
 // OnEndpointHost reports whether an address is on the host of one of a target's endpoints, on any port. Such an address
 // is reached with the settings of the target's connection.
 func OnEndpointHost(t *spatev1.Target, address string) bool {
-	host := endpoint.Hostname(address)
+	host := naming.Hostname(address)
 	return host != "" && slices.ContainsFunc(t.GetEndpoints(),
-		func(e string) bool { return strings.EqualFold(endpoint.Hostname(e), host) })
+		func(e string) bool { return strings.EqualFold(naming.Hostname(e), host) })
 }
 
 // Fill fills in which metrics are read, and when. m may be nil.

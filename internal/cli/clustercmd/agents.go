@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/spate-load/spate/watch/show"
+	"github.com/spate-load/spate/watch"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +64,7 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 			"No agents. Start one with: spate-agent --coordinator HOST:PORT, or --join HOST:PORT of any member")
 		return err
 	}
-	return show.Fleet(agents).Capitals().Write(w, terminal.Width(w))
+	return watch.Fleet(agents).Capitals().Write(w, terminal.Width(w))
 }
 
 // agentJSON is an agent in the JSON list. Unknown values are null.
@@ -96,8 +96,8 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 		a := s.GetAgent()
 		one := agentJSON{
 			Name: given(a.GetName()), Region: given(a.GetRegion()), Labels: a.GetLabels(),
-			Health: show.Health(s.GetHealth()),
-			Cordon: given(show.Cordon(s.GetCordon())),
+			Health: watch.Health(s.GetHealth()),
+			Cordon: given(watch.Cordon(s.GetCordon())),
 			Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
 			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()),
 			Version: given(a.GetVersion()),

@@ -12,7 +12,7 @@ import (
 	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/internal/cli/command"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/watch/show"
+	"github.com/spate-load/spate/watch"
 )
 
 // auditFlags are the flags of `spate audit`.
@@ -79,7 +79,7 @@ func (f *auditFlags) run(cmd *cobra.Command, _ []string) error {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), "No entries.")
 		return err
 	}
-	return show.Audit(log.GetEntries(), time.Local).Capitals().Write(cmd.OutOrStdout(), 0)
+	return watch.Audit(log.GetEntries(), time.Local).Capitals().Write(cmd.OutOrStdout(), 0)
 }
 
 // moment reads a point in time: a duration before now, a day of this machine, or RFC 3339. nil: none was given.

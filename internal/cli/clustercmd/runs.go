@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/watch/show"
+	"github.com/spate-load/spate/watch"
 
 	"github.com/spf13/cobra"
 
@@ -68,9 +68,9 @@ func writeRuns(w io.Writer, runs []*spatev1.RunSummary, long bool, now time.Time
 		return err
 	}
 	if long {
-		return show.RunsLong(runs, now, time.Local).Capitals().Write(w, 0)
+		return watch.RunsLong(runs, now, time.Local).Capitals().Write(w, 0)
 	}
-	return show.Runs(runs, now, time.Local).Capitals().Write(w, terminal.Width(w))
+	return watch.Runs(runs, now, time.Local).Capitals().Write(w, terminal.Width(w))
 }
 
 // secondsOf returns how long a run took. nil: it has not ended, or the time of its end is not known.
@@ -127,7 +127,7 @@ func runsAsJSON(runs []*spatev1.RunSummary) []runJSON {
 			one.WaitSec = new(wait.AsDuration().Seconds())
 		}
 		if r.GetState() == spatev1.RunState_RUN_STATE_ENDED {
-			outcome, complete := show.Outcome(r.GetOutcome()), r.GetComplete()
+			outcome, complete := watch.Outcome(r.GetOutcome()), r.GetComplete()
 			one.Outcome, one.Complete = &outcome, &complete
 		}
 		list = append(list, one)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/aggregate/sink/exposition"
+	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/compare/history"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/coordinator/access"
@@ -109,7 +109,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if err != nil {
 		return command.BadInput(err)
 	}
-	f.Status.Results = exposition.Gatherer(c.LatestRows)
+	f.Status.Results = sink.Gatherer(c.LatestRows)
 	stop, err := f.Status.Serve(ctx, metrics(c.Stats), func() error { return nil }, logger)
 	if err != nil {
 		return errors.Join(err, c.Close())

@@ -16,7 +16,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/watch/show"
+	"github.com/spate-load/spate/watch"
 )
 
 // opener opens runs: files, and runs of a coordinator, whose ledgers it fetches into a temporary directory.
@@ -74,7 +74,7 @@ func (o *opener) fetch(ctx context.Context, name string) (file *runfiles.File, e
 		return nil, fmt.Errorf("no file or directory is named %s: %w", name, err)
 	}
 	if clustercmd.GoesOn(run) {
-		return nil, command.BadInputf("run %s has not ended (%s)", run.GetRunId(), show.State(run))
+		return nil, command.BadInputf("run %s has not ended (%s)", run.GetRunId(), watch.State(run))
 	}
 	dir := filepath.Join(o.dir, fmt.Sprint(len(o.files)))
 	if err := os.Mkdir(dir, 0o700); err != nil {

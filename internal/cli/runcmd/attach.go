@@ -11,7 +11,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/watch/show"
+	"github.com/spate-load/spate/watch"
 )
 
 // oneRun accepts the name of one run.
@@ -162,7 +162,7 @@ func stop(
 ) error {
 	id := run.GetRunId()
 	if !clustercmd.GoesOn(run) {
-		return command.BadInputf("run %s is not running (%s): there is nothing to stop", id, show.State(run))
+		return command.BadInputf("run %s is not running (%s): there is nothing to stop", id, watch.State(run))
 	}
 	_, err := clustercmd.Ask(cmd.Context(), f.Coordinator, service.StopRun,
 		&spatev1.StopRunRequest{RunId: id, Immediately: now})
@@ -247,7 +247,7 @@ func (f *attachFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1
 		return command.BadInputf(
 			"run %s has not ended (%s): spate follow %s gets its results when it has, spate stop %s ends it",
 			run.GetRunId(),
-			show.State(run),
+			watch.State(run),
 			run.GetRunId(),
 			run.GetRunId(),
 		)

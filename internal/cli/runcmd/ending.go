@@ -14,7 +14,7 @@ import (
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
-	"github.com/spate-load/spate/watch/show"
+	"github.com/spate-load/spate/watch"
 )
 
 // failOn says which verdicts make a command exit with 3: "invalid", "suspect" (and invalid) or "never".
@@ -68,7 +68,7 @@ func (e ending) state() string {
 	case e.GetOutcome() == spatev1.Outcome_OUTCOME_DONE && !e.GetComplete():
 		return "incomplete"
 	}
-	return show.Outcome(e.GetOutcome())
+	return watch.Outcome(e.GetOutcome())
 }
 
 // conclude prints the last lines, and returns the exit code as an error. dir is the run directory. Empty: there is

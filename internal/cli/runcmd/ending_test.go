@@ -13,7 +13,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/watch/show"
+	"github.com/spate-load/spate/watch"
 )
 
 // TestJudge: exit codes are those of the table in `spate help exit-codes`, however the end is learned.
@@ -41,7 +41,7 @@ func TestJudge(t *testing.T) {
 		ended := &spatev1.RunEnded{Outcome: tc.outcome, Complete: tc.complete, Verdict: tc.verdict}
 		summary := &spatev1.RunSummary{Outcome: tc.outcome, Complete: tc.complete, Verdict: tc.verdict}
 		result := &results.Result{Run: results.RunResult{Complete: tc.complete}}
-		if word := show.Outcome(tc.outcome); tc.outcome != 0 {
+		if word := watch.Outcome(tc.outcome); tc.outcome != 0 {
 			result.Run.Outcome = &word
 		}
 		if v := trust.Verdict(tc.verdict); v != "" {
@@ -120,7 +120,7 @@ func TestOneRuleForTheEnd(t *testing.T) {
 				}
 				code, out, said := spate(t, append(args, "--coordinator", address)...)
 				if code != tc.code || !strings.Contains(out, tc.line) || strings.Contains(said, "nothing was started") {
-					t.Errorf("%v of %s: code %d\n%s%s", args, show.State(service.Runs[0]), code, out, said)
+					t.Errorf("%v of %s: code %d\n%s%s", args, watch.State(service.Runs[0]), code, out, said)
 				}
 				if tc.reason != "" && !strings.Contains(said, "spate: the run ended early: "+tc.reason) {
 					t.Errorf("%v: the reason is not said: %s", args, said)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/agent/host"
-	"github.com/spate-load/spate/aggregate/sink/exposition"
+	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/cli/command"
@@ -107,7 +107,7 @@ func (l *localFlags) serve(
 	ctx context.Context, c *coordinator.Coordinator, b *backend, logger *slog.Logger,
 ) (stop func(), err error) {
 	status := l.status()
-	status.Results = exposition.Gatherer(c.LatestRows)
+	status.Results = sink.Gatherer(c.LatestRows)
 	stopStatus, err := status.Serve(ctx, command.Collector{}, func() error { return nil }, logger)
 	if err != nil || !l.Pages {
 		return stopStatus, err

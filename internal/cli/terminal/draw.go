@@ -12,7 +12,6 @@ import (
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
-	"github.com/spate-load/spate/watch/show"
 )
 
 // Styles. The terminal's own 16 colours fit dark and light backgrounds; NO_COLOR leaves bold and reverse.
@@ -33,7 +32,7 @@ const (
 )
 
 // clean makes words of plans, servers and coordinators harmless for a terminal.
-func clean(text string) string { return show.Clean(text) }
+func clean(text string) string { return watch.Clean(text) }
 
 // draw returns the whole screen: as many lines as the terminal has, none wider.
 func (m *model) draw() string {
@@ -110,7 +109,7 @@ func (m *model) head() []string {
 	windows := m.run.Windows(s.Index)
 	lines = append(lines, m.pace(s, windows)...)
 	lines = append(lines, m.gap(m.latencies(windows)...)...)
-	if so := show.SoFar(s); so != "" {
+	if so := watch.SoFar(s); so != "" {
 		lines = append(lines, labelled("so far", so+labelStyle.Render("  p50 / p99 of the stage in ms")))
 	}
 	return append(lines, m.gap(m.verdict(s)...)...)
@@ -127,7 +126,7 @@ func (m *model) gap(lines ...string) []string {
 // stageLine names the stage: place, target, workload, load.
 func (m *model) stageLine(s *watch.Stage) string {
 	text := boldStyle.Render(fmt.Sprintf("stage %d of %s", s.Index+1, m.run.Most()))
-	for _, name := range show.Names(s) {
+	for _, name := range watch.Names(s) {
 		text += " · " + boldStyle.Render(name)
 	}
 	if now := m.run.Current(); now != s && now.InProgress() {
@@ -142,18 +141,18 @@ func (m *model) barLine(s *watch.Stage) string {
 		return labelled("not run", bad.Render(clean(s.Ended.GetFailure())))
 	}
 	if s.Ended != nil {
-		return labelled("ended", show.Span(s.Elapsed())+" · "+endWords(s))
+		return labelled("ended", watch.Span(s.Elapsed())+" · "+endWords(s))
 	}
 	part, known := s.Part()
 	if !known {
-		return labelled("progress", show.Progress(s))
+		return labelled("progress", watch.Progress(s))
 	}
-	return labelled("progress", m.bar(part, show.Progress(s)))
+	return labelled("progress", m.bar(part, watch.Progress(s)))
 }
 
 // runLine shows how much of the run has passed.
 func (m *model) runLine() string {
-	text := show.Run(m.run)
+	text := watch.RunText(m.run)
 	part, known := m.run.Part()
 	if !known {
 		return labelled("run", text)
@@ -169,7 +168,7 @@ func (m *model) bar(part float64, text string) string {
 
 // endWords says how a stage ended.
 func endWords(s *watch.Stage) string {
-	text, well := show.End(s)
+	text, well := watch.End(s)
 	if !well {
 		return bad.Render(text)
 	}
@@ -178,7 +177,7 @@ func endWords(s *watch.Stage) string {
 
 // errorWords counts failures by class.
 func errorWords(s *watch.Stage) string {
-	text, none := show.Errors(s)
+	text, none := watch.Errors(s)
 	if !none {
 		return bad.Render(text)
 	}
@@ -187,7 +186,7 @@ func errorWords(s *watch.Stage) string {
 
 // loadWords compares the load asked with the load achieved.
 func (m *model) loadWords(s *watch.Stage) string {
-	text, over := show.Load(s, m.run.Windows(s.Index))
+	text, over := watch.Load(s, m.run.Windows(s.Index))
 	if over != "" {
 		text += labelStyle.Render(" (" + over + ")")
 	}
@@ -197,7 +196,7 @@ func (m *model) loadWords(s *watch.Stage) string {
 // pace shows requests, failures and output by window.
 func (m *model) pace(s *watch.Stage, windows []*spatev1.StageWindow) []string {
 	p := s.Progress
-	done := words.Thousands(show.Completed(p))
+	done := words.Thousands(watch.Completed(p))
 	completed := each(windows, func(w *spatev1.StageWindow) float64 {
 		return float64(w.GetWhole().GetCompleted()) / float64(max(1, w.GetWhole().GetSeconds()))
 	})
@@ -215,7 +214,7 @@ func (m *model) pace(s *watch.Stage, windows []*spatev1.StageWindow) []string {
 	}
 	return []string{
 		m.trend("completed", done, completed, "/s"),
-		m.trend("output", show.Output(s), output, ""),
+		m.trend("output", watch.Output(s), output, ""),
 		labelled("failed", errorWords(s)),
 	}
 }
@@ -235,7 +234,7 @@ func (m *model) trend(label, now string, values []float64, unit string) string {
 		return labelled(label, now)
 	}
 	spark, largest := Spark(values, m.sparkCells())
-	return labelled(label, fit(now, numbersWidth)) + drawn.Render(spark) + labelStyle.Render(" ≤ "+show.Rate(largest)+unit)
+	return labelled(label, fit(now, numbersWidth)) + drawn.Render(spark) + labelStyle.Render(" ≤ "+watch.Rate(largest)+unit)
 }
 
 // Widths of the columns beside sparklines.
@@ -273,11 +272,11 @@ func (m *model) latencies(windows []*spatev1.StageWindow) []string {
 		head += fit("  "+t.title, 2+cells+largestWidth)
 	}
 	lines := []string{labelStyle.Render(head)}
-	for _, metric := range show.Metrics(m.stage()) {
+	for _, metric := range watch.Metrics(m.stage()) {
 		line := labelled(metric.Label, "")
 		d := lastOf(windows, metric.Name)
 		for _, v := range []float64{d.GetP50(), d.GetP90(), d.GetP99()} {
-			line += cell(show.Milliseconds(d, v))
+			line += cell(watch.Milliseconds(d, v))
 		}
 		for _, t := range shown {
 			line += latencyTrend(windows, metric.Name, t.of, cells)

@@ -9,7 +9,6 @@ import (
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
-	"github.com/spate-load/spate/watch/show"
 )
 
 // panelCount is the number of panels.
@@ -22,9 +21,9 @@ var panelNames = [panelCount]string{"Agents", "Regions", "Stages", "Verdict", "N
 func (m *model) panelLines(panel int) (head string, rows []string) {
 	switch panelNames[panel] {
 	case "Agents":
-		return m.grid(show.Agents(m.run, m.last()))
+		return m.grid(watch.Agents(m.run, m.last()))
 	case "Regions":
-		return m.grid(show.Regions(m.run, m.last()))
+		return m.grid(watch.Regions(m.run, m.last()))
 	case "Stages":
 		return m.stages()
 	case "Verdict":
@@ -143,7 +142,7 @@ func (m *model) last() *spatev1.StageWindow {
 
 // stages shows all stages that started or were skipped, and marks the one that is shown.
 func (m *model) stages() (string, []string) {
-	t := show.Stages(m.run)
+	t := watch.Stages(m.run)
 	for i, s := range m.run.All() {
 		mark := " "
 		if s == m.stage() {
@@ -186,7 +185,7 @@ func (m *model) notices() (lines []string) {
 
 // noticeWords returns a notice: its mark and its time, and its words.
 func noticeWords(n watch.Notice) (mark, text string) {
-	mark, text = Mark(n.Severity), show.Notice(n)
+	mark, text = Mark(n.Severity), watch.NoticeText(n)
 	if !n.Time.IsZero() {
 		mark += n.Time.Local().Format("15:04:05 ")
 	}

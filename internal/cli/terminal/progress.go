@@ -14,7 +14,6 @@ import (
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
-	"github.com/spate-load/spate/watch/show"
 )
 
 // progress shows a run in progress: on a terminal in one line that is rewritten below the finished stages, elsewhere in
@@ -181,7 +180,7 @@ func (p *progress) place() string {
 // state returns what is known of the stage in progress. What a narrow terminal may omit is last.
 func (p *progress) state() []string {
 	parts := []string{p.bar()}
-	if left := show.Left(p.run.Left()); left != "" {
+	if left := watch.Left(p.run.Left()); left != "" {
 		parts = append(parts, left)
 	}
 	inFlight := words.Thousands(uint64(p.stage.Progress.GetInFlight())) + " in flight"
@@ -211,7 +210,7 @@ func (p *progress) figures() []string {
 	if p.stage.Started.GetWhole() {
 		return append(parts, p.wholeFigures()...)
 	}
-	parts = append(parts, fmt.Sprintf("%13s", show.Output(p.stage)))
+	parts = append(parts, fmt.Sprintf("%13s", watch.Output(p.stage)))
 	if q := e.GetTtft(); q != nil {
 		parts = append(parts, fmt.Sprintf("TTFT %5s/%-5s", words.Millis(q.GetP50Ms()), words.Millis(q.GetP99Ms())))
 	}
@@ -223,7 +222,7 @@ func (p *progress) figures() []string {
 
 // wholeFigures returns what is known of answers that come in one piece.
 func (p *progress) wholeFigures() []string {
-	parts := []string{fmt.Sprintf("%14s", show.Output(p.stage))}
+	parts := []string{fmt.Sprintf("%14s", watch.Output(p.stage))}
 	if q := p.stage.Progress.GetE2E(); q != nil {
 		parts = append(parts, fmt.Sprintf("E2E %5s/%s", words.Millis(q.GetP50Ms()), words.Millis(q.GetP99Ms())))
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/watch/show"
+	"github.com/spate-load/spate/watch"
 )
 
 // mostNames is how many agents of a run, or of a region, are named.
@@ -46,6 +46,6 @@ func teamWords(agents []*spatev1.AgentInfo) string {
 
 // changeWords says that an agent was lost or joined, and what follows, and returns a mark for the line.
 func changeWords(c *spatev1.AgentChanged) (mark, text string) {
-	severity, text := show.Change(c)
+	severity, text := watch.Change(c)
 	return Mark(severity), text
 }

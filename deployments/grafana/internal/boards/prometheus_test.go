@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/aggregate/sink/exposition"
+	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/prometheustest"
@@ -30,7 +30,7 @@ func TestPrometheusBoardShowsARealRun(t *testing.T) {
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { page.ServeHTTP(w, q) }))
 	defer pages.Close()
 	c := assemble(t)
-	page = promhttp.HandlerFor(exposition.Gatherer(c.coordinator.LatestRows),
+	page = promhttp.HandlerFor(sink.Gatherer(c.coordinator.LatestRows),
 		promhttp.HandlerOpts{MaxRequestsInFlight: 1})
 	server := prometheustest.Start(t, strings.TrimPrefix(pages.URL, "http://"))
 	from := time.Now()

@@ -1,4 +1,4 @@
-package pages
+package web
 
 import (
 	"cmp"
@@ -9,10 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/watch/show"
+	"github.com/spate-load/spate/watch"
 )
 
 // maxRows is how many agents a page lists: those that need attention first.
@@ -32,10 +33,10 @@ type Home struct {
 
 // Parts returns the page's parts.
 func (h Home) Parts() ([]Part, error) {
-	view := map[string]any{"Runs": show.Runs(h.Runs, h.Now, time.UTC), "Agents": len(h.Agents)}
+	view := map[string]any{"Runs": watch.Runs(h.Runs, h.Now, time.UTC), "Agents": len(h.Agents)}
 	var queue []string
 	for _, r := range h.Queue {
-		queue = append(queue, show.Clean(r.GetRunId()))
+		queue = append(queue, watch.Clean(r.GetRunId()))
 	}
 	view["Queue"] = queue
 	first := slices.Clone(h.Agents)
@@ -44,7 +45,7 @@ func (h Home) Parts() ([]Part, error) {
 			cmp.Compare(a.GetAgent().GetName(), b.GetAgent().GetName()))
 	})
 	first, view["More"] = first[:min(len(first), maxRows)], max(0, len(first)-maxRows)
-	view["Fleet"], view["Acts"] = show.Fleet(first), acts(first)
+	view["Fleet"], view["Acts"] = watch.Fleet(first), acts(first)
 	view["Counts"] = counts(h.Agents)
 	view["Regions"] = regions(h.Agents)
 	return parts(view, "runs", "agents")
@@ -85,8 +86,8 @@ func calm(a *spatev1.AgentStatus) int {
 func counts(agents []*spatev1.AgentStatus) string {
 	health, cordon := map[string]int{}, map[string]int{}
 	for _, a := range agents {
-		health[show.Health(a.GetHealth())]++
-		if c := show.Cordon(a.GetCordon()); c != "" {
+		health[watch.Health(a.GetHealth())]++
+		if c := watch.Cordon(a.GetCordon()); c != "" {
 			cordon[c]++
 		}
 	}
@@ -121,7 +122,7 @@ func regions(agents []*spatev1.AgentStatus) *table.Table {
 		for _, a := range by[name] {
 			inFlight += uint64(a.GetHeartbeat().GetInFlight())
 		}
-		t.Add(show.Clean(cmp.Or(name, show.Unknown)), counts(by[name]), words.Thousands(inFlight))
+		t.Add(watch.Clean(cmp.Or(name, watch.Unknown)), counts(by[name]), words.Thousands(inFlight))
 	}
 	return t
 }
@@ -138,8 +139,18 @@ func (h Home) Write(w io.Writer, f Frame, baseline string) error {
 	if baseline == "" && len(ended) > 1 {
 		baseline = ended[1].GetRunId() // so that two different runs are chosen
 	}
-	return write(w, "home.html.tmpl", map[string]any{
+	return writePage(w, "home.html.tmpl", map[string]any{
 		"Title": fmt.Sprintf("Spate: %s", words.Count(uint64(len(h.Runs)), "run")), "Events": f.Events, "Frame": f,
 		"Ended": ended, "Baseline": baseline,
+	})
+}
+
+// Audit writes the page of the audit log: the entries that were asked for.
+func Audit(w io.Writer, entries []*spatev1.AuditEntry, asked *spatev1.ReadAuditLogRequest) error {
+	selected := asked.GetBy() != "" || asked.GetAbout() != "" || len(asked.GetActions()) > 0 ||
+		asked.GetSince() != nil || asked.GetUntil() != nil
+	return writePage(w, "audit.html.tmpl", map[string]any{
+		"Title": "Spate: who did what", "Events": "", "Table": watch.Audit(entries, time.UTC), "Asked": asked,
+		"Actions": access.Actions, "Selected": selected, "Frame": Frame{MayOperate: true, History: true},
 	})
 }

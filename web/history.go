@@ -1,4 +1,4 @@
-package pages
+package web
 
 import (
 	"html/template"
@@ -47,7 +47,7 @@ func (h History) Write(w io.Writer, f Frame) error {
 			drawn = append(drawn, historyOf(l, &worse))
 		}
 	}
-	return write(w, "history.html.tmpl", map[string]any{
+	return writePage(w, "history.html.tmpl", map[string]any{
 		"Title": "Spate: history", "Events": "", "Frame": f, "Asked": h, "Targets": targets, "Metrics": compare.Metrics,
 		"Lines": drawn, "More": more, "Worse": worse,
 	})

@@ -1,6 +1,4 @@
-// Package show puts the state of a run into words and tables, the same for the terminal and for the pages. What plans,
-// servers and coordinators say is harmless for a terminal in all of it; a page has to escape it.
-package show
+package watch
 
 import (
 	"cmp"
@@ -14,7 +12,6 @@ import (
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/watch"
 )
 
 // Unknown stands for a number that is not known.
@@ -83,8 +80,8 @@ func Change(c *spatev1.AgentChanged) (severity spatev1.Severity, text string) {
 	return severity, text
 }
 
-// Notice returns a notice in words, without its time.
-func Notice(n watch.Notice) string {
+// NoticeText returns a notice in words, without its time.
+func NoticeText(n Notice) string {
 	if n.Change != nil {
 		_, text := Change(n.Change)
 		return Clean(text)
@@ -93,7 +90,7 @@ func Notice(n watch.Notice) string {
 }
 
 // Names returns what a stage puts load on, and which: target, workload, load.
-func Names(s *watch.Stage) (names []string) {
+func Names(s *Stage) (names []string) {
 	for _, name := range []string{s.Started.GetTarget(), s.Started.GetWorkload(), s.Started.GetLoad()} {
 		if name != "" {
 			names = append(names, Clean(name))
@@ -103,7 +100,7 @@ func Names(s *watch.Stage) (names []string) {
 }
 
 // Progress says how far a stage is that has not ended.
-func Progress(s *watch.Stage) string {
+func Progress(s *Stage) string {
 	text := Span(s.Elapsed())
 	if _, known := s.Part(); !known {
 		return text + ", its end is not known"
@@ -120,8 +117,8 @@ func Progress(s *watch.Stage) string {
 	return text
 }
 
-// Run says how far a run is that has started.
-func Run(r *watch.Run) string {
+// RunText says how far a run is that has started.
+func RunText(r *Run) string {
 	noun := " stages"
 	if r.Stages == 1 {
 		noun = " stage"
@@ -134,7 +131,7 @@ func Run(r *watch.Run) string {
 }
 
 // End says how a stage ended: well reports whether nothing is wrong with it.
-func End(s *watch.Stage) (text string, well bool) {
+func End(s *Stage) (text string, well bool) {
 	switch {
 	case s.Ended.GetFailure() != "":
 		return Clean(s.Ended.GetFailure()), false
@@ -148,7 +145,7 @@ func End(s *watch.Stage) (text string, well bool) {
 const recent = 10
 
 // Load compares the load asked with the load achieved. over says of which time the latter is, if that is known.
-func Load(s *watch.Stage, windows []*spatev1.StageWindow) (text, over string) {
+func Load(s *Stage, windows []*spatev1.StageWindow) (text, over string) {
 	text = "asked " + Clean(cmp.Or(s.Started.GetLoad(), Unknown)) + " · achieved "
 	if took := s.Elapsed().Seconds(); !s.InProgress() && took > 0 {
 		return text + Rate(float64(s.Progress.GetCompleted())/took) + " ended/s", "over the whole stage"
@@ -157,7 +154,7 @@ func Load(s *watch.Stage, windows []*spatev1.StageWindow) (text, over string) {
 		return text + Unknown, ""
 	}
 	text += words.Thousands(uint64(s.Progress.GetInFlight())) + " in flight"
-	started, seconds := watch.Starts(windows[max(0, len(windows)-recent):])
+	started, seconds := Starts(windows[max(0, len(windows)-recent):])
 	if seconds == 0 {
 		return text, ""
 	}
@@ -171,10 +168,10 @@ func Completed(p *spatev1.StageProgress) uint64 {
 
 // counted reports whether the requests of a stage have been counted. They have not if its coordinator was restarted
 // since the stage ended: then only the files of the run have its numbers.
-func counted(s *watch.Stage) bool { return s.Progress != nil || s.Ended == nil }
+func counted(s *Stage) bool { return s.Progress != nil || s.Ended == nil }
 
 // Count writes a number of requests of a stage.
-func Count(s *watch.Stage, n uint64) string {
+func Count(s *Stage, n uint64) string {
 	if !counted(s) {
 		return Unknown
 	}
@@ -182,7 +179,7 @@ func Count(s *watch.Stage, n uint64) string {
 }
 
 // Errors counts a stage's failures by class, the most frequent first.
-func Errors(s *watch.Stage) (text string, none bool) {
+func Errors(s *Stage) (text string, none bool) {
 	failed, all := s.Progress.GetFailed(), s.Progress.GetCompleted()
 	if !counted(s) {
 		return Unknown, true
@@ -210,7 +207,7 @@ func Errors(s *watch.Stage) (text string, none bool) {
 
 // Output returns the output of a stage per second, with its unit: requests, if answers come in one piece. Before the
 // first frame it is not known.
-func Output(s *watch.Stage) string {
+func Output(s *Stage) string {
 	switch p := s.Progress; {
 	case s.Started.GetWhole():
 		return outputOf(s) + " req/s"
@@ -223,7 +220,7 @@ func Output(s *watch.Stage) string {
 }
 
 // SoFar shows the latencies of the whole stage so far. Empty: there are none.
-func SoFar(s *watch.Stage) string {
+func SoFar(s *Stage) string {
 	type latency struct {
 		name string
 		q    *spatev1.Quantiles
@@ -253,7 +250,7 @@ var metrics = []Metric{
 type Metric struct{ Name, Label string }
 
 // Metrics returns the latencies that the windows of a stage have.
-func Metrics(s *watch.Stage) []Metric {
+func Metrics(s *Stage) []Metric {
 	if s.Started.GetWhole() {
 		return metrics[len(metrics)-1:]
 	}

@@ -1,5 +1,4 @@
-// Package endpoint reads the addresses of endpoints as people write them.
-package endpoint
+package naming
 
 import (
 	"net"

@@ -1,4 +1,4 @@
-package show
+package watch
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/watch"
 )
 
 // colourOf returns the colour of a verdict, or of the state of a stage.
@@ -37,7 +36,7 @@ func partHeadOf(whole bool) []string {
 }
 
 // wholeAnswers reports whether answers come in one piece in the stage of a window, which may be nil.
-func wholeAnswers(r *watch.Run, last *spatev1.StageWindow) bool {
+func wholeAnswers(r *Run, last *spatev1.StageWindow) bool {
 	s := r.Stage(last.GetStageIndex())
 	return last != nil && s != nil && s.Started.GetWhole()
 }
@@ -53,7 +52,7 @@ func partCells(p *spatev1.WindowPart, whole bool) []string {
 	}
 	seconds := float64(max(1, p.GetSeconds()))
 	cells := []string{Rate(float64(p.GetCompleted()) / seconds), words.Thousands(p.GetFailed()), Rate(output)}
-	of := func(metric string) *spatev1.WindowDistribution { return watch.Distribution(p, metric) }
+	of := func(metric string) *spatev1.WindowDistribution { return Distribution(p, metric) }
 	ttft, tpot, e2e := of("ttft_ms"), of("tpot_ms"), of("e2e_ms")
 	if whole {
 		return append(cells[:2], Milliseconds(e2e, e2e.GetP50()), Milliseconds(e2e, e2e.GetP99()))
@@ -63,9 +62,9 @@ func partCells(p *spatev1.WindowPart, whole bool) []string {
 }
 
 // Agents returns the agents of a run by region and name, and what each measured in a window, which may be nil.
-func Agents(r *watch.Run, last *spatev1.StageWindow) *table.Table {
+func Agents(r *Run, last *spatev1.StageWindow) *table.Table {
 	all := slices.Clone(r.Agents())
-	slices.SortStableFunc(all, func(a, b *watch.Agent) int {
+	slices.SortStableFunc(all, func(a, b *Agent) int {
 		return cmp.Or(cmp.Compare(a.Info.GetRegion(), b.Info.GetRegion()),
 			cmp.Compare(a.Info.GetName(), b.Info.GetName()))
 	})
@@ -83,7 +82,7 @@ func Agents(r *watch.Run, last *spatev1.StageWindow) *table.Table {
 }
 
 // latest returns what an agent measured in the last window, nil if it measured nothing or that is not known.
-func latest(a *watch.Agent, last *spatev1.StageWindow) *spatev1.WindowPart {
+func latest(a *Agent, last *spatev1.StageWindow) *spatev1.WindowPart {
 	if last == nil || a.Stage != last.GetStageIndex() || a.Window != last.GetNumber() {
 		return nil
 	}
@@ -91,7 +90,7 @@ func latest(a *watch.Agent, last *spatev1.StageWindow) *spatev1.WindowPart {
 }
 
 // agentState says how an agent does, as far as events tell.
-func agentState(a *watch.Agent, last *spatev1.StageWindow) string {
+func agentState(a *Agent, last *spatev1.StageWindow) string {
 	switch {
 	case a.Lost:
 		return "lost"
@@ -104,7 +103,7 @@ func agentState(a *watch.Agent, last *spatev1.StageWindow) string {
 }
 
 // Regions returns what each region measured in a window, which may be nil.
-func Regions(r *watch.Run, last *spatev1.StageWindow) *table.Table {
+func Regions(r *Run, last *spatev1.StageWindow) *table.Table {
 	agents := map[string]int{}
 	for _, a := range r.Agents() {
 		if !a.Lost {
@@ -120,9 +119,9 @@ func Regions(r *watch.Run, last *spatev1.StageWindow) *table.Table {
 }
 
 // Stages returns all stages of a run that started or were skipped, in the order of watch.Run.All.
-func Stages(r *watch.Run) *table.Table {
+func Stages(r *Run) *table.Table {
 	all := r.All()
-	whole := len(all) > 0 && !slices.ContainsFunc(all, func(s *watch.Stage) bool { return !s.Started.GetWhole() })
+	whole := len(all) > 0 && !slices.ContainsFunc(all, func(s *Stage) bool { return !s.Started.GetWhole() })
 	head := []string{"output/s", "TTFT p50", "p99", "TPOT p50", "p99"}
 	if whole { // all answers come in one piece
 		head = []string{"req/s", "E2E p50", "p99"}
@@ -151,7 +150,7 @@ func Stages(r *watch.Run) *table.Table {
 }
 
 // stageState says how a stage goes or ended, in a word.
-func stageState(s *watch.Stage) string {
+func stageState(s *Stage) string {
 	switch {
 	case s.Started == nil:
 		return "not run"
@@ -167,13 +166,13 @@ func stageState(s *watch.Stage) string {
 
 // noOutput reports whether the output of a stage is not known: before its first frame it is not known either whether
 // the server counts tokens. The last progress of a stage has no frames.
-func noOutput(s *watch.Stage) bool {
+func noOutput(s *Stage) bool {
 	p := s.Progress
 	return p.OutputTokensPerSecond == nil && p.GetFramesPerSecond() == 0 && (p.GetTtft() == nil || s.Ended != nil)
 }
 
 // outputOf returns the output per second of a stage: its requests, if answers come in one piece.
-func outputOf(s *watch.Stage) string {
+func outputOf(s *Stage) string {
 	p := s.Progress
 	switch {
 	case s.Started.GetWhole() && (p == nil || p.CompletedPerSecond == nil):

@@ -1,4 +1,4 @@
-package pages
+package web
 
 import (
 	"cmp"
@@ -14,7 +14,6 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/page/chart"
 	"github.com/spate-load/spate/watch"
-	"github.com/spate-load/spate/watch/show"
 )
 
 // Run is the state that the page of a run shows.
@@ -55,23 +54,23 @@ func (r Run) Parts() ([]Part, error) {
 		}
 	}
 	view := map[string]any{
-		"Summary": r.Summary, "State": show.State(r.Summary), "Over": r.Over(), "Files": r.Files, "News": r.news(s),
-		"Reason": show.Clean(r.Summary.GetReason()), "Most": r.State.Most(), "Place": "", "Waiting": r.waiting(),
-		"Charts": charts(s, windows), "Verdict": verdict(s), "Regions": show.Regions(r.State, last),
+		"Summary": r.Summary, "State": watch.State(r.Summary), "Over": r.Over(), "Files": r.Files, "News": r.news(s),
+		"Reason": watch.Clean(r.Summary.GetReason()), "Most": r.State.Most(), "Place": "", "Waiting": r.waiting(),
+		"Charts": charts(s, windows), "Verdict": verdict(s), "Regions": watch.Regions(r.State, last),
 	}
 	if place := r.Summary.GetPlace(); place > 1 {
 		view["Place"] = words.Count(uint64(place-1), "run") + " before it"
 	}
 	if s != nil {
 		view["Stage"] = r.stageView(s, windows)
-		view["Progress"] = show.Run(r.State)
+		view["Progress"] = watch.RunText(r.State)
 		view["Part"], view["PartKnown"] = r.State.Part()
 	}
-	stages := show.Stages(r.State)
+	stages := watch.Stages(r.State)
 	view["MoreStages"] = max(0, len(stages.Rows)-maxStages)
 	stages.Rows = stages.Rows[max(0, len(stages.Rows)-maxStages):]
 	view["Stages"] = stages
-	agents := show.Agents(r.State, last)
+	agents := watch.Agents(r.State, last)
 	slices.SortStableFunc(agents.Rows, func(a, b table.Row) int { return cmp.Compare(b.Colour, a.Colour) })
 	view["MoreAgents"] = max(0, len(agents.Rows)-maxRows)
 	agents.Rows = agents.Rows[:min(len(agents.Rows), maxRows)]
@@ -82,8 +81,8 @@ func (r Run) Parts() ([]Part, error) {
 
 // Write writes the page.
 func (r Run) Write(w io.Writer, f Frame) error {
-	return write(w, "run.html.tmpl", map[string]any{
-		"Title": show.State(r.Summary) + ": " + show.Clean(r.Summary.GetRunId()), "Events": f.Events, "Frame": f,
+	return writePage(w, "run.html.tmpl", map[string]any{
+		"Title": watch.State(r.Summary) + ": " + watch.Clean(r.Summary.GetRunId()), "Events": f.Events, "Frame": f,
 		"ID": r.Summary.GetRunId(), "Ended": r.Over(),
 	})
 }
@@ -102,13 +101,13 @@ func (r Run) stage() *watch.Stage {
 func (r Run) news(s *watch.Stage) string {
 	switch {
 	case r.Over():
-		return "The run has ended: " + show.State(r.Summary) + "."
+		return "The run has ended: " + watch.State(r.Summary) + "."
 	case s == nil:
 		return r.waiting()
 	}
 	text := fmt.Sprintf("Stage %d of %s", s.Index+1, r.State.Most())
 	if s.Verdict != "" {
-		text += ", " + show.Clean(s.Verdict) + " so far"
+		text += ", " + watch.Clean(s.Verdict) + " so far"
 	}
 	return text + "."
 }
@@ -119,9 +118,9 @@ func (r Run) waiting() string {
 	case r.Over():
 		return "No stage started."
 	case r.Summary.GetState() == spatev1.RunState_RUN_STATE_WAITING:
-		text := "The run waits: " + show.Clean(r.Summary.GetWaitsBecause())
+		text := "The run waits: " + watch.Clean(r.Summary.GetWaitsBecause())
 		if wait := r.Summary.GetWait(); wait != nil {
-			text += ". It begins in about " + show.Span(wait.AsDuration())
+			text += ". It begins in about " + watch.Span(wait.AsDuration())
 		}
 		return text + "."
 	}
@@ -139,24 +138,24 @@ type stageView struct {
 
 func (r Run) stageView(s *watch.Stage, windows []*spatev1.StageWindow) stageView {
 	v := stageView{
-		Number: s.Index + 1, Names: strings.Join(show.Names(s), " · "), InProgress: s.InProgress(),
-		Completed: show.Count(s, show.Completed(s.Progress)), SoFar: show.SoFar(s),
-		Output: show.Output(s), Chosen: r.Stage != nil && s != r.State.Current(),
+		Number: s.Index + 1, Names: strings.Join(watch.Names(s), " · "), InProgress: s.InProgress(),
+		Completed: watch.Count(s, watch.Completed(s.Progress)), SoFar: watch.SoFar(s),
+		Output: watch.Output(s), Chosen: r.Stage != nil && s != r.State.Current(),
 	}
-	v.Progress = show.Progress(s)
+	v.Progress = watch.Progress(s)
 	if s.Ended != nil {
-		text, _ := show.End(s)
+		text, _ := watch.End(s)
 		v.Progress = text
 		if s.Progress != nil {
-			v.Progress = show.Span(s.Elapsed()) + " · " + text
+			v.Progress = watch.Span(s.Elapsed()) + " · " + text
 		}
 	}
 	v.Part, v.PartKnown = s.Part()
-	load, over := show.Load(s, windows)
+	load, over := watch.Load(s, windows)
 	if v.Load = load; over != "" {
 		v.Load += " (" + over + ")"
 	}
-	v.Errors, v.NoErrors = show.Errors(s)
+	v.Errors, v.NoErrors = watch.Errors(s)
 	v.Latencies = latencies(s, windows)
 	return v
 }
@@ -168,11 +167,11 @@ func latencies(s *watch.Stage, windows []*spatev1.StageWindow) *table.Table {
 	}
 	part := windows[len(windows)-1].GetWhole()
 	t := table.New(table.Words("last second"), table.Numbers("values", "mean", "p50", "p90", "p99", "max"))
-	for _, m := range show.Metrics(s) {
+	for _, m := range watch.Metrics(s) {
 		d := watch.Distribution(part, m.Name)
 		row := t.Add(m.Label, words.Thousands(d.GetCount()))
 		for _, v := range []float64{d.GetMean(), d.GetP50(), d.GetP90(), d.GetP99(), d.GetMax()} {
-			row.Add(show.Milliseconds(d, v))
+			row.Add(watch.Milliseconds(d, v))
 		}
 	}
 	return t
@@ -188,7 +187,7 @@ func verdict(s *watch.Stage) *verdictView {
 	if s == nil || s.Verdict == "" {
 		return nil
 	}
-	v := &verdictView{Verdict: show.Clean(s.Verdict), Class: "invalid", Doubts: s.Doubts}
+	v := &verdictView{Verdict: watch.Clean(s.Verdict), Class: "invalid", Doubts: s.Doubts}
 	switch s.Verdict {
 	case "VALID":
 		v.Class, v.About = "valid", "Every check of this stage passes."
@@ -207,7 +206,7 @@ type noticeView struct{ Class, Time, Text string }
 // notices returns the notices, the newest first.
 func notices(r *watch.Run) (list []noticeView) {
 	for _, n := range slices.Backward(r.Notices()) {
-		v := noticeView{Class: "info", Text: show.Notice(n)}
+		v := noticeView{Class: "info", Text: watch.NoticeText(n)}
 		switch n.Severity {
 		case spatev1.Severity_SEVERITY_WARNING:
 			v.Class = "warning"
@@ -253,7 +252,7 @@ func charts(s *watch.Stage, windows []*spatev1.StageWindow) (list []figure) {
 	default:
 		list = append(list, draw("Output", "frames/s", false, windows, nil, (*spatev1.WindowPart).GetFramesPerSecond))
 	}
-	for _, m := range show.Metrics(s) {
+	for _, m := range watch.Metrics(s) {
 		of := func(quantile func(*spatev1.WindowDistribution) float64) func(*spatev1.WindowPart) float64 {
 			return func(p *spatev1.WindowPart) float64 {
 				if d := watch.Distribution(p, m.Name); d != nil {

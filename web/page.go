@@ -1,4 +1,4 @@
-package pages
+package web
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/report/page"
-	"github.com/spate-load/spate/watch/show"
+	"github.com/spate-load/spate/watch"
 )
 
 // The parts of all pages.
@@ -25,7 +25,7 @@ var (
 	//go:embed *.tmpl
 	files     embed.FS
 	templates = template.Must(template.New("").Funcs(template.FuncMap{
-		"when": when, "bytes": size, "clean": show.Clean, "dict": dict, "class": class, "link": link,
+		"when": when, "bytes": size, "clean": watch.Clean, "dict": dict, "class": class, "link": link,
 		"day": day,
 	}).ParseFS(files, "*.tmpl"))
 )
@@ -81,11 +81,11 @@ func parts(data any, ids ...string) ([]Part, error) {
 
 // Failure writes a page that says why there is no other.
 func Failure(w io.Writer, title, detail string) error {
-	return write(w, "failure.html.tmpl", map[string]any{"Title": title, "Detail": detail, "Events": ""})
+	return writePage(w, "failure.html.tmpl", map[string]any{"Title": title, "Detail": detail, "Events": ""})
 }
 
-// write writes a page, without characters that could make a text look like another one.
-func write(w io.Writer, name string, data any) error {
+// writePage writes a page, without characters that could make a text look like another one.
+func writePage(w io.Writer, name string, data any) error {
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
 		return err
@@ -97,7 +97,7 @@ func write(w io.Writer, name string, data any) error {
 // when formats a time, n/a if it is not known.
 func when(t *timestamppb.Timestamp) template.HTML {
 	if !t.IsValid() || t.AsTime().IsZero() {
-		return show.Unknown
+		return watch.Unknown
 	}
 	at := t.AsTime().UTC()
 	text := `<time datetime="` + at.Format(time.RFC3339) + `">` + at.Format("2006-01-02 15:04:05 UTC") + "</time>"

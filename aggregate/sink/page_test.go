@@ -1,69 +1,67 @@
-package exposition
+package sink_test
 
 import (
 	"bytes"
-	"math"
+	"net/http"
+	"net/http/httptest"
 	"testing"
-	"time"
 
-	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
-	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/sink/sinktest"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 )
 
-// buckets returns the counts of a native histogram by their upper bounds.
-func buckets(h *dto.Histogram) map[float64]uint64 {
-	all, at, count, delta := map[float64]uint64{}, int32(0), int64(0), 0
-	for _, span := range h.GetPositiveSpan() {
-		at += span.GetOffset()
-		for range span.GetLength() {
-			count += h.GetPositiveDelta()[delta]
-			if count > 0 {
-				all[math.Exp2(math.Ldexp(float64(at), -int(h.GetSchema())))] = uint64(count)
-			}
-			at, delta = at+1, delta+1
+// BenchmarkScrape measures what one scrape of a stage with 1,000 agents in two regions takes: its rows, and the page
+// that Prometheus asks for.
+func BenchmarkScrape(b *testing.B) {
+	rec := fixture.StageRecord(0, 1000)
+	stage := merge.NewStage(rec)
+	for a := range 1000 {
+		if err := stage.Add(fixture.BusySnapshot(a, 1)); err != nil {
+			b.Fatal(err)
 		}
 	}
-	return all
+	page := promhttp.HandlerFor(sink.Gatherer(func() []sink.Row {
+		return points.ToDate(points.Run{ID: "run", Plan: "plan"}, rec, stage)
+	}), promhttp.HandlerOpts{})
+	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	request.Header.Set("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	request.Header.Set("Accept-Encoding", "gzip")
+	b.ReportAllocs()
+	bytes := 0
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		page.ServeHTTP(w, request)
+		bytes = w.Body.Len()
+	}
+	b.ReportMetric(float64(bytes), "bytes/page")
 }
 
-// A native histogram holds the values of the buckets that it was made of.
-func TestNative(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		h := histogram.New(histogram.Times)
-		for _, v := range rapid.SliceOfN(rapid.Int64Range(0, 5e9), 1, 50).Draw(t, "values") {
-			h.Record(v)
+// BenchmarkRows measures the part of a scrape for which merging waits.
+func BenchmarkRows(b *testing.B) {
+	rec := fixture.StageRecord(0, 1000)
+	stage := merge.NewStage(rec)
+	for a := range 1000 {
+		if err := stage.Add(fixture.BusySnapshot(a, 1)); err != nil {
+			b.Fatal(err)
 		}
-		e := h.Exponential(measure.Nanoseconds)
-		n := native(e, time.Unix(5, 0))
-		want := map[float64]uint64{}
-		for i, count := range e.Buckets {
-			if count > 0 {
-				want[math.Exp2(math.Ldexp(float64(int(e.First)+i+1), -histogram.Schema))] = count
-			}
-		}
-		got := buckets(n)
-		for bound, count := range want {
-			if got[bound] != count {
-				t.Fatalf("up to %v: %d values, want %d", bound, got[bound], count)
-			}
-		}
-		if len(got) != len(want) || n.GetSampleCount() != e.Count || n.GetSampleSum() != e.Sum ||
-			n.GetZeroCount() != e.Zero || len(n.GetBucket()) != 0 || n.GetCreatedTimestamp().GetSeconds() != 5 {
-			t.Fatalf("%v of %+v", n, e)
-		}
-	})
+	}
+	for b.Loop() {
+		stage.ToDateWithoutAgents()
+	}
 }
 
 // shown returns the page of rows in Prometheus' text format.
 func shown(t *testing.T, rows []sink.Row) string {
 	t.Helper()
-	families, err := Gatherer(func() []sink.Row { return rows }).Gather()
+	families, err := sink.Gatherer(func() []sink.Row { return rows }).Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,4 @@
-// Package exposition shows rows to Prometheus, which comes and reads them: counters, gauges, and distributions as
-// native histograms. sink.Name has the names.
-//
-// Rows have whole distributions, so there are no percentiles here: Prometheus computes them from the histograms, and
-// may add histograms up first. There are no classic buckets: a set of them that is as exact has thousands of series.
-package exposition
+package sink
 
 import (
 	"cmp"
@@ -16,17 +11,19 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/histogram"
 )
 
 // zeroThreshold is up to which value a native histogram counts a value as 0. It is Prometheus' smallest.
 var zeroThreshold = math.Ldexp(1, -128)
 
-// Gatherer returns what Prometheus reads: the rows that the function returns at each scrape. Of rows to date it has
-// everything, of other rows the fields that are neither counters nor distributions. The function may be called
-// concurrently.
-func Gatherer(rows func() []sink.Row) prometheus.Gatherer {
+// Gatherer returns what Prometheus reads: the rows that the function returns at each scrape, as counters, gauges, and
+// distributions as native histograms, with the names of Name. Of rows to date it has everything, of other rows the
+// fields that are neither counters nor distributions. The function may be called concurrently.
+//
+// Rows have whole distributions, so there are no percentiles here: Prometheus computes them from the histograms, and
+// may add histograms up first. There are no classic buckets: a set of them that is as exact has thousands of series.
+func Gatherer(rows func() []Row) prometheus.Gatherer {
 	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return familiesOf(rows()), nil })
 }
 
@@ -34,7 +31,7 @@ func Gatherer(rows func() []sink.Row) prometheus.Gatherer {
 type families map[string]*dto.MetricFamily
 
 // familiesOf returns the metrics of rows, sorted by name.
-func familiesOf(rows []sink.Row) []*dto.MetricFamily {
+func familiesOf(rows []Row) []*dto.MetricFamily {
 	all := families{}
 	for i := range rows {
 		all.addRow(&rows[i])
@@ -47,14 +44,14 @@ func familiesOf(rows []sink.Row) []*dto.MetricFamily {
 	return sorted
 }
 
-func (all families) addRow(row *sink.Row) {
+func (all families) addRow(row *Row) {
 	labels := make([]*dto.LabelPair, 0, len(row.Tags)+1)
 	for _, tag := range row.Tags {
 		labels = append(labels, pair(tag))
 	}
 	for i := range row.Fields {
 		field := &row.Fields[i]
-		name := sink.NameOf(row.Measurement, field)
+		name := NameOf(row.Measurement, field)
 		value, isNumber := field.Number()
 		switch {
 		case field.Buckets != nil:
@@ -71,7 +68,7 @@ func (all families) addRow(row *sink.Row) {
 	}
 }
 
-func (all families) add(name sink.Name, kind dto.MetricType, metric *dto.Metric) {
+func (all families) add(name Name, kind dto.MetricType, metric *dto.Metric) {
 	key := name.Prometheus()
 	f := all[key]
 	if f == nil {
@@ -85,7 +82,7 @@ func (all families) add(name sink.Name, kind dto.MetricType, metric *dto.Metric)
 }
 
 // with returns labels with another one in its place, unless that is empty.
-func with(labels []*dto.LabelPair, tag sink.Tag) []*dto.LabelPair {
+func with(labels []*dto.LabelPair, tag Tag) []*dto.LabelPair {
 	if tag.Key == "" {
 		return labels
 	}
@@ -94,7 +91,7 @@ func with(labels []*dto.LabelPair, tag sink.Tag) []*dto.LabelPair {
 	return slices.Insert(slices.Clone(labels), at, pair(tag))
 }
 
-func pair(tag sink.Tag) *dto.LabelPair {
+func pair(tag Tag) *dto.LabelPair {
 	return &dto.LabelPair{Name: new(tag.Key), Value: new(strings.ToValidUTF8(tag.Value, "\uFFFD"))}
 }
 

@@ -1,4 +1,4 @@
-package show
+package watch
 
 import (
 	"strings"
@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/watch"
 )
 
 // For a silent agent the words say how long it has been silent.
@@ -46,7 +45,7 @@ func TestWordsAreHarmless(t *testing.T) {
 
 // Answers in one piece have requests per second and E2E, and no columns that only streams fill.
 func TestWholeAnswers(t *testing.T) {
-	r := watch.New()
+	r := New()
 	for _, e := range []*spatev1.RunEvent{
 		{Event: &spatev1.RunEvent_StageStarted{StageStarted: &spatev1.StageStarted{Target: "t", Whole: true}}},
 		{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{Completed: 10,
@@ -80,14 +79,14 @@ func TestOutputBeforeTheFirstFrame(t *testing.T) {
 	began, ttft := &spatev1.StageStarted{Target: "t"}, &spatev1.Quantiles{P50Ms: 1, P99Ms: 1}
 	ended := &spatev1.StageEnded{Complete: true}
 	for name, c := range map[string]struct {
-		stage watch.Stage
+		stage Stage
 		want  string
 	}{
-		"no frame yet":      {watch.Stage{Progress: &spatev1.StageProgress{InFlight: 8}}, "n/a"},
-		"frames":            {watch.Stage{Progress: &spatev1.StageProgress{FramesPerSecond: 200}}, "200 frames/s"},
-		"no frame any more": {watch.Stage{Progress: &spatev1.StageProgress{Ttft: ttft}}, "0.00 frames/s"},
-		"no token":          {watch.Stage{Progress: &spatev1.StageProgress{OutputTokensPerSecond: new(0.0)}}, "0.00 tok/s"},
-		"ended":             {watch.Stage{Ended: ended, Progress: &spatev1.StageProgress{Ttft: ttft}}, "n/a"},
+		"no frame yet":      {Stage{Progress: &spatev1.StageProgress{InFlight: 8}}, "n/a"},
+		"frames":            {Stage{Progress: &spatev1.StageProgress{FramesPerSecond: 200}}, "200 frames/s"},
+		"no frame any more": {Stage{Progress: &spatev1.StageProgress{Ttft: ttft}}, "0.00 frames/s"},
+		"no token":          {Stage{Progress: &spatev1.StageProgress{OutputTokensPerSecond: new(0.0)}}, "0.00 tok/s"},
+		"ended":             {Stage{Ended: ended, Progress: &spatev1.StageProgress{Ttft: ttft}}, "n/a"},
 	} {
 		c.stage.Started = began
 		if got := Output(&c.stage); got != c.want || !strings.HasPrefix(c.want, outputOf(&c.stage)) {
@@ -99,7 +98,7 @@ func TestOutputBeforeTheFirstFrame(t *testing.T) {
 // A stage that ended before its coordinator was restarted has no counts: they are n/a, and not 0.
 func TestWhatWasNotCounted(t *testing.T) {
 	began := &spatev1.StageStarted{Target: "t", Workload: "w", Load: "concurrency 12"}
-	for want, s := range map[string]*watch.Stage{
+	for want, s := range map[string]*Stage{
 		"n/a": {Started: began, Ended: &spatev1.StageEnded{Complete: true}},
 		"0":   {Started: began, Ended: &spatev1.StageEnded{Complete: true}, Progress: &spatev1.StageProgress{}},
 	} {
@@ -118,9 +117,9 @@ func TestWhatWasNotCounted(t *testing.T) {
 // A run of one stage has no plural.
 func TestRunCountsStages(t *testing.T) {
 	for stages, want := range map[uint32]string{1: "0s · 1 stage", 8: "0s · 8 stages"} {
-		r := watch.New()
+		r := New()
 		r.Stages = stages
-		if got := Run(r); got != want {
+		if got := RunText(r); got != want {
 			t.Errorf("%d: %q", stages, got)
 		}
 	}
