@@ -173,16 +173,13 @@ fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto.
 define plan_schema
 	@mkdir -p $(TMP)
 	$(BIN)/buf build proto --output $(TMP)/plan.binpb
-	go run ./plans/internal/schemagen <$(TMP)/plan.binpb >$(TMP)/plan.schema.json
-	mv $(TMP)/plan.schema.json $(1)
-	go run ./measure/internal/generate <$(TMP)/plan.binpb >$(TMP)/counters.go
-	mv $(TMP)/counters.go $(2)
+	go run ./plans/internal/generate $(1) $(2) <$(TMP)/plan.binpb
 endef
 
 # dashboards writes the Grafana dashboards into two folders of a folder.
 GRAFANA := deployments/grafana
 DASHBOARDS := dashboards dashboards-prometheus
-dashboards = go run ./deployments/grafana/internal/generate $(1)
+dashboards = go run ./deployments/grafana/internal/boards $(1)
 
 .PHONY: generate
 generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Generate Go and the plans' JSON Schema from proto, and the Grafana dashboards.

@@ -6,8 +6,8 @@
 // The generator is our own because that of bufbuild/protoschema-plugins is in internal packages, and its command knows
 // neither the shorthand of plans (one value in place of a list) nor which fields exclude each other.
 //
-// `make generate` runs the package through the schemagen command. The tests of the plans package check that the
-// generated schema is current.
+// `make generate` runs the package through the command generate. The tests of the plans package check that the generated
+// schema is current.
 package jsonschema
 
 import (

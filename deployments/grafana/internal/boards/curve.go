@@ -1,4 +1,4 @@
-package boards
+package main
 
 // curve draws one column against another, with one colour for each value of the columns in by. It needs Grafana 11 or
 // later. Each query has the same columns. Stages of open loops do not continue those of closed loops, so they form a

@@ -1,11 +1,11 @@
-// Package boards makes Grafana dashboards of Spate's InfluxDB measurements, which package aggregate/sink defines, and
-// one of the same measurements in Prometheus.
+// Command boards writes Grafana dashboards into folders of the folder given as its argument: dashboards, of Spate's
+// InfluxDB measurements, which package aggregate/sink defines, and dashboards-prometheus, one of the same measurements
+// in Prometheus. `make generate` runs it, and deployments/grafana/provisioning hands those of InfluxDB to Grafana.
 //
-// The package only builds JSON: it calls no server and computes no numbers. A percentile of InfluxDB in a panel is
-// always one that Spate has merged and written: of one window, of a stage to date, or of a stage. Prometheus adds
-// histograms up and computes quantiles of the sum. Counts are added up. Nothing is ever averaged. The command generate,
-// beside it, writes the dashboards into folders; deployments/grafana/provisioning hands those of InfluxDB to Grafana.
-package boards
+// It only builds JSON: it calls no server and computes no numbers. A percentile of InfluxDB in a panel is always one
+// that Spate has merged and written: of one window, of a stage to date, or of a stage. Prometheus adds histograms up and
+// computes quantiles of the sum. Counts are added up. Nothing is ever averaged.
+package main
 
 import "encoding/json"
 

@@ -1,4 +1,4 @@
-package boards
+package main
 
 // live shows a run in progress.
 func live() Board {

@@ -1,4 +1,4 @@
-package boards
+package main
 
 // The part of Grafana's dashboard model (schema version 39, Grafana 11 and later) that these dashboards need, with
 // Grafana's own names.

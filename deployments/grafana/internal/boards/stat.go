@@ -1,4 +1,4 @@
-package boards
+package main
 
 // verdicts are the words for a verdict's number. A higher number means a less trustworthy measurement.
 var verdicts = []Mapping{{Type: "value", Options: map[string]Word{

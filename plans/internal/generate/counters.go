@@ -1,45 +1,27 @@
-// Command generate prints the counters of package measure as Go. It reads the output of `buf build` from standard input,
-// because compiled Go does not have the comments of the proto files. `make generate` runs it.
-//
-// The comment before a field of spatev1.Counters says what it counts; the one behind it has the unit, and "completed" if
-// it counts completed requests.
 package main
 
 import (
 	"fmt"
 	"go/format"
-	"io"
-	"log"
-	"os"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/spate-load/spate/internal/protosource"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-func main() {
-	log.SetFlags(0)
-	if err := run(os.Stdin, os.Stdout); err != nil {
-		log.Fatal("generate: ", err)
+// countersOf returns the constants and the catalogue of counters as Go.
+func countersOf(files *protoregistry.Files) ([]byte, error) {
+	file, err := files.FindFileByPath(spatev1.File_spate_v1_metrics_proto.Path())
+	if err != nil {
+		return nil, err
 	}
+	return format.Source([]byte(source(file)))
 }
 
-func run(in io.Reader, out io.Writer) error {
-	file, err := protosource.Read(in, spatev1.File_spate_v1_metrics_proto.Path())
-	if err != nil {
-		return err
-	}
-	code, err := format.Source([]byte(source(file)))
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(code)
-	return err
-}
-
-// source returns the constants and the catalogue.
+// source returns the constants and the catalogue, unformatted. The comment before a field of spatev1.Counters says what
+// it counts; the one behind it has the unit, and "completed" if it counts completed requests.
 func source(file protoreflect.FileDescriptor) string {
 	var names, rows strings.Builder
 	fields := file.Messages().ByName("Counters").Fields()

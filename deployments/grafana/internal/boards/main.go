@@ -1,22 +1,18 @@
-// Command generate writes the Grafana dashboards into folders of the folder given as its argument: dashboards, of
-// InfluxDB, and dashboards-prometheus. `make generate` runs it.
 package main
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"github.com/spate-load/spate/deployments/grafana/internal/boards"
 )
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: generate FOLDER")
+		fmt.Fprintln(os.Stderr, "usage: boards FOLDER")
 		os.Exit(2)
 	}
-	for folder, files := range map[string][]boards.File{
-		"dashboards": boards.All(), "dashboards-prometheus": boards.Prometheus(),
+	for folder, files := range map[string][]File{
+		"dashboards": All(), "dashboards-prometheus": Prometheus(),
 	} {
 		if err := write(filepath.Join(os.Args[1], folder), files); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -25,7 +21,7 @@ func main() {
 	}
 }
 
-func write(folder string, files []boards.File) error {
+func write(folder string, files []File) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}

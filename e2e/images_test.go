@@ -1,4 +1,4 @@
-package images
+package e2e
 
 import (
 	"image"

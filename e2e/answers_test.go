@@ -1,4 +1,4 @@
-package answers
+package e2e
 
 import (
 	"strings"

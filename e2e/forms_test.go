@@ -1,4 +1,4 @@
-package forms
+package e2e
 
 import (
 	"fmt"

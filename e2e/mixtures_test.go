@@ -1,4 +1,4 @@
-package mixtures
+package e2e
 
 import (
 	"fmt"

@@ -1,2 +1,0 @@
-// Package mixtures tests what runs of mixtures send and report, part by part.
-package mixtures
