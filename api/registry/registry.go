@@ -1,36 +1,32 @@
-// Package registry lists all APIs.
+// Package registry has all APIs. Each family of them is in a file; those of OpenAI and those that templates describe
+// have packages of their own.
 package registry
 
 import (
 	"slices"
 
 	"github.com/spate-load/spate/api"
-	"github.com/spate-load/spate/api/anthropic"
-	"github.com/spate-load/spate/api/bedrock"
-	"github.com/spate-load/spate/api/gemini"
 	"github.com/spate-load/spate/api/openai"
-	"github.com/spate-load/spate/api/pooling"
-	"github.com/spate-load/spate/api/sglang"
 	"github.com/spate-load/spate/api/template"
 )
 
-// All has all APIs, the default one first. To add one, write a folder for it and add a line here.
+// All has all APIs, the default one first. To add one, write a file for it and add a line here.
 var All = []*api.API{
 	&openai.Chat,
 	&openai.Completions,
 	&openai.Responses,
-	&sglang.API,
+	&SGLang,
 	template.TGI,
 	template.Triton,
-	&anthropic.API,
-	&bedrock.API,
-	&gemini.API,
-	&pooling.Embeddings,
-	&pooling.TEI,
-	&pooling.CohereEmbed,
-	&pooling.Rerank,
-	&pooling.CohereRerank,
-	&pooling.Score,
+	&Anthropic,
+	&Bedrock,
+	&Gemini,
+	&Embeddings,
+	&TEI,
+	&CohereEmbed,
+	&Rerank,
+	&CohereRerank,
+	&Score,
 	template.Any,
 }
 

@@ -1,5 +1,4 @@
-// Package anthropic is Anthropic's API for messages.
-package anthropic
+package registry
 
 import (
 	"context"
@@ -12,15 +11,15 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// API is POST /v1/messages, which vLLM and others serve too. Each event has its kind in "type". The first event
-// has the prompt tokens, the last but one the output tokens.
-var API = api.API{
+// Anthropic is its API for messages: POST /v1/messages, which vLLM and others serve too. Each event has its kind in
+// "type". The first event has the prompt tokens, the last but one the output tokens.
+var Anthropic = api.API{
 	Name: "anthropic", Provider: "anthropic", Path: "/v1/messages",
 	Headers:   map[string]string{"Anthropic-Version": "2023-06-01"},
 	KeyHeader: "X-Api-Key", Model: "model", Prompts: []api.Prompt{{Form: workload.Messages, Field: "messages"}},
 	OtherPrompts: []string{"system"}, Rewrite: moveSystem, Defaults: map[string]any{"stream": true},
 	MaxFields: []string{"max_tokens"}, IgnoreEOS: "ignore_eos", MinFields: []string{"min_tokens"}, Trials: true,
-	Parse: parse, Count: count, Tools: tools, Forms: []api.Form{
+	Parse: parseAnthropic, Count: countAnthropic, Tools: anthropicTools, Forms: []api.Form{
 		{Kind: api.FormSchema, Path: "output_config.format.schema"}, {Kind: api.FormSchema, Path: "output_format.schema"},
 	}, Demand: func(schema any) map[string]any {
 		return map[string]any{"output_config": map[string]any{"format": map[string]any{
@@ -29,8 +28,9 @@ var API = api.API{
 	},
 }
 
-// tools are Anthropic's: a block for each call, whose start has the name. Answers in one piece have a list of blocks.
-var tools = &api.Tools{Names: "tools.#.name", NoArguments: true, Calls: func(value []byte, add func(api.CallPiece)) {
+// anthropicTools are Anthropic's: a block for each call, whose start has the name. Answers in one piece have a list of
+// blocks.
+var anthropicTools = &api.Tools{Names: "tools.#.name", NoArguments: true, Calls: func(value []byte, add func(api.CallPiece)) {
 	all := gjson.ParseBytes(value)
 	if !all.IsArray() {
 		add(api.CallPiece{
@@ -69,29 +69,29 @@ var tools = &api.Tools{Names: "tools.#.name", NoArguments: true, Calls: func(val
 
 // Members of an event or a whole message, of a block or its delta, and of a usage.
 var (
-	eventFields   = []string{"type", "delta", "usage", "message", "content_block", "error", "content", "stop_reason", "model"}
-	blockFields   = []string{"text", "thinking", "partial_json", "name", "input", "type"}
-	usageFields   = []string{"input_tokens", "cache_read_input_tokens", "output_tokens", "cache_creation_input_tokens"}
-	messageFields = []string{"usage", "model"}
-	deltaFields   = []string{"stop_reason"}
+	anthropicEvent   = []string{"type", "delta", "usage", "message", "content_block", "error", "content", "stop_reason", "model"}
+	anthropicBlock   = []string{"text", "thinking", "partial_json", "name", "input", "type"}
+	anthropicUsage   = []string{"input_tokens", "cache_read_input_tokens", "output_tokens", "cache_creation_input_tokens"}
+	anthropicMessage = []string{"usage", "model"}
+	anthropicDelta   = []string{"stop_reason"}
 )
 
-func parse(e api.Event, f *api.Frame) error {
+func parseAnthropic(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
 	var v [9][]byte
-	if err := jsonscan.Members(e.Data, eventFields, v[:]); err != nil {
+	if err := jsonscan.Members(e.Data, anthropicEvent, v[:]); err != nil {
 		return err
 	}
 	delta, usage, message, block, fault := v[1], v[2], v[3], v[4], v[5]
 	var inner [1][]byte
 	switch string(jsonscan.StringBytes(v[0])) {
 	case "content_block_delta":
-		if addBlock(f, delta) {
+		if addAnthropicBlock(f, delta) {
 			f.Calls = e.Data
 		}
 		f.Chunk = true
 	case "content_block_start":
-		if addBlock(f, block) {
+		if addAnthropicBlock(f, block) {
 			f.Calls = e.Data
 		}
 		f.Chunk = f.Token
@@ -99,25 +99,25 @@ func parse(e api.Event, f *api.Frame) error {
 		f.EndPart()
 	case "message_start":
 		var start [2][]byte
-		jsonscan.NestedMembers(message, messageFields, start[:])
-		setTokens(f, start[0])
+		jsonscan.NestedMembers(message, anthropicMessage, start[:])
+		setAnthropicTokens(f, start[0])
 		f.Model = start[1]
 		f.Output, f.HasOutput = 0, false // an estimate until the end
 	case "message_delta":
-		jsonscan.NestedMembers(delta, deltaFields, inner[:])
+		jsonscan.NestedMembers(delta, anthropicDelta, inner[:])
 		f.Finish = jsonscan.StringBytes(inner[0])
 		f.EndPart()
-		setTokens(f, usage)
+		setAnthropicTokens(f, usage)
 	case "message_stop":
 		f.End = true
 	case "message":
 		jsonscan.Each(v[6], func(block []byte) {
-			if addBlock(f, block) {
+			if addAnthropicBlock(f, block) {
 				f.Calls = v[6]
 			}
 		})
 		f.Finish, f.Model, f.Chunk = jsonscan.StringBytes(v[7]), v[8], true
-		setTokens(f, usage)
+		setAnthropicTokens(f, usage)
 	default:
 		if jsonscan.Filled(fault) {
 			f.Fail(nil, fault)
@@ -126,31 +126,31 @@ func parse(e api.Event, f *api.Frame) error {
 	return nil
 }
 
-// addBlock records a content block, its start or its delta: text, thinking, a tool's name or its input. The first text
-// is the answer. addBlock reports whether the block is a tool call, or a piece of its input.
-func addBlock(f *api.Frame, data []byte) (call bool) {
+// addAnthropicBlock records a content block, its start or its delta: text, thinking, a tool's name or its input. The
+// first text is the answer. addBlock reports whether the block is a tool call, or a piece of its input.
+func addAnthropicBlock(f *api.Frame, data []byte) (call bool) {
 	var v [6][]byte
-	jsonscan.NestedMembers(data, blockFields, v[:])
+	jsonscan.NestedMembers(data, anthropicBlock, v[:])
 	if len(f.Answer) == 0 {
 		f.Answer = jsonscan.Unquoted(v[0])
 	}
 	for i, value := range v[:5] {
-		f.AddOutput(value, blockFields[i] == "thinking")
+		f.AddOutput(value, anthropicBlock[i] == "thinking")
 	}
 	kind := string(jsonscan.StringBytes(v[5]))
 	return kind == "tool_use" || kind == "input_json_delta"
 }
 
-// setTokens records a usage. Its input_tokens do not include tokens read from the cache or written to it.
-func setTokens(f *api.Frame, usage []byte) {
+// setAnthropicTokens records a usage. Its input_tokens do not include tokens read from the cache or written to it.
+func setAnthropicTokens(f *api.Frame, usage []byte) {
 	var v [4][]byte
-	jsonscan.NestedMembers(usage, usageFields, v[:])
+	jsonscan.NestedMembers(usage, anthropicUsage, v[:])
 	f.SetUsage(v[0], v[1], v[2])
 	f.AddCacheTokens(v[3])
 }
 
-// messageRole are the members of a message that moveSystem reads.
-var messageRole = []string{"role", "content"}
+// anthropicRole are the members of a message that moveSystem reads.
+var anthropicRole = []string{"role", "content"}
 
 // moveSystem moves a system prompt from the messages, where this API does not allow it, to a separate field after
 // them.
@@ -164,7 +164,7 @@ func moveSystem(dst []byte, from int) []byte {
 		return dst
 	}
 	var v [2][]byte
-	jsonscan.NestedMembers(first, messageRole, v[:])
+	jsonscan.NestedMembers(first, anthropicRole, v[:])
 	system := v[1]
 	if string(jsonscan.StringBytes(v[0])) != "system" || len(system) == 0 {
 		return dst
@@ -177,8 +177,8 @@ func moveSystem(dst []byte, from int) []byte {
 	return slices.Delete(dst, begin, c.I)
 }
 
-// count asks POST /v1/messages/count_tokens. It always counts a chat: the API cannot count a text alone.
-func count(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, error) {
+// countAnthropic asks POST /v1/messages/count_tokens. It always counts a chat: the API cannot count a text alone.
+func countAnthropic(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, error) {
 	fields := map[string]any{"model": s.Model(), "messages": api.ChatOf(text)}
 	for _, name := range []string{"tools", "tool_choice", "thinking"} {
 		if value, ok := s.Field(name); ok {

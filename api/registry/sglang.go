@@ -1,5 +1,4 @@
-// Package sglang is SGLang's own API.
-package sglang
+package registry
 
 import (
 	"bytes"
@@ -10,16 +9,16 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// API is POST /generate. Each frame holds the whole text so far and its token ids. A server started with
+// SGLang is POST /generate. Each frame holds the whole text so far and its token ids. A server started with
 // --stream-output, later called --incremental-streaming-output, sends only the new ids. Its text is then only the new
 // text in later versions, and the whole text so far in earlier ones. The number of output tokens always counts all so
 // far.
-var API = api.API{
+var SGLang = api.API{
 	Name: "sglang", Path: "/generate",
 	Prompts:      []api.Prompt{{Form: workload.TokenIDs, Field: "input_ids"}, {Form: workload.Text, Field: "text"}},
 	OtherPrompts: []string{"input_embeds"}, Defaults: map[string]any{"stream": true}, Options: "sampling_params",
 	MaxFields: []string{"max_new_tokens"}, IgnoreEOS: "ignore_eos", MinFields: []string{"min_new_tokens"},
-	AlwaysExact: true, Parse: parse, Forms: []api.Form{
+	AlwaysExact: true, Parse: parseSGLang, Forms: []api.Form{
 		{Kind: api.FormSchema, Path: "sampling_params.json_schema"}, {Kind: api.FormRegex, Path: "sampling_params.regex"},
 	}, Demand: func(schema any) map[string]any {
 		text, err := json.Marshal(schema)
@@ -32,15 +31,15 @@ var API = api.API{
 
 // Members of a frame, of its meta_info, and of its finish reason.
 var (
-	frameFields  = []string{"text", "output_ids", "meta_info", "error"}
-	metaFields   = []string{"prompt_tokens", "cached_tokens", "completion_tokens", "finish_reason"}
-	finishFields = []string{"type", "message"}
+	sglangFrame  = []string{"text", "output_ids", "meta_info", "error"}
+	sglangMeta   = []string{"prompt_tokens", "cached_tokens", "completion_tokens", "finish_reason"}
+	sglangFinish = []string{"type", "message"}
 )
 
-func parse(e api.Event, f *api.Frame) error {
+func parseSGLang(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
 	var v [4][]byte
-	if err := jsonscan.Members(e.Data, frameFields, v[:]); err != nil {
+	if err := jsonscan.Members(e.Data, sglangFrame, v[:]); err != nil {
 		return err
 	}
 	answer, ids, meta, fault := v[0], v[1], v[2], v[3]
@@ -54,28 +53,28 @@ func parse(e api.Event, f *api.Frame) error {
 		f.Token, f.Span = jsonscan.Filled(ids), api.SpanPiece
 	}
 	var m [4][]byte
-	jsonscan.NestedMembers(meta, metaFields, m[:])
+	jsonscan.NestedMembers(meta, sglangMeta, m[:])
 	f.SetUsage(m[0], m[1], m[2])
-	setFinish(f, m[3])
-	if f.Span == api.SpanSoFar && hasNewIDs(f, ids) {
+	setSGLangFinish(f, m[3])
+	if f.Span == api.SpanSoFar && hasNewSGLangIDs(f, ids) {
 		f.Span = api.SpanUnsure
 	}
 	return nil
 }
 
-// hasNewIDs reports whether a frame has only the ids of new tokens, so that its text may be only the new text. It is
-// false for the frame with which the model ends an answer: the end token has no text, so a text equal to the previous
-// one is the whole answer.
-func hasNewIDs(f *api.Frame, ids []byte) bool {
+// hasNewSGLangIDs reports whether a frame has only the ids of new tokens, so that its text may be only the new text. It
+// is false for the frame with which the model ends an answer: the end token has no text, so a text equal to the
+// previous one is the whole answer.
+func hasNewSGLangIDs(f *api.Frame, ids []byte) bool {
 	return jsonscan.Filled(ids) && f.HasOutput && string(f.Finish) != "stop" &&
 		uint64(bytes.Count(ids, []byte{','})+1) < f.Output
 }
 
-// setFinish records SGLang's finish reason: an object with a type, or a string.
-func setFinish(f *api.Frame, reason []byte) {
+// setSGLangFinish records SGLang's finish reason: an object with a type, or a string.
+func setSGLangFinish(f *api.Frame, reason []byte) {
 	f.Finish = jsonscan.StringBytes(reason)
 	var v [2][]byte
-	jsonscan.NestedMembers(reason, finishFields, v[:])
+	jsonscan.NestedMembers(reason, sglangFinish, v[:])
 	switch kind := jsonscan.StringBytes(v[0]); {
 	case string(kind) == "abort":
 		f.Abort(kind, v[1])

@@ -1,4 +1,4 @@
-package bedrock_test
+package registry_test
 
 import (
 	"bytes"

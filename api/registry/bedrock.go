@@ -1,5 +1,4 @@
-// Package bedrock is the Converse API of Amazon Bedrock.
-package bedrock
+package registry
 
 import (
 	"context"
@@ -12,20 +11,21 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// API is POST /model/MODEL/converse-stream. The name of an event is its kind. Reasoning has blocks of its own, and the
-// usage comes last.
-var API = api.API{
+// Bedrock is Amazon's Converse API: POST /model/MODEL/converse-stream. The name of an event is its kind. Reasoning has
+// blocks of its own, and the usage comes last.
+var Bedrock = api.API{
 	Name: "bedrock", Provider: "aws.bedrock",
 	Path: "/model/MODEL/converse-stream", WholePath: "/model/MODEL/converse",
-	Headers: map[string]string{"Accept": "application/vnd.amazon.eventstream"}, Signer: signer,
+	Headers: map[string]string{"Accept": "application/vnd.amazon.eventstream"}, Signer: bedrockSigner,
 	Prompts:      []api.Prompt{{Form: workload.Messages, Field: "messages"}},
-	OtherPrompts: []string{"system"}, Rewrite: turns.Rewrite,
+	OtherPrompts: []string{"system"}, Rewrite: bedrockTurns.Rewrite,
 	Options: "inferenceConfig", MaxFields: []string{"maxTokens"},
-	Framing: api.EventStream, Parse: parse, Count: count, Tools: tools,
+	Framing: api.EventStream, Parse: parseBedrock, Count: countBedrock, Tools: bedrockTools,
 }
 
-// tools are Bedrock's: a block for each call, whose start has the name. Answers in one piece have a list of blocks.
-var tools = &api.Tools{
+// bedrockTools are Bedrock's: a block for each call, whose start has the name. Answers in one piece have a list of
+// blocks.
+var bedrockTools = &api.Tools{
 	Names: "toolConfig.tools.#.toolSpec.name", NoArguments: true, Calls: func(value []byte, add func(api.CallPiece)) {
 		all := gjson.ParseBytes(value)
 		if !all.IsArray() {
@@ -63,39 +63,39 @@ var tools = &api.Tools{
 	},
 }
 
-var turns = &api.Turns{Assistant: "assistant", Parts: "content", SystemOpen: `,"system":[`, SystemClose: `]`}
+var bedrockTurns = &api.Turns{Assistant: "assistant", Parts: "content", SystemOpen: `,"system":[`, SystemClose: `]`}
 
 // Members of an event or a whole answer, of a block, its start or its delta, of a tool's call, of reasoning and its
 // text, of the output and its message, and of a usage.
 var (
-	eventFields     = []string{"delta", "start", "stopReason", "usage", "output", "message"}
-	blockFields     = []string{"text", "reasoningContent", "toolUse"}
-	toolFields      = []string{"name", "input"}
-	reasoningFields = []string{"text", "reasoningText"}
-	textFields      = []string{"text"}
-	outputFields    = []string{"message"}
-	messageFields   = []string{"content"}
-	usageFields     = []string{"inputTokens", "cacheReadInputTokens", "outputTokens", "cacheWriteInputTokens"}
+	bedrockEvent     = []string{"delta", "start", "stopReason", "usage", "output", "message"}
+	bedrockBlock     = []string{"text", "reasoningContent", "toolUse"}
+	bedrockTool      = []string{"name", "input"}
+	bedrockReasoning = []string{"text", "reasoningText"}
+	bedrockText      = []string{"text"}
+	bedrockOutput    = []string{"message"}
+	bedrockMessage   = []string{"content"}
+	bedrockUsage     = []string{"inputTokens", "cacheReadInputTokens", "outputTokens", "cacheWriteInputTokens"}
 )
 
-func parse(e api.Event, f *api.Frame) error {
+func parseBedrock(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
 	if e.Failed {
-		fail(f, e)
+		failBedrock(f, e)
 		return nil
 	}
 	var v [6][]byte
-	if err := jsonscan.Members(e.Data, eventFields, v[:]); err != nil {
+	if err := jsonscan.Members(e.Data, bedrockEvent, v[:]); err != nil {
 		return err
 	}
 	delta, start, reason, usage := v[0], v[1], v[2], v[3]
 	switch string(e.Name) {
 	case "contentBlockDelta":
-		if addBlock(f, delta) {
+		if addBedrockBlock(f, delta) {
 			f.Calls = e.Data
 		}
 	case "contentBlockStart":
-		if addBlock(f, start) {
+		if addBedrockBlock(f, start) {
 			f.Calls = e.Data
 		}
 	case "contentBlockStop":
@@ -104,22 +104,22 @@ func parse(e api.Event, f *api.Frame) error {
 		f.Finish = jsonscan.StringBytes(reason)
 		f.EndPart()
 	case "metadata":
-		setTokens(f, usage)
+		setBedrockTokens(f, usage)
 		f.End = true
 	case "": // an answer in one piece
 		if jsonscan.Filled(v[5]) {
-			fail(f, e)
+			failBedrock(f, e)
 			return nil
 		}
-		addOutput(f, v[4])
+		addBedrockOutput(f, v[4])
 		f.Finish, f.Chunk = jsonscan.StringBytes(reason), true
-		setTokens(f, usage)
+		setBedrockTokens(f, usage)
 	}
 	return nil
 }
 
-// fail records an exception, whose name is the event's, or an error of the stream itself, which is not JSON.
-func fail(f *api.Frame, e api.Event) {
+// failBedrock records an exception, whose name is the event's, or an error of the stream itself, which is not JSON.
+func failBedrock(f *api.Frame, e api.Event) {
 	message := string(e.Data)
 	if o := jsonscan.Object(e.Data); o != nil {
 		message = jsonscan.Text(o["message"])
@@ -127,16 +127,16 @@ func fail(f *api.Frame, e api.Event) {
 	f.Failed, f.Fault = true, strings.Trim(string(e.Name)+": "+message, ": ")
 }
 
-// addBlock records a block, its start or its delta: text, reasoning, a tool's name or its input. It reports whether the
-// block is a tool call, or a piece of its input.
-func addBlock(f *api.Frame, data []byte) (call bool) {
+// addBedrockBlock records a block, its start or its delta: text, reasoning, a tool's name or its input. It reports
+// whether the block is a tool call, or a piece of its input.
+func addBedrockBlock(f *api.Frame, data []byte) (call bool) {
 	var v [3][]byte
 	var tool, reasoning [2][]byte
 	var text [1][]byte
-	jsonscan.NestedMembers(data, blockFields, v[:])
-	jsonscan.NestedMembers(v[1], reasoningFields, reasoning[:])
-	jsonscan.NestedMembers(reasoning[1], textFields, text[:])
-	jsonscan.NestedMembers(v[2], toolFields, tool[:])
+	jsonscan.NestedMembers(data, bedrockBlock, v[:])
+	jsonscan.NestedMembers(v[1], bedrockReasoning, reasoning[:])
+	jsonscan.NestedMembers(reasoning[1], bedrockText, text[:])
+	jsonscan.NestedMembers(v[2], bedrockTool, tool[:])
 	f.AddOutput(v[0], false)
 	f.AddOutput(reasoning[0], true)
 	f.AddOutput(text[0], true)
@@ -149,30 +149,30 @@ func addBlock(f *api.Frame, data []byte) (call bool) {
 	return len(v[2]) > 0
 }
 
-// addOutput records the blocks of an answer in one piece. Its first text counts as the answer.
-func addOutput(f *api.Frame, data []byte) {
+// addBedrockOutput records the blocks of an answer in one piece. Its first text counts as the answer.
+func addBedrockOutput(f *api.Frame, data []byte) {
 	var message, content [1][]byte
-	jsonscan.NestedMembers(data, outputFields, message[:])
-	jsonscan.NestedMembers(message[0], messageFields, content[:])
+	jsonscan.NestedMembers(data, bedrockOutput, message[:])
+	jsonscan.NestedMembers(message[0], bedrockMessage, content[:])
 	jsonscan.Each(content[0], func(block []byte) {
-		if addBlock(f, block) {
+		if addBedrockBlock(f, block) {
 			f.Calls = content[0]
 		}
 	})
 }
 
-// setTokens records a usage. Its inputTokens do not include tokens read from the cache or written to it.
-func setTokens(f *api.Frame, usage []byte) {
+// setBedrockTokens records a usage. Its inputTokens do not include tokens read from the cache or written to it.
+func setBedrockTokens(f *api.Frame, usage []byte) {
 	var v [4][]byte
-	jsonscan.NestedMembers(usage, usageFields, v[:])
+	jsonscan.NestedMembers(usage, bedrockUsage, v[:])
 	f.SetUsage(v[0], v[1], v[2])
 	f.AddCacheTokens(v[3])
 }
 
-// count asks POST /model/MODEL/count-tokens. It always counts a chat.
-func count(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, error) {
+// countBedrock asks POST /model/MODEL/count-tokens. It always counts a chat.
+func countBedrock(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, error) {
 	path := "/model/" + api.EscapeModel(s.Model()) + "/count-tokens"
-	messages, err := turns.UserMessages(text)
+	messages, err := bedrockTurns.UserMessages(text)
 	if err != nil {
 		return api.Tokens{}, s.Unusable(path, err.Error())
 	}

@@ -1,4 +1,4 @@
-package pooling
+package registry
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 	"github.com/spate-load/spate/api"
 )
 
-var answers = []string{
-	`{"object":"list","data":[{"index":0,"embedding":[0.1]}],"usage":{"prompt_tokens":3,"total_tokens":3}}`,
+var poolingAnswers = []string{
+	`{"object":"listText","data":[{"index":0,"embedding":[0.1]}],"usage":{"prompt_tokens":3,"total_tokens":3}}`,
 	`{"results":[{"index":0,"relevance_score":0.5}],"usage":{"total_tokens":9}}`,
 	`{"embeddings":{"float":[[0.1]]},"meta":{"billed_units":{"input_tokens":4}}}`,
 	`{"results":[],"meta":{"tokens":{"input_tokens":5},"billed_units":{"input_tokens":1}}}`,
@@ -20,16 +20,16 @@ var answers = []string{
 // FuzzAnswers compares both parsers with encoding/json: what is not JSON is refused, what has an error has failed, and
 // what has vectors or scores is an answer.
 func FuzzAnswers(f *testing.F) {
-	for _, a := range answers {
+	for _, a := range poolingAnswers {
 		f.Add([]byte(a))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var value any
 		valid := json.Unmarshal(data, &value) == nil
 		object, isObject := value.(map[string]any)
-		list, isList := value.([]any)
+		listText, isList := value.([]any)
 		var frame api.Frame
-		if err := parse(api.Event{Data: data}, &frame); (err == nil) != isObject {
+		if err := parsePooling(api.Event{Data: data}, &frame); (err == nil) != isObject {
 			t.Fatalf("%q: error %v", data, err)
 		}
 		if isObject {
@@ -39,7 +39,7 @@ func FuzzAnswers(f *testing.F) {
 			t.Fatalf("%q: error %v of TEI's answer", data, err)
 		}
 		some := false
-		for _, vector := range list {
+		for _, vector := range listText {
 			some = some || filled(vector)
 		}
 		if isList && frame.Token != some {
@@ -82,7 +82,7 @@ func FuzzRewrites(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, rewrite := range []func([]byte, int) []byte{list, cutInto(`,"documents":`)} {
+		for _, rewrite := range []func([]byte, int) []byte{listText, cutWordsInto(`,"documents":`)} {
 			body := append(rewrite(append([]byte(`{"query":`), prompt...), len(`{"query":`)), '}')
 			var fields map[string]any
 			if err := json.Unmarshal(body, &fields); err != nil {
@@ -115,7 +115,7 @@ func FuzzRewrites(f *testing.F) {
 
 // A query of its own is the query, and each text behind it a document.
 func TestQueryOfItsOwn(t *testing.T) {
-	got := cutInto(`,"documents":`)([]byte(`{"query":[["a [\"] b"],"d, e","f"]`), len(`{"query":`))
+	got := cutWordsInto(`,"documents":`)([]byte(`{"query":[["a [\"] b"],"d, e","f"]`), len(`{"query":`))
 	if want := `{"query":"a [\"] b","documents":["d, e","f"]`; string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

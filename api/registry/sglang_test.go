@@ -1,4 +1,4 @@
-package sglang
+package registry
 
 import (
 	"fmt"
@@ -77,7 +77,7 @@ func TestSGLangText(t *testing.T) {
 		var g api.Growth
 		for i, data := range tt.frames {
 			var f api.Frame
-			if err := parse(api.Event{Data: []byte(data)}, &f); err != nil {
+			if err := parseSGLang(api.Event{Data: []byte(data)}, &f); err != nil {
 				t.Fatalf("%s: frame %d: %v", name, i, err)
 			}
 			if got := string(g.Added(f.Answer, f.Span)); got != tt.want[i] {

@@ -1,4 +1,4 @@
-package bedrock
+package registry
 
 import (
 	"crypto/sha256"
@@ -37,7 +37,7 @@ func TestSignature(t *testing.T) {
 			return r
 		}
 		got, want := request(), request()
-		if err := signer(tt.key)(got, body, at); err != nil {
+		if err := bedrockSigner(tt.key)(got, body, at); err != nil {
 			t.Fatal(err)
 		}
 		if err := v4.NewSigner().SignHTTP(t.Context(), tt.credentials, want, hex.EncodeToString(hash[:]), "bedrock",
@@ -57,7 +57,7 @@ func TestSignature(t *testing.T) {
 
 // A key without a colon is a bearer token.
 func TestBearerToken(t *testing.T) {
-	if signer("bedrock-api-key-YmVkcm9jaw==") != nil {
+	if bedrockSigner("bedrock-api-key-YmVkcm9jaw==") != nil {
 		t.Error("a bearer token signs")
 	}
 }
