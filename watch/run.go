@@ -1,8 +1,8 @@
 // Package watch folds the events of a run into its state as a person watches it: for the terminal and for the live
 // page. It reads no clock: all times are the coordinator's.
 //
-// It also puts this state into words and tables, the same for both. What plans, servers and coordinators say is harmless
-// for a terminal in all of it; a page has to escape it.
+// It also puts this state into words and tables, the same for both. What plans, servers and coordinators say is
+// harmless for a terminal in all of it; a page has to escape it.
 package watch
 
 import (

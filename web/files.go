@@ -41,7 +41,7 @@ var fileTypes = []struct{ name, media string }{
 	{ledger.File, "application/octet-stream"},
 }
 
-// fileInfo is a file in the list of a run's files.
+// fileInfo is a file in the list of a run's files. Bytes is 0 if it is made when it is first asked for.
 type fileInfo struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`

@@ -19,9 +19,9 @@ import (
 // The parts of all pages.
 var (
 	//go:embed style.css
-	style string
+	style []byte // what pages need beyond the style sheet of reports
 	//go:embed script.js
-	script []byte
+	script []byte // replaces the parts that change
 	//go:embed *.tmpl
 	files     embed.FS
 	templates = template.Must(template.New("").Funcs(template.FuncMap{
@@ -29,12 +29,6 @@ var (
 		"day": day,
 	}).ParseFS(files, "*.tmpl"))
 )
-
-// Style returns the style sheet of all pages: that of reports, and what pages need beyond it.
-func Style() []byte { return []byte(string(page.Sheet()) + style) }
-
-// Script returns the script of all pages, which replaces the parts that change.
-func Script() []byte { return script }
 
 // Part is a piece of a page that changes: the contents of the element with its ID.
 type Part struct {

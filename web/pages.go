@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare/history"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/watch"
 )
 
@@ -49,8 +50,8 @@ func (s *Server) site() []route {
 		{http.MethodGet, "/audit", s.forWriters(s.auditPage)},
 		{http.MethodGet, "/history", s.historyPage},
 		{http.MethodGet, "/compare", s.comparePage},
-		{http.MethodGet, "/style.css", asset("text/css; charset=utf-8", Style())},
-		{http.MethodGet, "/script.js", asset("text/javascript; charset=utf-8", Script())},
+		{http.MethodGet, "/style.css", asset("text/css; charset=utf-8", append([]byte(page.Sheet()), style...))},
+		{http.MethodGet, "/script.js", asset("text/javascript; charset=utf-8", script)},
 		{http.MethodGet, "/favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }},
 	}
 }
@@ -398,12 +399,10 @@ func (s *Server) look(ctx context.Context, page *Run, id string) error {
 	page.Summary = run
 	page.Files = nil
 	if dir := s.dir(id); page.Over() && current(dir) {
-		for _, f := range filesIn(dir) {
-			page.Files = append(page.Files, File{Name: f.Name, Bytes: f.Bytes})
-		}
+		page.Files = filesIn(dir)
 	} else if page.Over() {
 		for _, name := range []string{reportFile, results.File, "report.md", "vllm.txt"} {
-			page.Files = append(page.Files, File{Name: name})
+			page.Files = append(page.Files, fileInfo{Name: name})
 		}
 	}
 	return nil

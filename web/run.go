@@ -25,13 +25,7 @@ type Run struct {
 	// Stage is the index of the stage to show. Nil: the one in progress.
 	Stage *uint32
 	// Files are the files of a run that has ended.
-	Files []File
-}
-
-// File is a file of a run. Bytes is 0 if it is made when it is first asked for.
-type File struct {
-	Name  string
-	Bytes int64
+	Files []fileInfo
 }
 
 // Over reports whether the run has ended.

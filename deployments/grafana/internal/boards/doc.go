@@ -3,8 +3,8 @@
 // in Prometheus. `make generate` runs it, and deployments/grafana/provisioning hands those of InfluxDB to Grafana.
 //
 // It only builds JSON: it calls no server and computes no numbers. A percentile of InfluxDB in a panel is always one
-// that Spate has merged and written: of one window, of a stage to date, or of a stage. Prometheus adds histograms up and
-// computes quantiles of the sum. Counts are added up. Nothing is ever averaged.
+// that Spate has merged and written: of one window, of a stage to date, or of a stage. Prometheus adds histograms up
+// and computes quantiles of the sum. Counts are added up. Nothing is ever averaged.
 package main
 
 import "encoding/json"
