@@ -54,6 +54,14 @@ func (s *session) Rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind,
 	}}})
 }
 
+// Waiting tells the coordinator what a server that is not ready answers. It does not block, and says nothing if the
+// session has ended.
+func (s *session) Waiting(ref *spatev1.AssignmentRef, text string) {
+	s.answers.add(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Waiting{Waiting: &spatev1.Waiting{
+		Ref: ref, Text: text,
+	}}})
+}
+
 // Measuring tells the coordinator when measuring begins. It does not block, and says nothing if the session has ended.
 func (s *session) Measuring(m *spatev1.Measuring) {
 	s.answers.add(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Measuring{Measuring: m}})

@@ -147,6 +147,8 @@ func (c *Coordinator) hear(s *fleet.Session, m *spatev1.ConnectRequest) {
 		c.feedAgent(name, func(run *lifecycle.Run, at clock.Instant) { run.Applied(at, name, m.Applied) })
 	case *spatev1.ConnectRequest_Rejected:
 		c.feedAgent(name, func(run *lifecycle.Run, at clock.Instant) { run.Rejected(at, name, m.Rejected) })
+	case *spatev1.ConnectRequest_Waiting:
+		c.feedAgent(name, func(run *lifecycle.Run, at clock.Instant) { run.Waiting(at, m.Waiting) })
 	case *spatev1.ConnectRequest_Measuring:
 		c.feedAgent(name, func(run *lifecycle.Run, at clock.Instant) { run.Measuring(at, name, m.Measuring) })
 	default:

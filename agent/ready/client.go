@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/stream/wire"
@@ -20,7 +21,8 @@ func (s *Stage) connect(ctx context.Context, config stream.Config, f *findings) 
 	if err := s.newClient(config); err != nil {
 		return err
 	}
-	if err := s.checkEndpoints(ctx); err != nil {
+	asked, err := s.awaitEndpoints(ctx, f)
+	if err != nil {
 		f.forget(s.run)
 		return err
 	}
@@ -29,6 +31,10 @@ func (s *Stage) connect(ctx context.Context, config stream.Config, f *findings) 
 	}
 	if unlisted := unlistedModels(s.Assigned.GetWorkload(), s.Found.Models); unlisted != "" {
 		s.note("%s", unlisted)
+	}
+	if asked > 0 {
+		s.Found.Preparation = proto.CloneOf(s.Found.Preparation)
+		s.Found.Preparation.Requests += asked
 	}
 	for _, part := range content.Parts(s.Assigned.GetWorkload()) {
 		if short := shortPrompts(part, s.Found.Template); short != "" {
@@ -126,21 +132,35 @@ func FailureKindOf(err error) spatev1.FailureKind {
 // maxChecks is how many endpoints are tried at once.
 const maxChecks = 64
 
-// checkEndpoints tries to connect to each endpoint, so that a dead endpoint is named before the stage starts.
+// awaitEndpoints returns an error if an endpoint does not accept connections, so that a dead one is named before the
+// stage starts. If the target has ready, it waits until all endpoints are, and returns how often it asked. Endpoints
+// that were ready for an earlier stage are not asked again while they accept connections.
+func (s *Stage) awaitEndpoints(ctx context.Context, f *findings) (asked uint32, err error) {
+	err = s.checkEndpoints(ctx)
+	if s.Target().GetReady() == nil || ctx.Err() != nil || err == nil && f.knows(s) {
+		return 0, err
+	}
+	asked, err = Await(ctx, s.Client, s.Target(), s.waiting)
+	if err != nil && ctx.Err() == nil {
+		err = &deadTargetError{err}
+	}
+	return asked, err
+}
+
+// checkEndpoints tries to connect to each endpoint.
 func (s *Stage) checkEndpoints(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxChecks)
-	for i, endpoint := range s.Target().GetEndpoints() {
+	for i := range s.Target().GetEndpoints() {
 		group.Go(func() error {
 			err := s.Client.Check(ctx, i)
 			if err == nil {
 				return nil
 			}
-			named := fmt.Errorf("target %s: endpoint %s: %w", s.Target().GetName(), endpoint, err)
 			if _, dead := errors.AsType[*stream.Error](err); dead {
-				return &deadTargetError{named}
+				return &deadTargetError{fmt.Errorf("%s %s", endpointWords(s.Target(), i), deadWords(err))}
 			}
-			return named // ctx has ended, which says nothing about the endpoint
+			return err // ctx has ended, which says nothing about the endpoint
 		})
 	}
 	return group.Wait()

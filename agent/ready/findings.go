@@ -120,6 +120,13 @@ func (f *findings) find(ctx context.Context, s *Stage) (Found, error) {
 	return all.Found, err
 }
 
+// knows reports whether a stage of the run has asked this stage's target recently.
+func (f *findings) knows(s *Stage) bool {
+	key, err := findingOf(s.Assigned)
+	_, known := f.get(s.run, key)
+	return err == nil && known
+}
+
 // getOr returns a finding. A finding that is not known is asked for and kept.
 func (f *findings) getOr(
 	ctx context.Context, run string, key finding, ask func() (cachedFinding, error),

@@ -229,3 +229,31 @@ func TestADeadTargetIsAskedAgain(t *testing.T) {
 		t.Errorf("asked %d times, then %d: %v", asked, e.Questions(), err)
 	}
 }
+
+// A stage waits for a server that is starting, and counts what it asked. A later stage does not ask again.
+func TestAStageWaitsForItsServer(t *testing.T) {
+	e := enginetest.New(t, 0, 0)
+	k := resourcesOf(Limits{})
+	var said []string
+	k.Waiting = func(_ *spatev1.AssignmentRef, text string) { said = append(said, text) }
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e)
+	stage.Target.Ready = &spatev1.Ready{Within: durationpb.New(time.Minute), Path: "/none"}
+	requests := func(status uint32) uint32 {
+		stage.Target.Ready.Status = status
+		s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		return s.Found.Preparation.GetRequests()
+	}
+	if first, later := requests(http.StatusNotFound), requests(http.StatusNotFound); first != later+1 || said != nil {
+		t.Errorf("%d requests, then %d; said %q", first, later, said)
+	}
+	stage.Target.Endpoints = []string{"http://127.0.0.1:1"}
+	stage.Target.Ready.Within = durationpb.New(time.Nanosecond)
+	_, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), k)
+	if FailureKindOf(err) != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD || !strings.Contains(err.Error(), "not ready within") {
+		t.Errorf("%v", err)
+	}
+}

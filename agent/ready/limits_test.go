@@ -88,7 +88,7 @@ func TestRejections(t *testing.T) {
 	}{
 		"dead endpoint": {
 			closed(func(s *spatev1.Stage) { s.Target.Endpoints = append(s.Target.Endpoints, gone.URL) }), Limits{},
-			[]string{"target T: endpoint " + gone.URL + ": ", "connect", "refused"},
+			[]string{gone.URL + " of target T does not answer: connection refused: start the server"},
 		},
 		"foreign host": {
 			closed(func(*spatev1.Stage) {}), Limits{Targets: allowing(t, "*.example.com", "10.0.0.1")},

@@ -68,6 +68,7 @@ type Stage struct {
 	traces  *workload.Traces // of a mixture that is replayed; nil: it is not
 	limits  Limits
 	answers *stream.Memory
+	waiting func(text string) // tells what a server that is not ready answers
 }
 
 // Resources is what an agent needs to prepare its stages. It is safe for concurrent use.
@@ -81,6 +82,8 @@ type Resources struct {
 	Capacity *spatev1.Capacity
 	// Answers is the memory for all answers that are longer than requested. Nil: there is no limit.
 	Answers *stream.Memory
+	// Waiting tells what the server of an assignment answers, while it is not ready. May be nil.
+	Waiting func(ref *spatev1.AssignmentRef, text string)
 
 	findings findings
 }
@@ -96,6 +99,11 @@ func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, er
 		Varies:   varies(a.GetStage().GetLoad()),
 
 		answers: res.Answers,
+		waiting: func(text string) {
+			if res.Waiting != nil {
+				res.Waiting(a.GetRef(), text)
+			}
+		},
 	}
 	for _, part := range content.Parts(s.Assigned.GetWorkload()) {
 		s.Single = append(s.Single, !content.PlaysSessions(part))

@@ -86,6 +86,11 @@ func describeJSONError(err error) string {
 func (c *Client) fetch(ctx context.Context, q *wire.Outgoing) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	return c.exchange(ctx, q)
+}
+
+// exchange is fetch without its timeout.
+func (c *Client) exchange(ctx context.Context, q *wire.Outgoing) (http.Header, []byte, error) {
 	user := new(untimedUser)
 	response, err := c.send(ctx, q, user)
 	if err != nil && user.reused && user.io.FirstByte == 0 && ctx.Err() == nil { // as for requests: see roundTrip

@@ -56,8 +56,20 @@ type Supervisor struct {
 // New returns a supervisor without an assignment. It logs to the logger of the resources. newWatch is for
 // executor.Config.
 func New(resources *ready.Resources, o *outbox.Outbox, newWatch func() executor.Watch) *Supervisor {
-	return &Supervisor{resources: resources, outbox: o, logger: resources.Logger, newWatch: newWatch,
+	r := &Supervisor{resources: resources, outbox: o, logger: resources.Logger, newWatch: newWatch,
 		heartbeatNow: make(chan struct{}, 1)}
+	resources.Waiting = r.waiting
+	return r
+}
+
+// waiting tells the coordinator what the server of an assignment that is being prepared answers.
+func (r *Supervisor) waiting(ref *spatev1.AssignmentRef, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.current; a != nil && sameStage(a.ref, ref) {
+		LoggerOf(ref, r.logger).Info("waiting for the server", "answer", text)
+		a.responder.Waiting(a.ref, text)
+	}
 }
 
 // HeartbeatRequests signals when a heartbeat must be sent before its time.
@@ -94,6 +106,7 @@ type pendingAssign struct {
 type Responder interface {
 	Applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation)
 	Rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string)
+	Waiting(ref *spatev1.AssignmentRef, text string)
 	Measuring(m *spatev1.Measuring)
 }
 

@@ -84,6 +84,8 @@ func (a said) Applied(*spatev1.AssignmentRef, *spatev1.Preparation) { a <- "appl
 
 func (a said) Measuring(*spatev1.Measuring) {}
 
+func (a said) Waiting(_ *spatev1.AssignmentRef, text string) { a <- text }
+
 func (a said) Rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reason string) {
 	a <- reason
 }

@@ -74,13 +74,14 @@ func (r *Run) sendAssign(p *assignment) {
 const slowTransfer = 1 << 20
 
 // applyTimeout returns how long agents may take to get ready for a stage: longer if they may have to fetch a dataset
-// first.
+// first, or to wait for the server.
 func (r *Run) applyTimeout(st *spatev1.Stage) time.Duration {
 	bytes := uint64(0)
 	for _, source := range content.Sources(st) {
 		bytes += source.Rows.GetSize()
 	}
-	return r.cfg.ApplyTimeout + time.Duration(bytes/slowTransfer)*time.Second
+	return r.cfg.ApplyTimeout + time.Duration(bytes/slowTransfer)*time.Second +
+		st.GetTarget().GetReady().GetWithin().AsDuration()
 }
 
 // Applied handles an agent's message that it has applied its assignment or a change of its assignment.
@@ -125,6 +126,13 @@ func (r *Run) tellNotes(at clock.Instant, notes []string) {
 	}
 }
 
+// Waiting handles an agent's message that the server of its assignment is not ready yet.
+func (r *Run) Waiting(at clock.Instant, m *spatev1.Waiting) {
+	if r.phase == applying && r.stage.concerns(m.GetRef()) {
+		r.tellNotes(at, []string{m.GetText()})
+	}
+}
+
 // Rejected handles an agent's message that it rejects its assignment or a change of its assignment. If it rejects its
 // assignment, the stage fails. Unless the target is dead, another load may be possible, so the target's next stage is
 // tried. If that is rejected for the same reason, the target's remaining stages are skipped.
@@ -151,6 +159,9 @@ func (r *Run) assignmentRejected(at clock.Instant, p *assignment, m *spatev1.Rej
 	p.failure = "rejected: " + m.GetReason()
 	reason := "agent " + p.agent.name() + " rejected its assignment: " + m.GetReason()
 	kind, target := m.GetKind(), r.stage.target()
+	if kind == spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
+		reason = m.GetReason() + " (agent " + p.agent.name() + ")"
+	}
 	if r.rejected[target] == reason {
 		kind = spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
 	}

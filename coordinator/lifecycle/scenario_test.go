@@ -150,7 +150,7 @@ func (s *scenario) do(words []string) string {
 	}
 	commands := map[string]func([]string, map[string]string){
 		"observe": s.observe, "measures": s.measures,
-		"back": s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject,
+		"back": s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject, "waits": s.waits,
 		"refused": s.refused, "snapshot": s.snapshot,
 		"totals": s.totals, "closed": s.closed, "kill": s.kill, "tick": s.tick, "silence": s.silence,
 		"leave": s.leave, "cordon": s.cordon,
@@ -198,6 +198,9 @@ func (s *scenario) begin(_ []string, o map[string]string) {
 			Load:         s.load(users, o),
 			DrainTimeout: durationpb.New(s.duration(o["drain"])),
 		})
+		if within := o["ready"]; within != "" {
+			stages[i].Target.Ready = &spatev1.Ready{Within: durationpb.New(s.duration(within))}
+		}
 	}
 	for _, st := range stages {
 		s.change(st, o)
@@ -324,6 +327,10 @@ func (s *scenario) reject(args []string, o map[string]string) {
 		kind, words = spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, words[1:]
 	}
 	s.run.Rejected(s.at, args[0], &spatev1.Rejected{Ref: s.ref(o), Reason: strings.Join(words, " "), Kind: kind})
+}
+
+func (s *scenario) waits(args []string, o map[string]string) {
+	s.run.Waiting(s.at, &spatev1.Waiting{Ref: s.ref(o), Text: strings.Join(args, " ")})
 }
 
 func (s *scenario) refused(args []string, _ map[string]string) {

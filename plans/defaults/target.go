@@ -14,6 +14,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
+// ReadyWithin is how long to wait for a server that is starting.
+const ReadyWithin = 10 * time.Minute
+
 // RequestTimeout is the default limit on a whole request.
 const RequestTimeout = 10 * time.Minute
 
@@ -51,7 +54,7 @@ func Target(t *spatev1.Target) *spatev1.Target {
 // the simulator is started.
 func SimulatedTarget(t *spatev1.Target) *spatev1.Target {
 	t = proto.CloneOf(t)
-	t.Endpoints = nil
+	t.Endpoints, t.Ready = nil, nil
 	t.Connection = simulatedConnection(t.Connection)
 	if t.Simulator == nil {
 		t.Simulator = &spatev1.SimulatedTarget{}
@@ -88,6 +91,9 @@ func fillTarget(t *spatev1.Target) {
 	t.Prompts = cmp.Or(t.Prompts, usualPrompts(API(t)))
 	t.ConnectTimeout = Duration(t.ConnectTimeout, connectTimeout)
 	t.RequestTimeout = Duration(t.RequestTimeout, RequestTimeout)
+	if t.Ready != nil {
+		t.Ready.Within = Duration(t.Ready.Within, ReadyWithin)
+	}
 	servermetrics.Fill(t.ServerMetrics)
 }
 

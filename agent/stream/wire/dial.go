@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -219,13 +220,13 @@ func (d *dialer) explain(ctx context.Context, addr string, p *phases, err error)
 		fmt.Errorf("connect to %s: %w", addr, withAdvice(innerError(err), ""))}
 }
 
-// innerError strips net's operation and address, which the message contains already. DNS errors stay whole: they name
-// the DNS server.
+// innerError strips net's operation and address, which the message contains already, and the name of a system call.
 func innerError(err error) error {
-	var operation *net.OpError
-	var lookup *net.DNSError
-	if errors.As(err, &operation) && !errors.As(err, &lookup) {
-		return operation.Err
+	if operation, ok := errors.AsType[*net.OpError](err); ok {
+		err = operation.Err
+	}
+	if call, ok := errors.AsType[*os.SyscallError](err); ok {
+		return call.Err
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -24,13 +25,9 @@ import (
 // preflightTimeout bounds the call to one target. A target that this machine cannot reach is left to the agents.
 const preflightTimeout = 5 * time.Second
 
-// preflight finds targets that are placeholders, and workloads whose requests are longer than a target's model accepts,
-// if the target reports its limit: before the run, not after the first thousand refusals. The error lists them all,
-// with their positions in the plan.
+// preflight finds workloads whose requests are longer than a target's model accepts, if the target reports its limit:
+// before the run, not after the first thousand refusals. The error lists them all, with their positions in the plan.
 func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, secrets map[string]string) error {
-	if missing := placeholders(plan, stages); len(missing) > 0 {
-		return missing
-	}
 	var long plans.Mistakes
 	err := command.UntilInterrupted(ctx, "asking the targets for their limits", func(ctx context.Context) error {
 		long = tooLong(ctx, plan, stages, secrets)
@@ -44,20 +41,12 @@ func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, s
 
 // placeholders finds endpoints that cannot exist: shipped plans use names under .example, which is reserved for that
 // purpose (RFC 2606).
-func placeholders(plan *plans.Plan, stages []*spatev1.Stage) plans.Mistakes {
-	var missing plans.Mistakes
-	var targets []string
-	for _, s := range stages {
-		t := s.GetTarget()
-		if slices.Contains(targets, t.GetName()) {
-			continue
-		}
-		targets = append(targets, t.GetName())
+func placeholders(plan *plans.Plan) (missing plans.Mistakes) {
+	for n, t := range plan.Targets() {
 		for i, endpoint := range t.GetEndpoints() {
 			if u, err := url.Parse(endpoint); err == nil && strings.HasSuffix(u.Hostname(), ".example") {
-				missing = append(missing, plan.Mistake(fmt.Sprintf("targets[%d].endpoints[%d]", len(targets)-1, i),
-					fmt.Sprintf(
-						"%s is a placeholder: give --set targets.%s.endpoints=URL, or --simulate", endpoint,
+				missing = append(missing, plan.Mistake(fmt.Sprintf("targets[%d].endpoints[%d]", n, i),
+					fmt.Sprintf("%s is a placeholder: give --set targets.%s.endpoints=URL, or --simulate", endpoint,
 						t.GetName())))
 				break
 			}
@@ -141,6 +130,18 @@ func modelLimit(ctx context.Context, t *spatev1.Target, secrets map[string]strin
 func modelsOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) ([]api.Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
 	defer cancel()
+	client, err := clientOf(t, secrets, time.Second)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return client.Models(ctx, 0)
+}
+
+// clientOf makes a client of a target.
+func clientOf(
+	t *spatev1.Target, secrets map[string]string, connectTimeout time.Duration,
+) (*stream.Client, error) {
 	reveal := func(text string) string {
 		if secret.IsReference(text) {
 			return secrets[text]
@@ -156,14 +157,9 @@ func modelsOf(ctx context.Context, t *spatev1.Target, secrets map[string]string)
 	if err != nil {
 		return nil, err
 	}
-	client, err := stream.New(stream.Config{
-		Endpoints: t.GetEndpoints()[:1], API: t.GetApi(), Model: cmp.Or(t.GetModel(), "-"),
-		APIKey: reveal(t.GetApiKey()), Headers: headers, ConnectTimeout: time.Second,
-		Connection: connection,
+	return stream.New(stream.Config{
+		Endpoints: t.GetEndpoints(), API: t.GetApi(), Whole: !defaults.Streams(t), Template: defaults.Template(t),
+		Model: cmp.Or(t.GetModel(), "-"), APIKey: reveal(t.GetApiKey()), Headers: headers, Body: t.GetBody().AsMap(),
+		ConnectTimeout: connectTimeout, Connection: connection,
 	})
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	return client.Models(ctx, 0)
 }

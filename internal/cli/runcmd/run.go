@@ -27,10 +27,13 @@ import (
 
 // runFlags are the flags of `spate run`.
 type runFlags struct {
-	Quick   quickFlags
-	Where   coordinatorFlags `group:"where"`
-	Results resultFlags      `group:"results"`
-	Records string           `group:"results" flag:"records" default:"parquet" oneof:"parquet, jsonl, none" help:"keep one row for each request: parquet, jsonl or none"`
+	Quick quickFlags
+	Where coordinatorFlags `group:"where"`
+
+	WaitReady time.Duration `group:"where" flag:"wait-ready" help:"wait up to this long for servers that are still starting, such as 10m (default: as the plan says)"`
+
+	Results resultFlags `group:"results"`
+	Records string      `group:"results" flag:"records" default:"parquet" oneof:"parquet, jsonl, none" help:"keep one row for each request: parquet, jsonl or none"`
 	Local   localFlags
 	Source  plancmd.RunFlags
 }
@@ -185,11 +188,11 @@ func (f *runFlags) prepare(
 	if err != nil {
 		return nil, nil, plans.Resources{}, err
 	}
-	if plan, err = withModels(ctx, plan, secrets, cmd.ErrOrStderr()); err != nil {
-		return nil, nil, plans.Resources{}, err
-	}
 	resources, err := plancmd.Gather(ctx, plan, command.DatasetDir(), cmd.ErrOrStderr(), f.Results.Quiet)
 	if err != nil {
+		return nil, nil, plans.Resources{}, err
+	}
+	if plan, err = f.reach(ctx, plan, secrets, cmd.ErrOrStderr()); err != nil {
 		return nil, nil, plans.Resources{}, err
 	}
 	stages, err := plancmd.WithRows(plan, resources)

@@ -37,6 +37,7 @@ type ConnectRequest struct {
 	//	*ConnectRequest_Rejected
 	//	*ConnectRequest_Heartbeat
 	//	*ConnectRequest_Measuring
+	//	*ConnectRequest_Waiting
 	Message       isConnectRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -124,6 +125,15 @@ func (x *ConnectRequest) GetMeasuring() *Measuring {
 	return nil
 }
 
+func (x *ConnectRequest) GetWaiting() *Waiting {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectRequest_Waiting); ok {
+			return x.Waiting
+		}
+	}
+	return nil
+}
+
 type isConnectRequest_Message interface {
 	isConnectRequest_Message()
 }
@@ -153,6 +163,11 @@ type ConnectRequest_Measuring struct {
 	Measuring *Measuring `protobuf:"bytes,5,opt,name=measuring,proto3,oneof"`
 }
 
+type ConnectRequest_Waiting struct {
+	// The assignment waits for the target's server to start.
+	Waiting *Waiting `protobuf:"bytes,6,opt,name=waiting,proto3,oneof"`
+}
+
 func (*ConnectRequest_Hello) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Applied) isConnectRequest_Message() {}
@@ -162,6 +177,8 @@ func (*ConnectRequest_Rejected) isConnectRequest_Message() {}
 func (*ConnectRequest_Heartbeat) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Measuring) isConnectRequest_Message() {}
+
+func (*ConnectRequest_Waiting) isConnectRequest_Message() {}
 
 // ConnectResponse is one message from the coordinator.
 type ConnectResponse struct {
@@ -1149,6 +1166,61 @@ func (x *Applied) GetPreparation() *Preparation {
 	return nil
 }
 
+// Waiting reports that an assignment cannot be prepared yet, because the target's server is not ready.
+type Waiting struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The assignment.
+	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// What the server answers, and for how long already.
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Waiting) Reset() {
+	*x = Waiting{}
+	mi := &file_spate_v1_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Waiting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Waiting) ProtoMessage() {}
+
+func (x *Waiting) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
+func (*Waiting) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Waiting) GetRef() *AssignmentRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *Waiting) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // Preparation is what an agent found out about a target before it sent load there.
 type Preparation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1179,7 +1251,7 @@ type Preparation struct {
 
 func (x *Preparation) Reset() {
 	*x = Preparation{}
-	mi := &file_spate_v1_control_proto_msgTypes[12]
+	mi := &file_spate_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1263,7 @@ func (x *Preparation) String() string {
 func (*Preparation) ProtoMessage() {}
 
 func (x *Preparation) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[12]
+	mi := &file_spate_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1276,7 @@ func (x *Preparation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preparation.ProtoReflect.Descriptor instead.
 func (*Preparation) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Preparation) GetLengths() string {
@@ -1285,7 +1357,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_spate_v1_control_proto_msgTypes[13]
+	mi := &file_spate_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1369,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[13]
+	mi := &file_spate_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1382,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Rejected) GetRef() *AssignmentRef {
@@ -1361,7 +1433,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_spate_v1_control_proto_msgTypes[14]
+	mi := &file_spate_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1445,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[14]
+	mi := &file_spate_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1458,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Heartbeat) GetInFlight() uint32 {
@@ -1466,7 +1538,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_spate_v1_control_proto_msgTypes[15]
+	mi := &file_spate_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1550,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[15]
+	mi := &file_spate_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1563,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Renewed) GetNumber() uint64 {
@@ -1545,7 +1617,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_spate_v1_control_proto_msgTypes[16]
+	mi := &file_spate_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1629,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[16]
+	mi := &file_spate_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1642,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Arm) GetRef() *AssignmentRef {
@@ -1613,7 +1685,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_spate_v1_control_proto_msgTypes[17]
+	mi := &file_spate_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1697,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[17]
+	mi := &file_spate_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1710,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Measure) GetRef() *AssignmentRef {
@@ -1678,7 +1750,7 @@ type Measuring struct {
 
 func (x *Measuring) Reset() {
 	*x = Measuring{}
-	mi := &file_spate_v1_control_proto_msgTypes[18]
+	mi := &file_spate_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1762,7 @@ func (x *Measuring) String() string {
 func (*Measuring) ProtoMessage() {}
 
 func (x *Measuring) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[18]
+	mi := &file_spate_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1775,7 @@ func (x *Measuring) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measuring.ProtoReflect.Descriptor instead.
 func (*Measuring) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Measuring) GetRef() *AssignmentRef {
@@ -1748,7 +1820,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_spate_v1_control_proto_msgTypes[19]
+	mi := &file_spate_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1832,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[19]
+	mi := &file_spate_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1845,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Stop) GetRef() *AssignmentRef {
@@ -1820,7 +1892,7 @@ type ProbeClockRequest struct {
 
 func (x *ProbeClockRequest) Reset() {
 	*x = ProbeClockRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[20]
+	mi := &file_spate_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1904,7 @@ func (x *ProbeClockRequest) String() string {
 func (*ProbeClockRequest) ProtoMessage() {}
 
 func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[20]
+	mi := &file_spate_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1917,7 @@ func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockRequest.ProtoReflect.Descriptor instead.
 func (*ProbeClockRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 // ProbeClockResponse has the coordinator's monotonic clock at two instants.
@@ -1861,7 +1933,7 @@ type ProbeClockResponse struct {
 
 func (x *ProbeClockResponse) Reset() {
 	*x = ProbeClockResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[21]
+	mi := &file_spate_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +1945,7 @@ func (x *ProbeClockResponse) String() string {
 func (*ProbeClockResponse) ProtoMessage() {}
 
 func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[21]
+	mi := &file_spate_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +1958,7 @@ func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockResponse.ProtoReflect.Descriptor instead.
 func (*ProbeClockResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ProbeClockResponse) GetReceivedClockNs() int64 {
@@ -1916,7 +1988,7 @@ type FetchDatasetRequest struct {
 
 func (x *FetchDatasetRequest) Reset() {
 	*x = FetchDatasetRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[22]
+	mi := &file_spate_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1928,7 +2000,7 @@ func (x *FetchDatasetRequest) String() string {
 func (*FetchDatasetRequest) ProtoMessage() {}
 
 func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[22]
+	mi := &file_spate_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1941,7 +2013,7 @@ func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchDatasetRequest.ProtoReflect.Descriptor instead.
 func (*FetchDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FetchDatasetRequest) GetSha256() string {
@@ -1969,7 +2041,7 @@ type FetchDatasetResponse struct {
 
 func (x *FetchDatasetResponse) Reset() {
 	*x = FetchDatasetResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[23]
+	mi := &file_spate_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2053,7 @@ func (x *FetchDatasetResponse) String() string {
 func (*FetchDatasetResponse) ProtoMessage() {}
 
 func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[23]
+	mi := &file_spate_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2066,7 @@ func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchDatasetResponse.ProtoReflect.Descriptor instead.
 func (*FetchDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FetchDatasetResponse) GetData() []byte {
@@ -2008,13 +2080,14 @@ var File_spate_v1_control_proto protoreflect.FileDescriptor
 
 const file_spate_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16spate/v1/control.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/metrics.proto\x1a\x13spate/v1/plan.proto\"\x8f\x02\n" +
+	"\x16spate/v1/control.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/metrics.proto\x1a\x13spate/v1/plan.proto\"\xbe\x02\n" +
 	"\x0eConnectRequest\x12'\n" +
 	"\x05hello\x18\x01 \x01(\v2\x0f.spate.v1.HelloH\x00R\x05hello\x12-\n" +
 	"\aapplied\x18\x02 \x01(\v2\x11.spate.v1.AppliedH\x00R\aapplied\x120\n" +
 	"\brejected\x18\x03 \x01(\v2\x12.spate.v1.RejectedH\x00R\brejected\x123\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x13.spate.v1.HeartbeatH\x00R\theartbeat\x123\n" +
-	"\tmeasuring\x18\x05 \x01(\v2\x13.spate.v1.MeasuringH\x00R\tmeasuringB\t\n" +
+	"\tmeasuring\x18\x05 \x01(\v2\x13.spate.v1.MeasuringH\x00R\tmeasuring\x12-\n" +
+	"\awaiting\x18\x06 \x01(\v2\x11.spate.v1.WaitingH\x00R\awaitingB\t\n" +
 	"\amessage\"\xca\x02\n" +
 	"\x0fConnectResponse\x12-\n" +
 	"\awelcome\x18\x01 \x01(\v2\x11.spate.v1.WelcomeH\x00R\awelcome\x12*\n" +
@@ -2093,7 +2166,10 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12&\n" +
 	"\x0fclock_offset_ns\x18\x02 \x01(\x03R\rclockOffsetNs\x120\n" +
 	"\x14clock_uncertainty_ns\x18\x03 \x01(\x03R\x12clockUncertaintyNs\x127\n" +
-	"\vpreparation\x18\x04 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\"\xe7\x02\n" +
+	"\vpreparation\x18\x04 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\"H\n" +
+	"\aWaiting\x12)\n" +
+	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xe7\x02\n" +
 	"\vPreparation\x12\x18\n" +
 	"\alengths\x18\x01 \x01(\tR\alengths\x12,\n" +
 	"\x0ftemplate_tokens\x18\x02 \x01(\rH\x00R\x0etemplateTokens\x88\x01\x01\x12!\n" +
@@ -2175,7 +2251,7 @@ func file_spate_v1_control_proto_rawDescGZIP() []byte {
 	return file_spate_v1_control_proto_rawDescData
 }
 
-var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_spate_v1_control_proto_goTypes = []any{
 	(*ConnectRequest)(nil),        // 0: spate.v1.ConnectRequest
 	(*ConnectResponse)(nil),       // 1: spate.v1.ConnectResponse
@@ -2189,73 +2265,76 @@ var file_spate_v1_control_proto_goTypes = []any{
 	(*Handover)(nil),              // 9: spate.v1.Handover
 	(*Revise)(nil),                // 10: spate.v1.Revise
 	(*Applied)(nil),               // 11: spate.v1.Applied
-	(*Preparation)(nil),           // 12: spate.v1.Preparation
-	(*Rejected)(nil),              // 13: spate.v1.Rejected
-	(*Heartbeat)(nil),             // 14: spate.v1.Heartbeat
-	(*Renewed)(nil),               // 15: spate.v1.Renewed
-	(*Arm)(nil),                   // 16: spate.v1.Arm
-	(*Measure)(nil),               // 17: spate.v1.Measure
-	(*Measuring)(nil),             // 18: spate.v1.Measuring
-	(*Stop)(nil),                  // 19: spate.v1.Stop
-	(*ProbeClockRequest)(nil),     // 20: spate.v1.ProbeClockRequest
-	(*ProbeClockResponse)(nil),    // 21: spate.v1.ProbeClockResponse
-	(*FetchDatasetRequest)(nil),   // 22: spate.v1.FetchDatasetRequest
-	(*FetchDatasetResponse)(nil),  // 23: spate.v1.FetchDatasetResponse
-	nil,                           // 24: spate.v1.AgentInfo.LabelsEntry
-	nil,                           // 25: spate.v1.Assign.SecretsEntry
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*Stage)(nil),                 // 28: spate.v1.Stage
-	(FailureKind)(0),              // 29: spate.v1.FailureKind
+	(*Waiting)(nil),               // 12: spate.v1.Waiting
+	(*Preparation)(nil),           // 13: spate.v1.Preparation
+	(*Rejected)(nil),              // 14: spate.v1.Rejected
+	(*Heartbeat)(nil),             // 15: spate.v1.Heartbeat
+	(*Renewed)(nil),               // 16: spate.v1.Renewed
+	(*Arm)(nil),                   // 17: spate.v1.Arm
+	(*Measure)(nil),               // 18: spate.v1.Measure
+	(*Measuring)(nil),             // 19: spate.v1.Measuring
+	(*Stop)(nil),                  // 20: spate.v1.Stop
+	(*ProbeClockRequest)(nil),     // 21: spate.v1.ProbeClockRequest
+	(*ProbeClockResponse)(nil),    // 22: spate.v1.ProbeClockResponse
+	(*FetchDatasetRequest)(nil),   // 23: spate.v1.FetchDatasetRequest
+	(*FetchDatasetResponse)(nil),  // 24: spate.v1.FetchDatasetResponse
+	nil,                           // 25: spate.v1.AgentInfo.LabelsEntry
+	nil,                           // 26: spate.v1.Assign.SecretsEntry
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*Stage)(nil),                 // 29: spate.v1.Stage
+	(FailureKind)(0),              // 30: spate.v1.FailureKind
 }
 var file_spate_v1_control_proto_depIdxs = []int32{
 	2,  // 0: spate.v1.ConnectRequest.hello:type_name -> spate.v1.Hello
 	11, // 1: spate.v1.ConnectRequest.applied:type_name -> spate.v1.Applied
-	13, // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
-	14, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
-	18, // 4: spate.v1.ConnectRequest.measuring:type_name -> spate.v1.Measuring
-	6,  // 5: spate.v1.ConnectResponse.welcome:type_name -> spate.v1.Welcome
-	7,  // 6: spate.v1.ConnectResponse.assign:type_name -> spate.v1.Assign
-	16, // 7: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
-	19, // 8: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
-	17, // 9: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
-	15, // 10: spate.v1.ConnectResponse.renewed:type_name -> spate.v1.Renewed
-	10, // 11: spate.v1.ConnectResponse.revise:type_name -> spate.v1.Revise
-	3,  // 12: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
-	5,  // 13: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
-	4,  // 14: spate.v1.AgentInfo.capacity:type_name -> spate.v1.Capacity
-	24, // 15: spate.v1.AgentInfo.labels:type_name -> spate.v1.AgentInfo.LabelsEntry
-	26, // 16: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
-	27, // 17: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	27, // 18: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
-	5,  // 19: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
-	28, // 20: spate.v1.Assign.stage:type_name -> spate.v1.Stage
-	8,  // 21: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
-	25, // 22: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
-	27, // 23: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
-	9,  // 24: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
-	5,  // 25: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
-	8,  // 26: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
-	5,  // 27: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
-	12, // 28: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
-	5,  // 29: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
-	29, // 30: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
-	5,  // 31: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
-	5,  // 32: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 33: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 34: spate.v1.Measuring.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 35: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
-	0,  // 36: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
-	20, // 37: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
-	22, // 38: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
-	1,  // 39: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
-	21, // 40: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
-	23, // 41: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
-	39, // [39:42] is the sub-list for method output_type
-	36, // [36:39] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	14, // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
+	15, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
+	19, // 4: spate.v1.ConnectRequest.measuring:type_name -> spate.v1.Measuring
+	12, // 5: spate.v1.ConnectRequest.waiting:type_name -> spate.v1.Waiting
+	6,  // 6: spate.v1.ConnectResponse.welcome:type_name -> spate.v1.Welcome
+	7,  // 7: spate.v1.ConnectResponse.assign:type_name -> spate.v1.Assign
+	17, // 8: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
+	20, // 9: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
+	18, // 10: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
+	16, // 11: spate.v1.ConnectResponse.renewed:type_name -> spate.v1.Renewed
+	10, // 12: spate.v1.ConnectResponse.revise:type_name -> spate.v1.Revise
+	3,  // 13: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
+	5,  // 14: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
+	4,  // 15: spate.v1.AgentInfo.capacity:type_name -> spate.v1.Capacity
+	25, // 16: spate.v1.AgentInfo.labels:type_name -> spate.v1.AgentInfo.LabelsEntry
+	27, // 17: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
+	28, // 18: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	28, // 19: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
+	5,  // 20: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
+	29, // 21: spate.v1.Assign.stage:type_name -> spate.v1.Stage
+	8,  // 22: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
+	26, // 23: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
+	28, // 24: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
+	9,  // 25: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
+	5,  // 26: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
+	8,  // 27: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
+	5,  // 28: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
+	13, // 29: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
+	5,  // 30: spate.v1.Waiting.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 31: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
+	30, // 32: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
+	5,  // 33: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
+	5,  // 34: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 35: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 36: spate.v1.Measuring.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 37: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
+	0,  // 38: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
+	21, // 39: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
+	23, // 40: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
+	1,  // 41: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
+	22, // 42: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
+	24, // 43: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
+	41, // [41:44] is the sub-list for method output_type
+	38, // [38:41] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_control_proto_init() }
@@ -2271,6 +2350,7 @@ func file_spate_v1_control_proto_init() {
 		(*ConnectRequest_Rejected)(nil),
 		(*ConnectRequest_Heartbeat)(nil),
 		(*ConnectRequest_Measuring)(nil),
+		(*ConnectRequest_Waiting)(nil),
 	}
 	file_spate_v1_control_proto_msgTypes[1].OneofWrappers = []any{
 		(*ConnectResponse_Welcome)(nil),
@@ -2281,17 +2361,17 @@ func file_spate_v1_control_proto_init() {
 		(*ConnectResponse_Renewed)(nil),
 		(*ConnectResponse_Revise)(nil),
 	}
-	file_spate_v1_control_proto_msgTypes[12].OneofWrappers = []any{}
-	file_spate_v1_control_proto_msgTypes[16].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[13].OneofWrappers = []any{}
 	file_spate_v1_control_proto_msgTypes[17].OneofWrappers = []any{}
 	file_spate_v1_control_proto_msgTypes[18].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_control_proto_rawDesc), len(file_spate_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -598,7 +598,9 @@ type Target struct {
 	Template *Template `protobuf:"bytes,27,opt,name=template,proto3" json:"template,omitempty"`
 	// Where to find endpoints and servers' metrics in a Kubernetes cluster. `spate run` asks kubectl before anything
 	// starts, and writes what it found into the run's plan. If the target has endpoints, these are used.
-	Kubernetes    *KubernetesTarget `protobuf:"bytes,30,opt,name=kubernetes,proto3" json:"kubernetes,omitempty"`
+	Kubernetes *KubernetesTarget `protobuf:"bytes,30,opt,name=kubernetes,proto3" json:"kubernetes,omitempty"`
+	// Wait for a server that is still starting. Unset: a server that is not ready is an error at once.
+	Ready         *Ready `protobuf:"bytes,28,opt,name=ready,proto3" json:"ready,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -829,6 +831,78 @@ func (x *Target) GetKubernetes() *KubernetesTarget {
 	return nil
 }
 
+func (x *Target) GetReady() *Ready {
+	if x != nil {
+		return x.Ready
+	}
+	return nil
+}
+
+// Ready says how to find out whether a server is ready, and how long to wait until it is.
+type Ready struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Path to ask by GET, from the root of the endpoint: "/health". Default: a server is ready when it answers a short
+	// request without an error of its own: no 404, no 405, no 5xx.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Status of the answer of a server that is ready. Default 200.
+	Status uint32 `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"`
+	// How long to wait. Default 10m.
+	Within        *durationpb.Duration `protobuf:"bytes,3,opt,name=within,proto3" json:"within,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ready) Reset() {
+	*x = Ready{}
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ready) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ready) ProtoMessage() {}
+
+func (x *Ready) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ready.ProtoReflect.Descriptor instead.
+func (*Ready) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Ready) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Ready) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Ready) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
 // KubernetesTarget says which pods of a Kubernetes cluster are endpoints, and which have metrics. The agents must be
 // able to reach the pods' addresses: they usually run in the cluster.
 type KubernetesTarget struct {
@@ -856,7 +930,7 @@ type KubernetesTarget struct {
 
 func (x *KubernetesTarget) Reset() {
 	*x = KubernetesTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -868,7 +942,7 @@ func (x *KubernetesTarget) String() string {
 func (*KubernetesTarget) ProtoMessage() {}
 
 func (x *KubernetesTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -881,7 +955,7 @@ func (x *KubernetesTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesTarget.ProtoReflect.Descriptor instead.
 func (*KubernetesTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *KubernetesTarget) GetContext() string {
@@ -966,7 +1040,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1052,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1065,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Template) GetPath() string {
@@ -1087,7 +1161,7 @@ type FormFile struct {
 
 func (x *FormFile) Reset() {
 	*x = FormFile{}
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1173,7 @@ func (x *FormFile) String() string {
 func (*FormFile) ProtoMessage() {}
 
 func (x *FormFile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1186,7 @@ func (x *FormFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FormFile.ProtoReflect.Descriptor instead.
 func (*FormFile) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FormFile) GetField() string {
@@ -1166,7 +1240,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1252,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1265,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Connection) GetReuse() string {
@@ -1281,7 +1355,7 @@ type ServerMetrics struct {
 
 func (x *ServerMetrics) Reset() {
 	*x = ServerMetrics{}
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1367,7 @@ func (x *ServerMetrics) String() string {
 func (*ServerMetrics) ProtoMessage() {}
 
 func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1380,7 @@ func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMetrics.ProtoReflect.Descriptor instead.
 func (*ServerMetrics) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ServerMetrics) GetUrls() []string {
@@ -1450,7 +1524,7 @@ type SimulatedTarget struct {
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1536,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1549,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -1801,7 +1875,7 @@ type Workload struct {
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +1887,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +1900,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Workload) GetName() string {
@@ -2094,7 +2168,7 @@ type Tools struct {
 
 func (x *Tools) Reset() {
 	*x = Tools{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2180,7 @@ func (x *Tools) String() string {
 func (*Tools) ProtoMessage() {}
 
 func (x *Tools) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2193,7 @@ func (x *Tools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tools.ProtoReflect.Descriptor instead.
 func (*Tools) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Tools) GetDefinitions() []*structpb.Struct {
@@ -2156,7 +2230,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2242,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2255,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Answer) GetSchema() *structpb.Struct {
@@ -2210,7 +2284,7 @@ type Mixture struct {
 
 func (x *Mixture) Reset() {
 	*x = Mixture{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2296,7 @@ func (x *Mixture) String() string {
 func (*Mixture) ProtoMessage() {}
 
 func (x *Mixture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2309,7 @@ func (x *Mixture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mixture.ProtoReflect.Descriptor instead.
 func (*Mixture) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Mixture) GetParts() []*Part {
@@ -2266,7 +2340,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2352,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2365,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Part) GetWeight() float64 {
@@ -2354,7 +2428,7 @@ type Models struct {
 
 func (x *Models) Reset() {
 	*x = Models{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2440,7 @@ func (x *Models) String() string {
 func (*Models) ProtoMessage() {}
 
 func (x *Models) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2453,7 @@ func (x *Models) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Models.ProtoReflect.Descriptor instead.
 func (*Models) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Models) GetNames() []string {
@@ -2444,7 +2518,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2530,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2543,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -2574,7 +2648,7 @@ type Images struct {
 
 func (x *Images) Reset() {
 	*x = Images{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2660,7 @@ func (x *Images) String() string {
 func (*Images) ProtoMessage() {}
 
 func (x *Images) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2673,7 @@ func (x *Images) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Images.ProtoReflect.Descriptor instead.
 func (*Images) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Images) GetCount() uint32 {
@@ -2669,7 +2743,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +2755,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +2768,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -2785,7 +2859,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +2871,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +2884,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -2845,7 +2919,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +2931,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +2944,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -2914,7 +2988,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +3000,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +3013,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -2971,7 +3045,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2983,7 +3057,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2996,7 +3070,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -3038,7 +3112,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3050,7 +3124,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3063,7 +3137,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -3127,7 +3201,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3213,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3226,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FileContent) GetPath() string {
@@ -3243,7 +3317,7 @@ type Columns struct {
 
 func (x *Columns) Reset() {
 	*x = Columns{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3255,7 +3329,7 @@ func (x *Columns) String() string {
 func (*Columns) ProtoMessage() {}
 
 func (x *Columns) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3268,7 +3342,7 @@ func (x *Columns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Columns.ProtoReflect.Descriptor instead.
 func (*Columns) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Columns) GetPrompt() string {
@@ -3318,7 +3392,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3330,7 +3404,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3343,7 +3417,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -3400,7 +3474,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3412,7 +3486,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3425,7 +3499,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -3501,7 +3575,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3513,7 +3587,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3526,7 +3600,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -3563,7 +3637,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3575,7 +3649,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3588,7 +3662,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -3685,7 +3759,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3697,7 +3771,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3710,7 +3784,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -3953,7 +4027,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3965,7 +4039,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3978,7 +4052,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -4021,7 +4095,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4033,7 +4107,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4046,7 +4120,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -4103,7 +4177,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4115,7 +4189,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4128,7 +4202,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -4185,7 +4259,7 @@ type Spike struct {
 
 func (x *Spike) Reset() {
 	*x = Spike{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4197,7 +4271,7 @@ func (x *Spike) String() string {
 func (*Spike) ProtoMessage() {}
 
 func (x *Spike) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4210,7 +4284,7 @@ func (x *Spike) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spike.ProtoReflect.Descriptor instead.
 func (*Spike) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Spike) GetBase() float64 {
@@ -4261,7 +4335,7 @@ type Steps struct {
 
 func (x *Steps) Reset() {
 	*x = Steps{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4273,7 +4347,7 @@ func (x *Steps) String() string {
 func (*Steps) ProtoMessage() {}
 
 func (x *Steps) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4286,7 +4360,7 @@ func (x *Steps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steps.ProtoReflect.Descriptor instead.
 func (*Steps) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Steps) GetValues() []float64 {
@@ -4314,7 +4388,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4326,7 +4400,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4339,7 +4413,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -4362,7 +4436,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4374,7 +4448,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4387,7 +4461,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -4428,7 +4502,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4440,7 +4514,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4453,7 +4527,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -4525,7 +4599,7 @@ type Frontier struct {
 
 func (x *Frontier) Reset() {
 	*x = Frontier{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4537,7 +4611,7 @@ func (x *Frontier) String() string {
 func (*Frontier) ProtoMessage() {}
 
 func (x *Frontier) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4550,7 +4624,7 @@ func (x *Frontier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frontier.ProtoReflect.Descriptor instead.
 func (*Frontier) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Frontier) GetRate() *Bounds {
@@ -4615,7 +4689,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4627,7 +4701,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4640,7 +4714,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -4675,7 +4749,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4687,7 +4761,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4700,7 +4774,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -4746,7 +4820,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4758,7 +4832,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4771,7 +4845,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Limit) GetMetric() string {
@@ -4810,7 +4884,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4822,7 +4896,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4835,7 +4909,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4876,7 +4950,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4888,7 +4962,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4901,7 +4975,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Precision) GetMetric() string {
@@ -4975,7 +5049,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4987,7 +5061,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5000,7 +5074,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -5136,7 +5210,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5148,7 +5222,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5161,7 +5235,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -5219,7 +5293,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5231,7 +5305,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5244,7 +5318,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -5277,7 +5351,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5289,7 +5363,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5302,7 +5376,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -5388,7 +5462,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[52]
+	mi := &file_spate_v1_plan_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5400,7 +5474,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[52]
+	mi := &file_spate_v1_plan_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5413,7 +5487,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{52}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5708,7 +5782,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e:\x17\xa2\x9d\"\x04ttft\xa2\x9d\"\x04tpot\xa2\x9d\"\x03e2e\"@\n" +
 	"\n" +
 	"Simulation\x122\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\xf0?R\x05speed\"\xc8\x10\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\xf0?R\x05speed\"\xef\x10\n" +
 	"\x06Target\x12\x8f\x01\n" +
 	"\x04name\x18\x01 \x01(\tB{\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$\xa2\x9d\"Mmust be letters, digits, spaces and ._:()/-, and start with a letter or digitR\x04name\x12\xb5\x01\n" +
 	"\tendpoints\x18\x02 \x03(\tB\x96\x01\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])\xa2\x9d\";must be a base URL like http://localhost:8000, or host:portR\tendpoints\x127\n" +
@@ -5748,14 +5822,21 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\btemplate\x18\x1b \x01(\v2\x12.spate.v1.TemplateR\btemplate\x12:\n" +
 	"\n" +
 	"kubernetes\x18\x1e \x01(\v2\x1a.spate.v1.KubernetesTargetR\n" +
-	"kubernetes\x1a:\n" +
+	"kubernetes\x12%\n" +
+	"\x05ready\x18\x1c \x01(\v2\x0f.spate.v1.ReadyR\x05ready\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
-	"\a_stream\"\x85\x03\n" +
+	"\a_stream\"\xca\x01\n" +
+	"\x05Ready\x12M\n" +
+	"\x04path\x18\x01 \x01(\tB9\xbaH\f\xd8\x01\x01r\a\x18\x80\b2\x02^/\xa2\x9d\"&must start with /, for example /healthR\x04path\x12/\n" +
+	"\x06status\x18\x02 \x01(\rB\x17\xbaH\n" +
+	"\xd8\x01\x01*\x05\x18\xd7\x04(d\xaa\x9d\"\x06\n" +
+	"\x04pathR\x06status\x12A\n" +
+	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\x06within\"\x85\x03\n" +
 	"\x10KubernetesTarget\x12\"\n" +
 	"\acontext\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xfd\x01R\acontext\x12&\n" +
 	"\tnamespace\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xfd\x01R\tnamespace\x12\"\n" +
@@ -6296,7 +6377,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Relation)(nil),                    // 0: spate.v1.Relation
 	(*Plan)(nil),                        // 1: spate.v1.Plan
@@ -6305,213 +6386,216 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*SLO)(nil),                         // 4: spate.v1.SLO
 	(*Simulation)(nil),                  // 5: spate.v1.Simulation
 	(*Target)(nil),                      // 6: spate.v1.Target
-	(*KubernetesTarget)(nil),            // 7: spate.v1.KubernetesTarget
-	(*Template)(nil),                    // 8: spate.v1.Template
-	(*FormFile)(nil),                    // 9: spate.v1.FormFile
-	(*Connection)(nil),                  // 10: spate.v1.Connection
-	(*ServerMetrics)(nil),               // 11: spate.v1.ServerMetrics
-	(*SimulatedTarget)(nil),             // 12: spate.v1.SimulatedTarget
-	(*Workload)(nil),                    // 13: spate.v1.Workload
-	(*Tools)(nil),                       // 14: spate.v1.Tools
-	(*Answer)(nil),                      // 15: spate.v1.Answer
-	(*Mixture)(nil),                     // 16: spate.v1.Mixture
-	(*Part)(nil),                        // 17: spate.v1.Part
-	(*Models)(nil),                      // 18: spate.v1.Models
-	(*RandomContent)(nil),               // 19: spate.v1.RandomContent
-	(*Images)(nil),                      // 20: spate.v1.Images
-	(*Lengths)(nil),                     // 21: spate.v1.Lengths
-	(*UniformLengths)(nil),              // 22: spate.v1.UniformLengths
-	(*NormalLengths)(nil),               // 23: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),            // 24: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),                      // 25: spate.v1.Prefix
-	(*SonnetContent)(nil),               // 26: spate.v1.SonnetContent
-	(*FileContent)(nil),                 // 27: spate.v1.FileContent
-	(*Columns)(nil),                     // 28: spate.v1.Columns
-	(*TraceContent)(nil),                // 29: spate.v1.TraceContent
-	(*SessionContent)(nil),              // 30: spate.v1.SessionContent
-	(*SessionPlay)(nil),                 // 31: spate.v1.SessionPlay
-	(*ThinkTime)(nil),                   // 32: spate.v1.ThinkTime
-	(*Load)(nil),                        // 33: spate.v1.Load
-	(*Warmup)(nil),                      // 34: spate.v1.Warmup
-	(*Range)(nil),                       // 35: spate.v1.Range
-	(*Phase)(nil),                       // 36: spate.v1.Phase
-	(*Spike)(nil),                       // 37: spate.v1.Spike
-	(*Steps)(nil),                       // 38: spate.v1.Steps
-	(*Replay)(nil),                      // 39: spate.v1.Replay
-	(*Sweep)(nil),                       // 40: spate.v1.Sweep
-	(*Search)(nil),                      // 41: spate.v1.Search
-	(*Frontier)(nil),                    // 42: spate.v1.Frontier
-	(*Bounds)(nil),                      // 43: spate.v1.Bounds
-	(*Objectives)(nil),                  // 44: spate.v1.Objectives
-	(*Limit)(nil),                       // 45: spate.v1.Limit
-	(*Abort)(nil),                       // 46: spate.v1.Abort
-	(*Precision)(nil),                   // 47: spate.v1.Precision
-	(*Stage)(nil),                       // 48: spate.v1.Stage
-	(*Dataset)(nil),                     // 49: spate.v1.Dataset
-	(*Lexicon)(nil),                     // 50: spate.v1.Lexicon
-	(*Probe)(nil),                       // 51: spate.v1.Probe
-	(*LoadPoint)(nil),                   // 52: spate.v1.LoadPoint
-	nil,                                 // 53: spate.v1.Plan.RegionsEntry
-	nil,                                 // 54: spate.v1.AgentSelector.LabelsEntry
-	nil,                                 // 55: spate.v1.Target.HeadersEntry
-	nil,                                 // 56: spate.v1.Target.LabelsEntry
-	nil,                                 // 57: spate.v1.Template.FormEntry
-	nil,                                 // 58: spate.v1.ServerMetrics.RolesEntry
-	nil,                                 // 59: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil),         // 60: google.protobuf.Duration
-	(*structpb.Struct)(nil),             // 61: google.protobuf.Struct
-	(*descriptorpb.FieldOptions)(nil),   // 62: google.protobuf.FieldOptions
-	(*descriptorpb.MessageOptions)(nil), // 63: google.protobuf.MessageOptions
-	(*descriptorpb.OneofOptions)(nil),   // 64: google.protobuf.OneofOptions
+	(*Ready)(nil),                       // 7: spate.v1.Ready
+	(*KubernetesTarget)(nil),            // 8: spate.v1.KubernetesTarget
+	(*Template)(nil),                    // 9: spate.v1.Template
+	(*FormFile)(nil),                    // 10: spate.v1.FormFile
+	(*Connection)(nil),                  // 11: spate.v1.Connection
+	(*ServerMetrics)(nil),               // 12: spate.v1.ServerMetrics
+	(*SimulatedTarget)(nil),             // 13: spate.v1.SimulatedTarget
+	(*Workload)(nil),                    // 14: spate.v1.Workload
+	(*Tools)(nil),                       // 15: spate.v1.Tools
+	(*Answer)(nil),                      // 16: spate.v1.Answer
+	(*Mixture)(nil),                     // 17: spate.v1.Mixture
+	(*Part)(nil),                        // 18: spate.v1.Part
+	(*Models)(nil),                      // 19: spate.v1.Models
+	(*RandomContent)(nil),               // 20: spate.v1.RandomContent
+	(*Images)(nil),                      // 21: spate.v1.Images
+	(*Lengths)(nil),                     // 22: spate.v1.Lengths
+	(*UniformLengths)(nil),              // 23: spate.v1.UniformLengths
+	(*NormalLengths)(nil),               // 24: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),            // 25: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),                      // 26: spate.v1.Prefix
+	(*SonnetContent)(nil),               // 27: spate.v1.SonnetContent
+	(*FileContent)(nil),                 // 28: spate.v1.FileContent
+	(*Columns)(nil),                     // 29: spate.v1.Columns
+	(*TraceContent)(nil),                // 30: spate.v1.TraceContent
+	(*SessionContent)(nil),              // 31: spate.v1.SessionContent
+	(*SessionPlay)(nil),                 // 32: spate.v1.SessionPlay
+	(*ThinkTime)(nil),                   // 33: spate.v1.ThinkTime
+	(*Load)(nil),                        // 34: spate.v1.Load
+	(*Warmup)(nil),                      // 35: spate.v1.Warmup
+	(*Range)(nil),                       // 36: spate.v1.Range
+	(*Phase)(nil),                       // 37: spate.v1.Phase
+	(*Spike)(nil),                       // 38: spate.v1.Spike
+	(*Steps)(nil),                       // 39: spate.v1.Steps
+	(*Replay)(nil),                      // 40: spate.v1.Replay
+	(*Sweep)(nil),                       // 41: spate.v1.Sweep
+	(*Search)(nil),                      // 42: spate.v1.Search
+	(*Frontier)(nil),                    // 43: spate.v1.Frontier
+	(*Bounds)(nil),                      // 44: spate.v1.Bounds
+	(*Objectives)(nil),                  // 45: spate.v1.Objectives
+	(*Limit)(nil),                       // 46: spate.v1.Limit
+	(*Abort)(nil),                       // 47: spate.v1.Abort
+	(*Precision)(nil),                   // 48: spate.v1.Precision
+	(*Stage)(nil),                       // 49: spate.v1.Stage
+	(*Dataset)(nil),                     // 50: spate.v1.Dataset
+	(*Lexicon)(nil),                     // 51: spate.v1.Lexicon
+	(*Probe)(nil),                       // 52: spate.v1.Probe
+	(*LoadPoint)(nil),                   // 53: spate.v1.LoadPoint
+	nil,                                 // 54: spate.v1.Plan.RegionsEntry
+	nil,                                 // 55: spate.v1.AgentSelector.LabelsEntry
+	nil,                                 // 56: spate.v1.Target.HeadersEntry
+	nil,                                 // 57: spate.v1.Target.LabelsEntry
+	nil,                                 // 58: spate.v1.Template.FormEntry
+	nil,                                 // 59: spate.v1.ServerMetrics.RolesEntry
+	nil,                                 // 60: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil),         // 61: google.protobuf.Duration
+	(*structpb.Struct)(nil),             // 62: google.protobuf.Struct
+	(*descriptorpb.FieldOptions)(nil),   // 63: google.protobuf.FieldOptions
+	(*descriptorpb.MessageOptions)(nil), // 64: google.protobuf.MessageOptions
+	(*descriptorpb.OneofOptions)(nil),   // 65: google.protobuf.OneofOptions
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	13,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	33,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	60,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	14,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	34,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	61,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	60,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	61,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	53,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	54,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	3,   // 8: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	2,   // 9: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	54,  // 10: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	60,  // 11: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	60,  // 12: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	60,  // 13: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
-	12,  // 14: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	55,  // 15: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	61,  // 16: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	60,  // 17: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	60,  // 18: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	60,  // 19: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	60,  // 20: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
-	10,  // 21: spate.v1.Target.connection:type_name -> spate.v1.Connection
-	11,  // 22: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	56,  // 23: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
-	8,   // 24: spate.v1.Target.template:type_name -> spate.v1.Template
-	7,   // 25: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	57,  // 26: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
-	9,   // 27: spate.v1.Template.files:type_name -> spate.v1.FormFile
-	58,  // 28: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	60,  // 29: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	60,  // 30: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	60,  // 31: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	60,  // 32: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	60,  // 33: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	60,  // 34: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	19,  // 35: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	26,  // 36: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	27,  // 37: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	27,  // 38: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	29,  // 39: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	29,  // 40: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	29,  // 41: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	30,  // 42: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	29,  // 43: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
-	27,  // 44: spate.v1.Workload.file:type_name -> spate.v1.FileContent
-	29,  // 45: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
-	29,  // 46: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
-	16,  // 47: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
-	14,  // 48: spate.v1.Workload.tools:type_name -> spate.v1.Tools
-	15,  // 49: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	61,  // 50: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	61,  // 51: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
-	17,  // 52: spate.v1.Mixture.parts:type_name -> spate.v1.Part
-	13,  // 53: spate.v1.Part.workload:type_name -> spate.v1.Workload
-	4,   // 54: spate.v1.Part.slo:type_name -> spate.v1.SLO
-	18,  // 55: spate.v1.Part.models:type_name -> spate.v1.Models
-	61,  // 56: spate.v1.Part.body:type_name -> google.protobuf.Struct
-	21,  // 57: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	21,  // 58: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	25,  // 59: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	20,  // 60: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	21,  // 61: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
-	22,  // 62: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	23,  // 63: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	23,  // 64: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	24,  // 65: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	31,  // 66: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	28,  // 67: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	31,  // 68: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	21,  // 69: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	21,  // 70: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	21,  // 71: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	31,  // 72: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	32,  // 73: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	60,  // 74: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	60,  // 75: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	34,  // 76: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	35,  // 77: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	35,  // 78: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	32,  // 79: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	36,  // 80: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	36,  // 81: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	39,  // 82: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	40,  // 83: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	41,  // 84: spate.v1.Load.search:type_name -> spate.v1.Search
-	60,  // 85: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	46,  // 86: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	47,  // 87: spate.v1.Load.until:type_name -> spate.v1.Precision
-	60,  // 88: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	37,  // 89: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
-	37,  // 90: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
-	38,  // 91: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
-	38,  // 92: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
-	42,  // 93: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
-	60,  // 94: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	60,  // 95: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	60,  // 96: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	60,  // 97: spate.v1.Spike.at:type_name -> google.protobuf.Duration
-	60,  // 98: spate.v1.Spike.length:type_name -> google.protobuf.Duration
-	60,  // 99: spate.v1.Spike.after:type_name -> google.protobuf.Duration
-	60,  // 100: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
-	43,  // 101: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	43,  // 102: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	44,  // 103: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	43,  // 104: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
-	43,  // 105: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
-	44,  // 106: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
-	45,  // 107: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	60,  // 108: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	60,  // 109: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 110: spate.v1.Stage.target:type_name -> spate.v1.Target
-	13,  // 111: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	52,  // 112: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	60,  // 113: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 114: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	60,  // 115: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	49,  // 116: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	50,  // 117: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	51,  // 118: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	59,  // 119: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	2,   // 120: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	49,  // 121: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
-	60,  // 122: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	60,  // 123: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	60,  // 124: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	32,  // 125: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	36,  // 126: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	60,  // 127: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	60,  // 128: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	46,  // 129: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	47,  // 130: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	41,  // 131: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	40,  // 132: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	60,  // 133: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	42,  // 134: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
-	62,  // 135: spate.v1.must:extendee -> google.protobuf.FieldOptions
-	62,  // 136: spate.v1.needs:extendee -> google.protobuf.FieldOptions
-	62,  // 137: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
-	63,  // 138: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
-	64,  // 139: spate.v1.choose:extendee -> google.protobuf.OneofOptions
-	0,   // 140: spate.v1.needs:type_name -> spate.v1.Relation
-	0,   // 141: spate.v1.excludes:type_name -> spate.v1.Relation
-	142, // [142:142] is the sub-list for method output_type
-	142, // [142:142] is the sub-list for method input_type
-	140, // [140:142] is the sub-list for extension type_name
-	135, // [135:140] is the sub-list for extension extendee
-	0,   // [0:135] is the sub-list for field type_name
+	55,  // 10: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	61,  // 11: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	61,  // 12: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	61,  // 13: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	13,  // 14: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	56,  // 15: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	62,  // 16: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	61,  // 17: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	61,  // 18: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	61,  // 19: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	61,  // 20: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	11,  // 21: spate.v1.Target.connection:type_name -> spate.v1.Connection
+	12,  // 22: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
+	57,  // 23: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	9,   // 24: spate.v1.Target.template:type_name -> spate.v1.Template
+	8,   // 25: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
+	7,   // 26: spate.v1.Target.ready:type_name -> spate.v1.Ready
+	61,  // 27: spate.v1.Ready.within:type_name -> google.protobuf.Duration
+	58,  // 28: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
+	10,  // 29: spate.v1.Template.files:type_name -> spate.v1.FormFile
+	59,  // 30: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	61,  // 31: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	61,  // 32: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	61,  // 33: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	61,  // 34: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	61,  // 35: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	61,  // 36: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	20,  // 37: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	27,  // 38: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	28,  // 39: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	28,  // 40: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	30,  // 41: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	30,  // 42: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	30,  // 43: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	31,  // 44: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	30,  // 45: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
+	28,  // 46: spate.v1.Workload.file:type_name -> spate.v1.FileContent
+	30,  // 47: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
+	30,  // 48: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
+	17,  // 49: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
+	15,  // 50: spate.v1.Workload.tools:type_name -> spate.v1.Tools
+	16,  // 51: spate.v1.Workload.answer:type_name -> spate.v1.Answer
+	62,  // 52: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	62,  // 53: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	18,  // 54: spate.v1.Mixture.parts:type_name -> spate.v1.Part
+	14,  // 55: spate.v1.Part.workload:type_name -> spate.v1.Workload
+	4,   // 56: spate.v1.Part.slo:type_name -> spate.v1.SLO
+	19,  // 57: spate.v1.Part.models:type_name -> spate.v1.Models
+	62,  // 58: spate.v1.Part.body:type_name -> google.protobuf.Struct
+	22,  // 59: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	22,  // 60: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	26,  // 61: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	21,  // 62: spate.v1.RandomContent.images:type_name -> spate.v1.Images
+	22,  // 63: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
+	23,  // 64: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	24,  // 65: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	24,  // 66: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	25,  // 67: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	32,  // 68: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	29,  // 69: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	32,  // 70: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	22,  // 71: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	22,  // 72: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	22,  // 73: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	32,  // 74: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	33,  // 75: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	61,  // 76: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	61,  // 77: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	35,  // 78: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	36,  // 79: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	36,  // 80: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	33,  // 81: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	37,  // 82: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	37,  // 83: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	40,  // 84: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	41,  // 85: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	42,  // 86: spate.v1.Load.search:type_name -> spate.v1.Search
+	61,  // 87: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	47,  // 88: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	48,  // 89: spate.v1.Load.until:type_name -> spate.v1.Precision
+	61,  // 90: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	38,  // 91: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
+	38,  // 92: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
+	39,  // 93: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
+	39,  // 94: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
+	43,  // 95: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
+	61,  // 96: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	61,  // 97: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	61,  // 98: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	61,  // 99: spate.v1.Spike.at:type_name -> google.protobuf.Duration
+	61,  // 100: spate.v1.Spike.length:type_name -> google.protobuf.Duration
+	61,  // 101: spate.v1.Spike.after:type_name -> google.protobuf.Duration
+	61,  // 102: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
+	44,  // 103: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	44,  // 104: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	45,  // 105: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	44,  // 106: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
+	44,  // 107: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
+	45,  // 108: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
+	46,  // 109: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	61,  // 110: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	61,  // 111: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 112: spate.v1.Stage.target:type_name -> spate.v1.Target
+	14,  // 113: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	53,  // 114: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	61,  // 115: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 116: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	61,  // 117: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	50,  // 118: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	51,  // 119: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	52,  // 120: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	60,  // 121: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	2,   // 122: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	50,  // 123: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	61,  // 124: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	61,  // 125: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	61,  // 126: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	33,  // 127: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	37,  // 128: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	61,  // 129: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	61,  // 130: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	47,  // 131: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	48,  // 132: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	42,  // 133: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	41,  // 134: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	61,  // 135: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	43,  // 136: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
+	63,  // 137: spate.v1.must:extendee -> google.protobuf.FieldOptions
+	63,  // 138: spate.v1.needs:extendee -> google.protobuf.FieldOptions
+	63,  // 139: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
+	64,  // 140: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
+	65,  // 141: spate.v1.choose:extendee -> google.protobuf.OneofOptions
+	0,   // 142: spate.v1.needs:type_name -> spate.v1.Relation
+	0,   // 143: spate.v1.excludes:type_name -> spate.v1.Relation
+	144, // [144:144] is the sub-list for method output_type
+	144, // [144:144] is the sub-list for method input_type
+	142, // [142:144] is the sub-list for extension type_name
+	137, // [137:142] is the sub-list for extension extendee
+	0,   // [0:137] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -6521,7 +6605,7 @@ func file_spate_v1_plan_proto_init() {
 	}
 	file_spate_v1_plan_proto_msgTypes[1].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[13].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[14].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),
 		(*Workload_Sharegpt)(nil),
@@ -6536,26 +6620,26 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_OpenaiLog)(nil),
 		(*Workload_Mix)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[22].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[36].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[44].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[46].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[34].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[37].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[45].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 5,
 			NumServices:   0,
 		},
