@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -29,8 +28,6 @@ var asks = map[string]struct{ path, body string }{
 		`{"model":"m","system":"hi","messages":[{"role":"user","content":[{"type":"text","text":"you"}]}],"max_tokens":3,"stream":true}`},
 	"sglang": {"/generate",
 		`{"input_ids":[1,2],"sampling_params":{"max_new_tokens":3,"ignore_eos":true},"stream":true}`},
-	"tgi":    {"/generate_stream", `{"inputs":"hi you","parameters":{"max_new_tokens":3,"details":true}}`},
-	"triton": {"/v2/models/m/generate_stream", `{"text_input":"hi you","max_tokens":3,"stream":true}`},
 	"bedrock": {"/model/m/converse-stream",
 		`{"system":[{"text":"hi"}],"messages":[{"role":"user","content":[{"text":"you"}]}],"inferenceConfig":{"maxTokens":3}}`},
 	"gemini": {"/v1beta/models/m:streamGenerateContent?alt=sse", geminiBody},
@@ -93,19 +90,9 @@ func TestStreamsOfEachAPI(t *testing.T) {
 	meta := func(n int, finish string) string {
 		return fmt.Sprintf(`"meta_info":{"id":"r","finish_reason":%s,"prompt_tokens":2,"completion_tokens":%d,"cached_tokens":0}}`, finish, n)
 	}
-	token := func(i int, text, end string) string {
-		return fmt.Sprintf(`data:{"index":%d,"token":{"id":%d,"text":%q,"logprob":-0.125,"special":false},%s}`+"\n\n",
-			i, 999+i, text, end)
-	}
-	triton := func(probs, text string) string {
-		return `data: {"context_logits":0.0,"cum_log_probs":0.0,"generation_logits":0.0,"model_name":"m","model_version":"1","output_log_probs":[` + probs +
-			`],"sequence_end":false,"sequence_id":0,"sequence_index":0,"sequence_start":false,"text_output":"` + text +
-			`"}` + "\n\n"
-	}
 	usage := func(n int) string {
 		return fmt.Sprintf(`"usage":{"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"input_tokens":2,"output_tokens":%d}`, n)
 	}
-	const notYet = `"generated_text":null,"details":null`
 	for name, want := range map[string]string{
 		"responses": event(0, "response.created", response) + event(1, "response.in_progress", response) +
 			event(2, "response.output_item.added",
@@ -148,9 +135,6 @@ func TestStreamsOfEachAPI(t *testing.T) {
 			`data: {"text":" water rises","output_ids":[1000,1001],` + meta(2, `null`) + "\n\n" +
 			`data: {"text":" water rises over","output_ids":[1000,1001,1002],` +
 			meta(3, `{"type":"length","length":3}`) + "\n\n" + "data: [DONE]\n\n",
-		"tgi": token(1, " water", notYet) + token(2, " rises", notYet) +
-			token(3, " over", `"generated_text":" water rises over","details":{"finish_reason":"length","generated_tokens":3,"seed":null,"input_length":2}`),
-		"triton": triton("0.0", " water") + triton("0.0,0.0", " rises") + triton("0.0,0.0,0.0", " over"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := fast()
@@ -168,12 +152,10 @@ func TestWholeAnswersOfEachAPI(t *testing.T) {
 		"responses": `{"id":"resp_r","object":"response","created_at":0,"error":null,"model":"m","status":"completed","incomplete_details":null,"output":[{"id":"msg_r","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","annotations":[],"logprobs":[],"text":" water"}]}],"usage":{"input_tokens":2,"input_tokens_details":{"cached_tokens":0},"output_tokens":2,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":4}}`,
 		"anthropic": `{"id":"msg_r","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":" water"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"input_tokens":2,"output_tokens":2}}`,
 		"sglang":    `{"text":" water rises over","output_ids":[1000,1001,1002],"meta_info":{"id":"r","finish_reason":{"type":"length","length":3},"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0}}`,
-		"tgi":       `{"generated_text":" water","details":{"finish_reason":"eos_token","generated_tokens":2,"seed":null,"input_length":2}}`,
-		"triton":    `{"context_logits":0.0,"cum_log_probs":0.0,"generation_logits":0.0,"model_name":"m","model_version":"1","output_log_probs":[0.0,0.0],"sequence_end":false,"sequence_id":0,"sequence_index":0,"sequence_start":false,"text_output":" water"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := fast()
-			cfg.EarlyEOS, cfg.Seed = true, seedOfTwoTokens // SGLang's request forbids it
+			cfg.OutputLength.MeanShare, cfg.Seed = 0.5, seedOfTwoTokens // SGLang's request forbids it
 			path, body := unstreamed(name)
 			if _, got := start(t, cfg).get(path, "r", body); withoutTimes(got) != want {
 				t.Error(cmp.Diff(want, withoutTimes(got)))
@@ -184,7 +166,7 @@ func TestWholeAnswersOfEachAPI(t *testing.T) {
 
 // seedOfTwoTokens returns a seed with which request r for three tokens ends with its second token, the end of sequence.
 var seedOfTwoTokens = func() uint64 {
-	c := config.Config{EarlyEOS: true}
+	c := config.Config{OutputLength: config.OutputLength{MeanShare: 0.5}}
 	for seed := uint64(0); ; seed++ {
 		if api.DrawScript(&c, &api.Request{MaxTokens: 3}, api.RequestRand(seed, "r")).Tokens == 2 {
 			return seed
@@ -205,24 +187,17 @@ func TestListsOfPoolingAPIs(t *testing.T) {
 	}
 }
 
-// All ways of sending and of splitting writes produce the same bytes.
+// All ways of sending produce the same bytes.
 func TestAllWaysOfSendingAgree(t *testing.T) {
 	shapes := map[string]func(*config.Config){
-		"as it is":              func(*config.Config) {},
-		"opening at once":       func(c *config.Config) { c.Frames.Role = config.RoleAtOnce },
-		"many frames a write":   func(c *config.Config) { c.Frames.FramesPerWrite = 2 },
-		"more frames than come": func(c *config.Config) { c.Frames.FramesPerWrite = 9 },
-		"split at odd bytes":    func(c *config.Config) { c.Frames.SplitBytes = 7 },
-		"keep-alives, none due": func(c *config.Config) { c.Frames.KeepAlive = time.Hour },
-		"trailers":              func(c *config.Config) { c.Frames.Trailers = true },
-		"in ticks":              func(c *config.Config) { c.Pace = config.Pace{BetweenTokens: time.Millisecond, Ticks: true} },
-		"spread":                func(c *config.Config) { c.Pace = config.Pace{BetweenTokens: time.Millisecond} },
-		"gzip":                  func(c *config.Config) { c.Faults = []config.Fault{{Kind: config.FaultGzip, Every: 1}} },
+		"as it is":             func(*config.Config) {},
+		"opening at once":      func(c *config.Config) { c.Frames.Role = config.RoleAtOnce },
+		"one write at the end": func(c *config.Config) { c.Frames.Deliver = config.DeliverOneWrite },
+		"in ticks":             func(c *config.Config) { c.Pace = config.Pace{BetweenTokens: time.Millisecond, Ticks: true} },
+		"spread":               func(c *config.Config) { c.Pace = config.Pace{BetweenTokens: time.Millisecond} },
 		"stall": func(c *config.Config) {
-			c.Faults = []config.Fault{{Kind: config.FaultStall, Every: 1, AfterTokens: 1, Pause: time.Millisecond}}
-		},
-		"drip": func(c *config.Config) {
-			c.Faults = []config.Fault{{Kind: config.FaultDrip, Every: 1, AfterTokens: 1, Pause: time.Microsecond}}
+			c.Faults = []config.Fault{{Kind: config.FaultStall, Probability: 1, AfterTokens: 1,
+				Pause: time.Millisecond}}
 		},
 	}
 	for shape, change := range shapes {
@@ -242,44 +217,15 @@ func TestAllWaysOfSendingAgree(t *testing.T) {
 	}
 }
 
-// These options change the frames themselves, for each API. Lines and comments are only those of engines.
-func TestShapesOfEachAPI(t *testing.T) {
+func TestSeveralTokensAFrame(t *testing.T) {
+	several := fast()
+	several.Frames.TokensPerFrame = 5
 	for name, a := range asks {
-		t.Run(name, func(t *testing.T) {
-			plain := handled(t, fast(), a.path, a.body)
-			crlf, comments, unmarked, silent := fast(), fast(), fast(), fast()
-			crlf.Frames.CRLF, comments.Frames.Comments, unmarked.Frames.NoEndMark, silent.Frames.NoUsage = true,
-				true, true, true
-			frames := strings.Count(plain, separator(name))
-			if separator(name) == "\n\n" && name != "bedrock" {
-				if got := handled(t, crlf, a.path, a.body); got != strings.ReplaceAll(plain, "\n", "\r\n") {
-					t.Errorf("CRLF: %q", got)
-				}
-				got := handled(t, comments, a.path, a.body)
-				if n := strings.Count(got, ": keep-alive\n\n"); n < 3 || n > frames ||
-					strings.ReplaceAll(got, ": keep-alive\n\n", "") != plain {
-					t.Errorf("%d comments for %d frames: %q", n, frames, got)
-				}
-			}
-			for _, mark := range []string{"[DONE]", `{"type":"message_stop"`, `"type":"response.incomplete"`, "messageStop"} {
-				if strings.Contains(handled(t, unmarked, a.path, a.body), mark) {
-					t.Errorf("without a mark there is %s", mark)
-				}
-			}
-			for _, usage := range []string{
-				`"usage":{`, `"completion_tokens":`, `"generated_tokens":`, `"usageMetadata":`,
-			} {
-				if strings.Contains(handled(t, silent, a.path, a.body), usage) {
-					t.Errorf("without usage there is %s", usage)
-				}
-			}
-			several := fast()
-			several.Frames.TokensPerFrame = 5
-			if got := handled(t, several, a.path, a.body); name != "tgi" &&
-				(!strings.Contains(got, ` rises over"`) || strings.Count(got, separator(name)) >= frames) {
-				t.Errorf("two tokens of three in a frame: %q", got)
-			}
-		})
+		frames := strings.Count(handled(t, fast(), a.path, a.body), separator(name))
+		if got := handled(t, several, a.path, a.body); !strings.Contains(got, ` rises over"`) ||
+			strings.Count(got, separator(name)) >= frames {
+			t.Errorf("%s: two tokens of three in a frame: %q", name, got)
+		}
 	}
 }
 
@@ -307,9 +253,6 @@ func TestFaultsOfEachAPI(t *testing.T) {
 		"anthropic": {"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"The server", `"type":"rate_limit_error"`, `"type":"api_error"`},
 		"sglang": {`data: {"error":{"message":"The server`, `{"error":{"message":"Rate`,
 			`{"error":{"message":"The server`},
-		"tgi": {`data:{"error":"Request failed during generation: The server`, `"error_type":"overloaded"`,
-			`"error_type":"incomplete_generation"`},
-		"triton": {`data: {"error":"The server`, `{"error":"Rate`, `{"error":"The server`},
 		"bedrock": {"exception: internalServerException\ndata: {\"message\":\"The server", `{"message":"Rate`,
 			`{"message":"The server`},
 		"gemini": {`data: {"error":{"code":500,"message":"The server`, `"status":"RESOURCE_EXHAUSTED"`,
@@ -335,7 +278,7 @@ func TestFaultsOfEachAPI(t *testing.T) {
 			t.Run(name+"/"+string(c.kind), func(t *testing.T) {
 				cfg := fast()
 				cfg.Truth.Keep = true
-				cfg.Faults = []config.Fault{{Kind: c.kind, Every: 1, AfterTokens: 1}}
+				cfg.Faults = []config.Fault{{Kind: c.kind, Probability: 1, AfterTokens: 1}}
 				p := start(t, cfg)
 				resp, err := p.ask(t.Context(), 0, a.path, "r", a.body)
 				if err != nil {
@@ -378,13 +321,6 @@ func TestRefusalsOfEachAPI(t *testing.T) {
 		{"/v1/messages", `{"model":"x","messages":[{"content":"a"}],"max_tokens":1}`, 404, `"type":"not_found_error"`},
 		{"/generate", `{"sampling_params":{}}`, 400, `{"error":{"message":"the prompt is missing`},
 		{"/generate", `{"text":"a","sampling_params":{"n":2}}`, 400, `only 1`},
-		{"/generate", `{"inputs":7}`, 400, `inputs is missing`},
-		{"/generate_stream", `{"inputs":"a","parameters":{"max_new_tokens":0}}`, 422,
-			`{"error":"max_new_tokens is 0: give 1 to 16777216","error_type":"validation"}`},
-		{"/v2/models/x/generate_stream", `{"text_input":"a"}`, 404, `{"error":"The model \"x\" does not exist."}`},
-		{"/v2/models/m/generate_stream", `{"max_tokens":4}`, 400, `text_input`},
-		{"/v2/models/m/versions/1/generate", `{"text_input":"a","parameters":{"max_tokens":0}}`, 400,
-			`max_tokens is 0`},
 	} {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URLs()[0]+c.path, strings.NewReader(c.body))
 		r.Header.Set("X-Api-Key", "sesame")
@@ -406,7 +342,7 @@ func TestRefusalsOfEachAPI(t *testing.T) {
 
 func TestJSONBody(t *testing.T) {
 	cfg := fast()
-	cfg.Faults = []config.Fault{{Kind: config.FaultJSONBody, Every: 1}}
+	cfg.Faults = []config.Fault{{Kind: config.FaultJSONBody, Probability: 1}}
 	p := start(t, cfg)
 	for name, a := range asks {
 		resp, err := p.ask(t.Context(), 0, a.path, "r", a.body)
@@ -420,32 +356,5 @@ func TestJSONBody(t *testing.T) {
 			resp.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %s", name, diff)
 		}
-	}
-}
-
-func TestGzipAndTrailers(t *testing.T) {
-	cfg := fast()
-	cfg.Frames.Trailers = true
-	cfg.Faults = []config.Fault{{Kind: config.FaultGzip, Every: 1}}
-	p := start(t, cfg)
-	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URLs()[0]+completionsPath,
-		strings.NewReader(asks["completions"].body))
-	r.Header.Set("Accept-Encoding", "identity")
-	resp, err := p.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	unzipped, err := gzip.NewReader(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(unzipped)
-	if err != nil || !strings.HasSuffix(string(body), "[DONE]\n\n") || resp.Header.Get("Content-Encoding") != "gzip" {
-		t.Errorf("%v %q", err, body)
-	}
-	_, _ = io.Copy(io.Discard, resp.Body)
-	if got := resp.Trailer.Get(outputTrailer); got != "3" {
-		t.Errorf("trailer %q in %v", got, resp.Trailer)
 	}
 }

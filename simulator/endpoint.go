@@ -110,15 +110,14 @@ func (ep *endpoint) models(w http.ResponseWriter, r *http.Request) {
 // generate returns the handler of a generation API.
 func (ep *endpoint) generate(a api.API) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		serial := ep.serial.Add(1)
-		record := &Record{RequestID: ep.requestID(r, serial), Endpoint: ep.number}
+		record := &Record{RequestID: ep.requestID(r), Endpoint: ep.number}
 		record.received(r)
 		defer func() {
 			record.Ended = clock.Now()
 			ep.truth.add(record)
 		}()
 		w.Header().Set("X-Request-Id", string(api.AppendToken(nil, record.RequestID)))
-		if problem := ep.answer(a, w, r, serial, record); problem != nil {
+		if problem := ep.answer(a, w, r, record); problem != nil {
 			status, body := a.Problem(problem, r, w.Header())
 			record.Status = status
 			api.WriteProblem(w, status, body)
@@ -128,27 +127,19 @@ func (ep *endpoint) generate(a api.API) http.HandlerFunc {
 
 // parse reads a request that may be served.
 func (ep *endpoint) parse(a api.API, w http.ResponseWriter, r *http.Request) (*api.Request, *api.Error) {
-	authorizer, _ := a.(api.Authorizer)
-	if authorizer == nil && !api.HasKey(r, &ep.config) {
+	if !api.HasKey(r, &ep.config) {
 		return nil, api.Unauthorized()
 	}
 	body, problem := ep.read(w, r)
 	if problem != nil {
 		return nil, problem
 	}
-	if authorizer != nil {
-		if problem := authorizer.Authorize(r, body, &ep.config); problem != nil {
-			return nil, problem
-		}
-	}
 	return a.Parse(r, body, &ep.config)
 }
 
 // answer serves one request. It returns an error that is still to be sent as the response, or nil if the response has
 // been sent.
-func (ep *endpoint) answer(
-	a api.API, w http.ResponseWriter, r *http.Request, serial uint64, record *Record,
-) *api.Error {
+func (ep *endpoint) answer(a api.API, w http.ResponseWriter, r *http.Request, record *Record) *api.Error {
 	q, problem := ep.parse(a, w, r)
 	if problem != nil {
 		return problem
@@ -156,14 +147,11 @@ func (ep *endpoint) answer(
 	record.received(r)
 	record.PromptTokens, record.Stream = q.PromptTokens, q.Stream
 	random := api.RequestRand(ep.config.Seed, record.RequestID)
-	fault := chooseFault(ep.config.Faults, serial, random)
+	fault := chooseFault(ep.config.Faults, random)
 	if problem := api.ExactOutput(&ep.config.Dialect, q); problem != nil {
 		return problem
 	}
 	q.Script = api.DrawScript(&ep.config, q, random)
-	if ep.config.Frames.Deliver == config.DeliverJSON {
-		q.Stream, record.Stream = false, false
-	}
 	if fault != nil {
 		record.Fault = fault.Kind
 		switch fault.Kind {
@@ -180,8 +168,8 @@ func (ep *endpoint) answer(
 		}
 	}
 	p := newReply(ep, w, q, record, fault)
-	if q.Stream && record.Fault != config.FaultGzip {
-		p.direct = wire.DirectOf(r, &ep.config)
+	if q.Stream {
+		p.direct = wire.DirectOf(r)
 	}
 	ep.run(r.Context(), p)
 	return nil
@@ -190,7 +178,6 @@ func (ep *endpoint) answer(
 // run passes the reply through an engine.
 func (ep *endpoint) run(ctx context.Context, p *reply) {
 	p.record.Replica, p.engine = ep.route()
-	p.writer.Worker = p.record.Replica
 	p.ctx = ctx
 	p.engine.submit(p.record.Received, p.seq)
 	defer p.release()
@@ -212,23 +199,26 @@ func (ep *endpoint) route() (int, *loop) {
 }
 
 // requestID returns the client's X-Request-Id, limited to 256 bytes, or an ID made from the request's number.
-func (ep *endpoint) requestID(r *http.Request, serial uint64) string {
+func (ep *endpoint) requestID(r *http.Request) string {
 	const longest = 256
 	if id := r.Header.Get("X-Request-Id"); id != "" {
 		return id[:min(len(id), longest)]
 	}
-	return "sim-" + strconv.Itoa(ep.number) + "-" + strconv.FormatUint(serial, 10)
+	return "sim-" + strconv.Itoa(ep.number) + "-" + strconv.FormatUint(ep.serial.Add(1), 10)
 }
+
+// maxBody is the maximum length of a request's body.
+const maxBody = 64 << 20
 
 // read reads the body.
 func (ep *endpoint) read(w http.ResponseWriter, r *http.Request) ([]byte, *api.Error) {
 	const grow = 1 << 20 // a mere claim of a large body allocates nothing more
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), grow)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, ep.config.MaxBodyBytes))
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return nil, api.BodyTooLarge(ep.config.MaxBodyBytes)
+		return nil, api.BodyTooLarge(maxBody)
 	}
 	if err != nil {
 		return nil, api.BadRequest("the body is incomplete")

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"compress/gzip"
 	"crypto/tls"
 	"math/rand/v2"
 	"net/http"
@@ -12,14 +11,13 @@ import (
 	"github.com/spate-load/spate/simulator/wire"
 )
 
-// chooseFault returns the fault of a request, or nil. serial counts the endpoint's requests from 1. chooseFault draws
-// once per fault whatever the result, so that later draws do not depend on the result.
-func chooseFault(faults []config.Fault, serial uint64, r *rand.Rand) *config.Fault {
+// chooseFault returns the fault of a request, or nil. It draws once per fault whatever the result, so that later draws
+// do not depend on the result.
+func chooseFault(faults []config.Fault, r *rand.Rand) *config.Fault {
 	var hit *config.Fault
 	for i := range faults {
 		f := &faults[i]
-		drawn := r.Float64()
-		if hit == nil && (drawn < f.Probability || f.Every > 0 && serial%f.Every == 0) {
+		if drawn := r.Float64(); hit == nil && drawn < f.Probability {
 			hit = f
 		}
 	}
@@ -41,9 +39,6 @@ func (p *reply) applyFault(until int) error {
 	switch f.Kind {
 	case config.FaultStall:
 		return p.pauseFor(f.Pause)
-	case config.FaultDrip:
-		p.pause = f.Pause
-		return nil
 	case config.FaultGarbageFrame:
 		return p.endWith(p.enc.Broken(p.buf[:wire.ChunkHead]))
 	case config.FaultErrorFrame:
@@ -93,11 +88,4 @@ func (p *reply) reset() {
 		_ = tcp.SetLinger(0) // if this fails, the close is an orderly one
 	}
 	_ = conn.Close()
-}
-
-// compress sends the answer through gzip, as some proxies do whatever the client accepts.
-func (p *reply) compress() {
-	p.fault = nil
-	p.w.Header().Set("Content-Encoding", "gzip")
-	p.zip = gzip.NewWriter(p.w)
 }

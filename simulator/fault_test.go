@@ -39,11 +39,10 @@ func TestFaultsInStream(t *testing.T) {
 		"reset":              {config.Fault{Kind: config.FaultReset, AfterTokens: 1}, 200, -1, "", syscall.ECONNRESET},
 		"stall, then the end": {config.Fault{Kind: config.FaultStall, AfterTokens: 1, Pause: time.Millisecond}, 200, 4,
 			"[DONE]", nil},
-		"drip": {config.Fault{Kind: config.FaultDrip, AfterTokens: 3, Pause: time.Microsecond}, 200, 4, "[DONE]", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := fast()
-			c.fault.Every = 1
+			c.fault.Probability = 1
 			cfg.Faults = []config.Fault{c.fault}
 			cfg.Truth.Keep = true
 			p := start(t, cfg)
@@ -85,11 +84,10 @@ func TestFaultsInBody(t *testing.T) {
 		config.FaultCut:          {`{"id":"cmpl-`, io.ErrUnexpectedEOF},
 		config.FaultReset:        {"", syscall.ECONNRESET},
 		config.FaultStall:        {`water rises over the`, nil},
-		config.FaultDrip:         {`water rises over the`, nil},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			cfg := fast()
-			cfg.Faults = []config.Fault{{Kind: kind, Every: 1, Pause: time.Microsecond}}
+			cfg.Faults = []config.Fault{{Kind: kind, Probability: 1, Pause: time.Microsecond}}
 			p := start(t, cfg)
 			resp, err := p.ask(t.Context(), 0, completionsPath, "", ask)
 			var body []byte
@@ -107,10 +105,9 @@ func TestFaultsInBody(t *testing.T) {
 // A stall without end lasts until the client leaves, and then frees its slot.
 func TestEndlessStall(t *testing.T) {
 	cfg := fast()
-	cfg.Faults = []config.Fault{{Kind: config.FaultStall, Every: 2, AfterTokens: 1}}
+	cfg.Faults = []config.Fault{{Kind: config.FaultStall, Probability: 1, AfterTokens: 1}}
 	cfg.Truth.Keep = true
 	p := start(t, cfg)
-	p.get(completionsPath, "", fourTokens)
 	resp, err := p.ask(t.Context(), 0, completionsPath, "", fourTokens)
 	if err != nil {
 		t.Fatal(err)
@@ -122,20 +119,8 @@ func TestEndlessStall(t *testing.T) {
 	_ = resp.Body.Close()
 	p.metric(0, `vllm:request_success_total{finished_reason="abort",model_name="simulated"} 1`)
 	p.stop()
-	if r := p.Records()[1]; !r.Cancelled || r.OutputTokens != 1 || r.Fault != config.FaultStall {
+	if r := p.Records()[0]; !r.Cancelled || r.OutputTokens != 1 || r.Fault != config.FaultStall {
 		t.Errorf("recorded %+v", r)
-	}
-}
-
-func TestEveryNth(t *testing.T) {
-	cfg := fast()
-	cfg.Faults = []config.Fault{{Kind: config.FaultServerError, Every: 3},
-		{Kind: config.FaultTooManyRequests, Every: 2}}
-	p := start(t, cfg)
-	for i, want := range []int{200, 429, 500, 429, 200, 500, 200} {
-		if status, _ := p.get(completionsPath, "", fourTokens); status != want {
-			t.Errorf("request %d: %d, want %d", i+1, status, want)
-		}
 	}
 }
 
@@ -147,9 +132,9 @@ func TestProbability(t *testing.T) {
 	differ := 0
 	for i := range n {
 		id := fmt.Sprint("request-", i)
-		hit := chooseFault(faults, 1, api.RequestRand(1, id))
-		again := chooseFault(faults, uint64(i), api.RequestRand(1, id))
-		other := chooseFault(faults, 1, api.RequestRand(2, id))
+		hit := chooseFault(faults, api.RequestRand(1, id))
+		again := chooseFault(faults, api.RequestRand(1, id))
+		other := chooseFault(faults, api.RequestRand(2, id))
 		if hit != again {
 			t.Fatalf("%s gets %v, then %v", id, hit, again)
 		}
@@ -172,7 +157,7 @@ func TestProbability(t *testing.T) {
 
 func TestRetryAfter(t *testing.T) {
 	cfg := fast()
-	cfg.Faults = []config.Fault{{Kind: config.FaultTooManyRequests, Every: 1}}
+	cfg.Faults = []config.Fault{{Kind: config.FaultTooManyRequests, Probability: 1}}
 	p := start(t, cfg)
 	resp, err := p.ask(t.Context(), 0, completionsPath, "", fourTokens)
 	if err != nil {

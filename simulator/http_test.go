@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -191,23 +190,12 @@ func TestResponses(t *testing.T) {
 			ask + `,"stream_options":{"continuous_usage_stats":true}}`,
 			delta(`"content":" water"`, `null`, "") + delta(`"content":" rises over"`, `"length"`, "") + done,
 		},
-		"usage unasked on the way": {
-			config.Frames{Role: config.RoleNone, TokensPerFrame: 2, RunningUsage: true}, chatPath, ask + `}`,
-			delta(`"content":" water"`, `null`, usage(3, 1)) + delta(`"content":" rises over"`, `"length"`,
-				usage(3, 3)) + done,
-		},
-		"usage never": {
-			config.Frames{Role: config.RoleNone, TokensPerFrame: 2, NoUsage: true}, chatPath,
-			ask + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
-			delta(`"content":" water"`, `null`, "") + delta(`"content":" rises over"`, `"length"`, "") + done,
-		},
-		"reasoning first, finish apart, no done": {
-			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, FinishFrame: true,
-				NoEndMark: true},
+		"reasoning first, finish apart": {
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, FinishFrame: true},
 			chatPath, ask + `}`,
 			delta(`"reasoning_content":" water"`, `null`, "") + delta(`"reasoning_content":" rises"`, `null`, "") +
 				delta(`"content":" over"`, `null`, "") +
-				delta("", `"length"`, ""),
+				delta("", `"length"`, "") + done,
 		},
 		"reasoning and content in one frame": {
 			config.Frames{Role: config.RoleNone, TokensPerFrame: 2, ReasoningTokens: 2}, chatPath, ask + `}`,
@@ -247,21 +235,11 @@ func TestResponses(t *testing.T) {
 			chatPath, ask + `}`,
 			role + delta(`"content":" water rises over"`, `"length"`, "") + done,
 		},
-		"two frames": {
-			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, Deliver: config.DeliverTwoFrames},
-			chatPath, ask + `}`,
-			role + delta(`"content":" water rises"`, `null`, "") + delta(`"content":" over"`, `"length"`, "") + done,
-		},
 		"one write": {
 			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, Deliver: config.DeliverOneWrite},
 			chatPath, ask + `}`,
 			role + delta(`"content":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") +
 				delta(`"content":" over"`, `"length"`, "") + done,
-		},
-		"CRLF": {
-			config.Frames{Role: config.RoleNone, TokensPerFrame: 3, CRLF: true}, chatPath, ask + `}`,
-			strings.ReplaceAll(delta(`"content":" water"`, `null`, "")+delta(`"content":" rises over"`, `"length"`, "")+
-				done, "\n", "\r\n"),
 		},
 		"completions of token ids": {
 			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1}, completionsPath,
@@ -304,7 +282,6 @@ func TestRefusals(t *testing.T) {
 	cfg := fast()
 	cfg.ModelName = "m"
 	cfg.MaxModelTokens = 10
-	cfg.MaxBodyBytes = 200
 	p := start(t, cfg)
 	for name, c := range map[string]struct {
 		path, body string
@@ -332,8 +309,8 @@ func TestRefusals(t *testing.T) {
 		"two choices": {completionsPath, `{"model":"m","prompt":[1],"n":2}`, 400, "n is 2"},
 		"too long": {completionsPath, `{"model":"m","prompt":[1,2,3],"max_tokens":8}`, 400,
 			"maximum context length is 10 tokens"},
-		"body too long": {completionsPath, `{"model":"m","prompt":"` + strings.Repeat("a ", 200) + `"}`, 413,
-			"longer than 200 bytes"},
+		"body too long": {completionsPath, `{"model":"m","prompt":"` + strings.Repeat("a ", maxBody/2) + `"}`, 413,
+			"longer than 67108864 bytes"},
 		"unknown path": {"/v1/images", `{}`, 404, "/v1/images"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -402,27 +379,9 @@ func TestModelsHealthMetrics(t *testing.T) {
 	}
 }
 
-func TestKeepAlive(t *testing.T) {
-	cfg := config.Default()
-	cfg.Model.PrefillTokensPerSecond = 1e-9 // the first token does not come during the test
-	cfg.Frames.KeepAlive = time.Millisecond
-	p := start(t, cfg)
-	resp, err := p.ask(t.Context(), 0, completionsPath, "", `{"model":"m","prompt":"a","stream":true}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	for i, want := range []string{": keep-alive", "", ": keep-alive", ""} {
-		if !lines.Scan() || lines.Text() != want {
-			t.Fatalf("line %d is %q, want %q", i, lines.Text(), want)
-		}
-	}
-}
-
-func TestEarlyEOS(t *testing.T) {
+func TestOutputsThatEndEarly(t *testing.T) {
 	cfg := fast()
-	cfg.EarlyEOS = true
+	cfg.OutputLength.MeanShare = 0.5
 	cfg.Truth.Keep = true
 	p := start(t, cfg)
 	lengths := map[string]int{}

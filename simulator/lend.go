@@ -9,7 +9,7 @@ import "github.com/spate-load/spate/simulator/wire"
 // lend lets the loop send the stream, and blocks until the loop gives it back. It does nothing for a stream that the
 // handler must send itself.
 func (p *reply) lend() error {
-	if p.direct == nil || p.pause > 0 || p.progress.ended {
+	if p.direct == nil || p.progress.ended {
 		return nil
 	}
 	o := p.outlet

@@ -1,11 +1,9 @@
 package simulator
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -33,10 +31,7 @@ type reply struct {
 	writer  *api.FrameWriter // of the encoder
 	buf     []byte
 	direct  *wire.Direct  // sends past net/http; nil if this answer cannot be sent that way
-	zip     *gzip.Writer  // compresses the answer; nil if it is not compressed
 	fault   *config.Fault // has not struck yet; nil if there is none
-	pause   time.Duration // between the pieces of a drip; 0 without a drip
-	silence *time.Timer   // fires when a keep-alive is due; nil without keep-alives
 
 	progress progress // of a stream
 }
@@ -64,17 +59,11 @@ func newReply(ep *endpoint, w http.ResponseWriter, q *api.Request, record *Recor
 // send sends the response, streamed or not.
 func (p *reply) send() {
 	p.record.Status = http.StatusOK
-	if p.fault != nil && p.fault.Kind == config.FaultGzip {
-		p.compress()
-	}
 	var err error
 	if p.q.Stream {
 		err = p.stream()
 	} else {
 		err = p.whole()
-	}
-	if p.zip != nil && err == nil {
-		err = p.zip.Close()
 	}
 	if err == nil {
 		p.record.FinishReason = p.finishReason()
@@ -121,9 +110,7 @@ func (p *reply) whole() error {
 		return err
 	}
 	body := p.enc.Whole(p.buf[:wire.ChunkHead], p.seq.Output, p.finishReason())
-	if p.zip == nil {
-		p.w.Header().Set("Content-Length", strconv.Itoa(len(body)-wire.ChunkHead))
-	}
+	p.w.Header().Set("Content-Length", strconv.Itoa(len(body)-wire.ChunkHead))
 	if err := p.write(body); err != nil {
 		return err
 	}
@@ -136,10 +123,6 @@ func (p *reply) await(tokens int) error {
 	for p.outlet.ready.Load() < int64(tokens) {
 		select {
 		case <-p.outlet.wake:
-		case <-p.keepAlive():
-			if err := p.write(p.writer.Comment(p.buf[:wire.ChunkHead])); err != nil {
-				return err
-			}
 		case <-p.ctx.Done():
 			return wire.ErrGone
 		case <-p.engine.done:
@@ -150,69 +133,19 @@ func (p *reply) await(tokens int) error {
 	return nil
 }
 
-// keepAlive returns the channel that fires when a keep-alive is due, or nil if there are none.
-func (p *reply) keepAlive() <-chan time.Time {
-	if p.silence == nil {
-		return nil
-	}
-	return p.silence.C
-}
-
 // recordCached records the tokens from the prefix cache, which are known before the first token.
 func (p *reply) recordCached() { p.record.CachedTokens, p.writer.Cached = p.seq.Cached, p.seq.Cached }
 
 // write sends the bytes of a buffer after its first chunkHead bytes, and keeps the buffer for the next frame.
 func (p *reply) write(b []byte) error {
-	b = p.writer.Seal(b)
-	p.buf = b
-	b = b[wire.ChunkHead:]
-	switch split := p.ep.config.Frames.SplitBytes; {
-	case p.pause > 0:
-		return p.writePieces(b, dripPiece)
-	case split > 0:
-		return p.writePieces(b, split)
-	default:
-		return p.put(b)
-	}
-}
-
-// dripPiece is the number of bytes per piece of a drip.
-const dripPiece = 16
-
-// writePieces sends bytes in small pieces, with pauses between them during a drip.
-func (p *reply) writePieces(b []byte, size int) error {
-	for piece := range slices.Chunk(b, size) {
-		if err := p.put(piece); err != nil {
-			return err
-		}
-		if p.pause == 0 {
-			continue
-		}
-		if err := p.pauseFor(p.pause); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// put sends bytes at once.
-func (p *reply) put(b []byte) error {
-	var err error
-	if p.zip == nil {
-		_, err = p.w.Write(b)
-	} else if _, err = p.zip.Write(b); err == nil {
-		err = p.zip.Flush()
-	}
-	if err != nil {
+	p.buf = p.writer.Seal(b)
+	if _, err := p.w.Write(p.buf[wire.ChunkHead:]); err != nil {
 		return wire.ErrGone
 	}
 	return p.flush()
 }
 
 func (p *reply) flush() error {
-	if p.silence != nil {
-		p.silence.Reset(p.ep.config.Frames.KeepAlive)
-	}
 	if err := p.control.Flush(); err != nil {
 		return wire.ErrGone
 	}

@@ -1,10 +1,6 @@
 package simulator
 
 import (
-	"net/http"
-	"strconv"
-	"time"
-
 	"github.com/spate-load/spate/simulator/config"
 	"github.com/spate-load/spate/simulator/wire"
 )
@@ -35,25 +31,11 @@ func (p *reply) stream() error {
 	h := p.w.Header()
 	h.Set("Content-Type", p.writer.ContentType())
 	h.Set("Cache-Control", "no-cache")
-	if p.ep.config.Frames.Trailers {
-		h.Set("Trailer", outputTrailer)
-	}
 	if err := p.flush(); err != nil { // servers send the head before there is a token
 		return err
 	}
-	if every := p.ep.config.Frames.KeepAlive; every > 0 {
-		p.silence = time.NewTimer(every)
-		defer p.silence.Stop()
-	}
-	err := p.frames()
-	if err == nil && p.ep.config.Frames.Trailers {
-		h.Set(outputTrailer, strconv.Itoa(p.progress.sent))
-	}
-	return err
+	return p.frames()
 }
-
-// outputTrailer is the trailer with the number of tokens sent.
-var outputTrailer = http.CanonicalHeaderKey("X-Output-Tokens")
 
 // frames sends all frames: the loop sends as many as it can, and the handler sends the rest.
 func (p *reply) frames() error {
@@ -150,13 +132,7 @@ func (p *reply) finish(b []byte) (turn, []byte) {
 // frameEnd returns the end of the token frame that starts at a token. Hidden tokens belong to the first frame.
 func (p *reply) frameEnd(from int) int {
 	most, hidden := p.seq.Output, p.q.Script.Hidden
-	switch p.ep.config.Frames.Deliver {
-	case config.DeliverOneFrame:
-		return most
-	case config.DeliverTwoFrames:
-		if from < most-1 && hidden < most-1 {
-			return most - 1
-		}
+	if p.ep.config.Frames.Deliver == config.DeliverOneFrame {
 		return most
 	}
 	if from == 0 {
@@ -170,11 +146,7 @@ func (p *reply) writeEnd() int {
 	if p.ep.config.Frames.Deliver == config.DeliverOneWrite {
 		return p.seq.Output
 	}
-	until := p.frameEnd(p.progress.sent)
-	for range p.ep.config.Frames.FramesPerWrite - 1 {
-		until = min(p.frameEnd(until), p.seq.Output)
-	}
-	return until
+	return p.frameEnd(p.progress.sent)
 }
 
 // appendFrames appends the token frames of one write.

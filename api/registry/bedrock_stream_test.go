@@ -2,11 +2,16 @@ package registry_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/stream/streamtest"
@@ -41,7 +46,10 @@ func TestSignedRequests(t *testing.T) {
 	heads := make(chan http.Header, 2) // one for each request
 	p := testserver.NewPeer(t, "127.0.0.1:0", true, false, nil, func(w http.ResponseWriter, r *http.Request) {
 		heads <- r.Header.Clone()
-		_, _ = io.Copy(io.Discard, r.Body)
+		body, _ := io.ReadAll(r.Body)
+		if want := signedByAWS(t, r, body); r.Header.Get("X-Amz-Date") != "" && r.Header.Get("Authorization") != want {
+			t.Errorf("what came is signed %s, AWS's own signer says %s", r.Header.Get("Authorization"), want)
+		}
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, "no access for AKIDEXAMPLE with wJalrXUtnFEMI")
 	})
@@ -50,7 +58,7 @@ func TestSignedRequests(t *testing.T) {
 	} {
 		o := streamtest.Ask(
 			t,
-			streamtest.NewClient(t, stream.Config{Endpoints: []string{p.URL}, API: "bedrock", Model: "m", APIKey: key}),
+			streamtest.NewClient(t, stream.Config{Endpoints: []string{p.URL}, API: "bedrock", Model: "a.b-v1:0", APIKey: key}),
 		)
 		head := <-heads
 		if !bytes.HasPrefix([]byte(head.Get("Authorization")), []byte(want)) {
@@ -63,4 +71,20 @@ func TestSignedRequests(t *testing.T) {
 			t.Errorf("the secret is in a message: %v", o.Err)
 		}
 	}
+}
+
+// signedByAWS returns the signature that AWS's SDK gives a request as it came.
+func signedByAWS(t *testing.T, r *http.Request, body []byte) string {
+	at, _ := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
+	again, err := http.NewRequestWithContext(t.Context(), r.Method, "http://"+r.Host+r.RequestURI, bytes.NewReader(body))
+	if err != nil {
+		t.Error(err)
+	}
+	again.Header = http.Header{"Accept": r.Header["Accept"], "Content-Type": r.Header["Content-Type"]} // are signed, too
+	digest := sha256.Sum256(body)
+	if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: "AKIDEXAMPLE",
+		SecretAccessKey: "wJalrXUtnFEMI"}, again, hex.EncodeToString(digest[:]), "bedrock", "us-east-1", at); err != nil {
+		t.Error(err)
+	}
+	return again.Header.Get("Authorization")
 }

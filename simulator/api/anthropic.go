@@ -54,7 +54,7 @@ var anthropicFrames = frames{
 	splits: true,
 	head:   parse(`"id":"msg_$id","type":"message","role":"assistant","model":$model`),
 	opening: parse(`$(message_start){"type":"message_start","message":{$head,"content":[],"stop_reason":null,
-		"stop_sequence":null$?usage(,"usage":{` + anthropicInput + `,"output_tokens":1}$)}$close
+		"stop_sequence":null,"usage":{` + anthropicInput + `,"output_tokens":1}}$close
 		$?atonce($start$(ping){"type":"ping"$close$)`),
 	start: parse(`$(content_block_start){"type":"content_block_start","index":$block,"content_block":{
 		$?reasoning("type":"thinking","thinking":"","signature":""$)
@@ -68,7 +68,7 @@ var anthropicFrames = frames{
 	closing: []template{
 		parse(`$stop`),
 		parse(`$(message_delta){"type":"message_delta","delta":{` + anthropicStop + `}` + anthropicUsage + `$close`),
-		parse(`$?mark($(message_stop){"type":"message_stop"$close$)`),
+		parse(`$(message_stop){"type":"message_stop"$close`),
 	},
 	whole: parse(`{$head,"content":[$?thinks({"type":"thinking","signature":"","thinking":$thought},$)
 		$?calls({"type":"tool_use","id":"toolu_0","name":$call,"input":$input
@@ -81,7 +81,7 @@ var anthropicFrames = frames{
 // input_tokens excludes the tokens from the prefix cache.
 const (
 	anthropicInput = `"cache_creation_input_tokens":0,"cache_read_input_tokens":$cached,"input_tokens":$uncached`
-	anthropicUsage = `$?usage(,"usage":{` + anthropicInput + `,"output_tokens":$output}$)`
+	anthropicUsage = `,"usage":{` + anthropicInput + `,"output_tokens":$output}`
 	anthropicStop  = `"stop_reason":"$?length(max_tokens$:$?calls(tool_use$:end_turn$)$)",
 		"stop_sequence":null`
 )

@@ -22,12 +22,6 @@ type API interface {
 	Problem(e *Error, r *http.Request, headers http.Header) (status int, body []byte)
 }
 
-// Authorizer is an API that checks in its own way who sent a request.
-type Authorizer interface {
-	// Authorize returns an error if the request may not be served.
-	Authorize(r *http.Request, body []byte, c *config.Config) *Error
-}
-
 // Counter is a path of an API that only counts the tokens of a prompt.
 type Counter interface {
 	API
@@ -62,8 +56,7 @@ type Encoder interface {
 func Routes() map[string]API {
 	all := map[string]API{}
 	for _, routes := range []map[string]API{
-		openAIRoutes, responsesRoutes, anthropicRoutes, sglangRoutes, tgiRoutes, tritonRoutes, bedrockRoutes,
-		geminiRoutes, poolingRoutes,
+		openAIRoutes, responsesRoutes, anthropicRoutes, sglangRoutes, bedrockRoutes, geminiRoutes, poolingRoutes,
 	} {
 		maps.Copy(all, routes)
 	}

@@ -7,13 +7,12 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/spate-load/spate/simulator/api/sigv4"
 	"github.com/spate-load/spate/simulator/config"
 )
 
-// bedrock is the Converse API of Amazon Bedrock. Its streams are messages of an event stream.
+// bedrock is the Converse API of Amazon Bedrock. Its streams are messages of an event stream. Signatures are accepted
+// unread; with an API key, requests must carry that as a bearer token.
 type bedrock struct{ stream bool }
 
 var bedrockRoutes = map[string]API{
@@ -43,40 +42,18 @@ func (a bedrock) Parse(q *http.Request, body []byte, c *config.Config) (*Request
 	return r.done("inferenceConfig.maxTokens", w.Inference.MaxTokens)
 }
 
-// Authorize checks the signature if there is a secret. A bearer token must be the key.
-func (bedrock) Authorize(r *http.Request, body []byte, c *config.Config) *Error {
-	signed := strings.HasPrefix(r.Header.Get("Authorization"), sigv4.Algorithm+" ")
-	switch {
-	case signed && c.AWSSecret != "":
-		if err := sigv4.Check(r, body, c.AWSSecret, time.Now()); err != nil {
-			return &Error{status: http.StatusForbidden, Message: err.Error(), Code: "InvalidSignatureException"}
-		}
-		return nil
-	case c.APIKey == "" && c.AWSSecret == "", c.APIKey != "" && !signed && HasKey(r, c):
-		return nil
-	case r.Header.Get("Authorization") == "":
-		return &Error{status: http.StatusForbidden, Message: "Missing Authentication Token",
-			Code: "MissingAuthenticationTokenException"}
-	default:
-		return &Error{status: http.StatusForbidden, Message: "The security token included in the request is invalid.",
-			Code: "UnrecognizedClientException"}
-	}
-}
-
 // Problem names the exception in a header, as AWS does. An unknown model is a validation error there.
 func (bedrock) Problem(e *Error, _ *http.Request, headers http.Header) (int, []byte) {
-	exception, status := e.Code, e.status
-	if status != http.StatusForbidden {
-		exception, status = bedrockException(e.status)
-		exception += ":http://internal.amazon.com/coral/com.amazon.bedrock/"
-	}
-	headers.Set("X-Amzn-Errortype", exception)
+	exception, status := bedrockException(e.status)
+	headers.Set("X-Amzn-Errortype", exception+":http://internal.amazon.com/coral/com.amazon.bedrock/")
 	return status, bedrockFrames.body(e)
 }
 
 // bedrockException returns the name and the status of the exception for a status.
 func bedrockException(status int) (string, int) {
 	switch {
+	case status == http.StatusUnauthorized:
+		return "UnrecognizedClientException", http.StatusForbidden
 	case status == http.StatusTooManyRequests:
 		return "ThrottlingException", status
 	case status >= http.StatusInternalServerError:
@@ -104,7 +81,7 @@ var bedrockFrames = frames{
 		$padding$close$)$(contentBlockStop){"contentBlockIndex":$block$padding$close`),
 	closing: []template{
 		parse(`$stop`),
-		parse(`$?mark($(messageStop){` + bedrockStop + `$padding$close$)`),
+		parse(`$(messageStop){` + bedrockStop + `$padding$close`),
 		parse(`$(metadata){"metrics":{"latencyMs":$latency}` + bedrockUsage + `$padding$close`),
 	},
 	whole: parse(`{"metrics":{"latencyMs":$latency},"output":{"message":{"content":[$?thinks({"reasoningContent":
@@ -118,8 +95,8 @@ const (
 	reasoningSignature = `"EqQBCkYIBxgCKkBzaW11bGF0ZWQ="`
 	bedrockDelta       = `$(contentBlockDelta){"contentBlockIndex":$block,"delta":`
 	bedrockStop        = `"stopReason":"$?length(max_tokens$:end_turn$)"`
-	bedrockUsage       = `$?usage(,"usage":{"cacheReadInputTokens":$cached,"cacheWriteInputTokens":0,
-		"inputTokens":$uncached,"outputTokens":$output,"serverToolUsage":{},"totalTokens":$total}$)`
+	bedrockUsage       = `,"usage":{"cacheReadInputTokens":$cached,"cacheWriteInputTokens":0,
+		"inputTokens":$uncached,"outputTokens":$output,"serverToolUsage":{},"totalTokens":$total}`
 )
 
 // padding ends an event. As at AWS, a field p of varying length hides the length of the text.

@@ -74,20 +74,20 @@ func TestBytesOfEachAPI(t *testing.T) {
 
 var digests = map[string]string{
 	"/embed":                                 "ee153e2f1fed7bce",
-	"/generate":                              "5d778acdb9310e8c",
-	"/model/m/converse":                      "4c07c2f89a092c98",
-	"/model/m/converse-stream":               "dd36575830874c94",
+	"/generate":                              "6d515c9fd5d2552c",
+	"/model/m/converse":                      "ce1df27e5a1e5d45",
+	"/model/m/converse-stream":               "4f00f6ca136cefea",
 	"/score":                                 "2a9c5e67f614f3e0",
-	"/v1/chat/completions":                   "b7b4620be9bc0a08",
-	"/v1/completions":                        "f9df7ec60baba43b",
+	"/v1/chat/completions":                   "3a581858e362ba9a",
+	"/v1/completions":                        "14d9da1ab7ed1699",
 	"/v1/embeddings":                         "9327c1c46818cd3f",
-	"/v1/messages":                           "5bc2f676cb3aa8c1",
+	"/v1/messages":                           "a0e0667489ad0434",
 	"/v1/rerank":                             "eb9a751c3e566f49",
-	"/v1/responses":                          "ef3e627d6133ccae",
+	"/v1/responses":                          "8858fa8b2c22adcb",
 	"/v1beta/models/m:countTokens":           "f5522e7a2ce81391",
-	"/v1beta/models/m:generateContent":       "9de0278e6f37fda1",
-	"/v1beta/models/m:streamGenerateContent": "8ae74156df29664a",
-	"/v1beta/models/m:streamGenerateContent?alt=sse": "34423ff97920f4e4",
+	"/v1beta/models/m:generateContent":       "25645f83c45f3edf",
+	"/v1beta/models/m:streamGenerateContent": "dc10c5ee6cb1411e",
+	"/v1beta/models/m:streamGenerateContent?alt=sse": "d7f800c6668218a1",
 	"/v2/embed":  "d0349bd39d933dbf",
 	"/v2/rerank": "ef67c34a4d6877d8",
 }
@@ -112,7 +112,7 @@ func drawnAnswers(t *testing.T, a API, ask string, r *http.Request) string {
 			c.Model.CacheBlocks = 1
 		}
 		if some() {
-			c.Textless.Share = 0.3
+			c.TextlessShare = 0.3
 		}
 		if some() {
 			c.OutputLength.Mean = 3
@@ -151,7 +151,7 @@ func drawnAnswer(t *testing.T, a API, r *http.Request, body []byte, c *config.Co
 	}
 	e := q.API.Encoder(q, c, "r 1", 7)
 	p := e.Common()
-	p.Cached, p.Worker = random.IntN(2), 1
+	p.Cached = random.IntN(2)
 	ms := func(n int) clock.Instant { return clock.Instant(n * 1_000_000) }
 	p.Seq = &engine.Sequence{Arrived: ms(1), Began: ms(2), First: ms(4), Latest: ms(8)}
 	if !q.Stream {

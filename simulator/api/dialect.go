@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"sort"
 
 	"github.com/spate-load/spate/simulator/config"
 )
@@ -30,7 +29,7 @@ func ExactOutput(d *config.Dialect, q *Request) *Error {
 }
 
 // streamOptions reads a request's stream_options.
-func (q *Request) streamOptions(d *config.Dialect, raw json.RawMessage) *Error {
+func (q *Request) streamOptions(raw json.RawMessage) *Error {
 	if kindOf(raw) == 0 || kindOf(raw) == 'n' {
 		return nil
 	}
@@ -41,29 +40,7 @@ func (q *Request) streamOptions(d *config.Dialect, raw json.RawMessage) *Error {
 	if json.Unmarshal(raw, &options) != nil {
 		return BadRequest("stream_options is not an object of booleans")
 	}
-	if d.ContinuousUsage == config.Refused {
-		if name := unknownOption(raw); name != "" {
-			return unknownParameter("stream_options." + name)
-		}
-	}
 	q.includeUsage = options.IncludeUsage
-	q.continuousUsage = options.IncludeUsage && options.ContinuousUsageStats && d.ContinuousUsage != config.Ignored
+	q.continuousUsage = options.IncludeUsage && options.ContinuousUsageStats
 	return nil
-}
-
-// unknownOption returns the first stream option, by name, that OpenAI's API does not have, or "".
-func unknownOption(raw json.RawMessage) string {
-	var options map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &options) // an object: it was parsed before
-	var unknown []string
-	for name := range options {
-		if name != "include_usage" && name != "include_obfuscation" {
-			unknown = append(unknown, name)
-		}
-	}
-	sort.Strings(unknown)
-	if len(unknown) == 0 {
-		return ""
-	}
-	return unknown[0]
 }

@@ -163,14 +163,14 @@ var geminiFrames = frames{
 var geminiCounted = parse(`{"totalTokens":$prompt` + geminiDetails + `}`)
 
 const (
-	geminiMark  = `$?mark($?array($endarray$)$)`
+	geminiMark  = `$?array($endarray$)`
 	geminiChunk = `$(){"candidates":[{"content":{"parts":[$?thinks({"text":$thought,"thought":true}$?says(,$)$)
 		$?says({"text":$text}$)],"role":"model"}
 		$?ended(,"finishReason":"$?length(MAX_TOKENS$:STOP$)"$),"index":0}]` + geminiUsage + `,$head$close`
 	// Counts of 0 are left out. Thoughts are not among the candidates' tokens.
-	geminiUsage = `$?usage(,"usageMetadata":{"promptTokenCount":$prompt$?answered(,"candidatesTokenCount":$answering$),
+	geminiUsage = `,"usageMetadata":{"promptTokenCount":$prompt$?answered(,"candidatesTokenCount":$answering$),
 		"totalTokenCount":$total$?cached(,"cachedContentTokenCount":$cached$)` + geminiDetails + `
-		$?thought(,"thoughtsTokenCount":$reported$)}$)`
+		$?thought(,"thoughtsTokenCount":$reported$)}`
 	geminiDetails = `,"promptTokensDetails":[{"modality":"TEXT","tokenCount":$prompt}]`
 )
 

@@ -34,10 +34,6 @@ type openAIBody struct {
 	N                   *int            `json:"n"`
 	Stream              bool            `json:"stream"`
 	StreamOptions       json.RawMessage `json:"stream_options"`
-	ReturnTokenIDs      bool            `json:"return_token_ids"`
-	NVExt               struct {
-		ExtraFields []string `json:"extra_fields"`
-	} `json:"nvext"`
 	asked
 }
 
@@ -56,14 +52,10 @@ func (a openAI) Parse(_ *http.Request, body []byte, c *config.Config) (*Request,
 		r.text(w.Prompt)
 	}
 	r.minTokens, r.IgnoreEOS, r.Stream = w.MinTokens, w.IgnoreEOS, w.Stream
-	r.nvext = nvextOf(&c.Dialect, w.NVExt.ExtraFields)
 	if r.problem == nil {
-		r.problem = r.streamOptions(&c.Dialect, w.StreamOptions)
+		r.problem = r.streamOptions(w.StreamOptions)
 	}
 	r.asked(&w.asked)
-	if r.problem == nil {
-		r.tokenIDs, r.problem = apply(c.Dialect.TokenIDs, "return_token_ids", w.ReturnTokenIDs)
-	}
 	return r.done("max_tokens", w.MaxCompletionTokens, w.MaxTokens)
 }
 
@@ -78,11 +70,11 @@ func openAIFrames(isChat bool) (f frames) {
 		token, reply, none = chatDelta, chatReply, `"delta":{}`
 		f.splits = true
 		f.opening = parse(`$(){$head,"choices":[{"index":0,"delta":{"role":"assistant","content":""},
-			"logprobs":null,"finish_reason":null}]` + runningUsage + extension + `$close`)
+			"logprobs":null,"finish_reason":null}]` + runningUsage + `$close`)
 	}
-	const start, end = `$(){$head,"choices":[{"index":0,`, extension + `$close`
+	const start, end = `$(){$head,"choices":[{"index":0,`, `$close`
 	f.head = parse(`"id":"` + prefix + `$id","object":"` + object + `","created":$created,"model":$model`)
-	f.token = parse(start + token + openAIFinish + `$?ids(,"token_ids":$ids$)}]` + runningUsage + end)
+	f.token = parse(start + token + openAIFinish + `}]` + runningUsage + end)
 	f.closing = []template{
 		parse(`$?apart(` + start + none + openAIFinish + `}]` + end + `$)`),
 		parse(`$?asked($(){$head,"choices":[]` + openAIUsage + `$close$)`),
@@ -96,7 +88,7 @@ func openAIFrames(isChat bool) (f frames) {
 }
 
 const (
-	openAIMark   = `$?mark($()[DONE]$end$)`
+	openAIMark   = `$()[DONE]$end`
 	openAIFinish = `,"logprobs":null,"finish_reason":
 		$?ended("$?length(length$:$?calls(tool_calls$:stop$)$)"$:null$)`
 	runningUsage = `$?running(` + openAIUsage + `$)`

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/spate-load/spate/simulator/config"
@@ -135,11 +136,7 @@ type poolingEncoder struct {
 
 func (e *poolingEncoder) Whole(b []byte, _ int, _ string) []byte {
 	b = e.api.write(b, e.inputs)
-	usage := e.api.usage
-	if e.noUsage && usage != "" {
-		usage = "}"
-	}
-	return append(b, strings.ReplaceAll(usage, "#", string(JSON(e.prompt)))...)
+	return append(b, strings.ReplaceAll(e.api.usage, "#", strconv.Itoa(e.prompt))...)
 }
 
 var poolingFrames = frames{failure: parse(`$error`), broken: parse(`{"data":[{"embedding":[0.01`)}

@@ -23,9 +23,6 @@ type Request struct {
 	Stream          bool
 	includeUsage    bool
 	continuousUsage bool
-	tokenIDs        bool // frames carry the ids of their tokens
-	details         bool // TGI: the answer holds more than the text
-	nvext           nvext
 	inputs          int    // texts of a pooling model's request
 	events          bool   // Gemini: the stream is one of server-sent events
 	hideReasoning   bool   // the request asks for no reasoning in the answer
@@ -112,8 +109,12 @@ func (r *reading) done(field string, given ...*int) (*Request, *Error) {
 	return r.Request, r.limit(r.config, field, given...)
 }
 
-// maxLength is the maximum length of a prompt or an output.
-const maxLength = 1 << 24
+// maxLength is the maximum length of a prompt or an output. defaultLength is that of an output without a limit, as in
+// OpenAI's completions.
+const (
+	maxLength     = 1 << 24
+	defaultLength = 16
+)
 
 // decode reads a body's JSON.
 func decode(body []byte, into any) *Error {
@@ -126,7 +127,7 @@ func decode(body []byte, into any) *Error {
 // limit sets the maximum output from the first given value, or the default, and checks the lengths. field is the API's
 // name for the limit.
 func (q *Request) limit(c *config.Config, field string, given ...*int) *Error {
-	q.MaxTokens = c.DefaultOutputTokens
+	q.MaxTokens = defaultLength
 	for _, n := range given {
 		if n != nil {
 			q.MaxTokens = *n

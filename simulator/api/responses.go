@@ -63,8 +63,8 @@ var responsesFrames = frames{
 	item: parse(completedItem),
 	closing: []template{
 		parse(`$stop`),
-		parse(`$?mark($?incomplete(` + responsesEvent("response.incomplete", `,"response":`+response+`}`) + `
-			$:` + responsesEvent("response.completed", `,"response":`+response+`}`) + `$)$)`),
+		parse(`$?incomplete(` + responsesEvent("response.incomplete", `,"response":`+response+`}`) + `
+			$:` + responsesEvent("response.completed", `,"response":`+response+`}`) + `$)`),
 	},
 	whole:   parse(response + `$close`),
 	failure: parse(`$?stream(` + responsesEvent("error", `,"code":$code,"message":$problem,"param":null`) + `$:$error$)`),
@@ -77,8 +77,8 @@ const (
 	// response is the final response object, without its closing brace.
 	response = `$head,$?length("status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}
 		$:"status":"completed","incomplete_details":null$),"output":[$items],"usage":
-		$?usage({"input_tokens":$prompt,"input_tokens_details":{"cached_tokens":$cached},"output_tokens":$output,
-		"output_tokens_details":{"reasoning_tokens":$reported},"total_tokens":$total}$:null$)`
+		{"input_tokens":$prompt,"input_tokens_details":{"cached_tokens":$cached},"output_tokens":$output,
+		"output_tokens_details":{"reasoning_tokens":$reported},"total_tokens":$total}`
 	itemID = `"$?reasoning(rs_$)$?calling(fc_$)$?message(msg_$)$id"`
 )
 

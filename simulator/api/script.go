@@ -21,8 +21,6 @@ type Script struct {
 	Hidden       int     // number of first tokens that are never streamed
 	EOS          bool    // the last token is the end-of-sequence token, which has no text
 	someTextless bool    // some tokens have no text
-	first        int     // number of first streamed tokens without text
-	last         int     // number of last tokens without text, before the end-of-sequence token
 	share        float64 // chance of every other token to have no text
 	seed         uint64  // seed of that chance
 	Noise        float64 // standard normal, for the jitter of the prefill
@@ -32,11 +30,7 @@ type Script struct {
 func (s *Script) Textless(i int) bool { return s.someTextless && s.lacksText(i) }
 
 func (s *Script) lacksText(i int) bool {
-	text := s.Tokens
-	if s.EOS {
-		text--
-	}
-	return i < s.Hidden+s.first || i >= text-s.last || s.share > 0 && unit(s.seed, i) < s.share
+	return i < s.Hidden || s.EOS && i == s.Tokens-1 || s.share > 0 && unit(s.seed, i) < s.share
 }
 
 // hasText reports whether any of the tokens from to until-1 has text.
@@ -60,35 +54,32 @@ func unit(seed uint64, i int) float64 {
 // DrawScript returns the script of a request, and decides whether the answer calls one of the tools that it may call.
 // It draws the same numbers whatever the configuration.
 func DrawScript(c *config.Config, q *Request, r *rand.Rand) Script {
-	uniform, exponential, normal, seed, noise := r.Float64(), r.ExpFloat64(), r.NormFloat64(), r.Uint64(),
+	call, exponential, normal, seed, noise := r.Float64(), r.ExpFloat64(), r.NormFloat64(), r.Uint64(),
 		r.NormFloat64()
-	if call, share := r.Float64(), c.Dialect.ToolCallShare; call < share && len(q.mayCall) > 0 {
+	if share := c.Dialect.ToolCallShare; call < share && len(q.mayCall) > 0 {
 		q.calls(q.mayCall[int(call/share*float64(len(q.mayCall)))])
 	}
-	s := Script{Tokens: q.MaxTokens, first: c.Textless.First, last: c.Textless.Last, share: c.Textless.Share,
-		seed: seed, Noise: noise}
+	s := Script{Tokens: q.MaxTokens, share: c.TextlessShare, seed: seed, Noise: noise}
 	if !q.IgnoreEOS {
-		s.Tokens = naturalLength(c, q, uniform, exponential, normal)
+		s.Tokens = naturalLength(c, q, exponential, normal)
 	}
 	s.EOS = s.Tokens < q.MaxTokens && !c.Frames.FinishFrame
 	if c.Frames.ReasoningField == config.ReasoningHidden || q.hideReasoning {
 		s.Hidden = min(c.Frames.ReasoningTokens, s.Tokens)
 	}
-	s.someTextless = s.EOS || s.Hidden+s.first+s.last > 0 || s.share > 0
+	s.someTextless = s.EOS || s.Hidden > 0 || s.share > 0
 	return s
 }
 
 // naturalLength returns the length of an output that may end by itself, including the end-of-sequence token if it
-// counts. The three numbers are drawn from the distributions of these names.
-func naturalLength(c *config.Config, q *Request, uniform, exponential, normal float64) int {
+// counts. The numbers are drawn from the distributions of these names.
+func naturalLength(c *config.Config, q *Request, exponential, normal float64) int {
 	most := float64(q.MaxTokens)
 	least := max(1, q.minTokens)
 	var n float64
 	switch l := &c.OutputLength; {
 	case q.said != nil:
 		n = float64(c.Frames.ReasoningTokens + len(q.said) + 1)
-	case c.EarlyEOS:
-		return min(q.MaxTokens, least+int(uniform*(most-float64(least)+1)))
 	case l.MeanShare > 0:
 		n = 1 + math.Floor(exponential*most/hazard(l.MeanShare))
 	case l.Mean > 0:

@@ -72,12 +72,8 @@ func TestLognormalLengths(t *testing.T) {
 func TestScripts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := config.Default()
-		c.EarlyEOS = rapid.Bool().Draw(t, "early")
 		c.OutputLength.Mean = rapid.Float64Range(0, 50).Draw(t, "mean")
-		c.Textless = config.Textless{
-			Share: rapid.Float64Range(0, 1).Draw(t, "share"), First: rapid.IntRange(0, 5).Draw(t, "first"),
-			Last: rapid.IntRange(0, 5).Draw(t, "last"),
-		}
+		c.TextlessShare = rapid.Float64Range(0, 1).Draw(t, "share")
 		c.Frames.ReasoningTokens = rapid.IntRange(0, 30).Draw(t, "reasoning")
 		c.Frames.ReasoningField = rapid.SampledFrom([]string{"", config.ReasoningHidden}).Draw(t, "field")
 		c.Frames.FinishFrame = rapid.Bool().Draw(t, "apart")
@@ -91,7 +87,7 @@ func TestScripts(t *testing.T) {
 			t.Errorf("an end of the sequence that cannot be: %+v", s)
 		}
 		for i := range s.Tokens {
-			if (i < s.Hidden || i < s.Hidden+s.first || i >= s.Tokens-s.last) && !s.Textless(i) {
+			if i < s.Hidden && !s.Textless(i) {
 				t.Errorf("token %d of %+v has text", i, s)
 			}
 		}

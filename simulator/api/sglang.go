@@ -7,27 +7,10 @@ import (
 	"github.com/spate-load/spate/simulator/config"
 )
 
-// generate is the path that SGLang and TGI share. A body with inputs is TGI's.
-type generate struct{ sglang }
-
-var sglangRoutes = map[string]API{"POST /generate": generate{sglang{&sglangFrames}}}
-
-func (a generate) Parse(r *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	var w struct {
-		Inputs json.RawMessage `json:"inputs"`
-		Stream bool            `json:"stream"`
-	}
-	if problem := decode(body, &w); problem != nil {
-		return nil, problem
-	}
-	if w.Inputs != nil {
-		return tgi{stream: w.Stream}.Parse(r, body, c)
-	}
-	return a.sglang.Parse(r, body, c)
-}
-
 // sglang is SGLang's /generate. Each frame carries the whole text so far.
 type sglang struct{ *frames }
+
+var sglangRoutes = map[string]API{"POST /generate": sglang{&sglangFrames}}
 
 type sglangBody struct {
 	Text     json.RawMessage `json:"text"`
@@ -67,4 +50,4 @@ var sglangFrames = frames{
 // sglangObject is the text so far and its meta_info. Tokens end at that of the end of the sequence, number 2.
 const sglangObject = `$(){"text":$sofar,"output_ids":$idsofar,"meta_info":{"id":"$id","finish_reason":
 	$?ended($?length({"type":"length","length":$limit}$:{"type":"stop","matched":2}$)$:null$)
-	$?usage(,"prompt_tokens":$prompt,"completion_tokens":$output,"cached_tokens":$cached$)}$close`
+	,"prompt_tokens":$prompt,"completion_tokens":$output,"cached_tokens":$cached}$close`

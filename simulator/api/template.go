@@ -5,9 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/simulator/config"
 )
 
@@ -27,7 +25,6 @@ type segment struct {
 	literal string
 	value   func(*FrameWriter, []byte) []byte
 	holds   func(*FrameWriter) bool
-	settled uint32 // bit of a condition that is the same throughout an answer
 	unless  bool
 	skip    int // number of guarded segments
 }
@@ -78,11 +75,6 @@ func parse(text string) (t template) {
 }
 
 func condition(name string, unless bool) segment {
-	for i, c := range settled {
-		if c.name == name {
-			return segment{settled: 1 << i, unless: unless}
-		}
-	}
 	if conditions[name] == nil {
 		panic("simulator: no condition is named " + name)
 	}
@@ -92,11 +84,6 @@ func condition(name string, unless bool) segment {
 func valueNamed(name string) func(*FrameWriter, []byte) []byte {
 	if n := numbers[name]; n != nil {
 		return func(p *FrameWriter, b []byte) []byte { return strconv.AppendInt(b, int64(n(p)), 10) }
-	}
-	if d := durations[name]; d != nil {
-		return func(p *FrameWriter, b []byte) []byte {
-			return strconv.AppendFloat(b, float64(d(p))/float64(time.Millisecond), 'f', -1, 64)
-		}
 	}
 	if values[name] == nil {
 		panic("simulator: no value is named " + name)
@@ -112,10 +99,6 @@ func (p *FrameWriter) put(b []byte, t template) []byte {
 			b = append(b, s.literal...)
 		case s.value != nil:
 			b = s.value(p, b)
-		case s.settled != 0:
-			if (p.settled&s.settled != 0) == s.unless {
-				i += s.skip
-			}
 		case s.holds == nil || s.holds(p) == s.unless:
 			i += s.skip
 		}
@@ -154,38 +137,16 @@ func (f *frames) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte)
 // body returns an error as a body.
 func (f *frames) body(e *Error) []byte { return (&FrameWriter{frames: f}).Failure(nil, e) }
 
-// settled are the conditions that are the same throughout an answer.
-var settled = []struct {
-	name  string
-	holds func(*FrameWriter) bool
-}{
-	{"stream", func(p *FrameWriter) bool { return p.stream }},
-	{"calls", func(p *FrameWriter) bool { return p.call != "" }},
-	{"apart", func(p *FrameWriter) bool { return p.finishFrame }},
-	{"mark", func(p *FrameWriter) bool { return p.stream && !p.noEndMark }},
-	{"atonce", func(p *FrameWriter) bool { return p.atOnce }},
-	{"usage", func(p *FrameWriter) bool { return !p.noUsage }},
-	{"asked", func(p *FrameWriter) bool { return p.includeUsage && !p.noUsage }},
-	{"running", func(p *FrameWriter) bool { return p.running }},
-	{"reasons", func(p *FrameWriter) bool { return p.reasoningUsage && p.frames.splits }},
-	{"caching", func(p *FrameWriter) bool { return p.caching }},
-	{"ids", func(p *FrameWriter) bool { return p.tokenIDs }},
-	{"details", func(p *FrameWriter) bool { return p.details }},
-	{"extends", func(p *FrameWriter) bool { return p.nvext.worker || p.nvext.timing }},
-	{"worker", func(p *FrameWriter) bool { return p.nvext.worker }},
-}
-
-// settle settles them.
-func (p *FrameWriter) settle() {
-	for i, c := range settled {
-		if c.holds(p) {
-			p.settled |= 1 << i
-		}
-	}
-}
-
-// conditions are those that change within an answer.
+// conditions guard parts of templates.
 var conditions = map[string]func(*FrameWriter) bool{
+	"stream":     func(p *FrameWriter) bool { return p.stream },
+	"calls":      func(p *FrameWriter) bool { return p.call != "" },
+	"apart":      func(p *FrameWriter) bool { return p.finishFrame },
+	"atonce":     func(p *FrameWriter) bool { return p.atOnce },
+	"asked":      func(p *FrameWriter) bool { return p.includeUsage },
+	"running":    func(p *FrameWriter) bool { return p.running },
+	"reasons":    func(p *FrameWriter) bool { return p.reasoningUsage && p.frames.splits },
+	"caching":    func(p *FrameWriter) bool { return p.caching },
 	"thinks":     func(p *FrameWriter) bool { return p.from < p.split },
 	"says":       func(p *FrameWriter) bool { return p.from >= p.split || p.split < p.until },
 	"reasoning":  (*FrameWriter).inReasoning,
@@ -198,11 +159,7 @@ var conditions = map[string]func(*FrameWriter) bool{
 	"cached":     func(p *FrameWriter) bool { return p.Cached > 0 },
 	"answered":   func(p *FrameWriter) bool { return p.until > p.reportedReasoning(p.until) },
 	"thought":    func(p *FrameWriter) bool { return p.reportedReasoning(p.until) > 0 },
-	"eos":        func(p *FrameWriter) bool { return p.token(p.from) == endToken },
 	"array":      func(p *FrameWriter) bool { return p.framing == jsonArray },
-	"timing":     func(p *FrameWriter) bool { return p.nvext.timing && p.finish != "" },
-	"nvext":      func(p *FrameWriter) bool { return p.nvext.worker || p.nvext.timing && p.finish != "" },
-	"both":       func(p *FrameWriter) bool { return p.nvext.worker && p.nvext.timing && p.finish != "" },
 }
 
 var numbers = map[string]func(*FrameWriter) int{
@@ -217,23 +174,12 @@ var numbers = map[string]func(*FrameWriter) int{
 	"reported":  func(p *FrameWriter) int { return p.reportedReasoning(p.until) },
 	"answering": func(p *FrameWriter) int { return p.until - p.reportedReasoning(p.until) },
 	"block":     func(p *FrameWriter) int { return p.block },
-	"token":     func(p *FrameWriter) int { return int(p.token(p.from)) },
-	"worker":    func(p *FrameWriter) int { return p.Worker + 1 }, // Dynamo has no worker 0
 	"latency":   func(p *FrameWriter) int { return int(p.Seq.Latest.Sub(p.Seq.Arrived).Milliseconds()) },
-	"received":  func(p *FrameWriter) int { return int(time.Now().Add(-clock.Now().Sub(p.Seq.Arrived)).UnixMilli()) },
 	"status":    func(p *FrameWriter) int { return p.problem.status },
 	"serial": func(p *FrameWriter) int { // of an event
 		p.events++
 		return p.events - 1
 	},
-}
-
-// durations are in milliseconds, by the model's clock. All tokens must have been produced.
-var durations = map[string]func(*FrameWriter) time.Duration{
-	"waiting":    func(p *FrameWriter) time.Duration { return p.Seq.Began.Sub(p.Seq.Arrived) },
-	"prefilling": func(p *FrameWriter) time.Duration { return p.Seq.First.Sub(p.Seq.Began) },
-	"first":      func(p *FrameWriter) time.Duration { return p.Seq.First.Sub(p.Seq.Arrived) },
-	"all":        func(p *FrameWriter) time.Duration { return p.Seq.Latest.Sub(p.Seq.Arrived) },
 }
 
 // values append themselves. Those of one dialect stand in its file.
@@ -250,10 +196,8 @@ var values = map[string]func(*FrameWriter, []byte) []byte{
 	"thought":   func(p *FrameWriter, b []byte) []byte { return p.text(b, p.from, p.split) },
 	"text":      func(p *FrameWriter, b []byte) []byte { return p.text(b, p.split, p.until) },
 	"sofar":     func(p *FrameWriter, b []byte) []byte { return p.text(b, 0, p.until) },
-	"ids":       func(p *FrameWriter, b []byte) []byte { return p.ids(b, p.from, p.until) },
 	"idsofar":   func(p *FrameWriter, b []byte) []byte { return p.ids(b, 0, p.until) },
 	"input":     (*FrameWriter).input,
-	"zeros":     (*FrameWriter).zeros,
 	"padding":   (*FrameWriter).padding,
 	"endarray":  (*FrameWriter).endArray,
 	"exception": (*FrameWriter).exception,
@@ -261,9 +205,6 @@ var values = map[string]func(*FrameWriter, []byte) []byte{
 	"kind":      func(p *FrameWriter, b []byte) []byte { return append(b, p.problem.Type...) },
 	"code":      func(p *FrameWriter, b []byte) []byte { return append(b, JSON(p.problem.Code)...) },
 	"problem":   func(p *FrameWriter, b []byte) []byte { return append(b, JSON(p.problem.Message)...) },
-	"hits": func(p *FrameWriter, b []byte) []byte {
-		return strconv.AppendFloat(b, float64(p.Cached)/float64(max(1, p.prompt)), 'f', -1, 64)
-	},
 	"call": func(p *FrameWriter, b []byte) []byte { // the tool's name; from here on the call is named
 		p.named = true
 		return append(b, JSON(p.call)...)

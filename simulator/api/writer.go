@@ -56,22 +56,15 @@ func (f framing) contentType() string {
 // send time.
 type FrameWriter struct {
 	frames         *frames
-	settled        uint32 // the conditions that hold throughout, a bit each
 	script         Script
 	call           string   // name of the tool that the answer calls; empty: none
 	said           []string // the answer, after the reasoning, or the arguments of the call; nil: words
 	stream         bool
 	framing        framing
 	stamp          bool
-	comments       bool
-	noEndMark      bool
-	noUsage        bool
 	includeUsage   bool             // a frame at the end carries the usage
 	running        bool             // each frame carries the usage so far
-	tokenIDs       bool             // each frame carries the ids of its tokens
-	details        bool             // TGI: the answer holds more than the text
 	atOnce         bool             // the first block starts with the message, as at Anthropic
-	nvext          nvext            // the fields of the extension that frames carry
 	caching        bool             // usage reports tokens from the prefix cache
 	thinking       int              // reasoning tokens at the start of the output, streamed or not
 	reasoning      int              // those of them that are streamed, apart from the text where the API can
@@ -81,7 +74,6 @@ type FrameWriter struct {
 	prompt         int              // tokens
 	limit          int              // of the output
 	Cached         int              // tokens
-	Worker         int              // number of the engine
 	Seq            *engine.Sequence // its times are read when all of its tokens have been produced
 	created        int64
 	id             []byte
@@ -115,15 +107,9 @@ func newFrameWriter(f *frames, q *Request, c *config.Config, id string, created 
 		said:           q.said,
 		stream:         q.Stream,
 		stamp:          c.Truth.Stamp,
-		comments:       c.Frames.Comments,
-		noEndMark:      c.Frames.NoEndMark,
-		noUsage:        c.Frames.NoUsage,
 		includeUsage:   q.includeUsage,
-		running:        c.Frames.RunningUsage || q.continuousUsage && !c.Frames.NoUsage,
-		tokenIDs:       q.tokenIDs,
-		details:        q.details,
+		running:        q.continuousUsage,
 		atOnce:         c.Frames.Role == config.RoleAtOnce,
-		nvext:          q.nvext,
 		caching:        c.Model.CacheBlocks > 0,
 		thinking:       c.Frames.ReasoningTokens,
 		reasoningUsage: c.Frames.ReasoningTokens > 0 && !c.Frames.NoReasoningUsage,
@@ -137,13 +123,9 @@ func newFrameWriter(f *frames, q *Request, c *config.Config, id string, created 
 		field:          "data: ",
 		eol:            "\n",
 	}
-	if c.Frames.CRLF {
-		p.eol = "\r\n"
-	}
 	if f.splits && c.Frames.ReasoningField != config.ReasoningHidden && !q.hideReasoning {
 		p.reasoning = p.thinking
 	}
-	p.settle()
 	p.head = p.put(nil, f.head)
 	return p
 }
@@ -201,7 +183,12 @@ func (p *FrameWriter) Failure(b []byte, problem *Error) []byte {
 func (p *FrameWriter) Broken(b []byte) []byte { return p.put(b, p.frames.broken) }
 
 // Mark implements Encoder.
-func (p *FrameWriter) Mark(b []byte) []byte { return p.put(b, p.frames.mark) }
+func (p *FrameWriter) Mark(b []byte) []byte {
+	if !p.stream {
+		return b
+	}
+	return p.put(b, p.frames.mark)
+}
 
 // event starts a frame of a named event.
 func (p *FrameWriter) event(b []byte, name string) []byte {
@@ -211,9 +198,6 @@ func (p *FrameWriter) event(b []byte, name string) []byte {
 	b = p.sealLast(b)
 	if p.framing == eventStream {
 		return p.message(b, "event", name)
-	}
-	if p.comments {
-		b = p.Comment(b)
 	}
 	if name != "" {
 		b = append(b, "event: "...)
@@ -278,15 +262,6 @@ func (p *FrameWriter) end(b []byte) []byte {
 	}
 	b = append(b, p.eol...)
 	return append(b, p.eol...)
-}
-
-// Comment appends a comment, which carries no data, or nothing if the framing has no comments.
-func (p *FrameWriter) Comment(b []byte) []byte {
-	if p.framing != serverSentEvents {
-		return b
-	}
-	b = append(b, ": keep-alive"...)
-	return p.end(b)
 }
 
 // blocks appends the frames of tokens from to until-1, and starts and stops blocks between them.

@@ -1,31 +1,63 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// checkShare returns an error if v is not from 0 to 1.
-func checkShare(field string, v float64) error {
-	if v >= 0 && v <= 1 {
-		return nil
+// check returns the errors of a struct's fields and of those of the structs in it. path is how they are named. Numbers
+// and times are from the tag `least` to the tag `most`, else from 0. A text is one of the tag `words`, or empty if it
+// has a tag `default`.
+func check(path string, of reflect.Value) error {
+	var errs []error
+	for i := range of.NumField() {
+		field := of.Type().Field(i)
+		name := path + field.Name
+		switch v := of.Field(i); v.Kind() {
+		case reflect.Struct:
+			errs = append(errs, check(name+".", v))
+		case reflect.Int, reflect.Int64:
+			errs = append(errs, checkNumber(name, float64(v.Int()), v.Interface(), field.Tag))
+		case reflect.Float64:
+			errs = append(errs, checkNumber(name, v.Float(), v.Interface(), field.Tag))
+		case reflect.String:
+			errs = append(errs, checkWord(name, v.String(), field.Tag))
+		default:
+		}
 	}
-	return fmt.Errorf("simulator: %s is %v: give 0 to 1", field, v)
+	return errors.Join(errs...)
 }
 
-// checkAtLeast returns an error if v is below least.
-func checkAtLeast[T int | int64 | time.Duration](field string, v, least T) error {
-	if v >= least {
+// checkNumber checks a number, shown as it is in the configuration.
+func checkNumber(name string, n float64, shown any, tags reflect.StructTag) error {
+	least, _ := strconv.ParseFloat(tags.Get("least"), 64) // 0 without the tag
+	most, err := strconv.ParseFloat(tags.Get("most"), 64)
+	if err != nil {
+		most = math.MaxFloat64
+	}
+	if n >= least && n <= most {
 		return nil
 	}
-	return fmt.Errorf("simulator: %s is %v: give at least %v", field, v, least)
+	if err == nil && !math.IsInf(most, 1) {
+		return fmt.Errorf("simulator: %s is %v: give %v to %v", name, shown, least, most)
+	}
+	if _, is := shown.(time.Duration); is {
+		return fmt.Errorf("simulator: %s is %v: give at least %v", name, shown, time.Duration(least))
+	}
+	return fmt.Errorf("simulator: %s is %v: give at least %v", name, shown, least)
 }
 
-// checkFinite returns an error if v is negative, infinite or not a number.
-func checkFinite(field string, v float64) error {
-	if v >= 0 && !math.IsInf(v, 1) {
+func checkWord(name, word string, tags reflect.StructTag) error {
+	known := strings.Split(tags.Get("words"), ", ")
+	_, optional := tags.Lookup("default")
+	if known[0] == "" || slices.Contains(known, word) || word == "" && optional {
 		return nil
 	}
-	return fmt.Errorf("simulator: %s is %v: give 0 or more", field, v)
+	return fmt.Errorf("simulator: %s is %q: give one of %q", name, word, known)
 }

@@ -5,17 +5,20 @@ package config
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 )
 
-// Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds secrets (APIKey,
-// AWSSecret): do not print it. Its tags declare the flags of `spate simulate`.
+// Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds a secret (APIKey):
+// do not print it. Its tags declare the flags of `spate simulate`.
 type Config struct {
 	// Endpoints is the number of endpoints that Start serves if it is given no addresses. Default 1.
-	Endpoints int
+	Endpoints int `least:"1"`
 	// Replicas is the number of equal engines behind one endpoint. A request goes to the engine with the fewest
 	// requests in flight, the first among equals. Default 1.
-	Replicas int `group:"engines" flag:"replicas" help:"equal engines; with --prefill-engines those that decode"`
+	Replicas int `least:"1" group:"engines" flag:"replicas" help:"equal engines; with --prefill-engines those that decode"`
 	// ReplicaSpread is how much slower the last engine is than the first, as a share, counted over all endpoints. The
 	// engines between lie evenly between them. Not for use with PrefillEngines. Default 0: all are equal.
 	ReplicaSpread float64 `group:"engines" flag:"replica-spread" help:"how much slower the last engine is than the first, as a <share>; the others are evenly between"`
@@ -30,7 +33,7 @@ type Config struct {
 	Pace Pace
 	// Processors is the number of processors that send the frames of one instant of an engine. The more there are, the
 	// closer together the frames are sent, and the more streams one engine can serve. Default 1.
-	Processors int `group:"served" flag:"processors" help:"processors that send the frames of one instant (default: all but one, which reads requests)"`
+	Processors int `least:"1" group:"served" flag:"processors" help:"processors that send the frames of one instant (default: all but one, which reads requests)"`
 	// Seed determines everything random: early ends, faults and jitter. Random numbers of a request depend on its
 	// X-Request-Id, so that the same IDs have the same fate in any order. Without an ID they depend on the request's
 	// number at the endpoint.
@@ -42,29 +45,20 @@ type Config struct {
 	Adapters []string
 	// APIKey is the bearer token that requests must carry. Others get 401. Empty: no key is required.
 	APIKey string
-	// AWSSecret is the secret access key with which requests to Bedrock's API must be signed (Signature Version 4),
-	// unless they carry APIKey. Others get 403. Empty: any signature is accepted if there is no APIKey either.
-	AWSSecret string
 	// Protocol is the protocol that Start speaks.
 	Protocol Protocol `group:"served"`
 	// AllowRemote lets Start listen on addresses that are not loopback. A simulator should not be left on a network.
 	AllowRemote bool `group:"served" flag:"allow-remote" help:"allow addresses beyond loopback: a simulator is not a server to leave on a network"`
-	// MaxBodyBytes is the maximum length of a request body. Longer ones get 413. Default 64 MiB.
-	MaxBodyBytes int64
 	// MaxModelTokens is the maximum of prompt and output together. Longer requests get 400. 0, the default: no limit.
 	MaxModelTokens int `group:"served" flag:"max-model-tokens" help:"longest prompt and output together, as reported by /v1/models (default: no limit)"`
-	// DefaultOutputTokens is the output limit of a request that gives none. Default 16, as in OpenAI's completions.
-	DefaultOutputTokens int
 	// ChatTemplateTokens is the number of tokens that a chat template adds to the words of a conversation. Default 0.
 	ChatTemplateTokens int `group:"dialect" flag:"chat-template-tokens" help:"<tokens> that the chat template adds to a conversation"`
-	// EarlyEOS ends the output at a random length between min_tokens (at least 1) and max_tokens, all equally likely,
-	// unless the request says ignore_eos. It takes precedence over OutputLength. Default: the output is exactly
-	// max_tokens long.
-	EarlyEOS bool `group:"answers" flag:"early-eos" help:"end outputs at random lengths, all equally likely, unless a request says ignore_eos"`
 	// OutputLength is the length of outputs that end by themselves.
 	OutputLength OutputLength `group:"answers"`
-	// Textless is which tokens have no text.
-	Textless Textless `group:"answers"`
+	// TextlessShare is the chance of each token to be streamed as a frame with empty text, as engines send halves of
+	// characters and special tokens, 0 (default) to 1. In APIs without such frames (responses and Anthropic's messages,
+	// as vLLM serves them), these tokens have no frame.
+	TextlessShare float64 `group:"answers" most:"1" flag:"textless-share" help:"<share> of the tokens that are streamed without text, as halves of characters are"`
 	// Dialect is how the server introduces itself, and how it handles request fields that only some servers know.
 	Dialect Dialect `group:"dialect"`
 
@@ -79,46 +73,46 @@ type Config struct {
 // Default returns the default configuration.
 func Default() Config {
 	return Config{
-		Endpoints:           1,
-		Replicas:            1,
-		Processors:          1,
-		Model:               defaultModel(),
-		MaxBodyBytes:        64 << 20,
-		DefaultOutputTokens: 16,
-		Dialect:             Dialect{OwnedBy: "spate", TokenIDs: Ignored},
-		Frames:              Frames{Role: RoleWithFirstToken, TokensPerFrame: 1},
+		Endpoints:  1,
+		Replicas:   1,
+		Processors: 1,
+		Model:      defaultModel(),
+		Dialect:    Dialect{OwnedBy: "spate"},
+		Frames:     Frames{Role: RoleWithFirstToken, TokensPerFrame: 1},
 	}
 }
 
+// fieldName matches the valid values of Frames.ReasoningField.
+var fieldName = regexp.MustCompile(`^[A-Za-z0-9_]*$`)
+
 // Validate returns all errors of the configuration, joined, or nil.
 func (c *Config) Validate() error {
-	errs := []error{
-		checkAtLeast("Endpoints", c.Endpoints, 1),
-		checkAtLeast("Replicas", c.Replicas, 1),
-		checkAtLeast("PrefillEngines", c.PrefillEngines, 0),
-		checkAtLeast("Processors", c.Processors, 1),
-		checkFinite("ReplicaSpread", c.ReplicaSpread),
-		checkFinite("ReplicaSkew", c.ReplicaSkew),
-		checkAtLeast("MaxBodyBytes", c.MaxBodyBytes, 1),
-		checkAtLeast("MaxModelTokens", c.MaxModelTokens, 0),
-		checkAtLeast("DefaultOutputTokens", c.DefaultOutputTokens, 1),
-		checkAtLeast("ChatTemplateTokens", c.ChatTemplateTokens, 0),
-		c.Model.validate(),
-		c.Pace.validate(),
-		c.Protocol.validate(),
-		c.OutputLength.validate(),
-		c.Textless.validate(),
-		c.Dialect.validate(),
-		c.Frames.validate(),
-	}
+	errs := []error{check("", reflect.ValueOf(c).Elem())}
 	for i := range c.Faults {
-		if err := c.Faults[i].validate(); err != nil {
-			errs = append(errs, fmt.Errorf("simulator: Faults[%d]: %w", i, err))
-		}
+		errs = append(errs, check(fmt.Sprintf("Faults[%d].", i), reflect.ValueOf(c.Faults[i])))
 	}
-	if c.ReplicaSpread > 0 && c.PrefillEngines > 0 {
-		errs = append(errs, errors.New("simulator: ReplicaSpread and PrefillEngines are both set: give one of them, "+
-			"because the replicas of a disaggregated group are equal"))
+	for _, wrong := range []struct {
+		is   bool
+		says string
+	}{
+		{c.Model.PrefillTokensPerSecond == 0, "Model.PrefillTokensPerSecond is 0: give a number above 0"},
+		{c.Model.CacheBlocks > 0 && c.Model.CacheBlockTokens == 0, "Model.CacheBlockTokens is 0: give at least 1"},
+		{c.Model.PrefillFirst && c.Model.PrefillSharing, "Model.PrefillFirst and Model.PrefillSharing are both set: " +
+			"give one of them, because a shared prefill has no queue to take first"},
+		{c.ReplicaSpread > 0 && c.PrefillEngines > 0, "ReplicaSpread and PrefillEngines are both set: give one of " +
+			"them, because the replicas of a disaggregated group are equal"},
+		{c.Pace.Set() && c.Pace.BetweenTokens == 0, "Pace.BetweenTokens is 0s: give a time above 0"},
+		{c.OutputLength.MeanShare == 1, "OutputLength.MeanShare is 1: give less"},
+		{c.OutputLength.MeanShare > 0 && c.OutputLength.Mean > 0, "OutputLength.MeanShare and OutputLength.Mean are " +
+			"both set: give one of them"},
+		{c.OutputLength.Stddev > 0 && c.OutputLength.Mean == 0, "OutputLength.Stddev is set without " +
+			"OutputLength.Mean: give both"},
+		{!fieldName.MatchString(c.Frames.ReasoningField), "Frames.ReasoningField is " +
+			strconv.Quote(c.Frames.ReasoningField) + ": give a name of letters, digits and _"},
+	} {
+		if wrong.is {
+			errs = append(errs, errors.New("simulator: "+wrong.says))
+		}
 	}
 	return errors.Join(errs...)
 }

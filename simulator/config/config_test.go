@@ -22,34 +22,27 @@ func TestDefaultIsValid(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
-		"Endpoints is 0":                  func(c *Config) { c.Endpoints = 0 },
-		"Replicas is -1":                  func(c *Config) { c.Replicas = -1 },
-		"MaxBodyBytes is 0":               func(c *Config) { c.MaxBodyBytes = 0 },
-		"MaxModelTokens is -1":            func(c *Config) { c.MaxModelTokens = -1 },
-		"DefaultOutputTokens is 0":        func(c *Config) { c.DefaultOutputTokens = 0 },
-		"ChatTemplateTokens is -2":        func(c *Config) { c.ChatTemplateTokens = -2 },
-		"PrefillTokensPerSecond is 0":     func(c *Config) { c.Model.PrefillTokensPerSecond = 0 },
-		"PrefillTokensPerSecond is NaN":   func(c *Config) { c.Model.PrefillTokensPerSecond = math.NaN() },
-		"DecodeStep is -1ns":              func(c *Config) { c.Model.DecodeStep = -1 },
-		"DecodeStepPerRequest is -1ns":    func(c *Config) { c.Model.DecodeStepPerRequest = -1 },
-		"MaxRunning is 0":                 func(c *Config) { c.Model.MaxRunning = 0 },
-		"PrefillEngines is -1":            func(c *Config) { c.PrefillEngines = -1 },
-		"PrefillInterference is 1.5":      func(c *Config) { c.Model.PrefillInterference = 1.5 },
-		"PrefillInterference is NaN":      func(c *Config) { c.Model.PrefillInterference = math.NaN() },
-		"ThousandTokens is -1ns":          func(c *Config) { c.Model.TransferPerThousandTokens = -1 },
-		"Overhead is -1ns":                func(c *Config) { c.Model.Overhead = -1 },
-		"CacheBlocks is -1":               func(c *Config) { c.Model.CacheBlocks = -1 },
-		"CacheBlockTokens is 0":           func(c *Config) { c.Model.CacheBlocks, c.Model.CacheBlockTokens = 1, 0 },
-		"Frames.Role is \"never\"":        func(c *Config) { c.Frames.Role = "never" },
-		"TokensPerFrame is 0":             func(c *Config) { c.Frames.TokensPerFrame = 0 },
-		"ReasoningTokens is -1":           func(c *Config) { c.Frames.ReasoningTokens = -1 },
-		"KeepAlive is -1s":                func(c *Config) { c.Frames.KeepAlive = -time.Second },
-		"RunningUsage and Frames.NoUsage": func(c *Config) { c.Frames.RunningUsage, c.Frames.NoUsage = true, true },
-		"Faults[1]: kind \"fire\"": func(c *Config) {
-			c.Faults = []Fault{{Kind: FaultCut, Every: 1},
-				{Kind: "fire", Every: 1}}
-		},
-		"probability is 1.5":                            func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Probability: 1.5}} },
+		"Endpoints is 0":                                func(c *Config) { c.Endpoints = 0 },
+		"Replicas is -1":                                func(c *Config) { c.Replicas = -1 },
+		"MaxModelTokens is -1":                          func(c *Config) { c.MaxModelTokens = -1 },
+		"ChatTemplateTokens is -2":                      func(c *Config) { c.ChatTemplateTokens = -2 },
+		"PrefillTokensPerSecond is 0":                   func(c *Config) { c.Model.PrefillTokensPerSecond = 0 },
+		"PrefillTokensPerSecond is NaN":                 func(c *Config) { c.Model.PrefillTokensPerSecond = math.NaN() },
+		"DecodeStep is -1ns":                            func(c *Config) { c.Model.DecodeStep = -1 },
+		"DecodeStepPerRequest is -1ns":                  func(c *Config) { c.Model.DecodeStepPerRequest = -1 },
+		"MaxRunning is 0":                               func(c *Config) { c.Model.MaxRunning = 0 },
+		"PrefillEngines is -1":                          func(c *Config) { c.PrefillEngines = -1 },
+		"PrefillInterference is 1.5":                    func(c *Config) { c.Model.PrefillInterference = 1.5 },
+		"PrefillInterference is NaN":                    func(c *Config) { c.Model.PrefillInterference = math.NaN() },
+		"ThousandTokens is -1ns":                        func(c *Config) { c.Model.TransferPerThousandTokens = -1 },
+		"Overhead is -1ns":                              func(c *Config) { c.Model.Overhead = -1 },
+		"CacheBlocks is -1":                             func(c *Config) { c.Model.CacheBlocks = -1 },
+		"CacheBlockTokens is 0":                         func(c *Config) { c.Model.CacheBlocks, c.Model.CacheBlockTokens = 1, 0 },
+		"Frames.Role is \"never\"":                      func(c *Config) { c.Frames.Role = "never" },
+		"TokensPerFrame is 0":                           func(c *Config) { c.Frames.TokensPerFrame = 0 },
+		"ReasoningTokens is -1":                         func(c *Config) { c.Frames.ReasoningTokens = -1 },
+		"Faults[1].Kind is \"fire\"":                    func(c *Config) { c.Faults = []Fault{{Kind: FaultCut}, {Kind: "fire"}} },
+		"Faults[0].Probability is 1.5: give 0 to 1":     func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Probability: 1.5}} },
 		"ReplicaSpread is -1":                           func(c *Config) { c.ReplicaSpread = -1 },
 		"ReplicaSkew is -1":                             func(c *Config) { c.ReplicaSkew = -1 },
 		"ReplicaSpread and PrefillEngines are both set": func(c *Config) { c.ReplicaSpread, c.PrefillEngines = 0.5, 1 },
@@ -66,18 +59,17 @@ func TestValidate(t *testing.T) {
 		"OutputLength.Mean is NaN":       func(c *Config) { c.OutputLength.Mean = math.NaN() },
 		"OutputLength.Mean are both set": func(c *Config) { c.OutputLength = OutputLength{MeanShare: 0.5, Mean: 5} },
 		"Stddev is set without":          func(c *Config) { c.OutputLength.Stddev = 5 },
-		"Textless.Share is 1.5":          func(c *Config) { c.Textless.Share = 1.5 },
-		"Textless.First is -1":           func(c *Config) { c.Textless.First = -1 },
+		"TextlessShare is 1.5":           func(c *Config) { c.TextlessShare = 1.5 },
 		"ToolCallShare is 2":             func(c *Config) { c.Dialect.ToolCallShare = 2 },
 		"ExactOutput is \"never\"":       func(c *Config) { c.Dialect.ExactOutput = "never" },
 		"Deliver is \"late\"":            func(c *Config) { c.Frames.Deliver = "late" },
 		"ReasoningField is \"a b\"":      func(c *Config) { c.Frames.ReasoningField = "a b" },
-		"give exactly one":               func(c *Config) { c.Faults = []Fault{{Kind: FaultCut}} },
-		"after -1 tokens": func(c *Config) {
-			c.Faults = []Fault{{Kind: FaultCut, Every: 1,
-				AfterTokens: -1}}
-		},
-		"a drip needs a pause": func(c *Config) { c.Faults = []Fault{{Kind: FaultDrip, Every: 1}} },
+		"Faults[0].AfterTokens is -1":    func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, AfterTokens: -1}} },
+		"Pace.FirstToken is -1s":         func(c *Config) { c.Pace = Pace{FirstToken: -time.Second, BetweenTokens: 1} },
+		"Pace.BetweenTokens is 0s":       func(c *Config) { c.Pace.Ticks = true },
+		"Protocol.HTTP is \"3\": give one of [\"1.1\" \"2\" \"any\"]": func(c *Config) { c.Protocol.HTTP = "3" },
+		"Model.MaxRunning is -3: give at least 1":                     func(c *Config) { c.Model.MaxRunning = -3 },
+		"Model.Stall is -1ns: give at least 0s":                       func(c *Config) { c.Model.Stall = -1 },
 	} {
 		c := Default()
 		spoil(&c)
@@ -90,7 +82,7 @@ func TestValidate(t *testing.T) {
 // Each field of a plan's simulated target changes something.
 func TestFromPlanUsesEveryField(t *testing.T) {
 	words := map[string]string{"reasoning_field": "hidden", "deliver": "one-frame", "owned_by": "vllm",
-		"exact_output": "ignored", "continuous_usage": "refused", "tools": "ignored"}
+		"exact_output": "ignored", "tools": "ignored"}
 	fields := (&spatev1.SimulatedTarget{}).ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"time"
 )
@@ -11,23 +9,23 @@ import (
 type Model struct {
 	// PrefillTokensPerSecond is the prefill speed for one prompt at a time. +Inf: prefill takes no time. Default
 	// 50,000.
-	PrefillTokensPerSecond float64 `flag:"prefill" help:"prompt <tokens per second> of one engine"`
+	PrefillTokensPerSecond float64 `most:"+Inf" flag:"prefill" help:"prompt <tokens per second> of one engine"`
 	// DecodeStep is the time of a decode step with one request. Default 5 ms.
 	DecodeStep time.Duration `flag:"decode-step" help:"time of a decode step with one running request"`
 	// DecodeStepPerRequest is the time that each further request adds to the step. Default 50 us.
 	DecodeStepPerRequest time.Duration `flag:"decode-step-per-request" help:"time that each further running request adds to it"`
 	// MaxRunning is the maximum number of requests in prefill and decode together, or in decode alone with
 	// disaggregated serving. The rest queue. Default 256.
-	MaxRunning int `flag:"max-running" help:"largest number of requests that one engine runs; the rest queue"`
+	MaxRunning int `least:"1" flag:"max-running" help:"largest number of requests that one engine runs; the rest queue"`
 	// PrefillInterference is the share of its decoding pace that an engine loses while it prefills, 0 to 1. 1 is an
 	// engine that does one of the two at a time, prefill first. Disaggregated engines lose none. Default 0.
-	PrefillInterference float64 `flag:"prefill-interference" help:"<share> of its decoding pace that an engine loses while it prefills, from 0 to 1 (default 0)"`
+	PrefillInterference float64 `most:"1" flag:"prefill-interference" help:"<share> of its decoding pace that an engine loses while it prefills, from 0 to 1 (default 0)"`
 	// TransferPerThousandTokens is how long a disaggregated prefill engine takes to hand over the KV cache of 1,000
 	// prompt tokens, before the first token. Default 0.
 	TransferPerThousandTokens time.Duration `flag:"transfer-per-thousand-tokens" help:"with --prefill-engines: time to hand over the KV cache of 1,000 prompt tokens"`
 	// TransferInterference is the share of their decoding pace that the decode engines of a disaggregated group lose
 	// while a KV cache is handed over, 0 to 1. 1 is an engine that stands still while it receives one. Default 0.
-	TransferInterference float64 `flag:"transfer-interference" help:"with --prefill-engines: <share> of their decoding speed that replicas lose while they receive a KV cache, from 0 to 1"`
+	TransferInterference float64 `most:"1" flag:"transfer-interference" help:"with --prefill-engines: <share> of their decoding speed that replicas lose while they receive a KV cache, from 0 to 1"`
 	// PrefillFirst lets a disaggregated prefill engine take all waiting prompts before it hands over the KV caches of
 	// the finished ones. These are handed over together, and the decode engines lose TransferInterference from the end
 	// of the first prefill on. Default: each KV cache is handed over before the next prompt is taken.
@@ -46,7 +44,7 @@ type Model struct {
 	PrefillJitter float64 `flag:"prefill-jitter" help:"<coefficient of variation> of a lognormal factor on the time of each prefill"`
 	StepJitter    float64 `flag:"step-jitter" help:"<coefficient of variation> of a lognormal factor on the time of each decode step"`
 	// StallShare is the chance that a decode step takes Stall longer. Default 0.
-	StallShare float64       `flag:"stall-share" help:"<share> of the decode steps that take --stall longer"`
+	StallShare float64       `most:"1" flag:"stall-share" help:"<share> of the decode steps that take --stall longer"`
 	Stall      time.Duration `flag:"stall" help:"with --stall-share: how much longer"`
 	// CacheBlocks is the size of each prefill engine's prefix cache, in blocks of CacheBlockTokens tokens (default 16).
 	// 0, the default: there is no cache.
@@ -76,36 +74,6 @@ func (m *Model) SpeedUp(k float64) {
 	} {
 		*d = spedUp(*d, k)
 	}
-}
-
-func (m *Model) validate() error {
-	errs := []error{
-		checkAtLeast("Model.DecodeStep", m.DecodeStep, 0),
-		checkAtLeast("Model.DecodeStepPerRequest", m.DecodeStepPerRequest, 0),
-		checkAtLeast("Model.MaxRunning", m.MaxRunning, 1),
-		checkAtLeast("Model.TransferPerThousandTokens", m.TransferPerThousandTokens, 0),
-		checkAtLeast("Model.PrefillPerPrompt", m.PrefillPerPrompt, 0),
-		checkAtLeast("Model.Overhead", m.Overhead, 0),
-		checkFinite("Model.PrefillJitter", m.PrefillJitter),
-		checkFinite("Model.StepJitter", m.StepJitter),
-		checkAtLeast("Model.Stall", m.Stall, 0),
-		checkAtLeast("Model.CacheBlocks", m.CacheBlocks, 0),
-	}
-	if m.CacheBlocks > 0 {
-		errs = append(errs, checkAtLeast("Model.CacheBlockTokens", m.CacheBlockTokens, 1))
-	}
-	errs = append(errs, checkShare("Model.PrefillInterference", m.PrefillInterference),
-		checkShare("Model.TransferInterference", m.TransferInterference),
-		checkShare("Model.StallShare", m.StallShare))
-	if m.PrefillFirst && m.PrefillSharing {
-		errs = append(errs, errors.New("simulator: Model.PrefillFirst and Model.PrefillSharing are both set: "+
-			"give one of them, because shared prefill has no queue"))
-	}
-	if !(m.PrefillTokensPerSecond > 0) {
-		errs = append(errs, fmt.Errorf("simulator: Model.PrefillTokensPerSecond is %v: give a number above 0, "+
-			"+Inf for a prefill that takes no time", m.PrefillTokensPerSecond))
-	}
-	return errors.Join(errs...)
 }
 
 // spedUp returns a time divided by k, at most a year, so that instants cannot overflow.

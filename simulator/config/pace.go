@@ -1,9 +1,6 @@
 package config
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
 // Pace is a steady rhythm that replaces the model of the engines, for measuring clients: what a client should see is
 // known in advance. Nothing queues. The zero Pace means no pace: engines are modelled.
@@ -20,18 +17,6 @@ type Pace struct {
 
 // Set reports whether a pace is configured.
 func (p *Pace) Set() bool { return *p != Pace{} }
-
-func (p *Pace) validate() error {
-	if !p.Set() {
-		return nil
-	}
-	errs := []error{checkAtLeast("Pace.FirstToken", p.FirstToken, 0)}
-	if p.BetweenTokens <= 0 {
-		errs = append(errs, errors.New("simulator: Pace.BetweenTokens is "+p.BetweenTokens.String()+
-			": give a time above 0"))
-	}
-	return errors.Join(errs...)
-}
 
 // SpeedUp makes the pace k times faster.
 func (p *Pace) SpeedUp(k float64) {

@@ -51,7 +51,7 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 // answersFromPlan sets the shape of the answers from a plan.
 func (c *Config) answersFromPlan(t *spatev1.SimulatedTarget) {
 	c.OutputLength = OutputLength{MeanShare: t.GetOutputShare(), Mean: t.GetOutputMean(), Stddev: t.GetOutputStddev()}
-	c.Textless.Share = t.GetTextlessShare()
+	c.TextlessShare = t.GetTextlessShare()
 	c.Frames.ReasoningTokens = int(t.GetReasoningTokens())
 	c.Frames.ReasoningField = t.GetReasoningField()
 	c.Frames.NoReasoningUsage = t.GetReasoningUntold()
@@ -64,7 +64,6 @@ func (c *Config) dialectFromPlan(t *spatev1.SimulatedTarget) {
 	c.Dialect.OwnedBy = cmp.Or(t.GetOwnedBy(), c.Dialect.OwnedBy)
 	c.Dialect.NoTokenize = t.GetNoTokenize()
 	c.Dialect.ExactOutput = FieldHandling(t.GetExactOutput())
-	c.Dialect.ContinuousUsage = FieldHandling(t.GetContinuousUsage())
 	c.Dialect.Tools = FieldHandling(t.GetTools())
 	c.Dialect.ToolCallShare = t.GetToolCallShare()
 }

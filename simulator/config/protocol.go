@@ -12,7 +12,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 )
 
@@ -23,14 +22,6 @@ type Protocol struct {
 	HTTP string `flag:"http" default:"1.1" words:"1.1, 2, any" help:"HTTP <version>: 1.1, 2, or any; HTTP/2 without --tls is by prior knowledge"`
 	// TLS has the server's certificate: see SelfSigned. Nil, the default: connections are not encrypted.
 	TLS *tls.Config
-}
-
-func (p *Protocol) validate() error {
-	known := []string{"", "1.1", "2", "any"}
-	if !slices.Contains(known, p.HTTP) {
-		return fmt.Errorf("simulator: Protocol.HTTP is %q: give one of %q", p.HTTP, known[1:])
-	}
-	return nil
 }
 
 // Scheme returns the scheme of the URLs: http or https.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-
-	"github.com/spate-load/spate/simulator/config"
 )
 
 // ChunkHead is how many bytes a buffer leaves free for the head of an HTTP/1.1 chunk: its length in hexadecimal and CR
@@ -65,8 +63,8 @@ func connectionOf(r *http.Request) *connection {
 // DirectOf returns the direct writer of a request's answer, or nil if there is none. net/http writes the head and the
 // end of the answer, and nothing in between: after a flush its buffers are empty, so that whole chunks may be written
 // past it.
-func DirectOf(r *http.Request, c *config.Config) *Direct {
-	if r.ProtoMajor != 1 || r.ProtoMinor != 1 || c.Frames.SplitBytes > 0 || c.Frames.KeepAlive > 0 {
+func DirectOf(r *http.Request) *Direct {
+	if r.ProtoMajor != 1 || r.ProtoMinor != 1 {
 		return nil
 	}
 	return connectionOf(r).direct

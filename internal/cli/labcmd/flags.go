@@ -84,9 +84,6 @@ func parseFault(text string) (config.Fault, error) {
 		return config.Fault{}, wrong
 	}
 	fault := config.Fault{Kind: config.FaultKind(kind), Probability: probability, AfterTokens: 1}
-	if fault.Kind == config.FaultDrip {
-		fault.Pause = 10 * time.Millisecond
-	}
 	for _, part := range parts[1:] {
 		name, value, _ := strings.Cut(part, "=")
 		switch name {
@@ -117,7 +114,7 @@ func (f *simulateFlags) hosts() []string {
 
 // inFlags rewrites an error of the configuration in terms of flags.
 func inFlags(err error) error {
-	pairs := []string{"Pace.FirstToken", "--ttft", "Pace.BetweenTokens", "--itl", "simulator: Faults", "--fault ",
+	pairs := []string{"Pace.FirstToken", "--ttft", "Pace.BetweenTokens", "--itl", "simulator: Faults", "--fault",
 		"simulator: ", ""}
 	fields := command.Fields(&config.Config{})
 	// A longer name comes before one that it starts with.

@@ -32,8 +32,8 @@ depends on the batch. It needs no GPU and no model. Engines prefill and decode, 
 and --itl a steady rhythm replaces them, so that what a client should see is known.
 
 Every address serves all APIs: OpenAI's chat, completions and responses below /v1, Anthropic's
-/v1/messages, SGLang's /generate, TGI's /generate_stream, and Triton's
-/v2/models/MODEL/generate_stream; beside them /v1/models, /tokenize, /health and /metrics.
+/v1/messages, Bedrock's Converse, Gemini's generateContent, and SGLang's /generate; beside them
+/v1/models, /tokenize, /health and /metrics.
 
 With --truth each frame carries the instant at which it was sent, "sent_ns", on this machine's
 monotonic clock. --truth-file records what was sent when. A client can be judged by both.
@@ -44,18 +44,16 @@ stall=0.01,after=20,pause=2s. The kinds:
   429, 500       the error, and nothing else
   garbage        200, and a body that is not of the API at all
   json-body      the whole answer as JSON where a stream was asked for
-  gzip           the answer compressed, whether the client takes that or not
   garbage-frame  a frame of broken JSON, then the end as if nothing was wrong
   error-frame    an error object in the stream after its 200, then the end
   cut            the connection closed in an orderly way before the end of the body
   reset          the connection reset (TCP RST)
-  stall          silence for the pause, or until the client leaves; then all that is due at once
-  drip           from there on, pieces of 16 bytes with the pause (default 10ms) between them`,
+  stall          silence for the pause, or until the client leaves; then all that is due at once`,
 		Example: `  spate simulate --listen 127.0.0.1:8000,127.0.0.1:8001
   spate simulate --decode-step 20ms --prefill 8000 --truth-file truth.jsonl
   spate simulate --prefill-engines 3 --replicas 1 --transfer-per-thousand-tokens 20ms
   spate simulate --ttft 50ms --itl 10ms --ticks --truth
-  spate simulate --fault 500=0.01 --fault cut=0.02,after=10 --split-bytes 7 --crlf
+  spate simulate --fault 500=0.01 --fault cut=0.02,after=10 --finish-frame
   spate simulate --tls --http 2`,
 		Args: command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

@@ -1473,7 +1473,7 @@ type SimulatedTarget struct {
 	ReasoningField string `protobuf:"bytes,22,opt,name=reasoning_field,json=reasoningField,proto3" json:"reasoning_field,omitempty"`
 	// Usage does not report the number of reasoning tokens. Default: it does, in chat and responses.
 	ReasoningUntold bool `protobuf:"varint,23,opt,name=reasoning_untold,json=reasoningUntold,proto3" json:"reasoning_untold,omitempty"`
-	// How outputs are delivered: "as-produced" (default), "one-write", "one-frame", "two-frames" or "json-body".
+	// How outputs are delivered: "as-produced" (default), "one-write" or "one-frame".
 	Deliver string `protobuf:"bytes,24,opt,name=deliver,proto3" json:"deliver,omitempty"`
 	// Tokens that the chat template adds to a conversation. Default 0.
 	ChatTemplateTokens uint32 `protobuf:"varint,25,opt,name=chat_template_tokens,json=chatTemplateTokens,proto3" json:"chat_template_tokens,omitempty"`
@@ -1483,9 +1483,6 @@ type SimulatedTarget struct {
 	NoTokenize bool `protobuf:"varint,27,opt,name=no_tokenize,json=noTokenize,proto3" json:"no_tokenize,omitempty"`
 	// How ignore_eos and min_tokens are treated: "honoured" (default), "ignored", or "refused" with status 400.
 	ExactOutput string `protobuf:"bytes,28,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
-	// How stream_options.continuous_usage_stats is treated: "honoured" (default), "ignored", or "refused" with status
-	// 400. "refused" also refuses every other stream option that OpenAI does not know.
-	ContinuousUsage string `protobuf:"bytes,29,opt,name=continuous_usage,json=continuousUsage,proto3" json:"continuous_usage,omitempty"`
 	// How much slower the last engine is than the first, counted over all endpoints, as a share: with 0.5 it takes half
 	// as long again. The slowdowns of the engines between are evenly spaced. Not with prefill_engines. Default 0: all
 	// engines are equal.
@@ -1744,13 +1741,6 @@ func (x *SimulatedTarget) GetNoTokenize() bool {
 func (x *SimulatedTarget) GetExactOutput() string {
 	if x != nil {
 		return x.ExactOutput
-	}
-	return ""
-}
-
-func (x *SimulatedTarget) GetContinuousUsage() string {
-	if x != nil {
-		return x.ContinuousUsage
 	}
 	return ""
 }
@@ -5896,7 +5886,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"RolesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc6\x19\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xde\x18\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -5935,15 +5925,13 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x0freasoning_field\x18\x16 \x01(\tB}\xbaH\x15r\x13\x18@2\x0f^[A-Za-z0-9_]*$\xa2\x9d\"'must be letters, digits and underscores\xaa\x9d\"6\n" +
 	"\x10reasoning_tokens\x12\"without them there is no reasoningR\x0ereasoningField\x12e\n" +
 	"\x10reasoning_untold\x18\x17 \x01(\bB:\xaa\x9d\"6\n" +
-	"\x10reasoning_tokens\x12\"without them there is no reasoningR\x0freasoningUntold\x12\\\n" +
-	"\adeliver\x18\x18 \x01(\tBB\xbaH?\xd8\x01\x01r:R\vas-producedR\tone-writeR\tone-frameR\n" +
-	"two-framesR\tjson-bodyR\adeliver\x12;\n" +
+	"\x10reasoning_tokens\x12\"without them there is no reasoningR\x0freasoningUntold\x12E\n" +
+	"\adeliver\x18\x18 \x01(\tB+\xbaH(\xd8\x01\x01r#R\vas-producedR\tone-writeR\tone-frameR\adeliver\x12;\n" +
 	"\x14chat_template_tokens\x18\x19 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\x12chatTemplateTokens\x12\"\n" +
 	"\bowned_by\x18\x1a \x01(\tB\a\xbaH\x04r\x02\x18@R\aownedBy\x12\x1f\n" +
 	"\vno_tokenize\x18\x1b \x01(\bR\n" +
 	"noTokenize\x12G\n" +
-	"\fexact_output\x18\x1c \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\vexactOutput\x12O\n" +
-	"\x10continuous_usage\x18\x1d \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x0fcontinuousUsage\x12y\n" +
+	"\fexact_output\x18\x1c \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\vexactOutput\x12y\n" +
 	"\x0ereplica_spread\x18\x1e \x01(\x01BR\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00\xb2\x9d\"5\n" +
 	"\x0fprefill_engines\x12\"their replicas decode at one speedR\rreplicaSpread\x12<\n" +
 	"\freplica_skew\x18) \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\vreplicaSkew\x12U\n" +

@@ -96,7 +96,6 @@ func assemble(t *testing.T, databases ...delivery.Database) *cluster {
 func (c *cluster) run(t *testing.T) *results.Result {
 	t.Helper()
 	simulated := config.Default()
-	simulated.Frames.RunningUsage = true // so that tokens are reported as they come
 	simulated.Model.DecodeStep = 3 * time.Millisecond
 	simulated.Faults = []config.Fault{{Kind: "500", Probability: 0.05, AfterTokens: 1},
 		{Kind: "cut", Probability: 0.03, AfterTokens: 1}}
