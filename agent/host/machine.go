@@ -17,8 +17,6 @@ type Machine struct {
 	Cores int `json:"cores"`
 	// Kernel is the operating system and its release.
 	Kernel string `json:"kernel"`
-	// Processor is the name of the processor, if known.
-	Processor string `json:"processor,omitempty"`
 	// Version is the version of Spate.
 	Version string `json:"version"`
 }
@@ -27,8 +25,7 @@ type Machine struct {
 func ThisMachine(version string) Machine {
 	host, _ := os.Hostname() // empty: it has none
 	return Machine{
-		ID: firstLine("/etc/machine-id"), Host: host, Cores: runtime.NumCPU(), Kernel: kernel(), Processor: processor(),
-		Version: version,
+		ID: firstLine("/etc/machine-id"), Host: host, Cores: runtime.NumCPU(), Kernel: kernel(), Version: version,
 	}
 }
 
@@ -51,20 +48,6 @@ func (m Machine) difference(here Machine) string {
 // kernel returns the operating system and, if known, its release.
 func kernel() string {
 	return strings.TrimSpace(runtime.GOOS + " " + firstLine("/proc/sys/kernel/osrelease"))
-}
-
-// processor returns the processor's name, or "" if it is not known.
-func processor() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }
 
 // firstLine returns the first line of a file, or "" if the file cannot be read.

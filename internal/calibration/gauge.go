@@ -1,6 +1,7 @@
 package calibration
 
 import (
+	"bytes"
 	"sync"
 	"sync/atomic"
 
@@ -8,6 +9,48 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
+)
+
+// Spread is the distribution of some times, in nanoseconds. If there are no times, all fields are 0, including Count.
+type Spread struct {
+	Count uint64 `json:"count"`
+	P50   int64  `json:"p50_ns"`
+	P99   int64  `json:"p99_ns"`
+	P999  int64  `json:"p999_ns"`
+	Max   int64  `json:"max_ns"`
+}
+
+// Reading is what the agent saw in a window.
+type Reading struct {
+	// Frame is the error of each frame with token text, TTFT that of each first one, and E2E that of each last one. ITL
+	// is the difference between the errors of two consecutive ones.
+	Frame Spread `json:"frame"`
+	TTFT  Spread `json:"ttft"`
+	ITL   Spread `json:"itl"`
+	E2E   Spread `json:"e2e"`
+	// Lag is the time from the kernel's timestamp to the program's reading, once per read.
+	Lag Spread `json:"receive_lag"`
+	// Lateness is the time from a request's scheduled time to its start.
+	Lateness Spread `json:"send_lateness"`
+	// Coalesced and Unstamped frames shared a read with the previous one, and had no timestamp.
+	Coalesced uint64 `json:"coalesced_frames"`
+	Unstamped uint64 `json:"unstamped_frames"`
+	// Requests that completed and failed.
+	Completed uint64 `json:"completed"`
+	Failed    uint64 `json:"failed"`
+	// Failure is the message of the last failure. Empty: none.
+	Failure string `json:"failure,omitempty"`
+}
+
+// The times that a gauge records.
+const (
+	frameError = iota
+	ttftError
+	itlError
+	e2eError
+	lag
+	lateness
+	kinds
 )
 
 // gauge compares what an agent sees with the truth. Each worker has its own watch. Watches record into shards, so that
@@ -19,43 +62,26 @@ type gauge struct {
 
 // shard holds what some of the watches have recorded since the last reading.
 type shard struct {
-	mu    sync.Mutex
-	tally *tally
+	mu     sync.Mutex
+	times  [kinds]*histogram.Histogram
+	counts Reading // only the counts are used
 
 	_ [64]byte // keeps the next shard's lock out of this one's cache line
 }
 
-// tally holds the errors and counts of a window.
-type tally struct {
-	frame, ttft, itl, itlWithoutLast, e2e pair
-	lag, lateness                         *histogram.Histogram
-	counts                                Reading // only the counts are used
-}
-
-// pair holds errors by both clocks.
-type pair struct{ stamp, program *histogram.Histogram }
-
-// times returns an empty histogram of times. It has the layout of counts, whose finest bins have width one: here one
-// nanosecond, so that errors of a few microseconds keep three digits. It ends at 2.1 s.
-func times() *histogram.Histogram { return histogram.New(histogram.Counts) }
-
-func newTally() *tally {
-	both := func() pair { return pair{times(), times()} }
-	return &tally{
-		frame:          both(),
-		ttft:           both(),
-		itl:            both(),
-		itlWithoutLast: both(),
-		e2e:            both(),
-		lag:            times(),
-		lateness:       times(),
+// noTimes returns empty histograms. They have the layout of counts, whose finest bins have width one: here one
+// nanosecond, so that errors of a few microseconds keep three digits. They end at 2.1 s.
+func noTimes() (times [kinds]*histogram.Histogram) {
+	for i := range times {
+		times[i] = histogram.New(histogram.Counts)
 	}
+	return times
 }
 
 func newGauge(shards int) *gauge {
 	g := &gauge{shards: make([]shard, max(1, shards))}
 	for i := range g.shards {
-		g.shards[i].tally = newTally()
+		g.shards[i].times = noTimes()
 	}
 	return g
 }
@@ -66,69 +92,31 @@ func (g *gauge) watch() executor.Watch {
 }
 
 // read returns what was recorded since the last call, or since the start.
-func (g *gauge) read() Reading {
-	all := newTally()
+func (g *gauge) read() (r Reading) {
+	all := noTimes()
 	for i := range g.shards {
-		s, fresh := &g.shards[i], newTally()
+		s, times := &g.shards[i], noTimes()
 		s.mu.Lock()
-		taken := s.tally
-		s.tally = fresh
+		times, s.times = s.times, times
+		counts := s.counts
+		s.counts = Reading{}
 		s.mu.Unlock()
-		all.add(taken)
+		for kind, h := range times {
+			_ = all[kind].Merge(h) // both have the same layout, and far too few values to overflow
+		}
+		r.Coalesced, r.Unstamped = r.Coalesced+counts.Coalesced, r.Unstamped+counts.Unstamped
+		r.Completed, r.Failed = r.Completed+counts.Completed, r.Failed+counts.Failed
+		if counts.Failure != "" {
+			r.Failure = counts.Failure
+		}
 	}
-	return all.reading()
-}
-
-// add adds the content of another tally.
-func (t *tally) add(o *tally) {
-	into, from := t.histograms(), o.histograms()
-	for i, h := range from {
-		_ = into[i].Merge(h) // both have the same layout, and far too few values to overflow
+	for kind, to := range [kinds]*Spread{&r.Frame, &r.TTFT, &r.ITL, &r.E2E, &r.Lag, &r.Lateness} {
+		var values [3]int64
+		all[kind].Percentiles([]float64{50, 99, 99.9}, values[:])
+		*to = Spread{all[kind].Count(), values[0], values[1], values[2], all[kind].Max()}
 	}
-	c, d := &t.counts, &o.counts
-	c.Frames, c.Coalesced = c.Frames+d.Frames, c.Coalesced+d.Coalesced
-	c.Unstamped, c.WithoutTruth = c.Unstamped+d.Unstamped, c.WithoutTruth+d.WithoutTruth
-	c.Started, c.Completed, c.Failed = c.Started+d.Started, c.Completed+d.Completed, c.Failed+d.Failed
-	if d.Failure != "" {
-		c.Failure = d.Failure
-	}
-}
-
-func (t *tally) histograms() []*histogram.Histogram {
-	return []*histogram.Histogram{
-		t.frame.stamp, t.frame.program, t.ttft.stamp, t.ttft.program, t.itl.stamp, t.itl.program,
-		t.itlWithoutLast.stamp, t.itlWithoutLast.program,
-		t.e2e.stamp, t.e2e.program, t.lag, t.lateness,
-	}
-}
-
-func (t *tally) reading() Reading {
-	r := t.counts
-	r.Frame, r.TTFT, r.E2E = t.frame.errors(), t.ttft.errors(), t.e2e.errors()
-	r.ITL, r.ITLWithoutLast = t.itl.errors(), t.itlWithoutLast.errors()
-	r.Lag, r.Lateness = spreadOf(t.lag), spreadOf(t.lateness)
 	return r
 }
-
-func (p pair) errors() Errors { return Errors{Stamp: spreadOf(p.stamp), Program: spreadOf(p.program)} }
-
-func (p pair) record(e frameError) {
-	p.stamp.Record(e.stamp)
-	p.program.Record(e.program)
-}
-
-// frameError is the error of a frame's times, in nanoseconds and with sign.
-type frameError struct{ stamp, program int64 }
-
-// since returns the error of the time between two frames, without sign.
-func (f frameError) since(before frameError) frameError {
-	return frameError{absolute(f.stamp - before.stamp), absolute(f.program - before.program)}
-}
-
-// size returns the error without sign.
-func (f frameError) size() frameError { return frameError{absolute(f.stamp), absolute(f.program)} }
-
-func absolute(v int64) int64 { return max(v, -v) }
 
 // watch follows one worker's requests. Only that worker uses it.
 type watch struct {
@@ -137,21 +125,18 @@ type watch struct {
 	at, seen  clock.Instant // of the latest frame
 	sent      clock.Instant // its true send time
 	sentKnown bool          // sent is known
-	tokens    int           // frames with token text and a true send time in the request so far
-	last      frameError    // error of the latest of these, with sign
-	gap       frameError    // error of the gap before it, if there is one
-	lastAt    clock.Instant // times of the latest token frame
+	tokens    int           // frames with token text in the request so far
+	last      int64         // error of the latest of these, in nanoseconds and with sign
+	lastAt    clock.Instant // times of the latest of these
 	lastSeen  clock.Instant
-	untrusted bool // a token of the request came without a true send time
 }
 
 // Began implements executor.Watch.
 func (w *watch) Began(scheduled, at clock.Instant) {
-	w.tokens, w.lastAt, w.lastSeen, w.untrusted = 0, 0, 0, false
+	w.tokens, w.lastAt, w.lastSeen = 0, 0, 0
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	w.shard.tally.counts.Started++
-	w.shard.tally.lateness.Record(max(0, at.Sub(scheduled).Nanoseconds()))
+	w.shard.times[lateness].Record(max(0, at.Sub(scheduled).Nanoseconds()))
 }
 
 // Frame implements executor.Watch.
@@ -160,63 +145,71 @@ func (w *watch) Frame(data []byte, at, seen clock.Instant) {
 	w.sent, w.sentKnown = sentAt(data)
 }
 
-// Token implements executor.Watch.
+// Token implements executor.Watch. A frame without a true send time does not count: the load is then not reached. The
+// program's time is always later than a timestamp, so equal times mean that there was no timestamp.
 func (w *watch) Token() {
-	w.shard.mu.Lock()
-	defer w.shard.mu.Unlock()
-	t := w.shard.tally
-	t.counts.Frames++
-	w.read(t)
 	if !w.sentKnown {
-		t.counts.WithoutTruth++
-		w.untrusted = true
 		return
 	}
-	now := frameError{w.at.Sub(w.sent).Nanoseconds(), w.seen.Sub(w.sent).Nanoseconds()}
-	t.frame.record(now.size())
-	if w.tokens > 1 {
-		t.itlWithoutLast.record(w.gap)
-	}
-	if w.tokens == 0 {
-		t.ttft.record(now.size())
-	} else {
-		w.gap = now.since(w.last)
-		t.itl.record(w.gap)
-	}
-	w.tokens++
-	w.last = now
-}
-
-// read records how the frame was read. The program's time is always later than a timestamp, so equal times mean that
-// there was no timestamp.
-func (w *watch) read(t *tally) {
+	s, now := w.shard, w.at.Sub(w.sent).Nanoseconds()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	stamped := w.at != w.seen
 	if !stamped {
-		t.counts.Unstamped++
+		s.counts.Unstamped++
 	}
 	switch {
 	case w.at == w.lastAt && w.seen == w.lastSeen:
-		t.counts.Coalesced++
+		s.counts.Coalesced++
 	case stamped:
-		t.lag.Record(w.seen.Sub(w.at).Nanoseconds())
+		s.times[lag].Record(w.seen.Sub(w.at).Nanoseconds())
 	}
-	w.lastAt, w.lastSeen = w.at, w.seen
+	s.times[frameError].Record(absolute(now))
+	if w.tokens == 0 {
+		s.times[ttftError].Record(absolute(now))
+	} else {
+		s.times[itlError].Record(absolute(now - w.last))
+	}
+	w.tokens++
+	w.last, w.lastAt, w.lastSeen = now, w.at, w.seen
 }
+
+func absolute(v int64) int64 { return max(v, -v) }
 
 // Ended implements executor.Watch.
 func (w *watch) Ended(o *stream.Observation) {
-	w.shard.mu.Lock()
-	defer w.shard.mu.Unlock()
-	t := w.shard.tally
+	s := w.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
 	case o.Cancelled:
 	case o.Err != nil:
-		t.counts.Failed++
-		t.counts.Failure = o.Err.Message
+		s.counts.Failed++
+		s.counts.Failure = o.Err.Message
 	default:
-		t.counts.Completed++
-		if w.tokens > 0 && !w.untrusted {
-			t.e2e.record(w.last.size())
+		s.counts.Completed++
+		if w.tokens > 0 {
+			s.times[e2eError].Record(absolute(w.last))
 		}
 	}
+}
+
+// sentMark precedes the time at which the simulator sent a frame.
+var sentMark = []byte(`"sent_ns":`)
+
+// sentAt reads the true send time from a frame's data, or returns false if there is none. The time is the last field,
+// so sentAt searches from the end; the text of a frame is the simulator's own and never contains the mark. sentAt does
+// not allocate.
+func sentAt(data []byte) (clock.Instant, bool) {
+	from := bytes.LastIndex(data, sentMark)
+	if from < 0 {
+		return 0, false
+	}
+	digits, at := data[from+len(sentMark):], clock.Instant(0)
+	n := 0
+	for n < len(digits) && n < 18 && digits[n] >= '0' && digits[n] <= '9' {
+		at = 10*at + clock.Instant(digits[n]-'0')
+		n++
+	}
+	return at, n > 0
 }

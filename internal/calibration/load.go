@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Load is one load for the agent: streams that are kept open, or requests that are started.
@@ -15,8 +17,6 @@ type Load struct {
 }
 
 const (
-	// shortStep is the time between tokens of short requests: that of the fastest engines.
-	shortStep = 5 * time.Millisecond
 	// shortTokens is how many tokens short requests have: the fewest with all of TTFT, ITL and E2E.
 	shortTokens = 2
 	// promptTokens is the length of prompts. The cost of a prompt is paid before its request starts.
@@ -25,10 +25,10 @@ const (
 	// measured once it is complete.
 	rampRate     = 4000
 	shortestRamp = 500 * time.Millisecond
-	// settleTime is how long a complete load runs before it is measured.
-	settleTime = 300 * time.Millisecond
-	// afterTime is how much longer than its window a load would last. It is ended as soon as it is measured.
-	afterTime = 5 * time.Minute
+	// settleTime is how long a complete load runs before it is measured, with the time from arming to its start.
+	settleTime = 600 * time.Millisecond
+	// spareTime is how much longer a load lasts than it is measured.
+	spareTime = 300 * time.Millisecond
 )
 
 // ramp returns how long a load takes to be complete.
@@ -46,19 +46,17 @@ func (l Load) asked(step time.Duration) float64 {
 
 // plan returns a load as a plan. A stream starts and ends about twice in a window, at different times: TTFT and E2E are
 // then measured often, yet starts are few compared to frames.
-func (l Load) plan(where endpoints, step, window time.Duration) string {
-	urls, content := where.Short, fmt.Sprintf("isl: %d, osl: %d", promptTokens, shortTokens)
-	load := fmt.Sprintf("rate: [%f], arrival: constant", l.Starts)
+func (l Load) plan(endpoints []string, step, window time.Duration) string {
+	content, load := fmt.Sprintf("osl: %d", shortTokens), fmt.Sprintf("rate: [%f], arrival: constant", l.Starts)
 	if l.Streams > 0 {
 		most := max(4, int(window/step))
-		urls, content = where.Streams, fmt.Sprintf("isl: %d, osl_lengths: {uniform: {min: %d, max: %d}}", promptTokens,
-			most/2, most)
+		content = fmt.Sprintf("osl_lengths: {uniform: {min: %d, max: %d}}", most/2, most)
 		load = fmt.Sprintf("concurrency: [%d], stagger: %v", l.Streams, l.ramp())
 	}
 	return fmt.Sprintf(`name: calibration
 seed: 1
 on_agent_loss: fail
-drain_timeout: 1s
+drain_timeout: 1ms
 targets:
   - name: calibration
     endpoints: ["%s"]
@@ -67,8 +65,16 @@ targets:
     exact_output: never
     running_usage: never
     server_metrics: {read: never}
-    request_timeout: %v
-workloads: [{random: {%s}}]
+    request_timeout: 5m
+workloads: [{random: {isl: %d, %s}}]
 loads: [{%s, duration: %v}]
-`, strings.Join(urls, `", "`), afterTime, content, load, window+afterTime)
+`, strings.Join(endpoints, `", "`), promptTokens, content, load, window+spareTime)
+}
+
+// String names a load for people.
+func (l Load) String() string {
+	if l.Streams > 0 {
+		return words.Thousands(uint64(l.Streams)) + " streams"
+	}
+	return words.Whole(l.Starts) + " starts/s"
 }

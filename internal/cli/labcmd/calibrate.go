@@ -1,11 +1,22 @@
 package labcmd
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,6 +25,7 @@ import (
 	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/internal/calibration"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -26,7 +38,7 @@ type calibrateFlags struct {
 	Step     time.Duration `flag:"step" default:"20ms" help:"time between two tokens of a stream"`
 	Spread   bool          `flag:"spread" help:"streams tick one after another (default: all at once, as engines that batch send)"`
 	Quick    bool          `flag:"quick" help:"a few loads, 1.5 s each: a rough result in about 20 s"`
-	Cores    int           `flag:"cores" help:"<cores> for the agent; the simulator gets the others (default: half, or fewer if the simulator needs more)"`
+	Cores    int           `flag:"cores" help:"<cores> for the agent; the simulator gets the others (default: half)"`
 	Budget   time.Duration `flag:"budget" help:"largest p99 error of timestamps at which a load is safe"`
 	Late     time.Duration `flag:"late" help:"largest p99 of the lateness of starts at which a load is safe"`
 	JSON     string        `flag:"json" help:"write all that was measured to this <file>"`
@@ -44,9 +56,9 @@ var (
 	quickStarts  = []float64{500, 2000}
 )
 
-// mostTime is how long all loads but the last may take. A machine with many cores takes more loads, on more than one
-// split of its cores.
-func mostTime(splits int) time.Duration { return time.Duration(splits) * 110 * time.Second }
+// streamsPerEndpoint is for how many streams the simulator has an endpoint: each has its own range of ports, of some
+// 28,000 on Linux, and Linux searches long for the last of them.
+const streamsPerEndpoint = 12_000
 
 // NewCalibrate makes `spate calibrate`. version is the program's.
 func NewCalibrate(version string) *cobra.Command {
@@ -55,14 +67,11 @@ func NewCalibrate(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Find out how exact this machine's agent is, and up to which load",
-		Long: `Run this machine's agent against the simulator, each in its own process and on its own cores, at
-rising load, and compare every time that the agent takes with the truth that the simulator puts
-into its frames. The agent gets half of the cores; if the simulator is at its limit first, it gets
-more, and the agent fewer. The command prints the errors of TTFT, ITL and E2E by the kernel's
-receive timestamps, which results are made of, beside those by the program's own clock, and the
-highest load at which this machine is exact. This limit is stored, and agents with such a limit
-split loads by it. It takes about two minutes on two cores, and up to two more each time that the
-simulator gets more cores; nothing leaves loopback.
+		Long: `Run an agent against a simulator, each in its own process with its part of the cores, at rising
+load, and compare every time that the agent takes with the truth that the simulator puts into its
+frames. The command prints the errors of TTFT, ITL and E2E by load, and the highest load at which
+this machine is exact. This limit is stored, and agents with such a limit split loads by it. It
+takes about two minutes; nothing leaves loopback.
 
 A load is safe if the error of the timestamps is within --budget at p99, at most 0.1 % of frames
 were read together with the previous one, at least 99 % of the load was reached, and starts are late
@@ -76,135 +85,207 @@ code is 3.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	command.Declare(cmd.Flags(), f)
-	cmd.AddCommand(newCalibrated("agent", func(in io.Reader, out, errs io.Writer) error {
-		return calibration.ServeAgent(in, out, errs, version)
-	}), newCalibrated("simulator", func(in io.Reader, out,
-		_ io.Writer) error {
-		return calibration.ServeSimulator(in, out)
-	}))
 	return cmd
 }
 
-// newCalibrated makes the command of a process that `spate calibrate` starts. The process ends with its input. It
-// ignores Ctrl-C: its parent, which also receives Ctrl-C, ends it.
-func newCalibrated(name string, serve func(in io.Reader, out, errs io.Writer) error) *cobra.Command {
-	return &cobra.Command{
-		Use: name, Hidden: true, Args: cobra.NoArgs, Short: "A process of spate calibrate",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			signal.Ignore(os.Interrupt)
-			return serve(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
-}
-
 func (f *calibrateFlags) run(cmd *cobra.Command) error {
-	config, err := f.config(cmd)
+	config, err := f.config(command.Typed(cmd.Flags(), "duration"))
 	if err != nil {
 		return command.BadInput(err)
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p := newCalibrationProgress(cmd.ErrOrStderr(), len(config.Streams)+len(config.Starts), config.Window)
-	defer p.close()
-	sheet := &calibrationSheet{Machine: host.ThisMachine(f.version), Step: config.Step,
-		Spread: config.Spread, Rules: config.Rules}
-	config.OnSplit = func(cores calibration.Cores) {
-		again := sheet.Cores.Total > 0
-		sheet.Cores = cores
-		p.say(sheet.headline(again))
-	}
-	config.OnStart = p.began
-	config.OnMeasured = func(r calibration.Row) { p.measured(&r); sheet.Rows = append(sheet.Rows, r) }
-	began := time.Now()
-	limit, err := calibration.Calibrate(ctx, config)
-	p.close()
-	sheet.Took, sheet.Limit = time.Since(began), limit
+	s := &sheet{Machine: host.ThisMachine(f.version), Cores: f.Cores, Step: f.Step, Spread: f.Spread,
+		Rules: config.Rules}
+	s.Streams, s.Starts, err = f.measure(ctx, config, cmd.ErrOrStderr())
 	if ctx.Err() != nil {
 		return command.Exit(command.ExitStopped, errors.Join(errors.New("stopped: no limit was stored"),
-			sheet.writeTables(cmd.OutOrStdout())))
+			s.writeLoads(cmd.OutOrStdout())))
 	}
 	if err != nil {
 		return fmt.Errorf("calibration: %w", err)
 	}
-	return f.conclude(cmd, sheet)
+	return f.conclude(cmd.OutOrStdout(), s)
 }
 
-// conclude prints and saves what was found.
-func (f *calibrateFlags) conclude(cmd *cobra.Command, sheet *calibrationSheet) error {
-	if err := sheet.writeTables(cmd.OutOrStdout()); err != nil {
-		return err
-	}
-	if err := sheet.writeLimit(cmd.OutOrStdout()); err != nil {
-		return err
-	}
-	if f.JSON != "" {
-		if err := sheet.writeJSON(f.JSON); err != nil {
-			return err
-		}
-	}
-	if sheet.Limit.Streams == 0 && sheet.Limit.StartsPerSecond == 0 {
-		return command.Exit(command.ExitFailed, errors.New("no load was safe: no limit was stored"))
-	}
-	if f.NoKeep {
-		return nil
-	}
-	if err := host.WriteCapacity(f.Out, sheet.capacity()); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Stored in %s\n", f.Out)
-	return err
-}
-
-// config returns the configuration that the flags ask for. It checks that the machine has room for it.
-func (f *calibrateFlags) config(cmd *cobra.Command) (calibration.Config, error) {
-	self, err := os.Executable()
+// measure measures the loads, and says on errs what it found.
+func (f *calibrateFlags) measure(
+	ctx context.Context, config calibration.Config, errs io.Writer,
+) (streams, starts []calibration.Row, err error) {
+	total, most := runtime.GOMAXPROCS(0), slices.Max(append(config.Streams, 0))
+	urls, end, err := f.simulate(ctx, max(1, total-f.Cores), 1+most/streamsPerEndpoint)
 	if err != nil {
-		return calibration.Config{}, fmt.Errorf("cannot find the program's own file: %w", err)
+		return nil, nil, err
 	}
-	c := calibration.Config{
-		Agent: []string{self, "calibrate", "agent"}, Simulator: []string{self, "calibrate", "simulator"},
-		Cores: f.Cores, Step: f.Step, Spread: f.Spread, Streams: f.Streams, Starts: f.Starts, Window: f.Duration,
-		Rules: calibration.Rules{Error: f.Budget, Lateness: f.Late},
+	defer end()
+	runtime.GOMAXPROCS(f.Cores)
+	host.CollectLess()                                         // as commands that run agents do
+	_ = host.RealtimeAuto.Apply(slog.New(slog.DiscardHandler)) // auto: no error
+	fmt.Fprintf(errs, "Calibrating: the agent has %d of %s; a frame each %v\n", f.Cores,
+		words.Count(uint64(total), "core"), f.Step)
+	config.Endpoints, config.OnMeasured = urls, func(r *calibration.Row) {
+		fmt.Fprintf(errs, "%16s  %s/s, error p99 %s us%s\n", r.Load, words.Whole(r.Achieved),
+			micros(r.Frame, r.Frame.P99), strings.Join(append([]string{""}, r.BrokenRules...), "; "))
 	}
-	c.MeasureAll = len(c.Streams)+len(c.Starts) > 0
-	if f.Quick && !command.Typed(cmd.Flags(), "duration") {
+	return calibration.Measure(ctx, config)
+}
+
+// config returns the configuration that the flags ask for. timed says that the duration was given.
+func (f *calibrateFlags) config(timed bool) (calibration.Config, error) {
+	c := calibration.Config{Step: f.Step, Streams: f.Streams, Starts: f.Starts, Window: f.Duration,
+		Rules: calibration.Rules{Error: f.Budget, Lateness: f.Late}, All: len(f.Streams)+len(f.Starts) > 0}
+	if f.Quick && !timed {
 		c.Window = 1500 * time.Millisecond
 	}
 	switch {
-	case c.MeasureAll:
+	case c.All:
 	case f.Quick:
 		c.Streams, c.Starts = quickStreams, quickStarts
 	default:
 		c.Streams, c.Starts = allStreams, allStarts
 	}
-	splits, err := c.Splits()
-	if err := errors.Join(err, c.Validate()); err != nil {
-		return c, err
+	var wrong error
+	total := runtime.GOMAXPROCS(0)
+	if f.Cores < 0 || f.Cores >= max(2, total) {
+		wrong = fmt.Errorf("cores: %d: want at least 1, and one less than the %d that this process may use", f.Cores, total)
 	}
-	if !c.MeasureAll {
-		c.MaxDuration = mostTime(len(splits))
-	}
-	return c, f.fit(cmd, &c)
+	f.Cores = cmp.Or(f.Cores, max(1, total/2))
+	return c, errors.Join(wrong, c.Validate())
 }
 
-// fit drops loads that the machine has no room for, with a message. If the loads were given by flags, it fails instead.
-func (f *calibrateFlags) fit(cmd *cobra.Command, c *calibration.Config) error {
-	for i, n := range c.Streams {
-		err := calibration.MakeRoom(n)
-		switch {
-		case err == nil:
-		case c.MeasureAll || i == 0:
-			return err
-		default:
-			fmt.Fprintf(
-				cmd.ErrOrStderr(),
-				"No more than %s are tried: %v\n",
-				words.Count(uint64(c.Streams[i-1]), "stream"),
-				err,
-			)
-			c.Streams = c.Streams[:i]
-			return nil
+// simulate starts the simulator, a process of this program, on a number of cores. The simulator ends with this process,
+// however that ends.
+func (f *calibrateFlags) simulate(ctx context.Context, cores, endpoints int) (urls []string, end func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot find the program's own file: %w", err)
+	}
+	ctx, kill := context.WithCancel(ctx)
+	cmd := exec.CommandContext(ctx, self, "simulate", "--until-input-ends", "--truth", "--ttft=0s",
+		"--itl="+f.Step.String(), fmt.Sprintf("--ticks=%t", !f.Spread), fmt.Sprintf("--processors=%d", cores),
+		"--listen="+strings.Repeat(",127.0.0.1:0", endpoints)[1:])
+	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", cores))
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	_, err1 := cmd.StdinPipe() // closed by Wait
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		kill()
+		return nil, nil, fmt.Errorf("simulator: %w", err)
+	}
+	end = func() {
+		kill()
+		_ = cmd.Wait() // it was killed
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		end()
+		return nil, nil, fmt.Errorf("the simulator has ended: %s", strings.TrimSpace(said.String()))
+	}
+	return regexp.MustCompile(`http://[\d.:]+`).FindAllString(line, -1), end, nil
+}
+
+// conclude prints and saves what was found.
+func (f *calibrateFlags) conclude(w io.Writer, s *sheet) error {
+	if err := errors.Join(s.writeLoads(w), s.writeLimits(w)); err != nil {
+		return err
+	}
+	if f.JSON != "" {
+		text, err := json.MarshalIndent(s, "", "  ")
+		if err := errors.Join(err, os.WriteFile(f.JSON, append(text, '\n'), 0o644)); err != nil {
+			return fmt.Errorf("--json: %w", err)
 		}
 	}
-	return nil
+	streams, starts := calibration.LimitOf(s.Streams).Best, calibration.LimitOf(s.Starts).Best
+	if streams.Streams == 0 && starts.Starts == 0 {
+		return command.Exit(command.ExitFailed, errors.New("no load was safe: no limit was stored"))
+	}
+	if f.NoKeep {
+		return nil
+	}
+	err := host.WriteCapacity(f.Out, &host.Capacity{Streams: streams.Streams, FramesPerSecond: streams.Achieved,
+		StartsPerSecond: starts.Starts, MeasuredAt: time.Now().UTC().Truncate(time.Second), Machine: s.Machine})
+	if err == nil {
+		_, err = fmt.Fprintf(w, "Stored in %s\n", f.Out)
+	}
+	return err
+}
+
+// sheet is everything that a calibration found, in the form that --json writes.
+type sheet struct {
+	Machine host.Machine      `json:"machine"`
+	Cores   int               `json:"agent_cores"`
+	Step    time.Duration     `json:"step_ns"`
+	Spread  bool              `json:"spread"`
+	Rules   calibration.Rules `json:"rules"`
+	Streams []calibration.Row `json:"streams"`
+	Starts  []calibration.Row `json:"starts"`
+}
+
+// writeLoads prints what was measured at each load.
+func (s *sheet) writeLoads(w io.Writer) error {
+	t := table.New(table.Numbers("LOAD", "DONE/S", "CORES", "LAG p99", "LATE p99", "COALESCED", "TTFT p50/p99",
+		"ITL p50/p99", "E2E p50/p99", "SAFE"))
+	for _, r := range slices.Concat(s.Streams, s.Starts) {
+		late, safe := table.Unknown, "yes"
+		if r.Starts > 0 {
+			late = micros(r.Lateness, r.Lateness.P99)
+		}
+		if !r.Safe() {
+			safe = "no"
+		}
+		t.Add(r.String(), words.Whole(r.Achieved), fmt.Sprintf("%.2f/%d", r.CPU, s.Cores), micros(r.Lag, r.Lag.P99),
+			late, fmt.Sprintf("%.2f %%", 100*r.Share(r.Coalesced)),
+			micros(r.TTFT, r.TTFT.P50, r.TTFT.P99), micros(r.ITL, r.ITL.P50, r.ITL.P99),
+			micros(r.E2E, r.E2E.P50, r.E2E.P99), safe)
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, "\nTimes, and their errors against the truth, in microseconds")
+	return errors.Join(err, t.Write(w, 0))
+}
+
+// micros formats values of a spread, which are nanoseconds, as microseconds, with one decimal below 100. An empty
+// spread has none.
+func micros(of calibration.Spread, values ...int64) string {
+	var texts []string
+	for _, ns := range values {
+		text := words.Whole(float64(ns) / 1000)
+		if ns < 99_950 {
+			text = fmt.Sprintf("%.1f", float64(ns)/1000)
+		}
+		texts = append(texts, text)
+	}
+	if of.Count == 0 {
+		return table.Unknown
+	}
+	return strings.Join(texts, "/")
+}
+
+// writeLimits prints the limits, and what limited them.
+func (s *sheet) writeLimits(w io.Writer) error {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "\nThis machine is exact (error p99 within %v, lateness p99 within %v) up to\n", s.Rules.Error,
+		s.Rules.Lateness)
+	for _, rows := range [][]calibration.Row{s.Streams, s.Starts} {
+		l, text := calibration.LimitOf(rows), "none of these loads"
+		switch {
+		case len(rows) == 0:
+			continue
+		case l.Best.Streams > 0:
+			text = fmt.Sprintf("%s, %s frames/s", l.Best, words.Whole(l.Best.Achieved))
+		case l.Best.Starts > 0:
+			text = l.Best.String()
+		}
+		if l.AtLeast {
+			text = "at least " + text
+		}
+		b.WriteString("  " + text + "\n")
+		if l.Above != "" {
+			b.WriteString("    above: " + strings.Join(words.Wrap(l.Above, 93), "\n           ") + "\n")
+		}
+	}
+	_, err := fmt.Fprintf(w, "%swith %s for the agent.\n", b, words.Count(uint64(s.Cores), "core"))
+	return err
 }

@@ -21,15 +21,16 @@ import (
 type simulateFlags struct {
 	Listen []string `group:"served" flag:"listen" help:"<addresses> to listen on, one endpoint each"`
 	config.Config
-	TLS       bool          `group:"served" flag:"tls" help:"serve HTTPS with a new certificate, and print the CA file to check it with"`
-	CAFile    string        `group:"served" flag:"ca-file" help:"with --tls: write the CA to this <file>, and keep it (default: a temporary file)"`
-	Speed     float64       `group:"engines" flag:"speed" default:"1" help:"run everything this many <times> faster than the flags say"`
-	TTFT      time.Duration `group:"rhythm" flag:"ttft" default:"50ms" help:"time from a request to its first token"`
-	ITL       time.Duration `group:"rhythm" flag:"itl" default:"10ms" help:"time from one token to the next"`
-	Spread    bool          `group:"rhythm" flag:"spread" help:"each stream on its own schedule, from its arrival (the default without --ticks)"`
-	Ticks     bool          `group:"rhythm" flag:"ticks" help:"all streams at the same instants, as batching engines do; first tokens at the next one"`
-	Faults    []string      `group:"answers" flag:"fault" commas:"kept" help:"a fault and its share of requests, <KIND=SHARE>[,after=TOKENS][,pause=TIME]; may be repeated; kinds: see above"`
-	TruthFile string        `group:"truth" flag:"truth-file" help:"write what was sent when to this <file>, a JSON line for each request"`
+	UntilInputEnds bool          `group:"served" flag:"until-input-ends" help:"end when the input ends, as a child of another program should"`
+	TLS            bool          `group:"served" flag:"tls" help:"serve HTTPS with a new certificate, and print the CA file to check it with"`
+	CAFile         string        `group:"served" flag:"ca-file" help:"with --tls: write the CA to this <file>, and keep it (default: a temporary file)"`
+	Speed          float64       `group:"engines" flag:"speed" default:"1" help:"run everything this many <times> faster than the flags say"`
+	TTFT           time.Duration `group:"rhythm" flag:"ttft" default:"50ms" help:"time from a request to its first token"`
+	ITL            time.Duration `group:"rhythm" flag:"itl" default:"10ms" help:"time from one token to the next"`
+	Spread         bool          `group:"rhythm" flag:"spread" help:"each stream on its own schedule, from its arrival (the default without --ticks)"`
+	Ticks          bool          `group:"rhythm" flag:"ticks" help:"all streams at the same instants, as batching engines do; first tokens at the next one"`
+	Faults         []string      `group:"answers" flag:"fault" commas:"kept" help:"a fault and its share of requests, <KIND=SHARE>[,after=TOKENS][,pause=TIME]; may be repeated; kinds: see above"`
+	TruthFile      string        `group:"truth" flag:"truth-file" help:"write what was sent when to this <file>, a JSON line for each request"`
 }
 
 // newFlags returns the flags with their defaults.

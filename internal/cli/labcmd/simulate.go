@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -91,6 +92,9 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		fmt.Fprintln(cmd.OutOrStdout(), "CA file of the certificate: "+ca)
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), "Serving "+strings.Join(server.URLs(), ", ")+"; Ctrl-C stops it")
+	if f.UntilInputEnds {
+		go func() { _, _ = io.Copy(io.Discard, cmd.InOrStdin()); stop() }()
+	}
 	<-ctx.Done()
 	grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
