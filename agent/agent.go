@@ -25,6 +25,7 @@ import (
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/supervisor"
+	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
 )
@@ -174,3 +175,88 @@ func (a *Agent) describe() *spatev1.AgentInfo {
 		Capacity: a.config.Capacity, WeightGiven: a.config.WeightGiven,
 	}
 }
+
+// Stats is the state of an agent, for monitoring.
+type Stats struct {
+	// Connected reports whether there is a session with the coordinator.
+	Connected bool
+	// Sessions counts the sessions that the coordinator accepted since the agent started.
+	Sessions uint64
+	// InFlight is the number of requests in flight. Assigned reports whether there is an assignment.
+	InFlight uint32
+	Assigned bool
+	// Unacked is the number of snapshots that the coordinator has not acked yet, and UnackedBytes is their size.
+	Unacked, UnackedBytes int
+	// Merges counts how often two snapshots were merged because too many were waiting. DroppedRows counts the request
+	// rows that were dropped for the same reason.
+	Merges, DroppedRows uint64
+	// ClockOffset must be added to this machine's clock to get the coordinator's. ClockUncertainty is the largest error
+	// of ClockOffset. ClockKnown reports whether there is an estimate.
+	ClockOffset, ClockUncertainty time.Duration
+	ClockKnown                    bool
+}
+
+// Stats returns the agent's current state. It may be called at any time, and does not block for long.
+func (a *Agent) Stats() Stats {
+	s := Stats{
+		Sessions: a.welcomed.Load(), InFlight: a.supervisor.InFlight(), Assigned: a.supervisor.Ref() != nil,
+		Unacked: a.outbox.Waiting(), UnackedBytes: a.outbox.Size(),
+	}
+	s.Merges, s.DroppedRows = a.outbox.Losses()
+	if c := a.clock.Load(); c != nil {
+		s.Connected = true
+		if o, known := c.Now(); known {
+			s.ClockOffset, s.ClockUncertainty, s.ClockKnown = time.Duration(o.Nanos), o.Uncertainty, true
+		}
+	}
+	return s
+}
+
+// Pauses between attempts to connect. With an assignment the pauses are shorter, because its lease is running.
+const (
+	minRetryPause     = 100 * time.Millisecond
+	maxRetryPause     = 5 * time.Second
+	maxRetryPauseBusy = time.Second
+)
+
+// stableSession is how long a session must last to reset the pause. Otherwise two agents of the same name would keep
+// displacing each other without a pause.
+const stableSession = 5 * time.Second
+
+// stayConnected holds one session after the other until ctx ends.
+func (a *Agent) stayConnected(ctx context.Context) {
+	var pause time.Duration
+	logged := loggedReasons{}
+	for {
+		var since time.Time
+		err := a.connect(ctx, func(w *spatev1.Welcome) {
+			a.config.Logger.Info("connected", "coordinator", w.GetCoordinator())
+			since = time.Now()
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if !since.IsZero() && time.Since(since) >= stableSession {
+			pause, logged = 0, nil
+		}
+		if err != nil && logged.isNew(err) {
+			a.config.Logger.Warn("not connected", "error", err)
+		}
+		pause = min(max(2*pause, minRetryPause), a.longestPause())
+		if !clock.Sleep(ctx, jitter(pause)) {
+			return
+		}
+	}
+}
+
+// longestPause returns the longest pause for now.
+func (a *Agent) longestPause() time.Duration {
+	if a.supervisor.Ref() != nil {
+		return maxRetryPauseBusy
+	}
+	return maxRetryPause
+}
+
+// jitter returns half to all of the pause, at random. It keeps agents that lost the same coordinator from returning all
+// at once.
+func jitter(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }

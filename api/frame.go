@@ -1,6 +1,11 @@
 package api
 
-import "github.com/spate-load/spate/api/jsonscan"
+import (
+	"hash/maphash"
+	"strings"
+
+	"github.com/spate-load/spate/api/jsonscan"
+)
 
 // Frame is what one event's data contains.
 type Frame struct {
@@ -101,4 +106,101 @@ func (f *Frame) AddCacheTokens(written []byte) {
 		n, _ := jsonscan.Count(written)
 		f.Input += f.Cached + n
 	}
+}
+
+// Ending is why an answer ended, by the server's finish reason.
+type Ending uint8
+
+const (
+	// EndingUnknown means that there is no finish reason.
+	EndingUnknown Ending = iota
+	// EndingStop means that the model ended the answer itself, or produced a stop word.
+	EndingStop
+	// EndingLength means that a limit on tokens ended it.
+	EndingLength
+	// EndingToolCalls means that the answer ends in tool calls.
+	EndingToolCalls
+	// EndingFiltered means a content filter, or a refusal.
+	EndingFiltered
+	// EndingOther means a reason that is not in the catalogue.
+	EndingOther
+	// EndingAborted means that the server ended the answer early: it could not or would not finish it.
+	EndingAborted
+
+	// EndingCount is the number of endings.
+	EndingCount
+)
+
+// endings is the catalogue of finish reasons, in lower case.
+var endings = func() map[string]Ending {
+	all := make(map[string]Ending)
+	for ending, reasons := range map[Ending]string{
+		EndingStop:      "stop eos eos_token end_turn stop_sequence completed complete",
+		EndingLength:    "length max_tokens max_output_tokens model_length model_context_window_exceeded",
+		EndingToolCalls: "tool_calls tool_call tool_use function_call",
+		// Gemini's and Bedrock's names are among them.
+		EndingFiltered: "content_filter content_filtered refusal safety recitation language blocklist prohibited_content " +
+			"spii image_safety image_prohibited_content image_recitation guardrail_intervened error_toxic",
+		// "timeout" is TensorRT-LLM's, "insufficient_system_resource" DeepSeek's, "failed" that of a response.
+		EndingAborted: "abort aborted error cancelled canceled failed timeout insufficient_system_resource",
+	} {
+		for _, reason := range strings.Fields(reasons) {
+			all[reason] = ending
+		}
+	}
+	return all
+}()
+
+// EndingOf returns the ending that a finish reason means.
+func EndingOf(reason string) Ending {
+	if reason == "" {
+		return EndingUnknown
+	}
+	if ending, known := endings[strings.ToLower(reason)]; known {
+		return ending
+	}
+	return EndingOther
+}
+
+// Span says which part of an answer a frame's text is.
+type Span uint8
+
+const (
+	// SpanPiece is only the new text.
+	SpanPiece Span = iota
+	// SpanSoFar is usually the whole answer so far. Some servers are configured to send pieces.
+	SpanSoFar
+	// SpanUnsure is usually a piece. Some servers send the whole answer so far. A text that extends the previous one
+	// shows that; a text equal to the previous one does not.
+	SpanUnsure
+)
+
+// Growth finds out what a frame adds to an answer, for APIs whose frames can hold the whole answer so far. It keeps no
+// text: a hash shows whether a text starts with the previous one. A text that does not is a piece, and then all later
+// texts are pieces. The time is proportional to a frame's bytes; no memory is allocated.
+type Growth struct {
+	length int
+	hash   uint64
+	grew   bool // a text extended the previous one
+	pieces bool
+}
+
+var growthSeed = maphash.MakeSeed()
+
+// Added returns the part of a text that earlier frames did not have.
+func (g *Growth) Added(text []byte, s Span) []byte {
+	if g.pieces || len(text) == 0 {
+		return text
+	}
+	before := g.length
+	if len(text) < before || before > 0 && maphash.Bytes(growthSeed, text[:before]) != g.hash {
+		g.pieces = true
+		return text
+	}
+	if before > 0 && len(text) == before && s == SpanUnsure && !g.grew {
+		return text
+	}
+	g.grew = g.grew || before > 0 && len(text) > before
+	g.length, g.hash = len(text), maphash.Bytes(growthSeed, text)
+	return text[before:]
 }

@@ -1,7 +1,11 @@
 package workload
 
 import (
+	"fmt"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spate-load/spate/workload/draw"
 	"github.com/spate-load/spate/workload/rows"
@@ -72,6 +76,151 @@ func (l *lexicon) appendShort(dst []byte, tokens draw.Sequence, from, n uint64) 
 func (l *lexicon) appendLong(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
 	for i := from; i < from+n; i++ {
 		dst = append(dst, l.long[tokens.Below(i, uint64(len(l.long)))]...)
+	}
+	return dst[:len(dst)-1]
+}
+
+// words are common lowercase English words. Each is one token in the vocabularies of GPT-2, GPT-3.5, GPT-4 and GPT-4o
+// and of Llama 2 and 3, both at the start of a text and after a space, so that a text of n of them has n tokens. With
+// other vocabularies the server's usage shows the difference.
+var words = withSpaces(strings.Fields(`
+able about above accept access account act action active add address after again against age ago air allow
+almost along also always among amount and answer any apply are area around article as ask at author away back
+bar based be because bed been before begin being below better between big bill bit board body book border both
+break bring buffer build button by call can care case center changes city claim clean clear close color column
+come comes comment common company connect context control cook copy correct cost could country course cover
+create current custom cut date day deal design details device direct display do does doing double down draw
+due during each early easy edit effect element email empty end energy engine enter even event ever every
+example except express face fall far feature feel few field film filter final find fire first five follow font
+food foot for form former forward found four frame free friend friends from front full future games general
+getting give given global go going good got graph great ground group grow half hand handle hard has have
+having he head health heart help her here high him his history hold home host hot hours if image in include
+index info inside into is issue it item its just keep key kind know known label land large last late later law
+learn left length less level life light likely limit line link list little live long look looking love low
+main make makes making map margin mark market mass may mean media meet members message met might million mind
+mode model money month months more most move much music must my name near need needs network never news next
+night no normal not nothing now number object of off offer offset often old on once one online only open
+option order other our out output outside over own page parent party pass past path people percent perfect
+period person phone pick place plan play player players please point points policy port power present press
+price problem process product program project push put quality quick raise random rate rather read real really
+reason recent record report rest result review right role room round run running said save school screen
+search season second section see seen select sell server session set shall share she short show side similar
+simple single six size small so social someone sort source space special speed stand start started state
+status step still store story stream study style subject success such suggest sum sure switch table take
+taking talk target task tell term test than that the their them then there these they things think third this
+though thought three through time times title to today top total track true try turn two types unique until up
+update use user valid version very video view wait walk want was watch water way we week weight well went what
+when where whether which white who why width will win with within without word words work working works world
+write writing year yet your
+`))
+
+// word is a word and the space behind it.
+type word struct {
+	letters [8]byte
+	size    int
+}
+
+// withSpaces puts a space behind each word. LexiconWords have at most 7 letters.
+func withSpaces(list []string) []word {
+	all := make([]word, len(list))
+	for i, w := range list {
+		all[i].size = copy(all[i].letters[:], w+" ")
+	}
+	return all
+}
+
+// LexiconWords returns the package's own words, which text prompts are made of unless other words are given. The caller
+// may keep the list.
+func LexiconWords() []string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = string(w.letters[:w.size-1])
+	}
+	return list
+}
+
+// Default token ids: above the special tokens and within the vocabulary of common models.
+const (
+	defaultFirstID = 1000
+	defaultLastID  = 9999
+)
+
+// vocabulary is what tokens are drawn from: words in a text prompt, numbers in a prompt of token ids. In both, each
+// token is drawn by one number of a sequence.
+type vocabulary struct {
+	lexicon *lexicon
+	start   *lexicon // words at the start of a text
+	first   uint32   // first token id
+	ids     uint64   // number of token ids
+}
+
+// newVocabulary takes the words of a Config. A first or last of 0 means the default id.
+func newVocabulary(c Config, first, last uint32) (*vocabulary, error) {
+	for _, words := range [][]string{c.Words, c.FirstWords} {
+		if i := slices.Index(words, ""); i >= 0 {
+			return nil, fmt.Errorf("workload: word %d of the lexicon is empty", i+1)
+		}
+	}
+	if first == 0 {
+		first = defaultFirstID
+	}
+	if last == 0 {
+		last = defaultLastID
+	}
+	if last < first {
+		return nil, fmt.Errorf("workload: first_token_id %d is greater than last_token_id %d: swap them",
+			first, last)
+	}
+	v := &vocabulary{lexicon: newLexicon(c.Words), first: first, ids: uint64(last-first) + 1}
+	if v.start = v.lexicon; len(c.FirstWords) > 0 {
+		v.start = newLexicon(c.FirstWords)
+	}
+	return v, nil
+}
+
+// size returns the number of different tokens in a form.
+func (v *vocabulary) size(form Form) uint64 {
+	if form == TokenIDs {
+		return v.ids
+	}
+	return uint64(v.lexicon.Size())
+}
+
+// tokensFor returns how many tokens at the start of a text distinguish 2^bits things.
+func (v *vocabulary) tokensFor(form Form, bits float64) uint64 {
+	each := math.Log2(float64(v.size(form)))
+	if form == TokenIDs {
+		return uint64(math.Ceil(bits / each))
+	}
+	return 1 + uint64(math.Ceil(max(0, bits-math.Log2(float64(v.start.Size())))/each))
+}
+
+// append appends the n tokens that numbers from, from+1, ... of a sequence draw, with a space or comma between two and
+// no quotes or brackets. With start, they are the first tokens of a text.
+func (v *vocabulary) append(dst []byte, form Form, tokens draw.Sequence, from, n uint64, start bool) []byte {
+	switch {
+	case form == TokenIDs:
+		return v.appendIDs(dst, tokens, from, n)
+	case !start || n == 0 || v.start == v.lexicon:
+		return v.lexicon.Append(dst, tokens, from, n)
+	}
+	dst = v.start.Append(dst, tokens, from, 1)
+	if n == 1 {
+		return dst
+	}
+	return v.lexicon.Append(append(dst, ' '), tokens, from+1, n-1)
+}
+
+// appendIDs appends 1234,5678.
+func (v *vocabulary) appendIDs(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
+	if n == 0 {
+		return dst
+	}
+	const longest = len("4294967295,")
+	dst = slices.Grow(dst, int(n)*longest)
+	for i := from; i < from+n; i++ {
+		dst = strconv.AppendUint(dst, uint64(v.first)+tokens.Below(i, v.ids), 10)
+		dst = append(dst, ',')
 	}
 	return dst[:len(dst)-1]
 }

@@ -1,9 +1,22 @@
+// Package recorder turns the events of a stage's requests into one snapshot a second.
+//
+// Many goroutines record at once, each through one of a few shards. A single sealer merges the shards of each window
+// that is over. Nothing is lost or counted twice: an event goes to the window of its time, or to the oldest window that
+// is not sealed yet. A shard keeps the plain values of its open windows, so that its memory depends on the number of
+// events, and not on endpoints x metrics x cores. The values become histograms when the window is sealed.
+//
+// A request is recorded once, at its end, with everything it measured, including its inter-token gaps: only then is it
+// known whether it failed, and failed requests count in no latency. Only token arrivals are counted as they come.
+//
+// The package makes no requests, sends nothing and starts no goroutine. The agent's load calls it.
 package recorder
 
 import (
 	"math"
 	"slices"
+	"time"
 
+	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
@@ -198,3 +211,30 @@ func (r *Recorder) addWork(n int) {
 		r.config.Yield()
 	}
 }
+
+// SLO holds the limits that a good request must keep. A limit of 0 does not apply.
+type SLO struct {
+	// Longest time to the first token, per token after the first, and to the last token.
+	TTFT, TPOT, E2E time.Duration
+}
+
+// SLOsOf converts SLOs. Nil has no limits.
+func SLOsOf(all []*spatev1.SLO) (slos []SLO) {
+	for _, s := range all {
+		slos = append(slos,
+			SLO{TTFT: s.GetTtft().AsDuration(), TPOT: s.GetTpot().AsDuration(), E2E: s.GetE2E().AsDuration()})
+	}
+	return slos
+}
+
+// kept reports whether a completed request is good. Limits are inclusive. A request of fewer than two tokens has no
+// TPOT and keeps that limit. If the answer is one body, its first token comes with its last.
+func (s SLO) kept(o *stream.Observation) bool {
+	return s != SLO{} &&
+		within(o.FirstToken.Sub(o.Start).Nanoseconds(), s.TTFT) &&
+		within(o.LastToken.Sub(o.Start).Nanoseconds(), s.E2E) &&
+		(o.OutputTokens < 2 || within(perToken(o.LastToken.Sub(o.FirstToken), o.OutputTokens), s.TPOT))
+}
+
+// within reports whether a time in nanoseconds keeps a limit.
+func within(ns int64, limit time.Duration) bool { return limit == 0 || ns <= limit.Nanoseconds() }

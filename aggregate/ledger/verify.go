@@ -3,10 +3,18 @@ package ledger
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+
+	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/spate-load/spate/measure"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // finding is what a walk over a ledger found.
@@ -167,4 +175,140 @@ func inspectDefinitions(value []byte) error {
 			ErrForeign, d, measure.Definitions)
 	}
 	return nil
+}
+
+// DamageError says what a damaged ledger has lost. It wraps ErrDamaged.
+type DamageError struct {
+	// Run is the run's ID. It is empty if not known, for example because the run's record is lost too.
+	Run string
+	// Lost is what cannot be read, in words: by stage, agent and window as far as these are known.
+	Lost []string
+}
+
+// Error returns the losses in one line.
+func (e *DamageError) Error() string {
+	of := ""
+	if e.Run != "" {
+		of = ", run " + e.Run
+	}
+	return fmt.Sprintf("%v%s: %s", ErrDamaged, of, strings.Join(e.Lost, "; "))
+}
+
+// Unwrap returns ErrDamaged.
+func (e *DamageError) Unwrap() error { return ErrDamaged }
+
+// guarded runs fn, which reads a file that may be damaged. The store trusts its pages: on a damaged page it panics, or
+// reads unmapped memory. guarded turns both into errors, so that one bad file does not end a process that serves other
+// runs.
+func guarded(fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			err = p.error
+		default:
+			err = &DamageError{Lost: []string{fmt.Sprint(p)}}
+		}
+	}()
+	return fn()
+}
+
+// failures is where the store logs. It logs a write that failed before it looks for free pages: a panic keeps it from
+// that.
+type failures struct {
+	*bbolt.DefaultLogger
+	end atomic.Bool // a transaction is being committed: end it at the first failure
+}
+
+// failure is a panic of a write that failed.
+type failure struct{ error }
+
+// Errorf ends a commit.
+func (f *failures) Errorf(format string, values ...any) {
+	if !f.end.Load() {
+		return
+	}
+	err, ok := values[len(values)-1].(error)
+	if !ok {
+		err = fmt.Errorf(format, values...)
+	}
+	panic(failure{err})
+}
+
+// view runs fn in a read transaction on a file that may be damaged. The error is ErrClosed if the ledger is closed.
+func (l *Ledger) view(fn func(*bbolt.Tx) error) error {
+	err := guarded(func() error { return l.db.View(fn) })
+	if errors.Is(err, bbolterrors.ErrDatabaseNotOpen) {
+		return ErrClosed
+	}
+	return err
+}
+
+// salvageBatch is how many snapshots are written together.
+const salvageBatch = 64
+
+// Salvage copies what is intact in the damaged ledger from to a new ledger at to: every record and snapshot whose
+// checksum is right. The new ledger records what is lost, so that its result is incomplete and no coordinator resumes
+// it. If the run's record is lost, planYAML replaces the plan in it. The damaged file stays unchanged. Salvage returns
+// what is lost. If nothing is, damage is nil and no file is created. The error is ErrLocked, ErrForeign, or the reason
+// why nothing can be read or written.
+func Salvage(from, to string, planYAML []byte) (damage *DamageError, err error) {
+	l, err := OpenReadOnly(from)
+	if err == nil {
+		return nil, l.Close()
+	}
+	if !errors.As(err, &damage) {
+		return nil, err
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return damage, salvageTo(f, to, damage, planYAML)
+}
+
+// salvageTo copies what is intact to a new ledger.
+func salvageTo(f *os.File, to string, damage *DamageError, planYAML []byte) (err error) {
+	out, err := Create(to, Change{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	batch := make([]*spatev1.Snapshot, 0, salvageBatch)
+	write := func() {
+		if _, e := out.Append(batch); err == nil {
+			err = e
+		}
+		batch = batch[:0]
+	}
+	c, walked := intactIn(f, true, func(s *spatev1.Snapshot) {
+		if batch = append(batch, s); len(batch) == salvageBatch {
+			write()
+		}
+	})
+	write()
+	if err = errors.Join(err, walked); err != nil {
+		return fmt.Errorf("salvage: %w", err)
+	}
+	change := Change{Run: c.standIn(damage, planYAML), Submission: &spatev1.Submission{Name: c.plan}}
+	for _, rec := range c.stages {
+		change.Stages = append(change.Stages, rec)
+	}
+	return out.Put(change)
+}
+
+// standIn returns the run's record with the damage added. If the record itself is lost, standIn makes one from the
+// snapshots and planYAML.
+func (c *intactRecords) standIn(damage *DamageError, planYAML []byte) *spatev1.RunRecord {
+	run := c.run
+	if run == nil {
+		run = &spatev1.RunRecord{RunId: c.id(), PlanYaml: planYAML}
+		if c.rows {
+			run.Records = "jsonl"
+		}
+	}
+	run.Complete, run.Damage = false, damage.Lost
+	return run
 }

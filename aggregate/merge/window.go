@@ -1,6 +1,11 @@
 package merge
 
 import (
+	"iter"
+	"maps"
+	"math"
+	"slices"
+
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -96,4 +101,88 @@ func addTo(tallies map[string]*Tally, name string, keep measure.Set) *Tally {
 		tallies[name] = newTally(keep)
 	}
 	return tallies[name]
+}
+
+const nanosPerSecond = 1e9
+
+// span is the windows from first through last of one snapshot that holds several.
+type span struct{ first, last uint32 }
+
+// Span returns the time from the first measured start to the last measured end over all agents.
+func (s *Sums) Span() (from, to int64, ok bool) { return s.SpanTo((*spatev1.Totals).GetLastEndNs) }
+
+// SpanTo returns the time from the first measured start to the largest value of latest over all agents' totals.
+func (s *Sums) SpanTo(latest func(*spatev1.Totals) int64) (from, to int64, ok bool) {
+	return SpanOf(maps.Values(s.Agents), latest)
+}
+
+// SpanOf is SpanTo for some agents.
+func SpanOf(agents iter.Seq[*Agent], latest func(*spatev1.Totals) int64) (from, to int64, ok bool) {
+	from, to = math.MaxInt64, math.MinInt64
+	for a := range agents {
+		if a.Totals == nil || a.Totals.FirstStartNs == nil || a.Totals.LastEndNs == nil {
+			continue
+		}
+		from, to, ok = min(from, a.Totals.GetFirstStartNs()), max(to, latest(a.Totals)), true
+	}
+	return from, to, ok && from <= to
+}
+
+// Blurred reports whether an agent delivered a window merged with other windows in one snapshot.
+func (s *Sums) Blurred(number uint32) bool {
+	return slices.ContainsFunc(s.spans, func(m span) bool { return m.first <= number && number <= m.last })
+}
+
+// Unsplit narrows the windows [first, end) until no snapshot of several windows crosses either end.
+func (s *Sums) Unsplit(first, end int64) (narrowFirst, narrowEnd int64) {
+	for again := true; again && first < end; {
+		again = false
+		for _, m := range s.spans {
+			from, to := int64(m.first), int64(m.last)
+			if from < first && first <= to {
+				first, again = to+1, true
+			}
+			if from < end && end <= to {
+				end, again = from, true
+			}
+		}
+	}
+	return first, end
+}
+
+// WindowsOf returns the whole windows [first, end) that lie within the given span of every agent with load. ok is false
+// if there is none, or if an agent's span is not known. After a handover, windows count from the time at which other
+// agents took over a lost agent's stripe, or the slots of one that left, because the load is complete again from then
+// on. Without a handover, windows count until the agent was lost, provided that it reported when its span started.
+func (s *Sums) WindowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, end int64, ok bool) {
+	from, to := int64(0), int64(math.MaxInt64)
+	for _, a := range s.Agents {
+		if a.TakenOver() {
+			from = max(from, a.Loss.GetTakenOverNs())
+			continue
+		}
+		if a.Totals == nil {
+			return 0, 0, false
+		}
+		if a.Totals.GetCounters().GetStarted() == 0 {
+			continue // an agent without load
+		}
+		ownFrom, ownTo := span(a.Totals)
+		if a.Left != nil {
+			ownTo = new(int64(math.MaxInt64)) // the load stays whole
+			if s.closed {                     // but for the time that the slots rested
+				from = max(from, *a.Left)
+				continue
+			}
+		}
+		if a.Loss != nil {
+			ownTo = new(int64(a.Loss.GetFromWindow()) * nanosPerSecond)
+		}
+		if ownFrom == nil || ownTo == nil {
+			return 0, 0, false
+		}
+		from, to, ok = max(from, *ownFrom), min(to, *ownTo), true
+	}
+	first, end = (from+nanosPerSecond-1)/nanosPerSecond, to/nanosPerSecond
+	return first, end, ok && first < end
 }

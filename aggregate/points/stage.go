@@ -1,14 +1,23 @@
+// Package points converts merged results, records and events to points for sinks.
+//
+// The coordinator uses it while a run is in progress, and `spate export` uses it with the ledger later. Both write the
+// same points, because the name and the time of a point follow from the ledger alone. This package does not measure or
+// merge: packages merge and results have the numbers, package sink the schema.
 package points
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/servermetrics"
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
@@ -96,4 +105,57 @@ func starts(run Run, rec *spatev1.StageRecord, r results.StageResult) (out []sin
 		})
 	}
 	return out
+}
+
+// withServerLatencies adds the latencies from the servers' own histograms to the distributions of a stage. Their names
+// are those of the clients' latencies with the prefix server_. A name that the stage already has is not added again:
+// servers may also report server_ttft_ms in their streams, and those values are exact and in the windows too.
+func withServerLatencies(out []sink.Distribution, a *servermetrics.ServerAccount) []sink.Distribution {
+	if a == nil {
+		return out
+	}
+	unknown := math.NaN()
+	for _, l := range []struct {
+		name string
+		c    *servermetrics.Comparison
+	}{{"server_ttft_ms", a.TTFT}, {"server_itl_ms", a.ITL}, {"server_tpot_ms", a.TPOT}, {"server_e2e_ms", a.E2E}} {
+		if l.c == nil || slices.ContainsFunc(out, func(d sink.Distribution) bool { return d.Name == l.name }) {
+			continue
+		}
+		s := l.c.Server
+		out = append(out, sink.Distribution{
+			Name: l.name,
+			Summary: histogram.Summary{
+				Count: s.Count, Mean: s.Mean, Std: unknown, Min: unknown, Max: unknown,
+				P50: interpolated(s.P50), P90: unknown, P95: unknown, P99: interpolated(s.P99), P99_9: unknown,
+			},
+		})
+	}
+	return out
+}
+
+// interpolated returns the value of a quantile, or NaN if it is not known.
+func interpolated(q *servermetrics.ServerQuantile) float64 {
+	if q == nil || q.Value == nil {
+		return math.NaN()
+	}
+	return *q.Value
+}
+
+// Run identifies a run in all its points.
+type Run struct {
+	// ID is the run's ID.
+	ID string
+	// Plan is the plan's name.
+	Plan string
+}
+
+// Scope returns the scope of a stage as a whole.
+func (r Run) Scope(st *spatev1.Stage) sink.Scope {
+	return sink.Scope{
+		RunID: r.ID, Plan: r.Plan, StageIndex: st.GetIndex(),
+		Target: st.GetTarget().GetName(), Workload: st.GetWorkload().GetName(), Load: loadpoint.Words(st.GetLoad()),
+		API: st.GetTarget().GetApi(), Model: st.GetTarget().GetModel(),
+		Concurrency: st.GetLoad().GetConcurrency(), Rate: st.GetLoad().GetRate(),
+	}
 }

@@ -16,8 +16,8 @@ const (
 	OfFew = "*"
 )
 
-// Number returns a number of the stage by its name in results.json: "ttft_ms.p99", "request_throughput", "goodput.share".
-// Nil: it is not known.
+// Number returns a number of the stage by its name in results.json: "ttft_ms.p99", "request_throughput",
+// "goodput.share". Nil: it is not known.
 func (r *StageResult) Number(name string) *float64 {
 	switch name {
 	case "request_throughput":
@@ -103,4 +103,21 @@ func (r *StageResult) FewWords(percentile string) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of %d requests, 95 %% confidence: %s ms", percentile, count, strings.Join(list, ", "))
+}
+
+// Words returns the condition, with what it is for in brackets.
+func (t *Threshold) Words() string {
+	var names []string
+	for _, name := range []*string{t.Target, t.Workload, t.Load} {
+		if name != nil {
+			names = append(names, *name)
+		}
+	}
+	if t.Part != nil {
+		names = append(names, "part "+*t.Part)
+	}
+	if names == nil {
+		return t.That
+	}
+	return t.That + " (" + strings.Join(names, ", ") + ")"
 }

@@ -1,8 +1,11 @@
+// Package servermetrics merges the serving engines' own metrics of a stage, which agents read and send with their
+// snapshots: samples by window, and accounts of the growth over the stage. It summarizes them, and compares the
+// servers' account with what clients measured.
+//
+// The package does not know agents, snapshots of load, or ledgers. A Metrics is not safe for concurrent use.
 package servermetrics
 
-import (
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-)
+import spatev1 "github.com/spate-load/spate/proto/spate/v1"
 
 // ServerResult holds the metrics of one server.
 type ServerResult struct {
@@ -139,3 +142,5 @@ func bucketQuantile(h *spatev1.ServerHistogram, q float64) *ServerQuantile {
 		return &ServerQuantile{Value: &high, High: &high}
 	}
 }
+
+const nanosPerSecond = 1e9

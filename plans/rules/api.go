@@ -1,15 +1,21 @@
 package rules
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/bodies"
 	"github.com/spate-load/spate/api/registry"
+	"github.com/spate-load/spate/api/template"
 	"github.com/spate-load/spate/plans/defaults"
+	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
@@ -91,5 +97,108 @@ func (c *checker) options(path string, t *spatev1.Target) {
 		if problem := fieldProblem(name, given.GetStructValue().GetFields()[name]); problem != "" {
 			c.wrong(at, name+" "+problem)
 		}
+	}
+}
+
+// choiceFields ask for several answers in one stream.
+var choiceFields = []string{"n", "best_of"}
+
+func (c *checker) body(path string, t *spatev1.Target) {
+	own, _ := fieldsOf(defaults.API(t))
+	for _, name := range slices.Sorted(maps.Keys(t.GetBody().GetFields())) {
+		at := path + "[" + strconv.Quote(name) + "]"
+		if secret.FieldName(name) {
+			c.wrong(at, "has the name of a secret, and plans are stored with results: "+
+				"send it by api_key or in a header, as env:NAME or file:PATH")
+		}
+		if why := own[name]; why != "" {
+			c.wrong(at, "cannot be given: "+why)
+		}
+		if problem := fieldProblem(name, t.GetBody().GetFields()[name]); problem != "" {
+			c.wrong(at, problem)
+		}
+	}
+	c.options(path, t)
+}
+
+// fieldProblem returns what is wrong with the value of a field that Spate depends on, or "" if nothing is.
+func fieldProblem(name string, value *structpb.Value) string {
+	switch {
+	case slices.Contains(choiceFields, name) && value.GetNumberValue() != 1:
+		return "must be 1: the tokens of several answers in one stream cannot be told apart; send more requests instead"
+	case name == "stream_options" && value.GetStructValue() == nil:
+		return "must be an object, such as {continuous_usage_stats: false}"
+	case name == "stream_options" && givesFalse(value.GetStructValue(), "include_usage"):
+		return "must not have include_usage: false: without usage, tokens cannot be counted"
+	}
+	return ""
+}
+
+// givesFalse reports whether an object gives a field any value other than true.
+func givesFalse(object *structpb.Struct, name string) bool {
+	value, given := object.GetFields()[name]
+	return given && !value.GetBoolValue()
+}
+
+// template checks the API that a target describes. discover: files of the plan will be read.
+func (c *checker) template(path string, t *spatev1.Target, discover bool) {
+	at, s := path+".template", t.GetTemplate()
+	switch used := t.GetApi() == template.Name; {
+	case used && s == nil:
+		c.wrong(path+".api", "needs the target's template: give its path and body")
+		return
+	case !used && c.Has(at):
+		c.wrong(at, "works only with api: template")
+		return
+	case !used:
+		return
+	}
+	c.templateBody(at, t, discover)
+	streams := s.GetStream() == template.SSE || s.GetStream() == template.Lines
+	if streams && s.GetText() == "" {
+		c.wrong(at+".stream", "needs text: without it no event has a token")
+	}
+	for _, field := range []string{"stream", "body", "prompts"} {
+		if c.Has(path + "." + field) {
+			c.wrong(path+"."+field, "does not work with api: template, whose template says it")
+		}
+	}
+}
+
+// templateBody checks what a template sends: a body, or a form.
+func (c *checker) templateBody(path string, t *spatev1.Target, discover bool) {
+	body, formed := t.GetTemplate().GetBody(), c.Given(path, "form", "files")
+	switch {
+	case body == "" && len(formed) == 0:
+		c.absent(path, "has neither body nor form: give one of them", "body", "form")
+	case body != "" && len(formed) > 0:
+		c.wrong(path+"."+formed[0], "give body or form, not both")
+	case len(formed) > 0:
+		c.formFields(path, t, discover)
+	default:
+		if _, err := bodies.Template(body, t.GetModel()); err != nil {
+			c.wrong(path+".body", err.Error())
+		}
+	}
+}
+
+// formFields checks the fields and files of a form.
+func (c *checker) formFields(path string, t *spatev1.Target, discover bool) {
+	found := len(c.found)
+	for _, name := range slices.Sorted(maps.Keys(t.GetTemplate().GetForm())) {
+		if _, err := bodies.FormField(name, t.GetTemplate().GetForm()[name], t.GetModel()); err != nil {
+			c.wrong(fmt.Sprintf("%s.form[%s]", path, strconv.Quote(name)), err.Error())
+		}
+	}
+	for i, f := range t.GetTemplate().GetFiles() {
+		at := fmt.Sprintf("%s.files[%d]", path, i)
+		if _, err := base64.StdEncoding.DecodeString(f.GetContent()); err != nil {
+			c.wrong(at+".content", "must be Base64: "+err.Error())
+		} else if f.GetContent() == "" && f.GetPath() != "" && !discover {
+			c.wrong(at+".path", unread)
+		}
+	}
+	if _, err := bodies.Form(defaults.Template(t).Form, t.GetModel()); err != nil && len(c.found) == found {
+		c.wrong(path+".form", err.Error())
 	}
 }

@@ -2,10 +2,14 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spate-load/spate/plans/loadpoint"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
@@ -268,5 +272,35 @@ func (c *checker) size(p *spatev1.Plan, most int) {
 	if stages > most {
 		c.wrong("loads", fmt.Sprintf(
 			"the targets with their workloads and loads are %d stages, more than the limit of %d: split the plan", stages, most))
+	}
+}
+
+// regions checks that a plan with regions names some, and that agents can have those names.
+func (c *checker) regions(p *spatev1.Plan) {
+	if c.Has("regions") && len(p.GetRegions()) == 0 {
+		c.wrong("regions", "is empty: name regions and their shares, {eu: 0.6, us: 0.4}, or leave it out")
+	}
+	for name := range p.GetRegions() {
+		if err := naming.CheckRegion(name); err != nil &&
+			utf8.RuneCountInString(name) <= naming.MaxRegion { // the schema's rule reports longer names
+			c.wrong("regions["+strconv.Quote(name)+"]", err.Error())
+		}
+	}
+}
+
+// agents checks the selector of a plan's agents.
+func (c *checker) agents(p *spatev1.Plan) {
+	const labels, count = "agents.labels", "agents.count"
+	s := p.GetAgents()
+	for _, name := range slices.Sorted(maps.Keys(s.GetLabels())) {
+		if err := naming.CheckLabel(name, s.GetLabels()[name]); err != nil {
+			c.wrong(labels+"["+strconv.Quote(name)+"]", err.Error())
+		}
+	}
+	if len(p.GetRegions()) > 0 && s.GetLabels()[naming.RegionLabel] != "" {
+		c.wrong(labels+"["+strconv.Quote(naming.RegionLabel)+"]", "regions say already which regions take part: give one of the two")
+	}
+	if n := len(p.GetRegions()); s.GetCount() > 0 && int(s.GetCount()) < n {
+		c.wrong(count, fmt.Sprintf("must be at least the number of regions, %d, got %d", n, s.GetCount()))
 	}
 }

@@ -1,13 +1,26 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"mime"
+	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
+	"golang.org/x/net/http/httpguts"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/spate-load/spate/api/registry"
+	"github.com/spate-load/spate/plans/defaults"
+	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/plans/naming"
+	"github.com/spate-load/spate/plans/secret"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -96,4 +109,215 @@ func addressProblem(u *url.URL, text, instead string) string {
 		return "must have a port from 1 to 65535, or none"
 	}
 	return ""
+}
+
+// connection checks a target's connection fields and its timeouts.
+func (c *checker) connection(path string, t *spatev1.Target) {
+	target := strings.TrimSuffix(path, ".connection")
+	c.waits(target, t)
+	n := t.GetConnection()
+	switch {
+	case n == nil:
+	case !c.Has(target+".endpoints") && c.Has(target+".simulator"):
+		c.simulatedConnection(path)
+	default:
+		if u, err := url.Parse(n.GetProxy()); err == nil && n.GetProxy() != "" && !naming.ValidPort(u) {
+			c.wrong(path+".proxy", "must have a port from 1 to 65535, or none")
+		}
+		c.withoutTLS(path, t)
+	}
+}
+
+// waits checks the timeouts of a stream.
+func (c *checker) waits(target string, t *spatev1.Target) {
+	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(),
+		"gap_timeout": t.GetGapTimeout()} {
+		if whole := cmp.Or(t.GetRequestTimeout().AsDuration(), defaults.RequestTimeout); limit.AsDuration() > whole {
+			c.wrong(target+"."+field, "must not be longer than request_timeout, which ends the request earlier")
+		}
+	}
+}
+
+// simulatedConnection refuses fields that the simulator does not support: it serves HTTP/1.1 on loopback.
+func (c *checker) simulatedConnection(path string) {
+	for _, field := range []string{"http", "proxy", "proxy_auth", "ca", "certificate", "key", "server_name",
+		"insecure_skip_verify"} {
+		if c.Has(path + "." + field) {
+			c.wrong(path+"."+field, "works only with endpoints: the simulator is reached on loopback, by HTTP/1.1")
+		}
+	}
+}
+
+// withoutTLS refuses TLS fields if nothing that uses the connection is reached over TLS: neither an endpoint, nor a
+// metrics address on the host of an endpoint.
+func (c *checker) withoutTLS(path string, t *spatev1.Target) {
+	if slices.ContainsFunc(t.GetEndpoints(), overTLS) {
+		return
+	}
+	if slices.ContainsFunc(servermetrics.Sources(t), func(source string) bool {
+		return overTLS(source) &&
+			servermetrics.OnEndpointHost(t, source)
+	}) {
+		return
+	}
+	for _, field := range []string{"ca", "certificate", "key", "server_name", "insecure_skip_verify"} {
+		if c.Has(path + "." + field) {
+			c.wrong(path+"."+field, "works only with https:// endpoints, or https:// urls of server_metrics on their hosts: the target has none")
+		}
+	}
+}
+
+// overTLS reports whether an address is reached over TLS.
+func overTLS(address string) bool { return strings.HasPrefix(address, "https://") }
+
+const (
+	aboutConnection = "is about the connection, which Spate opens and closes itself: leave it out, and see the target's connection"
+	framesBody      = "sets how the body is framed, which Spate decides: leave it out"
+)
+
+// refusedHeaders maps headers that a plan cannot give, in canonical form, to the reason and what to do instead.
+var refusedHeaders = map[string]string{
+	"Connection":          aboutConnection,
+	"Keep-Alive":          aboutConnection,
+	"Proxy-Connection":    aboutConnection,
+	"Upgrade":             aboutConnection,
+	"Http2-Settings":      aboutConnection,
+	"Content-Length":      framesBody,
+	"Transfer-Encoding":   framesBody,
+	"Te":                  framesBody,
+	"Trailer":             framesBody,
+	"Content-Encoding":    "says that the body is compressed, and Spate sends plain JSON: leave it out",
+	"Expect":              "makes the server answer before the body is sent, which Spate does not wait for: leave it out",
+	"Proxy-Authorization": "is for the proxy and not for the endpoint: give it as connection.proxy_auth",
+	"X-Request-Id":        "is set by Spate for each request, to match results with server logs: leave it out",
+}
+
+func (c *checker) headers(path string, t *spatev1.Target) {
+	seen := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(t.GetHeaders())) {
+		canonical := http.CanonicalHeaderKey(name)
+		at := path + ".headers[" + strconv.Quote(name) + "]"
+		if problem := headerProblem(name, t.GetHeaders()[name]); problem != "" {
+			c.wrong(at, problem)
+		} else if seen[canonical] != "" {
+			c.wrong(at, fmt.Sprintf("is the same header as %q: case does not matter", seen[canonical]))
+		} else if canonical == cmp.Or(defaults.API(t).KeyHeader, "Authorization") && t.GetApiKey() != "" {
+			c.wrong(at, "is also sent by api_key: give one of them")
+		}
+		seen[canonical] = name
+	}
+}
+
+// headerProblem returns what is wrong with a header, without its value, or "" if nothing is.
+func headerProblem(name, value string) string {
+	canonical := http.CanonicalHeaderKey(name)
+	switch {
+	case !httpguts.ValidHeaderFieldName(name):
+		return "is not a valid header name"
+	case refusedHeaders[canonical] != "":
+		return refusedHeaders[canonical]
+	case canonical == "Content-Type" && !isJSON(value):
+		return "must be application/json, like the body: leave it out"
+	case canonical == "Accept-Encoding" && value != "identity":
+		return "asks for compressed answers, which Spate does not read because their tokens arrive in bursts: leave it out"
+	case secret.IsReference(value):
+		return secret.Problem(value)
+	case canonical == "Host" && !validHost(value):
+		return "must be a host such as llm.example.com, or a host with a port"
+	case secret.HeaderName(name):
+		return "has the name of a secret: its value must be env:NAME or file:PATH"
+	case !httpguts.ValidHeaderFieldValue(value):
+		return "has a value with line breaks or control characters"
+	}
+	return ""
+}
+
+// isJSON reports whether a media type is JSON.
+func isJSON(value string) bool {
+	media, _, err := mime.ParseMediaType(value)
+	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}
+
+// validHost reports whether value is a host, with or without a port, that a request can name.
+func validHost(value string) bool {
+	u, err := url.Parse("http://" + value)
+	return err == nil && u.Hostname() != "" && u.Host == value && naming.ValidPort(u)
+}
+
+// simulation checks that the values which a simulation multiplies stay within the limits.
+func (c *checker) simulation(p *spatev1.Plan) {
+	const at = "simulation.speed"
+	speed := p.GetSimulation().GetSpeed()
+	for i, t := range p.GetTargets() {
+		if own := t.GetSimulator().GetSpeed(); speed > 1 && own*speed > maxSpeed {
+			c.wrong(at, fmt.Sprintf("times the speed of targets[%d].simulator (%s) must be at most %d", i,
+				loadpoint.Number(own), maxSpeed))
+		}
+	}
+	for i, l := range p.GetLoads() {
+		if rate := largestRate(l); speed > 1 && rate*speed > maxLoad {
+			c.wrong(at, fmt.Sprintf("times the rate of loads[%d] (%s) must be at most %d", i,
+				loadpoint.Number(rate), maxLoad))
+		}
+	}
+}
+
+// maxSpeed is the schema's limit of a simulation's speed.
+const maxSpeed = 10_000
+
+func largestRate(l *spatev1.Load) float64 {
+	rates := append([]float64{0, l.GetRateRange().GetTo(), l.GetSearch().GetRate().GetTo(),
+		l.GetFrontier().GetRate().GetTo()}, l.GetRate()...)
+	for _, p := range loadpoint.RatePhases(l) {
+		rates = append(rates, p.GetFrom(), p.GetTo())
+	}
+	return slices.Max(rates)
+}
+
+// serverMetrics checks where server metrics are scraped.
+func (c *checker) serverMetrics(path string, t *spatev1.Target) {
+	m := t.GetServerMetrics()
+	if m == nil {
+		return
+	}
+	if m.GetRead() == servermetrics.ReadNever {
+		c.readNever(path, m)
+		return
+	}
+	if n := len(t.GetEndpoints()); len(m.GetUrls()) == 0 && n > servermetrics.MaxSources {
+		c.wrong(path, fmt.Sprintf("metrics are read from at most %d servers, and the target has %d endpoints: name the servers by urls", servermetrics.MaxSources, n))
+	}
+	c.metricsURLs(path+".urls", m.GetUrls())
+	c.metricsURLs(path+".gpu_urls", m.GetGpuUrls())
+	for url := range m.GetRoles() {
+		if !slices.Contains(m.GetUrls(), url) {
+			c.wrong(path+".roles", "has a role for "+strconv.Quote(url)+", which is not among urls")
+		}
+	}
+}
+
+// metricsURLs checks addresses of metrics.
+func (c *checker) metricsURLs(path string, urls []string) {
+	for i, text := range urls {
+		if problem := metricsProblem(text); problem != "" {
+			c.wrong(fmt.Sprintf("%s[%d]", path, i), problem)
+		}
+	}
+}
+
+// readNever refuses names and addresses of metrics that are never read.
+func (c *checker) readNever(path string, m *spatev1.ServerMetrics) {
+	if len(m.GetUrls())+len(m.GetGpuUrls())+len(m.GetNames()) > 0 {
+		c.wrong(path+".read", "never does not work with urls, gpu_urls or names: leave them out, or read seconds or ends")
+	}
+}
+
+// metricsProblem returns what is wrong with an address of metrics, or "" if nothing is. It never repeats the address,
+// which may hold a password.
+func metricsProblem(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" {
+		return "must be a URL like http://localhost:8000/metrics"
+	}
+	return addressProblem(u, text, "api_key and headers go to the hosts of the target's endpoints")
 }

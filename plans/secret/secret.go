@@ -5,11 +5,17 @@ package secret
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/spate-load/spate/internal/files"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Lookup returns the value of a secret reference, "env:NAME" or "file:PATH". Its error must not contain the value.
@@ -25,7 +31,8 @@ func IsReference(value string) bool {
 
 var reference = regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$`)
 
-// Problem returns what is wrong with a reference, or "" if nothing is. It never repeats the value, which may be a secret.
+// Problem returns what is wrong with a reference, or "" if nothing is. It never repeats the value, which may be a
+// secret.
 func Problem(value string) string {
 	if !reference.MatchString(value) {
 		return "must be env:NAME with letters, digits and underscores, or file:PATH"
@@ -53,4 +60,96 @@ func System(reference string) (string, error) {
 		return "", fmt.Errorf("the secret's file cannot be read: %w", err)
 	}
 	return strings.TrimSpace(string(data)), nil
+}
+
+// secretWords occur in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie. Plans
+// are kept with results, so a false match does less harm than a missed secret.
+var secretWords = []string{"key", "token", "secret", "auth", "password", "cookie"}
+
+// HeaderName reports whether a header probably carries a secret, by its name.
+func HeaderName(header string) bool {
+	header = strings.ToLower(header)
+	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(header, word) })
+}
+
+// secretFields are body fields that probably hold secrets, in lower case. A body cannot hold references to secrets.
+var secretFields = []string{"api_key", "apikey", "token", "secret", "password"}
+
+// FieldName reports whether a field of a body probably holds a secret, by its name.
+func FieldName(field string) bool { return slices.Contains(secretFields, strings.ToLower(field)) }
+
+// Use is one place at which a plan refers to a secret.
+type Use struct {
+	// Field that holds the reference, such as "targets[0].api_key".
+	Field     string
+	Reference string
+
+	form form
+}
+
+// form is what a secret must look like.
+type form int
+
+const (
+	ofHeader form = iota
+	ofPEM
+	ofUserPassword
+)
+
+// Unfit returns why a value cannot be used, without its text. It returns "" if the value can be used or is empty.
+func (u Use) Unfit(value string) string {
+	switch {
+	case value == "":
+		return ""
+	case u.form == ofPEM && !strings.Contains(value, "-----BEGIN "):
+		return u.Reference + " has nothing in PEM: it must have a line such as -----BEGIN CERTIFICATE-----"
+	case u.form != ofPEM && !httpguts.ValidHeaderFieldValue(value):
+		return u.Reference + " has line breaks or control characters and cannot be sent in a header"
+	case u.form == ofUserPassword && !strings.Contains(value, ":"):
+		return u.Reference + " must hold a user and a password with a colon between them"
+	}
+	return ""
+}
+
+// Uses returns the places at which a target refers to secrets, except for badly written references, which the plan's
+// rules report. path is that of the target.
+func Uses(path string, t *spatev1.Target) []Use {
+	var uses []Use
+	if Problem(t.GetApiKey()) == "" {
+		uses = append(uses, Use{path + ".api_key", t.GetApiKey(), ofHeader})
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.GetHeaders())) {
+		if value := t.GetHeaders()[name]; Problem(value) == "" {
+			uses = append(uses, Use{path + ".headers[" + strconv.Quote(name) + "]", value, ofHeader})
+		}
+	}
+	return append(uses, connectionUses(path+".connection", t)...)
+}
+
+// connectionUses returns the uses in a target's connection. The simulator needs none.
+func connectionUses(path string, t *spatev1.Target) (uses []Use) {
+	if len(t.GetEndpoints()) == 0 {
+		return nil
+	}
+	c := t.GetConnection()
+	for _, u := range []Use{
+		{".proxy_auth", c.GetProxyAuth(), ofUserPassword}, {".ca", c.GetCa(), ofPEM},
+		{".certificate", c.GetCertificate(), ofPEM},
+		{".key", c.GetKey(), ofPEM},
+	} {
+		if Problem(u.Reference) == "" {
+			uses = append(uses, Use{path + u.Field, u.Reference, u.form})
+		}
+	}
+	return uses
+}
+
+// Of returns the secret references of a target whose values an agent needs, sorted, without duplicates.
+func Of(t *spatev1.Target) []string {
+	var references []string
+	for _, u := range Uses("", t) {
+		references = append(references, u.Reference)
+	}
+	slices.Sort(references)
+	return slices.Compact(references)
 }

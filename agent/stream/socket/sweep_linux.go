@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/spate-load/spate/internal/kernel"
 )
 
 // Sweepers read the sockets of a client. Each socket belongs to one sweeper. There are at most GOMAXPROCS sweepers,
@@ -213,3 +215,16 @@ func (s *sweeper) close() {
 		s.arrivals.close()
 	}
 }
+
+// receiver reads sockets into its own buffer.
+type receiver struct {
+	kernel.Receiver
+	buffer []byte
+	pieces []piece // of the last read
+}
+
+// smallBuffer is the buffer size of readers that are not sweepers.
+const smallBuffer = 4 << 10
+
+// receivers are for reads outside a sweeper's goroutine.
+var receivers = sync.Pool{New: func() any { return &receiver{buffer: make([]byte, smallBuffer)} }}

@@ -9,7 +9,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
+
+	"github.com/spate-load/spate/agent/stream/socket"
 )
 
 // Outgoing is a request as it is passed to a Pool.
@@ -108,4 +111,90 @@ func (p *Pool) Status(r *http.Response) string {
 		return proxy.unauthorised().Error()
 	}
 	return r.Status
+}
+
+// origin is where a connection leads.
+type origin struct{ scheme, host string }
+
+func originOf(u *url.URL) origin { return origin{u.Scheme, u.Host} }
+
+// idle holds the idle connections of a pool by where they lead. The one used last is taken first. It is safe for
+// concurrent use. The zero value is ready for use.
+type idle[C any] struct {
+	mu    sync.Mutex
+	conns map[origin][]C
+}
+
+// take removes and returns an idle connection. False: there is none.
+func (i *idle[C]) take(to origin) (c C, ok bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	conns := i.conns[to]
+	n := len(conns) - 1
+	if n < 0 {
+		return c, false
+	}
+	i.conns[to] = conns[:n]
+	return conns[n], true
+}
+
+// put adds an idle connection.
+func (i *idle[C]) put(to origin, c C) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.conns == nil {
+		i.conns = make(map[origin][]C)
+	}
+	i.conns[to] = append(i.conns[to], c)
+}
+
+// preconnect implements version.
+func (p *http1Pool) preconnect(ctx context.Context, u *url.URL) error {
+	if p.alwaysNew {
+		return nil
+	}
+	c, err := p.open(ctx, u)
+	if err != nil {
+		return err
+	}
+	t, secure := c.Conn.Conn.(*tls.Conn)
+	if !secure || t.ConnectionState().Version < tls.VersionTLS13 {
+		p.idle.put(c.origin, c)
+		return nil
+	}
+	if !p.dialer.enter() {
+		return socket.ErrClosed
+	}
+	go func() {
+		defer p.dialer.dials.Done()
+		if c.takeTickets() {
+			p.idle.put(c.origin, c)
+		} else {
+			c.Close()
+		}
+	}()
+	return nil
+}
+
+// ticketTime is how long to wait for a server's tickets, in addition to two round trips. It is longer than 40 ms: this
+// machine may delay its acknowledgement of the first ticket by that long, and the server may hold back the second
+// ticket until then (Nagle's algorithm).
+const ticketTime = 60 * time.Millisecond
+
+// takeTickets reads the session tickets that a TLS 1.3 server sends unasked after the handshake. OpenSSL sends two.
+// Left unread, they would make the connection look unusable, like one with bytes that answer no request. takeTickets
+// reports whether nothing else came.
+func (c *http1Conn) takeTickets() bool { return c.silentUntil(time.Now().Add(2*c.rtt + ticketTime)) }
+
+// preconnect implements version.
+func (p *http2Pool) preconnect(ctx context.Context, u *url.URL) error {
+	if p.alwaysNew {
+		return nil
+	}
+	c, err := p.open(ctx, u)
+	if err != nil {
+		return err
+	}
+	p.idle.put(c.origin, c)
+	return nil
 }

@@ -1,14 +1,22 @@
 package delivery
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/spate-load/spate/internal/words"
 )
 
 // DefaultTimeout bounds one request: far above the 3 to 25 ms that a thousand points take, and short enough to notice a
@@ -80,4 +88,128 @@ func Unreachable(kind, serverURL string, err error) error {
 		return fmt.Errorf("%s: %s does not speak TLS: is its URL http://? (%w)", kind, serverURL, err)
 	}
 	return fmt.Errorf("%s: %s cannot be reached: is the server up and the URL right? (%w)", kind, serverURL, err)
+}
+
+// maxAnswer bounds how much of an answer is read, in bytes, after it was decompressed.
+const maxAnswer = 1 << 16
+
+// NewClient returns the HTTP client by which all sinks talk to databases. It reads the first 64 KiB of an answer, after
+// decompression, and no more; it does not follow redirects, which would take the token elsewhere; and secrets that a
+// server repeats in its answer are masked, so that no message or log line has them. verify says how the certificate of
+// an https server is verified; nil: by the machine's authorities. timeout bounds one request; 0: only its context does.
+// The caller must call CloseIdleConnections.
+func NewClient(verify *tls.Config, timeout time.Duration) *http.Client {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: verify, ForceAttemptHTTP2: true,
+		MaxResponseHeaderBytes: maxAnswer}
+	return &http.Client{Transport: guarded{transport}, Timeout: timeout}
+}
+
+// guarded makes answers short, final and without secrets.
+type guarded struct{ *http.Transport }
+
+// errRedirect says that a server redirects.
+var errRedirect = errors.New("it redirects")
+
+// RoundTrip sends a request and returns its answer, whose body is in memory. A redirect is an error.
+func (g guarded) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := g.Transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	said, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		return nil, err
+	}
+	if to, err := answer.Location(); err == nil && answer.StatusCode/100 == 3 {
+		return nil, fmt.Errorf("%w to %s: give that URL (%d)", errRedirect, masked(request, []byte(to.Redacted())),
+			answer.StatusCode)
+	}
+	said = masked(request, said)
+	for _, values := range answer.Header {
+		for i := range values {
+			values[i] = string(masked(request, []byte(values[i])))
+		}
+	}
+	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(said)), int64(len(said))
+	return answer, nil
+}
+
+// masked replaces the secrets of a request in what its answer says.
+func masked(request *http.Request, said []byte) []byte {
+	for _, secret := range secrets(request.Header) {
+		encoded := base64.StdEncoding.EncodeToString([]byte(secret))
+		for _, form := range []string{secret, url.QueryEscape(secret), encoded} {
+			said = bytes.ReplaceAll(said, []byte(form), []byte("***"))
+		}
+	}
+	return said
+}
+
+// plain are the headers of requests that hold no secret.
+var plain = []string{"Accept", "Accept-Encoding", "Content-Encoding", "Content-Type", "User-Agent"}
+
+// secrets returns the values of headers that may be secrets, longest first: a header's value, what follows its scheme,
+// and the password of Basic.
+func secrets(header http.Header) (all []string) {
+	for name, values := range header {
+		if slices.Contains(plain, name) {
+			continue
+		}
+		for _, value := range values {
+			all = append(all, value)
+			scheme, rest, _ := strings.Cut(value, " ")
+			all = append(all, rest)
+			if pair, err := base64.StdEncoding.DecodeString(rest); err == nil && scheme == "Basic" {
+				_, password, _ := strings.Cut(string(pair), ":")
+				all = append(all, string(pair), password)
+			}
+		}
+	}
+	const shortest = 4 // A shorter text is in any answer.
+	all = slices.DeleteFunc(all, func(s string) bool { return len(s) < shortest })
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	return all
+}
+
+// Endpoint is a URL that requests are posted to. It may be used concurrently.
+type Endpoint struct {
+	kind, url string
+	header    http.Header
+	client    *http.Client
+}
+
+// NewEndpoint returns an endpoint of a kind of database. Each request has the header. verify and timeout are those of
+// NewClient. The caller must call Close.
+func NewEndpoint(kind, url string, header http.Header, verify *tls.Config, timeout time.Duration) *Endpoint {
+	return &Endpoint{kind: kind, url: url, header: header, client: NewClient(verify, cmp.Or(timeout, DefaultTimeout))}
+}
+
+// Post posts a body, and returns the status and the first 64 KiB of the answer. An error says that there was no answer,
+// or that it was a redirect.
+func (e *Endpoint) Post(ctx context.Context, body []byte) (status int, said []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header = e.header.Clone()
+	request.Header.Set("User-Agent", "spate")
+	answer, err := e.client.Do(request)
+	if err != nil {
+		return 0, nil, Unreachable(e.kind, e.url, err)
+	}
+	said, err = io.ReadAll(answer.Body) // The client limits it.
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		return 0, nil, Unreachable(e.kind, e.url, err)
+	}
+	return answer.StatusCode, said, nil
+}
+
+// Close closes idle connections.
+func (e *Endpoint) Close() { e.client.CloseIdleConnections() }
+
+// Excerpt returns the start of an answer as one line of text.
+func Excerpt(said []byte) string {
+	const longest = 1 << 10
+	text := words.Printable(string(bytes.ToValidUTF8(said[:min(len(said), longest)], nil)))
+	return strings.Join(strings.Fields(text), " ")
 }
