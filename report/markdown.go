@@ -20,7 +20,7 @@ func writeMarkdown(w io.Writer, r *results.Result) error {
 	var b strings.Builder
 	k := r.Run.TimeCompression
 	r = results.InPlanTime(r)
-	writeHead(&b, r.Run, k)
+	writeHead(&b, r, k)
 	details, err := detailsOf(r)
 	if err != nil {
 		return err
@@ -81,10 +81,14 @@ func frontiersSection(r *results.Result) table.Section {
 			"the tables of targets include, do not lower it."))...)
 }
 
-// writeHead writes which run it is, and before that whether the result is partial, and by how much the run compressed
-// time. Nil: the run was not a simulation.
-func writeHead(b *strings.Builder, run results.RunResult, compression *float64) {
+// writeHead writes the answer, which run it is, and before that whether the result is partial, and by how much the run
+// compressed time. Nil: the run was not a simulation.
+func writeHead(b *strings.Builder, r *results.Result, compression *float64) {
+	run := r.Run
 	fmt.Fprintf(b, "# Run %s\n\n", run.ID)
+	for _, line := range r.Headline.Lines() {
+		fmt.Fprintf(b, "%s\n\n", table.Escape(line))
+	}
 	if !run.Complete {
 		b.WriteString("> **PARTIAL RESULT.** Something is missing:\n>\n")
 		for _, reason := range run.Missing {

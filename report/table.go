@@ -39,7 +39,7 @@ func Table(w io.Writer, r *results.Result, width int) error {
 				writeWrapped(&b, "! ", fmt.Sprintf("%s: %s", s.Load, note), width)
 			}
 		}
-		for _, line := range slices.Concat(g.fewNotes(), g.conclusions()) {
+		for _, line := range slices.DeleteFunc(append(g.fewNotes(), g.nearness()), func(s string) bool { return s == "" }) {
 			writeWrapped(&b, "", line, width)
 		}
 	}
@@ -61,6 +61,16 @@ func Table(w io.Writer, r *results.Result, width int) error {
 		for _, line := range thresholdLines(r) {
 			writeWrapped(&b, "  ", line, width)
 		}
+	}
+	_, err := io.WriteString(w, printable(b.String()))
+	return err
+}
+
+// Answer writes the run's answer in words, for a terminal as Table does.
+func Answer(w io.Writer, r *results.Result, width int) error {
+	var b strings.Builder
+	for _, line := range r.Headline.Lines() {
+		writeWrapped(&b, "", line, width)
 	}
 	_, err := io.WriteString(w, printable(b.String()))
 	return err
@@ -152,7 +162,7 @@ func Summary(w io.Writer, r *results.Result) error {
 	var b, numbers strings.Builder
 	k := r.Run.TimeCompression
 	r = results.InPlanTime(r)
-	writeHead(&b, r.Run, k)
+	writeHead(&b, r, k)
 	thresholdsSection(r).Markdown(&b)
 	trustSection(r.Stages).Markdown(&b)
 	for _, s := range gridSections(r) {

@@ -19,8 +19,10 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report/headline"
 	"github.com/spate-load/spate/report/requests"
 )
 
@@ -88,6 +90,13 @@ func filesOf(ledger *ledger.Ledger, o Options) (*results.Result, []file, error) 
 	if err := judged(result, run.GetPlanYaml(), o); err != nil {
 		return nil, nil, err
 	}
+	rows, err := runfiles.OfLedger(ledger, result)
+	if err != nil {
+		return nil, nil, err
+	}
+	if result.Headline, err = headline.Of(rows); err != nil {
+		return nil, nil, err
+	}
 	events, err := eventsOf(ledger, run)
 	if err != nil {
 		return nil, nil, err
@@ -100,9 +109,9 @@ func filesOf(ledger *ledger.Ledger, o Options) (*results.Result, []file, error) 
 		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result, o.VLLMLayout) }},
 		{"histograms.hlog", contents(append(logHeader(run), log.Bytes()...))},
 	}
-	rows, err := requests.Writer(ledger, run, result)
-	if rows != nil {
-		files = append(files, file{"requests." + run.GetRecords(), rows})
+	write, err := requests.Writer(ledger, run, result)
+	if write != nil {
+		files = append(files, file{"requests." + run.GetRecords(), write})
 	}
 	return result, files, err
 }

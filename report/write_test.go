@@ -75,6 +75,10 @@ func TestResultsAreStrictJSONOfTheResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got.Headline == nil || got.Headline.Kind != "target" {
+		t.Errorf("headline %+v", got.Headline)
+	}
+	want.Headline = got.Headline
 	if diff := cmp.Diff(want, &got); diff != "" {
 		t.Error(diff)
 	}

@@ -67,6 +67,16 @@ func filesIn(dir string) (list []fileInfo) {
 	return list
 }
 
+// answerIn returns the answer of a run whose files are there, in lines. Nil: there is none.
+func answerIn(dir string) []string {
+	var result struct{ Headline *results.Headline }
+	content, err := os.ReadFile(filepath.Join(dir, results.File))
+	if err != nil || json.Unmarshal(content, &result) != nil {
+		return nil
+	}
+	return result.Headline.Lines()
+}
+
 func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 	media := ""
 	for _, t := range fileTypes {

@@ -8,6 +8,7 @@ import (
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/compare/show"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/report/headline"
 )
 
 // maxCharts is how many charts a history has.
@@ -34,7 +35,8 @@ type historyLine struct {
 func (h History) Write(w io.Writer, f Frame) error {
 	var targets []string
 	var drawn []historyLine
-	more, worse := 0, 0
+	var shown []*compare.Line
+	more := 0
 	for _, l := range h.Lines {
 		if !slices.Contains(targets, l.Target) {
 			targets = append(targets, l.Target)
@@ -44,17 +46,17 @@ func (h History) Write(w io.Writer, f Frame) error {
 		case len(drawn) == maxCharts:
 			more++
 		default:
-			drawn = append(drawn, historyOf(l, &worse))
+			drawn, shown = append(drawn, historyOf(l)), append(shown, l)
 		}
 	}
 	return writePage(w, "history.html.tmpl", map[string]any{
 		"Title": "Spate: history", "Events": "", "Frame": f, "Asked": h, "Targets": targets, "Metrics": compare.Metrics,
-		"Lines": drawn, "More": more, "Worse": worse,
+		"Lines": drawn, "More": more, "Answer": headline.Newest(shown),
 	})
 }
 
-// historyOf returns the chart and the table of a line, with the newest run first, and counts runs that are worse.
-func historyOf(l *compare.Line, worse *int) historyLine {
+// historyOf returns the chart and the table of a line, with the newest run first.
+func historyOf(l *compare.Line) historyLine {
 	t := show.HistoryTable(l)
 	out := historyLine{Title: show.LineTitle(l), Unit: l.Unit, Figure: show.HistoryChart(l), Table: t}
 	slices.Reverse(t.Rows)
@@ -62,9 +64,6 @@ func historyOf(l *compare.Line, worse *int) historyLine {
 		link := ""
 		if !p.Removed {
 			link = p.Run
-		}
-		if p.Outcome == compare.Worse {
-			*worse++
 		}
 		out.Links = append(out.Links, link)
 	}

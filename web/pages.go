@@ -400,6 +400,7 @@ func (s *Server) look(ctx context.Context, page *Run, id string) error {
 	page.Files = nil
 	if dir := s.dir(id); page.Over() && current(dir) {
 		page.Files = filesIn(dir)
+		page.Answer = answerIn(dir)
 	} else if page.Over() {
 		for _, name := range []string{reportFile, results.File, "report.md", "vllm.txt"} {
 			page.Files = append(page.Files, fileInfo{Name: name})

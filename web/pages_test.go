@@ -311,7 +311,7 @@ func TestHistoryPage(t *testing.T) {
 		t.Errorf("%d charts of two targets, %d of one", n, m)
 	}
 	for _, want := range []string{`<option value="nightly" selected>`, `<option value="y" selected>`,
-		`<option value="e2e_ms.p50" selected>`, "not by chance: 1."} {
+		`<option value="e2e_ms.p50" selected>`, ": WORSE, of "} {
 		if !strings.Contains(one, want) {
 			t.Errorf("no %s", want)
 		}

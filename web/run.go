@@ -24,8 +24,9 @@ type Run struct {
 	State *watch.Run
 	// Stage is the index of the stage to show. Nil: the one in progress.
 	Stage *uint32
-	// Files are the files of a run that has ended.
-	Files []fileInfo
+	// Files are the files of a run that has ended. Answer is its answer in lines, if the files have been made.
+	Files  []fileInfo
+	Answer []string
 }
 
 // Over reports whether the run has ended.
@@ -49,6 +50,7 @@ func (r Run) Parts() ([]Part, error) {
 	}
 	view := map[string]any{
 		"Summary": r.Summary, "State": watch.State(r.Summary), "Over": r.Over(), "Files": r.Files, "News": r.news(s),
+		"Answer": r.Answer,
 		"Reason": watch.Clean(r.Summary.GetReason()), "Most": r.State.Most(), "Place": "", "Waiting": r.waiting(),
 		"Charts": charts(s, windows), "Verdict": verdict(s), "Regions": watch.Regions(r.State, last),
 	}

@@ -15,6 +15,8 @@ import (
 type Result struct {
 	// The run as a whole.
 	Run RunResult `json:"run"`
+	// The answer in words. Null: the file was made by a version without it.
+	Headline *Headline `json:"headline"`
 	// Thresholds of the plan and of the command, and whether they passed.
 	Thresholds []Threshold `json:"thresholds"`
 	// Stages of the run by target, in the plan's order, and those of a target in the order in which they ran; indices

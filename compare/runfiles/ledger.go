@@ -14,31 +14,27 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// ofLedger returns the run of a ledger.
-func ofLedger(name string, l *ledger.Ledger) (*File, error) {
-	result, err := results.Of(l)
-	if err != nil {
-		return nil, err
-	}
+// OfLedger returns the run of an open ledger with its result. It is not for closing.
+func OfLedger(l *ledger.Ledger, result *results.Result) (*compare.Run, error) {
 	stages, err := l.Stages()
 	if err != nil {
 		return nil, err
 	}
-	file := &File{Run: compare.Run{Name: name, Result: result, Definitions: map[uint32]string{}}, close: l.Close}
+	run := &compare.Run{Name: result.Run.ID, Result: result, Definitions: map[uint32]string{}}
 	records := make(map[uint32]*spatev1.StageRecord)
 	for _, rec := range stages {
 		index := rec.GetStage().GetIndex()
 		records[index] = rec
-		if file.Definitions[index], err = definition(rec.GetStage()); err != nil {
+		if run.Definitions[index], err = definition(rec.GetStage()); err != nil {
 			return nil, err
 		}
 	}
 	if result.Run.Records != nil {
-		file.Requests = func(stage uint32, each func(*compare.Request) error) error {
+		run.Requests = func(stage uint32, each func(*compare.Request) error) error {
 			return eachRequest(l, records[stage], each)
 		}
 	}
-	return file, nil
+	return run, nil
 }
 
 // definition returns a hash of what a stage asks for: all but its target, its index and how long it is waited for.

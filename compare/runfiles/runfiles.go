@@ -65,11 +65,16 @@ func openLedger(name, path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := ofLedger(name, l)
+	result, err := results.Of(l)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	return file, nil
+	run, err := OfLedger(l, result)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	run.Name = name
+	return &File{Run: *run, close: l.Close}, nil
 }
 
 // openResults reads a file of results. dir is where its request rows may be; empty: there are none.

@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
+	"github.com/spate-load/spate/report/headline"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/report/page/chart"
 )
@@ -34,8 +35,12 @@ func History(w io.Writer, lines []*compare.Line, format string, width int) error
 	case "html":
 		return historyPage(w, lines)
 	}
+	answer := headline.Newest(lines)
+	if answer != "" {
+		fmt.Fprintln(w, strings.Join(words.Wrap(answer, width), "\n"))
+	}
 	for i, l := range lines {
-		if i > 0 {
+		if i > 0 || answer != "" {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintln(w, words.Printable(LineTitle(l)))
@@ -93,17 +98,9 @@ var (
 
 // historyPage writes a page without scripts that needs no network.
 func historyPage(w io.Writer, lines []*compare.Line) error {
-	worse := 0
-	for _, l := range lines {
-		for _, p := range l.Points {
-			if p.Outcome == compare.Worse {
-				worse++
-			}
-		}
-	}
 	var b bytes.Buffer
 	err := historyTemplate.Execute(&b, map[string]any{
-		"Policy": page.SheetPolicy(), "Sheet": page.Sheet(), "Lines": lines, "Worse": worse,
+		"Policy": page.SheetPolicy(), "Sheet": page.Sheet(), "Lines": lines, "Answer": headline.Newest(lines),
 	})
 	if err != nil {
 		return err

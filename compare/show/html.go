@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/report/headline"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/report/page/chart"
 )
@@ -19,7 +20,7 @@ var (
 	pageText string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"summary": summary, "requests": requests, "advice": advice, "curves": curves, "legend": legend,
+		"verdict": headline.Verdict, "compared": headline.Compared, "banner": banner, "requests": requests, "advice": advice, "curves": curves, "legend": legend,
 		"swatch":     func(side int) template.HTML { return styles[side].Swatch() },
 		"stageMarks": stageMarks, "answerMarks": answerMarks,
 		"stages":  func(a *compare.Against) *table.Table { return stageTable(a.Stages, "Stage", StageName) },
@@ -35,8 +36,7 @@ func htmlPage(w io.Writer, c *compare.Comparison) error {
 		*compare.Comparison
 		Policy string
 		Sheet  template.CSS
-		Class  string
-	}{c, page.SheetPolicy(), page.Sheet(), banner(c)})
+	}{c, page.SheetPolicy(), page.Sheet()})
 	if err != nil {
 		return err
 	}
@@ -44,20 +44,17 @@ func htmlPage(w io.Writer, c *compare.Comparison) error {
 	return err
 }
 
-// banner returns the class of the page's banner. It is "valid" only if all stages of the baseline were compared and
-// each side has a number that was tested.
-func banner(c *compare.Comparison) string {
-	whole := true
-	for i := range c.Sides {
-		whole = whole && c.Sides[i].Gaps() == "" && c.Sides[i].Tested()
-	}
-	switch {
-	case c.Count(compare.Worse) > 0:
+// banner returns the class of a side's banner. It is "valid" only if all stages of the baseline were compared.
+func banner(a *compare.Against) string {
+	switch headline.Verdict(a) {
+	case headline.Worse:
 		return "invalid"
-	case !whole || c.Count(compare.Unclear) > 0:
-		return "suspect"
+	case headline.Better, headline.Same:
+		if a.Gaps() == "" {
+			return "valid"
+		}
 	}
-	return "valid"
+	return "suspect"
 }
 
 // stageMarks returns what a reader must know of a stage, with its name.

@@ -8,6 +8,7 @@ import (
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/report/headline"
 )
 
 // markdown writes a comparison as Markdown.
@@ -15,9 +16,11 @@ func markdown(w io.Writer, c *compare.Comparison, all bool) error {
 	var b strings.Builder
 	for i := range c.Sides {
 		a := &c.Sides[i]
-		fmt.Fprintf(&b, "## %s against %s\n\n%s.\n\n", quoted(a.Name), quoted(c.Baseline), summary(a))
+		fmt.Fprintf(&b, "## %s against %s\n\n", quoted(a.Name), quoted(c.Baseline))
+		for _, line := range headline.Compared(a, c.Baseline) {
+			fmt.Fprintf(&b, "%s\n\n", quoted(line))
+		}
 		fmt.Fprintf(&b, "Same requests: %s.\n", quoted(strings.Join(requests(a), "; ")))
-		list(&b, "**%s**", a.Warnings)
 		if len(a.Stages) > 0 {
 			b.WriteString("\n" + stageTable(a.Stages, "Stage", StageName).MarkdownRows() + "\n" + legend(c) + "\n")
 			for i := range a.Stages {

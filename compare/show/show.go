@@ -32,8 +32,8 @@ func Write(w io.Writer, c *compare.Comparison, format string, width int, all boo
 	return text(w, c, width, all)
 }
 
-// headline are the metrics of the tables with one row for each stage.
-var headline = []string{"request_throughput", "output_token_throughput", "ttft_ms.mean", "ttft_ms.p99", "tpot_ms.mean",
+// tableMetrics are the metrics of the tables with one row for each stage.
+var tableMetrics = []string{"request_throughput", "output_token_throughput", "ttft_ms.mean", "ttft_ms.p99", "tpot_ms.mean",
 	"tpot_ms.p99", "e2e_ms.mean"}
 
 // legend explains the marks of the tables.
@@ -140,17 +140,6 @@ func StageName(s *compare.Stage) string {
 		name += fmt.Sprintf(", %d and %d repeats", len(s.BaselineStages), len(s.Stages))
 	}
 	return name
-}
-
-// summary counts the outcomes of a side.
-func summary(a *compare.Against) string {
-	total := 0
-	for range a.Differences() {
-		total++
-	}
-	return fmt.Sprintf("Of %d numbers %d are worse, %d better, %d the same, %d unclear, %d not tested",
-		total, a.Count(compare.Worse), a.Count(compare.Better), a.Count(compare.Same), a.Count(compare.Unclear),
-		a.Count(compare.Untested))
 }
 
 // requests reports whether all stages of a side were sent the same requests as the baseline's. Stages with the same

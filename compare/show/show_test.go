@@ -129,7 +129,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := b.String()
-	for _, want := range []string{`<h2 id="verdict">WORSE</h2>`, `vllm | &lt;b&gt;`, "&#43;3.00 % W", "<svg ", `class="k1"`,
+	for _, want := range []string{`<h2 id="verdict-0">MIXED</h2>`, `vllm | &lt;b&gt;`, "&#43;3.00 % W", "<svg ", `class="k1"`,
 		"Not compared:", "No counterpart:", "one of the values is 0", "saturated: &lt;i&gt;", "48 to 64 req/s",
 		"none too high", "-10.00 % W"} {
 		if !strings.Contains(page, want) {
@@ -165,8 +165,7 @@ func TestBannerOfNothingTested(t *testing.T) {
 	untested := compare.Difference{Outcome: compare.Untested}
 	same := compare.Difference{Outcome: compare.Same}
 	for want, d := range map[string]compare.Difference{"suspect": untested, "valid": same} {
-		c := &compare.Comparison{Sides: []compare.Against{{Stages: []compare.Stage{
-			{Metrics: []compare.Difference{d}}}}}}
+		c := &compare.Against{Stages: []compare.Stage{{Metrics: []compare.Difference{d}}}}
 		if got := banner(c); got != want {
 			t.Errorf("%s: %s, want %s", d.Outcome, got, want)
 		}

@@ -8,17 +8,17 @@ import (
 	"github.com/spate-load/spate/internal/words"
 )
 
-// stageTable has a row for each stage, with the changes of the headline. name names a stage in it.
+// stageTable has a row for each stage, with the changes of tableMetrics. name names a stage in it.
 func stageTable(stages []compare.Stage, head string, name func(*compare.Stage) string) *table.Table {
 	t := table.New(table.Words(head))
-	for _, metric := range headline {
+	for _, metric := range tableMetrics {
 		t.Columns = append(t.Columns, table.Column{Header: titleOf(metric) + "  "}) // as wide as the marks
 	}
 	for i := range stages {
 		s := &stages[i]
 		row := t.Add(name(s))
 		row.Mark = strings.Join(s.Marks, ", ")
-		for _, metric := range headline {
+		for _, metric := range tableMetrics {
 			row.Cells = append(row.Cells, cell(find(s, metric)))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/report/headline"
 )
 
 // text writes a comparison for a terminal.
@@ -20,9 +21,8 @@ func text(w io.Writer, c *compare.Comparison, width int, all bool) error {
 	fmt.Fprintf(&b, "Baseline: %s\n", words.Printable(c.Baseline))
 	for i := range c.Sides {
 		a := &c.Sides[i]
-		fmt.Fprintf(&b, "\nCompared: %s\n", words.Printable(a.Name))
-		wrapped(&b, "", []string{summary(a) + "."}, width)
-		wrapped(&b, "! ", a.Warnings, width)
+		b.WriteByte('\n')
+		wrapped(&b, "", headline.Compared(a, c.Baseline), width)
 		wrapped(&b, "Same requests: ", []string{strings.Join(requests(a), "; ")}, width)
 		tables(&b, a, width)
 		answersTables(&b, a, width)

@@ -25,7 +25,8 @@ func example() *results.Result {
 		return results.ThresholdStage{Index: i, Target: "t", Workload: "w", Load: "l", Passed: passed, Words: words}
 	}
 	return &results.Result{
-		Run: results.RunResult{ID: "r", BeginTime: new("2026-03-29T12:00:00.5Z"), Missing: []string{"a", "b"}},
+		Headline: &results.Headline{Sentences: []string{"The answer."}},
+		Run:      results.RunResult{ID: "r", BeginTime: new("2026-03-29T12:00:00.5Z"), Missing: []string{"a", "b"}},
 		Stages: []results.StageResult{stage(0, trust.Valid), stage(1, trust.Suspect), stage(2, trust.Invalid),
 			stage(3, trust.Valid, "it was stopped")},
 		Thresholds: []results.Threshold{
@@ -39,7 +40,7 @@ func example() *results.Result {
 
 // worse returns a comparison in which one of two stages is worse.
 func worse() *Baseline {
-	return &Baseline{Fails: "1 number worse", NotCompared: []string{"t, w, 3: INVALID"}, Stages: []BaselineStage{
+	return &Baseline{Answer: []string{"b against a: WORSE"}, Fails: "1 number worse", NotCompared: []string{"t, w, 3: INVALID"}, Stages: []BaselineStage{
 		{Name: "t, w, 1"}, {"t, w, 2", []string{"E2E: +5 %"}},
 	}}
 }
@@ -68,7 +69,7 @@ func TestJUnit(t *testing.T) {
 			got = append(got, line)
 		}
 	}
-	want := `trust|run|complete||incomplete|the run is incomplete
+	want := `trust|run|complete|The answer.|incomplete|the run is incomplete
 trust|trust|1: t<&>, w, concurrency 8|
 trust|trust|2: t<&>, w, concurrency 8|SUSPECT: 100 % failed
 all
@@ -79,7 +80,7 @@ thresholds|ttft_ms.p99 < 5|1: t, w, l|4
 thresholds|ttft_ms.p99 < 5|2: t, w, l||threshold|ttft_ms.p99 < 5: 6, want < 5
 thresholds|ttft_ms.p99 < 5|3: t, w, l||threshold|ttft_ms.p99 < 5: 7, want < 5
 thresholds|x|no stage||threshold|x: none
-baseline|baseline|comparison||baseline|1 number worse|t, w, 3: INVALID
+baseline|baseline|comparison|b against a: WORSE|baseline|1 number worse|t, w, 3: INVALID
 baseline|baseline|t, w, 1|
 baseline|baseline|t, w, 2||worse|worse than the baseline|E2E: +5 %`
 	if text := strings.Join(got, "\n"); text != want {

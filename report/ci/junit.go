@@ -47,6 +47,8 @@ type failure struct {
 
 // Baseline is how a run compares with its baseline.
 type Baseline struct {
+	// Answer is that of the comparison, in lines.
+	Answer []string
 	// Fails says why the run does not pass the comparison. Empty: it passes, or the comparison does not count.
 	Fails string
 	// Stages that were compared.
@@ -103,7 +105,8 @@ func JUnit(w io.Writer, r *results.Result, base *Baseline, fails func(trust.Verd
 
 // trustSuite has a case for the run and for each stage.
 func trustSuite(r *results.Result, fails func(trust.Verdict) bool) suite {
-	s := suite{Name: "trust", Cases: []testCase{{Class: "run", Name: "complete"}}}
+	s := suite{Name: "trust", Cases: []testCase{{Class: "run", Name: "complete",
+		Output: strings.Join(r.Headline.Lines(), "\n")}}}
 	if !r.Run.Complete {
 		s.Cases[0].Failure = failed("incomplete", "the run is incomplete", r.Run.Missing)
 	}
@@ -147,10 +150,12 @@ func thresholdSuite(r *results.Result) suite {
 // baselineSuite has a case for the comparison with the baseline and for each of its stages.
 func baselineSuite(base *Baseline) suite {
 	s := suite{Name: "baseline", Cases: []testCase{{Class: "baseline", Name: "comparison"}}}
-	s.Cases[0].Output = strings.Join(base.NotCompared, "\n")
 	if base.Fails != "" {
-		s.Cases[0].Failure, s.Cases[0].Output = failed("baseline", base.Fails, base.NotCompared), ""
+		s.Cases[0].Failure = failed("baseline", base.Fails, base.NotCompared)
+	} else {
+		s.Cases[0].Output = strings.Join(base.NotCompared, "\n")
 	}
+	s.Cases[0].Output = strings.TrimSpace(strings.Join(base.Answer, "\n") + "\n" + s.Cases[0].Output)
 	for _, stage := range base.Stages {
 		c := testCase{Class: "baseline", Name: stage.Name}
 		switch {

@@ -78,5 +78,5 @@ func showReport(out io.Writer, dir string, result *results.Result) error {
 		return err
 	}
 	fmt.Fprintf(out, "Run directory: %s\n", dir)
-	return nil
+	return report.Answer(out, result, terminal.Width(out))
 }

@@ -88,6 +88,11 @@ func (e ending) conclude(cmd *cobra.Command, dir string, fail failOn) error {
 	if dir != "" {
 		fmt.Fprintf(out, "Run directory: %s\n", dir)
 	}
+	if e.result != nil {
+		if err := report.Answer(out, e.result, terminal.Width(out)); err != nil {
+			return err
+		}
+	}
 	code, why := e.judge(fail)
 	if code == command.ExitDone {
 		return nil

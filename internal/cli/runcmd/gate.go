@@ -20,6 +20,7 @@ import (
 	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/ci"
+	"github.com/spate-load/spate/report/headline"
 )
 
 // gate compares a run with the baseline after its end, and stores it as the new baseline if that is wanted.
@@ -137,6 +138,7 @@ func (b *baselineResult) forCI() *ci.Baseline {
 	if b.comparison == nil {
 		return base
 	}
+	base.Answer = headline.Compared(&b.comparison.Sides[0], b.comparison.Baseline)
 	answers, stages := b.comparison.Sides[0].Answers, b.comparison.Sides[0].Stages
 	for i := range stages {
 		s := &stages[i]

@@ -1,0 +1,247 @@
+package headline
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/words"
+)
+
+// Verdicts on a comparison.
+const (
+	// Better: numbers are better, and none is worse.
+	Better = "BETTER"
+	// Worse: numbers are worse, and none is better.
+	Worse = "WORSE"
+	// Mixed: numbers are better and others are worse.
+	Mixed = "MIXED"
+	// Same: all numbers that were tested are the same within the tolerance.
+	Same = "SAME"
+	// Unclear: chance may have made what differs, or hidden a difference, or nothing was tested.
+	Unclear = "UNCLEAR"
+)
+
+// Verdict returns the verdict on a side of a comparison, from the counts of its outcomes.
+func Verdict(a *compare.Against) string {
+	counts := map[compare.Outcome]int{}
+	for d := range a.Differences() {
+		counts[d.Outcome]++
+	}
+	return verdict(counts)
+}
+
+func verdict(counts map[compare.Outcome]int) string {
+	worse, better := counts[compare.Worse], counts[compare.Better]
+	switch {
+	case worse > 0 && better > 0:
+		return Mixed
+	case worse > 0:
+		return Worse
+	case better > 0:
+		return Better
+	case counts[compare.Same] > 0 && counts[compare.Unclear] == 0:
+		return Same
+	}
+	return Unclear
+}
+
+// Newest returns how the newest run of a history compares with the runs before it. Empty: it was compared with none.
+func Newest(lines []*compare.Line) string {
+	var newest *compare.HistoryPoint
+	for _, l := range lines {
+		if p := &l.Points[len(l.Points)-1]; newest == nil || p.Time.After(newest.Time) {
+			newest = p
+		}
+	}
+	counts, total, against := map[compare.Outcome]int{}, 0, ""
+	for _, l := range lines {
+		if p := &l.Points[len(l.Points)-1]; p.Run == newest.Run && p.Against != "" {
+			counts[p.Outcome]++
+			if total++; total > 1 && p.Against != against {
+				p = &compare.HistoryPoint{Against: "the runs before it"}
+			}
+			against = p.Against
+		}
+	}
+	if total == 0 {
+		return ""
+	}
+	return words.Printable(fmt.Sprintf("%s against %s: %s, of %s %s.", newest.Run, against, verdict(counts),
+		words.Count(uint64(total), "number"), outcomeWords(counts)))
+}
+
+// Compared returns the answer of a side of a comparison: the verdict with its counts, and how the main numbers change;
+// then a line with what is doubtful, if anything is.
+func Compared(a *compare.Against, baseline string) (lines []string) {
+	var answer []string
+	for _, text := range []string{fmt.Sprintf("%s against %s: %s, %s", a.Name, baseline, Verdict(a), Counts(a)), changes(a)} {
+		if text != "" {
+			answer = append(answer, text+".")
+		}
+	}
+	lines = append(lines, words.Printable(strings.Join(answer, " ")))
+	if text := strings.Join(append(doubts(a), marks(a)...), "; "); text != "" {
+		lines = append(lines, words.Printable("Doubt: "+text+"."))
+	}
+	return lines
+}
+
+// Counts says how many numbers of a side have which outcome.
+func Counts(a *compare.Against) string {
+	total, text := 0, ""
+	for range a.Differences() {
+		total++
+	}
+	for _, o := range []struct {
+		of     compare.Outcome
+		words  string
+		always bool
+	}{{compare.Better, "better", true}, {compare.Worse, "worse", true}, {compare.Same, "the same", false},
+		{compare.Unclear, "unclear", false}, {compare.Untested, "not tested", false}} {
+		if n := a.Count(o.of); n > 0 || o.always {
+			text += fmt.Sprintf(", %d %s", n, o.words)
+		}
+	}
+	return "of " + words.Count(uint64(total), "number") + strings.TrimPrefix(text, ",")
+}
+
+// mainMetrics are the numbers whose changes are told, the first of each list that stages have.
+var mainMetrics = []struct {
+	title string
+	names []string
+}{
+	{"output tok/s", []string{"output_token_throughput"}}, {"mean TTFT", []string{"ttft_ms.mean"}},
+	{"mean TPOT", []string{"tpot_ms.mean"}},
+}
+
+// changes says how the main numbers change over the loads of a side, with the outcomes of each.
+func changes(a *compare.Against) string {
+	var parts []string
+	add := func(title, metric string) {
+		low, high, n := math.Inf(1), math.Inf(-1), 0
+		outcomes := map[compare.Outcome]int{}
+		for i := range a.Stages {
+			for j := range a.Stages[i].Metrics {
+				if d := &a.Stages[i].Metrics[j]; d.Metric == metric && d.Change != nil {
+					low, high, n = min(low, *d.Change), max(high, *d.Change), n+1
+					outcomes[d.Outcome]++
+				}
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", title, span(low, high), outcomeWords(outcomes)))
+		}
+	}
+	for _, m := range mainMetrics {
+		add(m.title, m.names[0])
+	}
+	if len(parts) < 2 { // answers in one piece
+		parts = nil
+		add("req/s", "request_throughput")
+		add("mean E2E", "e2e_ms.mean")
+	}
+	if parts == nil {
+		return ""
+	}
+	loads := "At the load of both"
+	if n := len(a.Stages); n > 1 {
+		loads = fmt.Sprintf("Over %d equal loads", n)
+	}
+	return loads + ": " + strings.Join(parts, ", ")
+}
+
+// outcomeWords counts outcomes: "14 better, 2 unclear".
+func outcomeWords(counts map[compare.Outcome]int) string {
+	var parts []string
+	outcomes := []compare.Outcome{compare.Better, compare.Worse, compare.Same, compare.Unclear, compare.Untested}
+	for _, o := range outcomes {
+		if counts[o] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[o], o))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// doubts says what of a side was not compared, and why most others are not tested or unclear.
+func doubts(a *compare.Against) (parts []string) {
+	if gaps := a.Gaps(); gaps != "" {
+		parts = append(parts, gaps)
+	}
+	reasons, total, most := map[string]int{}, 0, ""
+	for d := range a.Differences() {
+		total++
+		if d.Why != "" {
+			reasons[d.Why]++
+		}
+	}
+	for why, n := range reasons {
+		if n > reasons[most] || n == reasons[most] && why < most {
+			most = why
+		}
+	}
+	const many = 3 // of which one is a share that matters
+	if n := reasons[most]; n > 0 && (many*n >= total || Verdict(a) == Unclear) {
+		parts = append(parts, fmt.Sprintf("%s (%d of %s)", most, n, words.Count(uint64(total), "number")))
+	}
+	return append(parts, a.Warnings...)
+}
+
+// marks returns what a reader must know of the first stage that has marks.
+func marks(a *compare.Against) []string {
+	n, first := 0, ""
+	for i := range a.Stages {
+		if s := &a.Stages[i]; len(s.Marks) > 0 {
+			if n++; n == 1 {
+				first = s.Load + ": " + s.Marks[0]
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{andMore(first, n)}
+}
+
+// amount says by how much something is more or less, over one or several changes.
+func amount(changes []float64) string {
+	low, high := slices.Min(changes), slices.Max(changes)
+	if percent(low) == percent(high) {
+		return size(low) + direction(low)
+	}
+	if (low < 0) == (high < 0) {
+		near, far := low, high
+		if math.Abs(near) > math.Abs(far) {
+			near, far = far, near
+		}
+		return strings.TrimSuffix(size(near), " %") + " to " + size(far) + direction(low)
+	}
+	return "from " + size(low) + " less to " + size(high) + " more"
+}
+
+func size(change float64) string { return percent(math.Abs(change)) }
+
+func direction(change float64) string {
+	if change < 0 {
+		return " less"
+	}
+	return " more"
+}
+
+// span returns the range of changes: "+13.1 to +33.8 %".
+func span(low, high float64) string {
+	if signed(low) == signed(high) {
+		return signed(low)
+	}
+	return strings.TrimSuffix(signed(low), " %") + " to " + signed(high)
+}
+
+// signed formats a change with its sign.
+func signed(change float64) string {
+	if change >= 10 {
+		return fmt.Sprintf("%+.0f %%", 100*change)
+	}
+	return fmt.Sprintf("%+.3g %%", 100*change)
+}

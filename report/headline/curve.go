@@ -1,0 +1,308 @@
+package headline
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/words"
+)
+
+// point is what was measured at a load. Repeats of the load are one point.
+type point struct {
+	*results.StageResult
+	load  string  // in words
+	value float64 // 0: it is not one number
+	of    []uint32
+	all   *results.Repeats // nil: one stage
+	limit string           // what a load must be within, in words; empty: nothing, or it is not known
+	kept  bool             // it is within the limit
+	why   string           // it is not, with the numbers
+}
+
+// curve is all loads of a target and a workload that can be believed, the lowest first.
+type curve struct {
+	target, workload string
+	points           []*point
+	tokens           bool // throughput is in output tokens; otherwise in requests
+	plain            bool // loads can be put in order
+}
+
+// believable reports whether the numbers of a stage mean what they say.
+func believable(s *results.StageResult) bool { return s.Complete && s.Trust.Verdict != trust.Invalid }
+
+// curvesOf returns the curves of a run, in the order of their first stages.
+func (w *writer) curvesOf() (all []*curve) {
+	for i := range w.r.Stages {
+		s := &w.r.Stages[i]
+		if !believable(s) || s.Requests.Completed == 0 || s.RequestThroughput == nil {
+			continue
+		}
+		at := slices.IndexFunc(all, func(c *curve) bool { return c.target == s.Target && c.workload == s.Workload })
+		if at < 0 {
+			at = len(all)
+			all = append(all, &curve{target: s.Target, workload: s.Workload, tokens: true, plain: true})
+		}
+		c := all[at]
+		if slices.ContainsFunc(c.points, func(p *point) bool { return p.load == s.Load.Shared() }) {
+			continue // the first of the repeats stands for them
+		}
+		p := w.pointOf(s)
+		c.points = append(c.points, p)
+		c.tokens = c.tokens && p.OutputTokenThroughput != nil
+		c.plain = c.plain && p.value > 0 && (s.Load.Concurrency == nil) == (c.points[0].Load.Concurrency == nil)
+	}
+	for _, c := range all {
+		slices.SortStableFunc(c.points, func(a, b *point) int { return cmp.Compare(a.value, b.value) })
+	}
+	return all
+}
+
+// pointOf returns the point of a stage, or of the repeats that it is one of.
+func (w *writer) pointOf(s *results.StageResult) *point {
+	p := &point{StageResult: s, load: s.Load.Shared(), of: []uint32{s.Index}}
+	switch l := s.Load; {
+	case len(l.Phases) > 0:
+	case l.Concurrency != nil:
+		p.value = float64(*l.Concurrency)
+	case l.Rate != nil:
+		p.value = *l.Rate
+	}
+	for i := range w.r.Repeats {
+		if r := &w.r.Repeats[i]; slices.Contains(r.Stages, s.Index) {
+			all := *r.Stage()
+			all.Load, all.Stream, all.Trust = s.Load, s.Stream, s.Trust
+			p.StageResult, p.of, p.all = &all, r.Stages, r
+		}
+	}
+	p.judge(w.r.Thresholds)
+	return p
+}
+
+// judge finds out whether the point is within the SLO, or, if there is none, within the thresholds.
+func (p *point) judge(thresholds []results.Threshold) {
+	if g := p.Goodput; g != nil {
+		if g.Share != nil {
+			p.limit, p.kept, p.why = sloWords(g), *g.Share >= goodShare, percent(*g.Share)+" good"
+		}
+		return
+	}
+	for _, t := range thresholds {
+		for _, s := range t.Stages {
+			if t.Part != nil || !slices.Contains(p.of, s.Index) {
+				continue
+			}
+			if p.limit == "" {
+				p.limit, p.kept = "the thresholds", true
+			}
+			if p.kept && !s.Passed {
+				seen, _, _ := strings.Cut(s.Words, ", want")
+				p.kept, p.why = false, t.That+": "+seen
+			}
+		}
+	}
+}
+
+// throughput returns what a point carries, on the scale of its curve.
+func (c *curve) throughput(p *point) float64 {
+	if c.tokens {
+		return *p.OutputTokenThroughput
+	}
+	return *p.RequestThroughput
+}
+
+// metric names the throughput in results.json. unit is that in words.
+func (c *curve) metric() string {
+	if c.tokens {
+		return "output_token_throughput"
+	}
+	return "request_throughput"
+}
+
+func (c *curve) unit() string {
+	if c.tokens {
+		return "output tok/s"
+	}
+	return "req/s"
+}
+
+// peak returns the point with the highest throughput.
+func (c *curve) peak() *point {
+	return slices.MaxFunc(c.points, func(a, b *point) int { return cmp.Compare(c.throughput(a), c.throughput(b)) })
+}
+
+// enoughShare is the share of the highest throughput from which on more load brings mostly waiting.
+const enoughShare = 0.95
+
+// enough returns the lowest load with enoughShare of the highest throughput. Nil: loads have no order.
+func (c *curve) enough() *point {
+	if !c.plain {
+		return nil
+	}
+	high := c.throughput(c.peak())
+	return c.points[slices.IndexFunc(c.points, func(p *point) bool { return c.throughput(p) >= enoughShare*high })]
+}
+
+// goodShare is the share of requests that must meet the SLO for a load to be within it.
+const goodShare = 0.95
+
+// within returns the highest load within the limit below the lowest that is not, and that one. limited is false if
+// there is no limit. kept is nil if no load is within it, broke if all are.
+func (c *curve) within() (kept, broke *point, limited bool) {
+	for _, p := range c.points {
+		switch {
+		case p.limit == "" || !c.plain:
+			return nil, nil, false
+		case !p.kept:
+			return kept, p, true
+		}
+		kept = p
+	}
+	return kept, nil, true
+}
+
+// sloWords returns the limits of an SLO in words.
+func sloWords(g *results.Goodput) string {
+	var limits []string
+	for _, l := range []struct {
+		name  string
+		limit *float64
+	}{{"TTFT", g.TTFTMs}, {"TPOT", g.TPOTMs}, {"E2E", g.E2EMs}} {
+		if l.limit != nil {
+			limits = append(limits, fmt.Sprintf("%s ≤ %s", l.name, millis(*l.limit)))
+		}
+	}
+	if limits == nil {
+		limits = []string{"that of each part"}
+	}
+	return fmt.Sprintf("the SLO (%s for 95 %% of requests)", strings.Join(limits, ", "))
+}
+
+// open says how many requests of a point are within the SLO, if that leaves open whether the load is. Empty: it does
+// not.
+func (p *point) open() string {
+	if p.Goodput == nil || p.Goodput.Share == nil {
+		return ""
+	}
+	low, high := proportion(*p.Goodput.Share, float64(p.Requests.Completed+p.Requests.Failed))
+	if low >= goodShare || high < goodShare {
+		return ""
+	}
+	return p.good()
+}
+
+// good returns the share of requests within the SLO with its interval.
+func (p *point) good() string {
+	n := float64(p.Requests.Completed + p.Requests.Failed)
+	low, high := proportion(*p.Goodput.Share, n)
+	return fmt.Sprintf("%s of %s requests (%.3g to %s) are good", percent(*p.Goodput.Share), words.Whole(n), 100*low, percent(high))
+}
+
+// proportion returns the 95 % confidence interval of a share of n (Wilson 1927).
+func proportion(share, n float64) (low, high float64) {
+	const z = 1.96
+	middle := (share + z*z/(2*n)) / (1 + z*z/n)
+	margin := z / (1 + z*z/n) * math.Sqrt(share*(1-share)/n+z*z/(4*n*n))
+	low, high = middle-margin, middle+margin
+	if share == 0 || share == 1 { // without the error of rounding
+		low, high = max(share-2*margin, 0), min(share+2*margin, 1)
+	}
+	return low, high
+}
+
+// carries says what throughput a point has, with its interval if it is known.
+func (w *writer) carries(c *curve, p *point) (string, error) {
+	text := number(c.throughput(p)) + " " + c.unit()
+	if p.Mark(c.metric()) == results.Doubted {
+		text += ", which is doubtful"
+	}
+	w.Rest(p.of...)
+	if p.all != nil {
+		for _, s := range p.all.Spreads {
+			if s.Metric == c.metric() {
+				return fmt.Sprintf("%s (%s to %s over %s)", text, number(s.Low), number(s.High), p.all.Words()), nil
+			}
+		}
+	}
+	m, err := compare.MetricNamed(c.metric())
+	if err != nil {
+		return "", err
+	}
+	margin, err := w.run.Margin(p.Index, m)
+	switch {
+	case err != nil:
+		return "", err
+	case w.run.Requests == nil:
+		w.doubt("there are no request rows that show how far chance moves a number")
+	case margin == nil:
+		w.doubt("the stage at %s is too short to show how far chance moves its throughput", p.load)
+	default:
+		text += fmt.Sprintf(" (±%s within the stage)", percent(*margin))
+	}
+	return text, nil
+}
+
+// feels says what a user feels at a point. of is the workload, if that must be said.
+func (p *point) feels(of string) string {
+	at := "at " + p.load + of + " "
+	if !p.Stream || p.TTFT == nil {
+		if p.E2E == nil {
+			return ""
+		}
+		return at + "an answer takes " + p.median("e2e_ms")
+	}
+	text := at + "the first token takes " + p.median("ttft_ms")
+	if p.TPOT == nil || p.TPOT.Mean <= 0 {
+		return text
+	}
+	text += fmt.Sprintf(", then a user gets %s tok/s", number(1000/p.TPOT.Mean))
+	if p.Mark("tpot_ms.mean") == results.Doubted {
+		text += ", which is doubtful"
+	}
+	return text
+}
+
+// median returns the median of a latency, and the p99 if enough requests show it.
+func (p *point) median(name string) string {
+	s := p.Latency(name)
+	text := millis(s.P50)
+	switch doubtful := p.Mark(name+".p50") == results.Doubted; {
+	case s.Count == 1:
+		text += " (1 request"
+	case s.FewAt("p99") != nil:
+		text += fmt.Sprintf(" (median of %d requests", s.Count)
+	case p.Mark(name+".p99") == results.Doubted || doubtful:
+		text += " (median"
+	default:
+		text += fmt.Sprintf(" (median; p99 %s", millis(s.P99))
+	}
+	if p.Mark(name+".p50") == results.Doubted {
+		text += ", doubtful"
+	}
+	return text + ")"
+}
+
+// number formats a number with three significant digits, and all of those before the point.
+func number(v float64) string {
+	if v < 1 {
+		return fmt.Sprintf("%.3g", v)
+	}
+	return words.Millis(v)
+}
+
+// millis formats a time.
+func millis(ms float64) string {
+	const perSecond = 1000
+	if ms < perSecond {
+		return number(ms) + " ms"
+	}
+	return number(ms/perSecond) + " s"
+}
+
+// percent formats a share with three significant digits.
+func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }

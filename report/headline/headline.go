@@ -1,0 +1,266 @@
+// Package headline turns the results of a run, or a comparison of runs, into the sentences that answer it: which target
+// is better, what a target can take and what a user feels there, what a search found, and where that is doubtful. All
+// files, pages and commands show these sentences, and no others.
+//
+// It is pure. Numbers come from package results and chance from package compare: a sentence never says more than they
+// hold. A stage that is INVALID or incomplete counts in no answer.
+package headline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/loadpoint"
+)
+
+// Kinds of an answer.
+const (
+	Targets = "targets"
+	Target  = "target"
+	Series  = "series"
+	Nothing = "nothing"
+)
+
+// most is how many items of a list a sentence has.
+const most = 3
+
+// writer writes the answer of a run.
+type writer struct {
+	*results.Headline
+	run    *compare.Run
+	r      *results.Result // in the plan's time
+	curves []*curve
+	doubts []string
+}
+
+// Of returns the answer of a run. The run's requests tell differences and throughputs from chance; without them only
+// repeats do. The error is that of reading requests.
+func Of(run *compare.Run) (*results.Headline, error) {
+	w := &writer{Headline: &results.Headline{Sentences: []string{}, Stages: []uint32{}}, run: run,
+		r: results.InPlanTime(run.Result)}
+	w.curves = w.curvesOf()
+	w.say("%s", capital(w.wrong()))
+	var err error
+	switch names := targetsOf(w.r); {
+	case len(w.curves) == 0:
+		w.Kind = Nothing
+	case len(names) > 1:
+		w.Kind = Targets
+		err = w.targets(names)
+	case slices.ContainsFunc(w.r.Run.Series, found):
+		w.Kind = Series
+		w.series()
+	default:
+		w.Kind = Target
+		err = w.target()
+	}
+	w.believe()
+	w.Sentences = w.Sentences[:min(len(w.Sentences), most)]
+	if len(w.doubts) > 0 {
+		w.Doubt = new(strings.Join(w.doubts[:min(len(w.doubts), most)], "; ") + ".")
+	}
+	return w.Headline, err
+}
+
+// say adds a sentence, unless it is empty.
+func (w *writer) say(format string, args ...any) {
+	text := words.Printable(fmt.Sprintf(format, args...))
+	if text = strings.TrimSuffix(text, "."); text != "" {
+		w.Sentences = append(w.Sentences, text+".")
+	}
+}
+
+// capital returns a text that does not begin with a name with a capital, for the start of a sentence.
+func capital(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// doubt adds a reason to doubt the answer, unless it is empty.
+func (w *writer) doubt(format string, args ...any) {
+	if text := words.Printable(fmt.Sprintf(format, args...)); text != "" {
+		w.doubts = words.AppendOnce(w.doubts, strings.TrimSuffix(text, "."))
+	}
+}
+
+// wrong says what went wrong in the run. Empty: nothing.
+func (w *writer) wrong() string {
+	run, parts := &w.r.Run, []string(nil)
+	switch {
+	case run.Outcome == nil:
+		parts = append(parts, "the run did not end")
+	case *run.Outcome == "stopped":
+		parts = append(parts, "the run was stopped")
+	case *run.Outcome != "done":
+		parts = append(parts, "the run failed")
+	}
+	if len(parts) > 0 && run.Reason != nil {
+		parts[0] += ": " + *run.Reason
+	}
+	switch n := len(run.Missing); {
+	case len(w.r.Stages) == 0:
+		parts = append(parts, "no stage was measured")
+	case !run.Complete && n > 0:
+		parts = append(parts, "the result is incomplete: "+andMore(run.Missing[0], n))
+	}
+	parts = append(parts, w.failures(), w.left(trust.Invalid))
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
+}
+
+// andMore adds to the first of n items how many others there are.
+func andMore(first string, n int) string {
+	if n > 1 {
+		first += fmt.Sprintf(" (and %d more)", n-1)
+	}
+	return first
+}
+
+// failures says how many requests failed, if so many did that it matters in a stage. Empty: they did not.
+func (w *writer) failures() string {
+	failed, ended, classes := uint64(0), uint64(0), map[string]uint64{}
+	matter := false
+	for i := range w.r.Stages {
+		s := &w.r.Stages[i]
+		failed, ended = failed+s.Requests.Failed, ended+s.Requests.Failed+s.Requests.Completed
+		for class, n := range s.Errors {
+			classes[class] += n
+		}
+		matter = matter || s.Requests.Failed > 0 && s.Requests.Completed == 0 ||
+			slices.ContainsFunc(s.Trust.Failed(), func(c trust.Check) bool { return c.Name == "errors" })
+	}
+	if failed == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s of %s requests failed%s", words.Thousands(failed), words.Thousands(ended), errorWords(classes))
+	if !matter {
+		w.doubt("%s", text)
+		return ""
+	}
+	return text
+}
+
+// errorWords names the classes of errors, the most frequent first.
+func errorWords(classes map[string]uint64) string {
+	var names []string
+	for class := range classes {
+		names = append(names, class)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if classes[a] != classes[b] {
+			return int(classes[b]) - int(classes[a])
+		}
+		return strings.Compare(a, b)
+	})
+	for i, class := range names {
+		names[i] = fmt.Sprintf("%s: %s", class, words.Thousands(classes[class]))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " (" + words.Shorten(names, most) + ")"
+}
+
+// left says how many stages have a verdict, and why: of one that the answer rests on, or else of the first. Empty: none
+// has.
+func (w *writer) left(v trust.Verdict) string {
+	n, why, rests := 0, "", false
+	for i := range w.r.Stages {
+		s := &w.r.Stages[i]
+		if s.Trust.Verdict != v {
+			continue
+		}
+		behind := slices.Contains(w.Stages, s.Index)
+		if n++; n == 1 || behind && !rests {
+			rests, why = behind, fmt.Sprintf(" (stage %d", s.Index+1)
+			if failed := s.Trust.Failed(); len(failed) > 0 {
+				why += ": " + failed[0].Words
+			}
+			why += ")"
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %s %s%s", n, words.Count(uint64(len(w.r.Stages)), "stage"), v, why)
+}
+
+// believe adds why the stages behind the answer are doubtful, before the other reasons.
+func (w *writer) believe() {
+	others := w.doubts
+	w.doubts = nil
+	w.doubt("%s", w.left(trust.Suspect))
+	w.doubts = append(w.doubts, others...)
+}
+
+// found reports whether a series is an answer: a sweep is not, its stages are.
+func found(s results.SeriesResult) bool { return s.Kind != loadpoint.Sweep && s.Sentence != "" }
+
+// series says what searches and frontiers found.
+func (w *writer) series() {
+	all := slices.DeleteFunc(slices.Clone(w.r.Run.Series), func(s results.SeriesResult) bool { return !found(s) })
+	for i := range all[:min(len(all), most)] {
+		s := &all[i]
+		if s.Kind == loadpoint.Search {
+			w.say("%s", searched(s))
+		} else {
+			w.say("%s, %s: %s", s.Target, s.Workload, s.Sentence)
+		}
+		for _, p := range []*uint32{s.Limit().Stage, s.Knee, s.HighestGoodput} {
+			if p != nil {
+				w.Rest(*p)
+			}
+		}
+		for _, reason := range []*string{s.Doubts, s.Caution, s.Reason} {
+			if reason != nil {
+				w.doubt("%s: %s", s.Workload, *reason)
+			}
+		}
+		if s.Overruled > 0 {
+			w.doubt("%s: %d of %s say otherwise", s.Workload, s.Overruled, words.Count(uint64(s.Stages), "probe"))
+		}
+	}
+	if at := all[0].Limit().Stage; len(all) == 1 && at != nil && results.StageAt(w.r.Stages, *at) != nil {
+		w.say("%s", capital(w.pointOf(results.StageAt(w.r.Stages, *at)).feels("")))
+	}
+	if len(all) > most {
+		w.doubt("%d more answers are in the tables", len(all)-most)
+	}
+}
+
+// searched says which load a search found.
+func searched(s *results.SeriesResult) string {
+	l, within := s.Limit(), fmt.Sprintf(" of %s within %s", s.Workload, strings.Join(s.Objectives, ", "))
+	switch {
+	case l.Kept == nil && l.Broke == nil:
+		return fmt.Sprintf("%s, %s: %s", s.Target, s.Workload, s.Sentence)
+	case l.Kept == nil:
+		return fmt.Sprintf("%s carries no load%s: %s is too high%s", s.Target, within, loadWords(s, *l.Broke), because(l.Reason))
+	case l.Broke == nil:
+		return fmt.Sprintf("%s carries %s or more%s: no load was too high", s.Target, loadWords(s, *l.Kept), within)
+	}
+	return fmt.Sprintf("%s carries %s%s; %s is too high%s", s.Target, loadWords(s, *l.Kept), within, loadWords(s, *l.Broke),
+		because(l.Reason))
+}
+
+// loadWords returns a load of a series in words.
+func loadWords(s *results.SeriesResult, v float64) string {
+	if s.Unit == "concurrency" {
+		return fmt.Sprintf("concurrency %.4g", v)
+	}
+	return fmt.Sprintf("%.4g req/s", v)
+}
+
+// because returns a reason in parentheses.
+func because(reason *string) string {
+	if reason == nil {
+		return ""
+	}
+	return " (" + *reason + ")"
+}

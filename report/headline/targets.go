@@ -1,0 +1,232 @@
+package headline
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/loadpoint"
+)
+
+// targetsOf returns the names of the targets of a run's stages, the baseline first.
+func targetsOf(r *results.Result) (names []string) {
+	for _, t := range r.Run.Targets {
+		if t.Baseline && slices.ContainsFunc(r.Stages, func(s results.StageResult) bool { return s.Target == t.Name }) {
+			names = append(names, t.Name)
+		}
+	}
+	for i := range r.Stages {
+		names = words.AppendOnce(names, r.Stages[i].Target)
+	}
+	return names
+}
+
+// targets says how the other targets differ from the baseline.
+func (w *writer) targets(names []string) error {
+	all := compare.ByTarget([]*compare.Run{w.run})
+	slices.SortStableFunc(all, func(a, b compare.Side) int {
+		return cmp.Compare(slices.Index(names, a.Target), slices.Index(names, b.Target))
+	})
+	tolerance, _ := compare.Tolerance(compare.DefaultTolerance)
+	c, err := compare.Of(all, compare.Options{Tolerance: tolerance})
+	switch {
+	case errors.Is(err, compare.ErrNothingInCommon):
+		w.doubt("the targets have no load in common, so they cannot be compared")
+		return w.workloads()
+	case err != nil:
+		return err
+	}
+	verdicts := []string{}
+	for i := range c.Sides {
+		side := &c.Sides[i]
+		verdicts = words.AppendOnce(verdicts, Verdict(side))
+		if i < most-1 {
+			w.versus(names[0], side)
+		}
+		if g := w.gpus(side.Name, names[0]); g > 0 {
+			w.doubt("%s has %.3g times the GPUs of %s", side.Name, g, names[0])
+		}
+		for _, text := range append(doubts(side), marks(side)...) {
+			if !strings.Contains(text, " is SUSPECT: ") { // which is told anyway
+				w.doubt("%s", text)
+			}
+		}
+	}
+	if w.Verdict = &verdicts[0]; len(verdicts) > 1 {
+		w.Verdict = new(Mixed)
+	}
+	switch {
+	case len(c.Sides) > 1:
+		var parts []string
+		for i := range c.Sides {
+			parts = append(parts, c.Sides[i].Name+" "+Verdict(&c.Sides[i]))
+		}
+		w.say("Against %s: %s", names[0], words.Shorten(parts, 2*most))
+	case len(c.Sides[0].Stages)+len(c.Sides[0].Answers) == 0:
+		return w.workloads()
+	default:
+		w.say("%s", capital(Counts(&c.Sides[0])))
+		w.say("%s", changes(&c.Sides[0]))
+	}
+	return nil
+}
+
+// versus says by how much a target carries more or less than the baseline: within what a search found, within the limit
+// of loads, and at the peak.
+func (w *writer) versus(baseline string, side *compare.Against) {
+	searched := w.searches(baseline, side.Name)
+	within := w.pairs(baseline, side, func(c *curve) *point { kept, _, _ := c.within(); return kept })
+	for _, p := range within {
+		w.uncertain(p.ours)
+		w.uncertain(p.theirs)
+	}
+	parts := []string{searched}
+	if searched == "" {
+		parts = nil
+		if len(within) > 0 {
+			parts = append(parts, w.ratio(within, baseline, side.Name, "within "+within[0].theirs.limit))
+		}
+		if peaks := w.pairs(baseline, side, (*curve).peak); len(peaks) > 0 {
+			parts = append(parts, w.ratio(peaks, baseline, side.Name, "at its peak"))
+		}
+	}
+	if len(parts) > 0 {
+		w.say("%s: %s carries %s", Verdict(side), side.Name, strings.Join(parts, ", and "))
+	}
+}
+
+// pair is a point of a target beside one of the baseline, with the change of throughput between them.
+type pair struct {
+	ours, theirs *point
+	of           *curve
+	baseline     float64
+	value        float64
+	difference   *compare.Difference
+}
+
+// pairs returns a point of a target beside that of the baseline, of each workload of both.
+func (w *writer) pairs(baseline string, side *compare.Against, pick func(*curve) *point) (all []pair) {
+	for _, c := range w.curves {
+		b := w.curve(baseline, c.workload)
+		if c.target != side.Name || b == nil || b.tokens != c.tokens || pick(b) == nil || pick(c) == nil {
+			continue
+		}
+		p := pair{pick(b), pick(c), c, b.throughput(pick(b)), c.throughput(pick(c)),
+			&compare.Difference{Outcome: compare.Untested}}
+		if p.ours.load == p.theirs.load {
+			p.difference = tested(side, c, p.ours.load)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// ratio says how the throughput of a target differs from the baseline's, over the workloads of both.
+func (w *writer) ratio(pairs []pair, baseline, target, where string) string {
+	var changes, perGPU []float64
+	outcomes := map[compare.Outcome]int{}
+	for _, p := range pairs {
+		d := p.difference
+		changes = append(changes, p.value/p.baseline-1)
+		if g := w.gpus(target, baseline); g > 0 {
+			perGPU = append(perGPU, p.value/p.baseline/g-1)
+		}
+		if outcomes[d.Outcome]++; d.Why != "" {
+			w.doubt("%s at %s: %s", p.of.unit(), p.ours.load, d.Why)
+		}
+		w.Rest(slices.Concat(p.ours.of, p.theirs.of)...)
+	}
+	detail := fmt.Sprintf("over %d workloads: %s", len(pairs), outcomeWords(outcomes))
+	if len(pairs) == 1 {
+		detail = pairs[0].words()
+	}
+	if perGPU != nil {
+		detail += "; per GPU " + amount(perGPU)
+	}
+	return fmt.Sprintf("%s %s than %s %s (%s)", amount(changes), pairs[0].of.unit(), baseline, where, detail)
+}
+
+// words returns the values of a pair, their loads, and what the change means.
+func (p *pair) words() string {
+	text := fmt.Sprintf("%s against %s", number(p.value), number(p.baseline))
+	if p.ours.load != p.theirs.load {
+		return fmt.Sprintf("%s, at %s and at %s; not the same load, untested", text, p.theirs.load, p.ours.load)
+	}
+	text += fmt.Sprintf(", both at %s; %s", p.ours.load, p.difference.Outcome)
+	if d := p.difference; d.Low != nil {
+		text += ", " + span(*d.Low, *d.High)
+	}
+	return text
+}
+
+// tested returns the change of throughput at a load that both sides have.
+func tested(side *compare.Against, c *curve, load string) *compare.Difference {
+	for i := range side.Stages {
+		s := &side.Stages[i]
+		for j := range s.Metrics {
+			if s.Workload == c.workload && s.Load == load && s.Metrics[j].Metric == c.metric() {
+				return &s.Metrics[j]
+			}
+		}
+	}
+	return &compare.Difference{Outcome: compare.Untested}
+}
+
+// searches says by how much more load a target takes than the baseline, by their searches. Empty: they have none.
+func (w *writer) searches(baseline, target string) string {
+	var items []string
+	kept := func(name, workload string) (float64, *results.SeriesResult) {
+		for _, s := range w.r.Run.SeriesOf(loadpoint.Search) {
+			if l := s.Limit(); s.Target == name && s.Workload == workload && l.Kept != nil {
+				w.Rest(*l.Stage)
+				return *l.Kept, s
+			}
+		}
+		return 0, nil
+	}
+	for _, s := range w.r.Run.SeriesOf(loadpoint.Search) {
+		if s.Target != target {
+			continue
+		}
+		theirs, of := kept(target, s.Workload)
+		ours, _ := kept(baseline, s.Workload)
+		if of == nil || ours == 0 {
+			continue
+		}
+		items = append(items, fmt.Sprintf("%s load than %s of %s within %s (%s against %s)",
+			amount([]float64{theirs/ours - 1}), baseline, s.Workload, strings.Join(s.Objectives, ", "),
+			loadWords(s, theirs), loadWords(s, ours)))
+	}
+	return words.Shorten(items, most)
+}
+
+// curve returns the curve of a target and a workload, or nil.
+func (w *writer) curve(target, workload string) *curve {
+	for _, c := range w.curves {
+		if c.target == target && c.workload == workload {
+			return c
+		}
+	}
+	return nil
+}
+
+// gpus returns how many times as many GPUs a target has as the baseline. 0: as many, or not known.
+func (w *writer) gpus(target, baseline string) float64 {
+	of := func(name string) float64 {
+		for _, t := range w.r.Run.Targets {
+			if t.Name == name && t.GPUs != nil {
+				return float64(*t.GPUs)
+			}
+		}
+		return 0
+	}
+	if ours, theirs := of(baseline), of(target); ours > 0 && theirs > 0 && ours != theirs {
+		return theirs / ours
+	}
+	return 0
+}
