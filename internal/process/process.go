@@ -4,7 +4,9 @@
 package process
 
 import (
+	"bytes"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -211,5 +213,55 @@ func Eventually(tb testing.TB, what string, condition func() bool) {
 		if time.Since(begin) > Timeout {
 			tb.Fatalf("waited in vain: %s", what)
 		}
+	}
+}
+
+// Output keeps what a process prints. It may be read while the process runs.
+type Output struct {
+	mu      sync.Mutex
+	said    bytes.Buffer
+	changed chan struct{}
+}
+
+// Write appends what the process prints.
+func (o *Output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.changed != nil {
+		close(o.changed)
+		o.changed = nil
+	}
+	return o.said.Write(b)
+}
+
+// now returns the output so far, and a channel that is closed when there is more.
+func (o *Output) now() (string, <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.changed == nil {
+		o.changed = make(chan struct{})
+	}
+	return o.said.String(), o.changed
+}
+
+// String returns the output so far.
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.said.String()
+}
+
+// Parallel lets n tests of a package run at once, unless a person has set -parallel. TestMain calls it in packages
+// whose tests wait for networks, programs and clocks more than they need processors: Go runs as many at once as there
+// are processors.
+func Parallel(n int) {
+	flag.Parse()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
+	if set {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
 	}
 }

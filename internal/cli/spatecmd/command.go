@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/internal/cli/agentcmd"
 	"github.com/spate-load/spate/internal/cli/clustercmd"
@@ -19,6 +22,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/resultscmd"
 	"github.com/spate-load/spate/internal/cli/runcmd"
 	"github.com/spate-load/spate/internal/reason"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 )
 
@@ -82,4 +86,59 @@ the plans that ship with Spate; "spate plan new" writes one of your own.
 	)
 	completeValues(root)
 	return root
+}
+
+// completeValues enables shell completion of flag values for a command and all below it, and of arguments for those
+// that take plans.
+func completeValues(cmd *cobra.Command) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if words := command.Words(f); len(words) > 0 {
+			// This fails only for a flag that already has completion or does not exist. Neither can happen.
+			_ = cmd.RegisterFlagCompletionFunc(f.Name,
+				cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	if strings.Contains(cmd.Use, "PLAN.yaml") {
+		cmd.ValidArgsFunction = completePlans
+	}
+	for _, sub := range cmd.Commands() {
+		completeValues(sub)
+	}
+}
+
+// completePlans offers the plans that ship with Spate. If none starts with what was typed, the shell offers files.
+func completePlans(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var found []cobra.Completion
+	for _, name := range plans.Shipped() {
+		if strings.HasPrefix(name, typed) {
+			found = append(found, name)
+		}
+	}
+	return found, cobra.ShellCompDirectiveDefault
+}
+
+// newVersion makes a command that prints the same as --version.
+func newVersion(version string) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: command.Arguments(cobra.NoArgs),
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintln(cmd.OutOrStdout(), "spate version "+version)
+		},
+	}
+}
+
+var unknownFlag = regexp.MustCompile(`^unknown flag: --(.+)$`)
+
+// flagError adds a similar flag to an error about an unknown one.
+func flagError(cmd *cobra.Command, err error) error {
+	hint := ""
+	if part := unknownFlag.FindStringSubmatch(err.Error()); part != nil {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		name, _, _ := strings.Cut(part[1], "=")
+		if near := words.Nearest(name, names); near != "" {
+			hint = command.DidYouMean("--" + near)
+		}
+	}
+	return command.BadInputf("%w%s\nsee: %s --help", err, hint, cmd.CommandPath())
 }
