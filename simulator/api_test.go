@@ -63,10 +63,7 @@ func withoutTimes(s string) string { return timeFields.ReplaceAllString(s, `"$1"
 // handled returns an answer without a connection, as net/http alone would write it.
 func handled(t *testing.T, c config.Config, path, body string) string {
 	t.Helper()
-	ep, err := newEndpoint(c, 0, newTruthLog(c.Truth))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ep := newEndpoint(c, 0, newTruthLog(c.Truth))
 	defer ep.Close()
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))

@@ -40,17 +40,11 @@ type endCounts struct {
 	length, stop, abort atomic.Uint64
 }
 
-// newEndpoint returns the endpoint of that number. Its engines run until Close. It fails if the system has no timer
-// left.
-func newEndpoint(c config.Config, number int, truth *truthLog) (*endpoint, error) {
+// newEndpoint returns the endpoint of that number. Its engines run until Close.
+func newEndpoint(c config.Config, number int, truth *truthLog) *endpoint {
 	ep := &endpoint{config: c, number: number, truth: truth, created: time.Now().Unix()}
 	for i := range c.Loops() {
-		l, err := newLoop(&c, number*c.Loops()+i)
-		if err != nil {
-			ep.Close()
-			return nil, err
-		}
-		ep.engines = append(ep.engines, l)
+		ep.engines = append(ep.engines, newLoop(&c, number*c.Loops()+i))
 	}
 	ep.mux = http.NewServeMux()
 	for route, a := range api.Routes() {
@@ -69,7 +63,7 @@ func newEndpoint(c config.Config, number int, truth *truthLog) (*endpoint, error
 	ep.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		api.UnknownPath(r.Method, r.URL.Path).WriteTo(w)
 	})
-	return ep, nil
+	return ep
 }
 
 // ServeHTTP implements http.Handler. After Close it drops the connection.

@@ -1,15 +1,18 @@
 package simulator
 
 import (
+	"context"
+	"errors"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/kernel"
 	"github.com/spate-load/spate/simulator/config"
 	"github.com/spate-load/spate/simulator/engine"
-	"github.com/spate-load/spate/simulator/wire"
 )
 
 // loop runs one model against the clock, in its own goroutine from newLoop to close. If it wakes late, it catches up:
@@ -29,10 +32,10 @@ type loop struct {
 	emissions []engine.Emission
 	ended     atomic.Int64 // answers that ended
 
-	mu     sync.Mutex // guards the fields below, and the setting of the alarm
+	mu     sync.Mutex // guards inbox and closed
 	inbox  []command
 	closed bool
-	alarm  *wire.Alarm
+	timer  *kernel.Timer // woken when inbox or closed has changed
 	done   chan struct{} // closed when the goroutine has ended
 }
 
@@ -88,15 +91,11 @@ func (o *outlet) raise(produced int64) {
 }
 
 // newLoop starts the goroutine of a model. The caller closes the loop.
-func newLoop(c *config.Config, number int) (*loop, error) {
-	a, err := wire.NewAlarm()
-	if err != nil {
-		return nil, err
-	}
+func newLoop(c *config.Config, number int) *loop {
 	l := &loop{engine: engine.New(c, number, clock.Now()), crew: newCrew(c.Processors), latencies: newLatencies(),
-		alarm: a, done: make(chan struct{})}
+		timer: kernel.NewTimer(context.Background()), done: make(chan struct{})}
 	go l.run()
-	return l, nil
+	return l
 }
 
 // submit queues a sequence that arrived at an instant. The sequence must have an outlet.
@@ -116,7 +115,7 @@ func (l *loop) send(c command) {
 	}
 	l.inbox = append(l.inbox, c)
 	if len(l.inbox) == 1 {
-		l.alarm.Set(1)
+		l.timer.Wake()
 	}
 }
 
@@ -125,7 +124,7 @@ func (l *loop) close() {
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
-		l.alarm.Set(1)
+		l.timer.Wake()
 	}
 	l.mu.Unlock()
 	<-l.done
@@ -133,7 +132,7 @@ func (l *loop) close() {
 
 func (l *loop) run() {
 	defer close(l.done)
-	defer l.alarm.Close()
+	defer l.timer.Close() //nolint:errcheck // nothing can be lost
 	defer l.crew.close()
 	var commands []command
 	var emissions []engine.Emission
@@ -227,17 +226,11 @@ const minTimerGap = 50 * time.Microsecond
 
 // sleep blocks until the engine's next event or the next command.
 func (l *loop) sleep() {
-	l.mu.Lock()
-	if len(l.inbox) > 0 || l.closed {
-		l.mu.Unlock()
-		return
-	}
 	at, ok := l.engine.Next()
-	if ok {
-		l.alarm.Set(max(at, l.woke.Add(minTimerGap)))
-	} else {
-		l.alarm.Set(0)
+	if !ok {
+		at = math.MaxInt64
 	}
-	l.mu.Unlock()
-	l.alarm.Wait()
+	if err := l.timer.Wait(max(at, l.woke.Add(minTimerGap))); err != nil && !errors.Is(err, kernel.ErrWoken) {
+		panic("simulator: cannot wait: " + err.Error())
+	}
 }

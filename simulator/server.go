@@ -68,10 +68,7 @@ func (s *Server) open(c config.Config, number int, addr string) error {
 		return err
 	}
 	s.listeners = append(s.listeners, l)
-	ep, err := newEndpoint(c, number, s.truth)
-	if err != nil {
-		return err
-	}
+	ep := newEndpoint(c, number, s.truth)
 	s.endpoints = append(s.endpoints, ep)
 	s.servers = append(s.servers, &http.Server{
 		Handler:           ep,

@@ -198,10 +198,7 @@ func TestFailedStartClosesEverything(t *testing.T) {
 }
 
 func TestHandlerAlone(t *testing.T) {
-	ep, err := newEndpoint(fast(), 0, newTruthLog(config.Truth{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ep := newEndpoint(fast(), 0, newTruthLog(config.Truth{}))
 	w := httptest.NewRecorder()
 	ep.ServeHTTP(w, httptest.NewRequest(http.MethodPost, completionsPath, strings.NewReader(fourTokens)))
 	if w.Code != 200 || !strings.HasSuffix(w.Body.String(), "[DONE]\n\n") {

@@ -7,17 +7,15 @@ import (
 
 // metronome is the model of a pace. Like engine it is pure, and it has the same methods.
 //
-// Without ticks the next token of each sequence is due one BetweenTokens after the last one. This time is the same for
-// all, so the sequence that was served first is due first again. Two queues, one of sequences that wait for their first
-// token and one of those that have it, are therefore already in order of time, and nothing has to be sorted. With
-// ticks, all sequences that have started are served at each tick.
+// The next token of each sequence is due one BetweenTokens after the last one. This time is the same for all, so the
+// sequence that was served first is due first again. Two queues, one of sequences that wait for their first token and
+// one of those that have it, are therefore already in order of time, and nothing has to be sorted. With ticks, first
+// tokens are due at ticks, and so are all others.
 type metronome struct {
 	pace   config.Pace
 	now    clock.Instant
 	first  dueQueue // waiting for the first token
 	later  dueQueue // waiting for a later token
-	batch  []*Sequence
-	live   int // sequences in batch or later that have not departed
 	origin clock.Instant
 }
 
@@ -53,35 +51,22 @@ func (m *metronome) tick(at clock.Instant) clock.Instant {
 
 // Cancel removes a sequence from wherever it is. Cancelling a departed sequence does nothing.
 func (m *metronome) Cancel(s *Sequence) {
-	switch {
-	case s.phase == waiting:
+	switch s.phase {
+	case waiting:
 		m.first.drop(s)
-	case s.phase == running && m.pace.Ticks:
-		s.phase = departed
-		m.live--
-	case s.phase == running:
+	case running:
 		m.later.drop(s)
+	default:
 	}
 }
 
-func (m *metronome) Running() int {
-	if m.pace.Ticks {
-		return m.live
-	}
-	return m.later.live
-}
+func (m *metronome) Running() int { return m.later.live }
 
 func (m *metronome) Waiting() int { return m.first.live }
 
 // Next returns the instant of the next token, or false if none is due.
 func (m *metronome) Next() (clock.Instant, bool) {
 	at, ok := m.first.at()
-	if m.pace.Ticks {
-		if m.live > 0 {
-			return m.tick(m.now + 1), true
-		}
-		return at, ok
-	}
 	if other, found := m.later.at(); found && (!ok || other < at) {
 		return other, true
 	}
@@ -98,16 +83,12 @@ func (m *metronome) Advance(to clock.Instant, dst []Emission) []Emission {
 			return dst
 		}
 		m.now = max(m.now, at)
-		if m.pace.Ticks {
-			dst = m.serveTick(at, dst)
-		} else {
-			dst = m.serveOne(at, dst)
-		}
+		dst = m.serve(at, dst)
 	}
 }
 
-// serveOne gives the due sequence its token and moves it behind the others.
-func (m *metronome) serveOne(at clock.Instant, dst []Emission) []Emission {
+// serve gives the due sequence its token and moves it behind the others.
+func (m *metronome) serve(at clock.Instant, dst []Emission) []Emission {
 	from := &m.later
 	if first, ok := m.first.at(); ok && first == at {
 		from = &m.first
@@ -118,27 +99,5 @@ func (m *metronome) serveOne(at clock.Instant, dst []Emission) []Emission {
 		s.ready = at.Add(m.pace.BetweenTokens)
 		m.later.push(s, running)
 	}
-	return dst
-}
-
-// serveTick gives one token to each sequence that has started or whose first token is due.
-func (m *metronome) serveTick(at clock.Instant, dst []Emission) []Emission {
-	for first, ok := m.first.at(); ok && first <= at; first, ok = m.first.at() {
-		s := m.first.pop()
-		s.phase = running
-		m.batch = append(m.batch, s)
-		m.live++
-	}
-	for _, s := range m.batch {
-		if s.phase != running {
-			continue
-		}
-		if dst = s.emit(at, dst); s.phase == departed {
-			m.live--
-		}
-	}
-	kept := appendRunning(m.batch[:0], m.batch)
-	clear(m.batch[len(kept):])
-	m.batch = kept
 	return dst
 }

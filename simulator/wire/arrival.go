@@ -1,5 +1,5 @@
-// Package wire has the simulator's system calls: sockets that know when a request reached the machine, writes of frames
-// past net/http, and the timer that wakes the sender. They bypass Go's scheduler where that costs exactness (see
+// Package wire has the simulator's system calls: sockets that know when a request reached the machine, and writes of
+// frames past net/http. They bypass Go's scheduler where that costs exactness (see
 // package kernel).
 package wire
 
