@@ -239,7 +239,7 @@ func TestGeminiErrors(t *testing.T) {
 		"no parts": {m, "sesame", `{"contents":[{}]}`, 400,
 			`{"error":{"code":400,"message":"contents[0].parts is missing`},
 		"candidates": {m, "sesame", `{"generationConfig":{"candidateCount":2}}`, 400,
-			`{"error":{"code":400,"message":"candidateCount is 2`},
+			`{"error":{"code":400,"message":"generationConfig.candidateCount is 2`},
 		"unknown model": {"/v1beta/models/x:generateContent", "sesame", `{}`, 404, `{"error":{"code":404,`},
 		"unknown verb":  {"/v1beta/models/m:embedContent", "sesame", `{}`, 404, `{"error":`},
 	} {

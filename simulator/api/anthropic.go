@@ -13,28 +13,15 @@ type anthropic struct{ *frames }
 
 var anthropicRoutes = map[string]API{"POST /v1/messages": anthropic{&anthropicFrames}}
 
-type anthropicBody struct {
-	Model     string          `json:"model"`
-	System    json.RawMessage `json:"system"`
-	Messages  []message       `json:"messages"`
-	MaxTokens *int            `json:"max_tokens"`
-	Stream    bool            `json:"stream"`
-	// Engines behind Anthropic's API take these fields to make outputs of exact length. Anthropic does not have them.
-	MinTokens int  `json:"min_tokens"`
-	IgnoreEOS bool `json:"ignore_eos"`
-	asked
-}
-
 func (a anthropic) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	var w anthropicBody
-	r := read(a, c, body, &w)
-	r.named(w.Model)
-	r.require(w.MaxTokens != nil, "max_tokens is missing: this API requires it")
-	r.content("system", w.System)
-	r.conversation(w.Messages)
-	r.Stream, r.minTokens, r.IgnoreEOS = w.Stream, w.MinTokens, w.IgnoreEOS
-	r.asked(&w.asked)
-	return r.done("max_tokens", w.MaxTokens)
+	r := read(a, c, body)
+	r.named(get[string](r, "model"))
+	r.require(r.member("max_tokens") != nil, "max_tokens is missing: this API requires it")
+	r.content("system")
+	r.conversation(get[[]message](r, "messages"))
+	r.engineFields()
+	r.asked()
+	return r.done("max_tokens")
 }
 
 // anthropicError returns an error with the API's type, which streams use too.

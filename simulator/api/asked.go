@@ -1,23 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
-
-	"github.com/spate-load/spate/simulator/config"
 )
-
-// asked is what a request of chat, completions, responses or Anthropic's messages asks for besides text: tools, and the
-// form of the answer.
-type asked struct {
-	Tools             []tool          `json:"tools"`
-	ToolChoice        json.RawMessage `json:"tool_choice"`
-	ResponseFormat    responseFormat  `json:"response_format"`
-	StructuredOutputs structured      `json:"structured_outputs"`
-	GuidedJSON        json.RawMessage `json:"guided_json"`
-	OutputConfig      outputConfig    `json:"output_config"`
-	Text              textConfig      `json:"text"`
-}
 
 // tool is the definition of a tool: that of OpenAI's chat has the name and the parameters in "function".
 type tool struct {
@@ -32,67 +19,45 @@ type function struct {
 	Parameters json.RawMessage `json:"parameters"`
 }
 
-type responseFormat struct {
-	Type       string `json:"type"`
-	JSONSchema struct {
-		Schema json.RawMessage `json:"schema"`
-	} `json:"json_schema"`
-}
+// formats are the members with the schema that an answer must satisfy: those of chat and completions, of Anthropic's
+// messages, and of responses.
+var formats = []string{"response_format.json_schema.schema", "structured_outputs.json", "guided_json",
+	"output_config.format.schema", "text.format.schema"}
 
-// outputConfig is Anthropic's.
-type outputConfig struct {
-	Format struct {
-		Schema json.RawMessage `json:"schema"`
-	} `json:"format"`
-}
-
-// textConfig is that of the responses API.
-type textConfig struct {
-	Format struct {
-		Type   string          `json:"type"`
-		Schema json.RawMessage `json:"schema"`
-	} `json:"format"`
-}
-
-type structured struct {
-	JSON json.RawMessage `json:"json"`
-}
-
-// script says what the answer says, if the request asks for more than words.
-func (a *asked) script(q *Request, c *config.Config) *Error {
-	schema := firstOf(a.ResponseFormat.JSONSchema.Schema, a.StructuredOutputs.JSON, a.GuidedJSON,
-		a.OutputConfig.Format.Schema, a.Text.Format.Schema)
-	if a.ResponseFormat.Type == "json_object" || a.Text.Format.Type == "json_object" {
+// asked takes what a request of chat, completions, responses or Anthropic's messages asks for besides text: tools, and
+// the form of the answer. It says what the answer says then.
+func (r *reading) asked() {
+	tools := get[[]tool](r, "tools")
+	var schemas []json.RawMessage
+	for _, path := range formats {
+		schemas = append(schemas, r.member(path))
+	}
+	schema := firstOf(schemas...)
+	if get[string](r, "response_format.type") == "json_object" || get[string](r, "text.format.type") == "json_object" {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
 	name := "tools"
-	if len(a.Tools) == 0 {
+	if len(tools) == 0 {
 		name = "response_format"
 	}
-	heard, problem := apply(c.Dialect.Tools, name, len(a.Tools) > 0 || schema != nil)
-	if problem != nil || !heard {
-		return problem
+	heard, problem := apply(r.config.Dialect.Tools, name, len(tools) > 0 || schema != nil)
+	if r.problem = cmp.Or(r.problem, problem); r.problem != nil || !heard {
+		return
 	}
 	if schema != nil {
-		q.said = piecesOf(JSON(instance(schema, 0)))
+		r.said = piecesOf(JSON(instance(schema, 0)))
 	}
-	switch forced := a.forced(); forced {
+	switch forced := forced(r.member("tool_choice")); forced {
 	case "":
 	case choiceAuto:
-		q.mayCall = a.Tools
-	case anyTool:
-		if len(a.Tools) == 0 {
-			return BadRequest("tool_choice forces a call, and there are no tools")
-		}
-		q.calls(a.Tools[0])
+		r.mayCall = tools
 	default:
-		i := slices.IndexFunc(a.Tools, func(t tool) bool { return t.name() == forced })
-		if i < 0 {
-			return BadRequest("tool_choice names a tool that tools does not have: " + forced)
+		i := slices.IndexFunc(tools, func(t tool) bool { return forced == anyTool || t.name() == forced })
+		r.require(i >= 0, "tool_choice forces a call of a tool that tools does not have: "+forced)
+		if i >= 0 {
+			r.calls(tools[i])
 		}
-		q.calls(a.Tools[i])
 	}
-	return nil
 }
 
 // calls makes the answer a call of a tool.
@@ -115,24 +80,24 @@ const (
 	choiceAuto = "auto"
 )
 
-// forced returns the tool that must be called, anyTool, or choiceAuto, the default. Empty: none.
-func (a *asked) forced() string {
-	if kindOf(a.ToolChoice) == 0 || kindOf(a.ToolChoice) == 'n' {
+// forced returns the tool that tool_choice says must be called, anyTool, or choiceAuto, the default. Empty: none.
+func forced(choice json.RawMessage) string {
+	if choice == nil {
 		return choiceAuto
 	}
 	var word string
-	var choice struct {
+	var object struct {
 		Type string `json:"type"`
 		tool
 	}
 	switch {
-	case json.Unmarshal(a.ToolChoice, &word) == nil: // OpenAI's words
-	case json.Unmarshal(a.ToolChoice, &choice) != nil:
+	case json.Unmarshal(choice, &word) == nil: // OpenAI's words
+	case json.Unmarshal(choice, &object) != nil:
 		return ""
-	case choice.name() != "":
-		return choice.name()
+	case object.name() != "":
+		return object.name()
 	default:
-		word = choice.Type // Anthropic's
+		word = object.Type // Anthropic's
 	}
 	switch word {
 	case "required", anyTool:

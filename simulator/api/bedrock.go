@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"hash/crc32"
 	"net/http"
 	"strconv"
@@ -20,26 +19,18 @@ var bedrockRoutes = map[string]API{
 	"POST /model/{model}/converse-stream": bedrock{stream: true},
 }
 
-type bedrockBody struct {
-	System    json.RawMessage `json:"system"`
-	Messages  []message       `json:"messages"`
-	Inference struct {
-		MaxTokens *int `json:"maxTokens"`
-	} `json:"inferenceConfig"`
-}
-
 func (a bedrock) Parse(q *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	var w bedrockBody
-	r := read(a, c, body, &w)
+	r := read(a, c, body)
 	r.named(q.PathValue("model"))
-	r.content("system", w.System)
-	for i := range w.Messages {
-		r.require(kindOf(w.Messages[i].Content) == '[',
+	r.content("system")
+	messages := get[[]message](r, "messages")
+	for i := range messages {
+		r.require(kindOf(messages[i].Content) == '[',
 			"messages["+strconv.Itoa(i)+"].content is missing, or not an array of content blocks")
 	}
-	r.conversation(w.Messages)
+	r.conversation(messages)
 	r.Stream = a.stream
-	return r.done("inferenceConfig.maxTokens", w.Inference.MaxTokens)
+	return r.done("inferenceConfig.maxTokens")
 }
 
 // Problem names the exception in a header, as AWS does. An unknown model is a validation error there.

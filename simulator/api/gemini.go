@@ -48,70 +48,44 @@ func WithVerb(r *http.Request) *http.Request {
 	return &changed
 }
 
-type geminiContent struct {
-	Parts json.RawMessage `json:"parts"`
-}
-
-type geminiBody struct {
-	System   geminiContent   `json:"systemInstruction"`
-	Contents []geminiContent `json:"contents"`
-	Config   struct {
-		MaxOutputTokens *int `json:"maxOutputTokens"`
-		CandidateCount  *int `json:"candidateCount"`
-		Thinking        struct {
-			IncludeThoughts bool `json:"includeThoughts"`
-		} `json:"thinkingConfig"`
-	} `json:"generationConfig"`
-}
-
 func (a gemini) Parse(q *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	var w geminiBody
-	r := read(a, c, body, &w)
+	r := read(a, c, body)
 	r.named(q.PathValue("model"))
-	r.one("candidateCount", w.Config.CandidateCount)
-	if r.problem == nil {
-		r.problem = r.prompt.gemini(&w, c.ChatTemplateTokens)
-	}
+	r.one("generationConfig.candidateCount")
+	r.contents()
 	r.Stream, r.events = a.stream, serverSentEventsAsked(q)
-	r.hideReasoning = !w.Config.Thinking.IncludeThoughts
-	return r.done("maxOutputTokens", w.Config.MaxOutputTokens)
+	r.hideReasoning = !get[bool](r, "generationConfig.thinkingConfig.includeThoughts")
+	return r.done("generationConfig.maxOutputTokens")
 }
 
-// gemini takes the words of the system instruction and of all contents.
-func (t *tokens) gemini(w *geminiBody, template int) *Error {
-	if len(w.Contents) == 0 {
-		return BadRequest("contents is missing or empty")
+// contents takes the words of the system instruction and of all contents.
+func (r *reading) contents() {
+	type content struct {
+		Parts json.RawMessage `json:"parts"`
 	}
-	messages := make([]message, 0, 1+len(w.Contents))
-	for i, content := range append([]geminiContent{w.System}, w.Contents...) {
-		if i > 0 && kindOf(content.Parts) != '[' {
-			return BadRequest(fmt.Sprintf("contents[%d].parts is missing, or not an array of parts", i-1))
+	contents := get[[]content](r, "contents")
+	r.require(len(contents) > 0, "contents is missing or empty")
+	messages := []message{{get[content](r, "systemInstruction").Parts}}
+	for i := range contents {
+		if kindOf(contents[i].Parts) != '[' {
+			r.require(false, fmt.Sprintf("contents[%d].parts is missing, or not an array of parts", i))
 		}
-		messages = append(messages, message{content.Parts})
+		messages = append(messages, message{contents[i].Parts})
 	}
-	return t.conversation(messages, template)
+	r.conversation(messages)
 }
 
 // serverSentEventsAsked reports whether a stream is one of server-sent events.
 func serverSentEventsAsked(r *http.Request) bool { return r.URL.Query().Get("alt") == "sse" }
 
 // Count takes contents, or a whole request for content.
-func (geminiCount) Count(body []byte, c *config.Config) ([]byte, *Error) {
-	var w struct {
-		geminiBody
-		Request *geminiBody `json:"generateContentRequest"`
+func (a geminiCount) Count(body []byte, c *config.Config) ([]byte, *Error) {
+	r := read(a, c, body)
+	if whole := r.member("generateContentRequest"); whole != nil {
+		r.enter(whole)
 	}
-	if problem := decode(body, &w); problem != nil {
-		return nil, problem
-	}
-	if w.Request == nil {
-		w.Request = &w.geminiBody
-	}
-	var prompt tokens
-	if problem := prompt.gemini(w.Request, c.ChatTemplateTokens); problem != nil {
-		return nil, problem
-	}
-	return (&FrameWriter{prompt: prompt.count}).put(nil, geminiCounted), nil
+	r.contents()
+	return (&FrameWriter{prompt: r.prompt.count}).put(nil, geminiCounted), r.problem
 }
 
 // Problem puts the error into an array where the stream would have been one.

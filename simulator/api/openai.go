@@ -21,42 +21,33 @@ var (
 
 var openAIRoutes = map[string]API{"POST /v1/chat/completions": chat, "POST /v1/completions": completions}
 
-// openAIBody is the part of a request's body that is used. Everything else is accepted and ignored, as servers do with
-// sampling parameters.
-type openAIBody struct {
-	Model               string          `json:"model"`
-	Prompt              json.RawMessage `json:"prompt"`
-	Messages            []message       `json:"messages"`
-	MaxTokens           *int            `json:"max_tokens"`
-	MaxCompletionTokens *int            `json:"max_completion_tokens"`
-	MinTokens           int             `json:"min_tokens"`
-	IgnoreEOS           bool            `json:"ignore_eos"`
-	N                   *int            `json:"n"`
-	Stream              bool            `json:"stream"`
-	StreamOptions       json.RawMessage `json:"stream_options"`
-	asked
-}
-
 type message struct {
 	Content json.RawMessage `json:"content"`
 }
 
+// Parse takes the part of a request that is used. Everything else is accepted and ignored, as servers do with sampling
+// parameters.
 func (a openAI) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	var w openAIBody
-	r := read(a, c, body, &w)
-	r.named(w.Model)
-	r.one("n", w.N)
+	r := read(a, c, body)
+	r.named(get[string](r, "model"))
+	r.one("n")
 	if a.chat {
-		r.conversation(w.Messages)
+		r.conversation(get[[]message](r, "messages"))
 	} else {
-		r.text(w.Prompt)
+		r.text(r.member("prompt"))
 	}
-	r.minTokens, r.IgnoreEOS, r.Stream = w.MinTokens, w.IgnoreEOS, w.Stream
-	if r.problem == nil {
-		r.problem = r.streamOptions(w.StreamOptions)
-	}
-	r.asked(&w.asked)
-	return r.done("max_tokens", w.MaxCompletionTokens, w.MaxTokens)
+	r.engineFields()
+	r.includeUsage = get[bool](r, "stream_options.include_usage")
+	r.continuousUsage = r.includeUsage && get[bool](r, "stream_options.continuous_usage_stats")
+	r.asked()
+	return r.done("max_completion_tokens", "max_tokens")
+}
+
+// engineFields takes whether to stream, and the fields that engines behind these and Anthropic's API have to make
+// outputs of exact length.
+func (r *reading) engineFields() {
+	r.Stream = get[bool](r, "stream")
+	r.minTokens, r.IgnoreEOS = get[int](r, "min_tokens"), get[bool](r, "ignore_eos")
 }
 
 var chatFrames, completionsFrames = openAIFrames(true), openAIFrames(false)

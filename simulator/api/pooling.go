@@ -12,26 +12,23 @@ import (
 // pooling is an API of pooling models: its answers are vectors or scores, in one piece. The engine prefills the prompt
 // and produces one token, which the answer does not show.
 type pooling struct {
-	inputs func(*poolingBody) []json.RawMessage
+	inputs []string // members of the body: each is a text or a list of texts
 	write  func(b []byte, inputs int) []byte
 	usage  string // around the number of tokens, which stands for #; empty: none
 }
 
 var poolingRoutes = map[string]API{
-	"POST /v1/embeddings": pooling{some(func(w *poolingBody) json.RawMessage { return w.Input }), writeData("embedding", vector),
-		countedUsage},
-	"POST /embed": pooling{some(func(w *poolingBody) json.RawMessage { return w.Inputs }), writeVectors, ""},
-	"POST /v2/embed": pooling{func(w *poolingBody) []json.RawMessage { return w.Texts },
+	"POST /v1/embeddings": pooling{[]string{"input"}, writeData("embedding", vector), countedUsage},
+	"POST /embed":         pooling{[]string{"inputs"}, writeVectors, ""},
+	"POST /v2/embed": pooling{[]string{"texts"},
 		func(b []byte, n int) []byte {
 			return append(writeVectors(append(b, `{"id":"e-1","embeddings":{"float":`...), n), '}')
 		}, `,"meta":{"api_version":{"version":"2"},"billed_units":{"input_tokens":#}},"response_type":"embeddings_by_type"}`},
-	"POST /rerank":    pooling{rerankInputs, writeRanks, countedUsage}, // vLLM has both paths, and LiteLLM uses this one
-	"POST /v1/rerank": pooling{rerankInputs, writeRanks, countedUsage},
-	"POST /v2/rerank": pooling{rerankInputs, writeRanks,
+	"POST /rerank":    pooling{[]string{"query", "documents"}, writeRanks, countedUsage}, // vLLM has both paths, and LiteLLM uses this one
+	"POST /v1/rerank": pooling{[]string{"query", "documents"}, writeRanks, countedUsage},
+	"POST /v2/rerank": pooling{[]string{"query", "documents"}, writeRanks,
 		`,"meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1},"tokens":{"input_tokens":#}}}`},
-	"POST /score": pooling{func(w *poolingBody) []json.RawMessage {
-		return append([]json.RawMessage{w.Text1}, w.Text2...)
-	}, func(b []byte, n int) []byte { return writeData("score", "0.5")(b, n-1) }, countedUsage},
+	"POST /score": pooling{[]string{"text_1", "text_2"}, func(b []byte, n int) []byte { return writeData("score", "0.5")(b, n-1) }, countedUsage},
 }
 
 const (
@@ -42,32 +39,14 @@ const (
 // vector is an embedding.
 var vector = "[" + strings.Repeat("0.015625,", dimensions-1) + "0.015625]"
 
-// poolingBody has the texts of all these APIs.
-type poolingBody struct {
-	Model     string            `json:"model"`
-	Input     json.RawMessage   `json:"input"`
-	Inputs    json.RawMessage   `json:"inputs"`
-	Texts     []json.RawMessage `json:"texts"`
-	Query     json.RawMessage   `json:"query"`
-	Documents []json.RawMessage `json:"documents"`
-	Text1     json.RawMessage   `json:"text_1"`
-	Text2     []json.RawMessage `json:"text_2"`
-}
-
-// some returns a function for the inputs of a field that holds a text or a list of texts. A text may be token ids,
-// which are a list of numbers.
-func some(field func(*poolingBody) json.RawMessage) func(*poolingBody) []json.RawMessage {
-	return func(w *poolingBody) []json.RawMessage {
-		var list []json.RawMessage
-		if err := json.Unmarshal(field(w), &list); err != nil || len(list) == 0 || !strings.ContainsAny(string(list[0][:1]), `"[`) {
-			return []json.RawMessage{field(w)}
-		}
-		return list
+// texts returns the texts of a member that holds one or a list of them. A text may be token ids, which are a list of
+// numbers.
+func (r *reading) texts(name string) (list []json.RawMessage) {
+	raw := r.member(name)
+	if json.Unmarshal(raw, &list) != nil || len(list) == 0 || !strings.ContainsAny(string(list[0][:1]), `"[`) {
+		return []json.RawMessage{raw}
 	}
-}
-
-func rerankInputs(w *poolingBody) []json.RawMessage {
-	return append([]json.RawMessage{w.Query}, w.Documents...)
+	return list
 }
 
 // writeData returns a function that writes OpenAI's list of results, objects whose type has the same name as their
@@ -108,15 +87,16 @@ func writeList(b []byte, before, after string, n int) []byte {
 }
 
 func (a pooling) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	var w poolingBody
-	r := read(a, c, body, &w)
-	inputs := a.inputs(&w)
-	for _, text := range inputs {
-		r.text(text)
+	r := read(a, c, body)
+	for _, name := range a.inputs {
+		texts := r.texts(name)
+		for _, text := range texts {
+			r.text(text)
+		}
+		r.inputs += len(texts)
 	}
-	one := 1
-	r.model, r.inputs = w.Model, len(inputs)
-	return r.done("max_tokens", &one)
+	r.model, r.MaxTokens = get[string](r, "model"), 1
+	return r.done()
 }
 
 func (pooling) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {

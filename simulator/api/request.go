@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/spate-load/spate/simulator/config"
 )
 
@@ -34,18 +36,71 @@ type Request struct {
 	Script  Script // of the answer, drawn after the request is read
 }
 
-// reading is the reading of a request. After the first problem it takes nothing more.
+// reading reads the members of a request's body, a JSON object. After the first problem it takes nothing more.
 type reading struct {
 	*Request
 	config  *config.Config
+	members []member
 	prompt  tokens
 	problem *Error
 }
 
-// read reads a body's JSON.
-func read(a API, c *config.Config, body []byte, into any) *reading {
-	return &reading{Request: &Request{API: a, model: c.ServedName()}, config: c, prompt: newTokens(&c.Model),
-		problem: decode(body, into)}
+// read starts to read a body.
+func read(a API, c *config.Config, body []byte) *reading {
+	r := &reading{Request: &Request{API: a, model: c.ServedName(), MaxTokens: defaultLength}, config: c,
+		prompt: newTokens(&c.Model)}
+	r.enter(body)
+	return r
+}
+
+type member struct {
+	name string
+	raw  json.RawMessage
+}
+
+// enter makes an object's members those that are read.
+func (r *reading) enter(object []byte) {
+	r.require(json.Valid(object) && kindOf(object) == '{', "the body is not a JSON object")
+	if r.problem != nil {
+		return
+	}
+	r.members = make([]member, 0, 16)
+	gjson.ParseBytes(object).ForEach(func(name, value gjson.Result) bool {
+		r.members = append(r.members, member{name.String(), json.RawMessage(value.Raw)})
+		return true
+	})
+}
+
+// member returns a member of the body, or of an object in it: path is its name behind those of the objects, with dots
+// between. Nil: it is absent, or null.
+func (r *reading) member(path string) (raw json.RawMessage) {
+	name, rest, inside := strings.Cut(path, ".")
+	for i := range r.members {
+		if r.members[i].name == name {
+			raw = r.members[i].raw
+		}
+	}
+	if kindOf(raw) == 'n' {
+		return nil
+	}
+	if inside && raw != nil {
+		r.require(raw[0] == '{', name+" is not an object")
+		raw = json.RawMessage(gjson.GetBytes(raw, rest).Raw)
+	}
+	if kindOf(raw) == 0 || raw[0] == 'n' {
+		return nil
+	}
+	return raw
+}
+
+// get returns the value of a member, zero if the body does not have it.
+func get[T any](r *reading, path string) (v T) {
+	if raw := r.member(path); raw != nil {
+		if err := json.Unmarshal(raw, &v); err != nil {
+			r.require(false, fmt.Sprintf("%s has a value of another type: %v", path, err))
+		}
+	}
+	return v
 }
 
 // named takes the name of a model that must be served.
@@ -64,10 +119,10 @@ func (r *reading) require(ok bool, message string) {
 	}
 }
 
-// one takes a number of answers.
-func (r *reading) one(field string, n *int) {
-	if n != nil && *n != 1 {
-		r.require(false, fmt.Sprintf("%s is %d: only 1 is simulated", field, *n))
+// one takes the number of answers.
+func (r *reading) one(path string) {
+	if n := get[*int](r, path); n != nil && *n != 1 {
+		r.require(false, fmt.Sprintf("%s is %d: only 1 is simulated", path, *n))
 	}
 }
 
@@ -78,12 +133,10 @@ func (r *reading) text(raw json.RawMessage) {
 	}
 }
 
-// content takes the content of a field.
-func (r *reading) content(field string, raw json.RawMessage) {
-	if r.problem == nil {
-		if err := r.prompt.content(raw); err != nil {
-			r.problem = BadRequest(field + " " + err.Error())
-		}
+// content takes the content of a member.
+func (r *reading) content(path string) {
+	if err := r.prompt.content(r.member(path)); err != nil {
+		r.require(false, path+" "+err.Error())
 	}
 }
 
@@ -93,20 +146,21 @@ func (r *reading) conversation(messages []message) {
 	}
 }
 
-// asked takes what a request asks for besides text.
-func (r *reading) asked(a *asked) {
+// done returns the request. Its maximum output is the first of these members that the body has, or the default.
+func (r *reading) done(limits ...string) (*Request, *Error) {
+	limit := "the limit of the output"
+	for _, path := range limits {
+		limit = path
+		if n := get[*int](r, path); n != nil {
+			r.MaxTokens = *n
+			break
+		}
+	}
 	if r.problem == nil {
-		r.problem = a.script(r.Request, r.config)
+		r.PromptTokens, r.Blocks = r.prompt.count, r.prompt.blocks
+		r.problem = r.checkLengths(limit, r.config.MaxModelTokens)
 	}
-}
-
-// done returns the request, with its maximum output as in limit.
-func (r *reading) done(field string, given ...*int) (*Request, *Error) {
-	if r.problem != nil {
-		return nil, r.problem
-	}
-	r.PromptTokens, r.Blocks = r.prompt.count, r.prompt.blocks
-	return r.Request, r.limit(r.config, field, given...)
+	return r.Request, r.problem
 }
 
 // maxLength is the maximum length of a prompt or an output. defaultLength is that of an output without a limit, as in
@@ -116,34 +170,18 @@ const (
 	defaultLength = 16
 )
 
-// decode reads a body's JSON.
-func decode(body []byte, into any) *Error {
-	if err := json.Unmarshal(body, into); err != nil {
-		return BadRequest("the body is not a JSON object of this API: " + err.Error())
-	}
-	return nil
-}
-
-// limit sets the maximum output from the first given value, or the default, and checks the lengths. field is the API's
-// name for the limit.
-func (q *Request) limit(c *config.Config, field string, given ...*int) *Error {
-	q.MaxTokens = defaultLength
-	for _, n := range given {
-		if n != nil {
-			q.MaxTokens = *n
-			break
-		}
-	}
-	total := q.PromptTokens + q.MaxTokens
-	switch {
+// checkLengths returns an error if the prompt and the output are too long. limit is the API's name for the limit of the
+// output, model the maximum of both together, 0: none.
+func (q *Request) checkLengths(limit string, model int) *Error {
+	switch total := q.PromptTokens + q.MaxTokens; {
 	case q.MaxTokens < 1 || q.MaxTokens > maxLength:
-		return BadRequest(fmt.Sprintf("%s is %d: give 1 to %d", field, q.MaxTokens, maxLength))
+		return BadRequest(fmt.Sprintf("%s is %d: give 1 to %d", limit, q.MaxTokens, maxLength))
 	case q.minTokens < 0 || q.minTokens > q.MaxTokens:
-		return BadRequest(fmt.Sprintf("min_tokens is %d: give 0 to %s, which is %d", q.minTokens, field, q.MaxTokens))
+		return BadRequest(fmt.Sprintf("min_tokens is %d: give 0 to %s, which is %d", q.minTokens, limit, q.MaxTokens))
 	case q.PromptTokens > maxLength:
 		return BadRequest(fmt.Sprintf("the prompt has %d tokens: at most %d are simulated", q.PromptTokens, maxLength))
-	case c.MaxModelTokens > 0 && total > c.MaxModelTokens:
-		return tooLong(q.PromptTokens, q.MaxTokens, c.MaxModelTokens)
+	case model > 0 && total > model:
+		return tooLong(q.PromptTokens, q.MaxTokens, model)
 	}
 	return nil
 }
@@ -167,4 +205,26 @@ func HasKey(r *http.Request, c *config.Config) bool {
 		got = cmp.Or(r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
 	}
 	return subtle.ConstantTimeCompare([]byte(got), []byte(c.APIKey)) == 1
+}
+
+// apply reports whether a requested field is honoured, or returns the error if the request is refused. field is its
+// name.
+func apply(h config.FieldHandling, field string, asked bool) (bool, *Error) {
+	if asked && h == config.Refused {
+		return false, unknownParameter(field)
+	}
+	return asked && h != config.Ignored, nil
+}
+
+// ExactOutput applies Dialect.ExactOutput to a request.
+func ExactOutput(d *config.Dialect, q *Request) *Error {
+	var problem *Error
+	if q.IgnoreEOS, problem = apply(d.ExactOutput, "ignore_eos", q.IgnoreEOS); problem != nil {
+		return problem
+	}
+	least, problem := apply(d.ExactOutput, "min_tokens", q.minTokens > 0)
+	if !least {
+		q.minTokens = 0
+	}
+	return problem
 }

@@ -12,33 +12,21 @@ type responses struct{ *frames }
 
 var responsesRoutes = map[string]API{"POST /v1/responses": responses{&responsesFrames}}
 
-type responsesBody struct {
-	Model           string          `json:"model"`
-	Input           json.RawMessage `json:"input"`
-	Instructions    json.RawMessage `json:"instructions"`
-	MaxOutputTokens *int            `json:"max_output_tokens"`
-	Stream          bool            `json:"stream"`
-	asked
-	// Engines behind OpenAI's API take these fields to make outputs of exact length. OpenAI does not have them.
-	MinTokens int  `json:"min_tokens"`
-	IgnoreEOS bool `json:"ignore_eos"`
-}
-
 func (a responses) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	var w responsesBody
-	r := read(a, c, body, &w)
-	r.named(w.Model)
-	r.content("instructions", w.Instructions)
-	items := []message{{w.Input}}
-	if kindOf(w.Input) != '"' {
+	r := read(a, c, body)
+	r.named(get[string](r, "model"))
+	r.content("instructions")
+	input := r.member("input")
+	items := []message{{input}}
+	if kindOf(input) != '"' {
 		items = nil
-		isArray := kindOf(w.Input) == '[' && json.Unmarshal(w.Input, &items) == nil
+		isArray := kindOf(input) == '[' && json.Unmarshal(input, &items) == nil
 		r.require(isArray, "input is missing, or neither a string nor an array of messages")
 	}
 	r.conversation(items)
-	r.Stream, r.minTokens, r.IgnoreEOS = w.Stream, w.MinTokens, w.IgnoreEOS
-	r.asked(&w.asked)
-	return r.done("max_output_tokens", w.MaxOutputTokens)
+	r.engineFields()
+	r.asked()
+	return r.done("max_output_tokens")
 }
 
 // The blocks are output items: the reasoning, and the message or the function call. The last event is the mark. With

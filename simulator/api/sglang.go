@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/spate-load/spate/simulator/config"
@@ -12,30 +11,19 @@ type sglang struct{ *frames }
 
 var sglangRoutes = map[string]API{"POST /generate": sglang{&sglangFrames}}
 
-type sglangBody struct {
-	Text     json.RawMessage `json:"text"`
-	InputIDs json.RawMessage `json:"input_ids"`
-	Sampling struct {
-		MaxNewTokens *int `json:"max_new_tokens"`
-		MinNewTokens int  `json:"min_new_tokens"`
-		IgnoreEOS    bool `json:"ignore_eos"`
-		N            *int `json:"n"`
-	} `json:"sampling_params"`
-	Stream bool `json:"stream"`
-}
-
 func (a sglang) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	var w sglangBody
-	r := read(a, c, body, &w)
-	r.require(w.Sampling.N == nil || *w.Sampling.N == 1, "sampling_params.n: only 1 is simulated")
-	raw := w.InputIDs
-	if kindOf(w.Text) == '"' {
-		raw = w.Text
+	r := read(a, c, body)
+	r.one("sampling_params.n")
+	raw := r.member("text")
+	if kindOf(raw) != '"' {
+		raw = r.member("input_ids")
 	}
-	r.require(kindOf(raw) != 0, "the prompt is missing: give text, a string, or input_ids, an array of token ids")
+	r.require(raw != nil, "the prompt is missing: give text, a string, or input_ids, an array of token ids")
 	r.text(raw)
-	r.minTokens, r.IgnoreEOS, r.Stream = w.Sampling.MinNewTokens, w.Sampling.IgnoreEOS, w.Stream
-	return r.done("max_new_tokens", w.Sampling.MaxNewTokens)
+	r.Stream = get[bool](r, "stream")
+	r.minTokens = get[int](r, "sampling_params.min_new_tokens")
+	r.IgnoreEOS = get[bool](r, "sampling_params.ignore_eos")
+	return r.done("sampling_params.max_new_tokens")
 }
 
 var sglangFrames = frames{

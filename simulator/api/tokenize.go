@@ -7,62 +7,34 @@ import (
 	"github.com/spate-load/spate/simulator/config"
 )
 
-// tokenization is a request to /tokenize, in vLLM's form: a prompt or messages.
-type tokenization struct {
-	Model    *string         `json:"model"`
-	Prompt   json.RawMessage `json:"prompt"`
-	Messages []message       `json:"messages"`
-}
-
 // Tokenizer is /tokenize. It answers with the tokens of a text or a conversation, counted as in a prompt.
 var Tokenizer Counter = tokenizer{openAI{frames: &chatFrames}}
 
 type tokenizer struct{ openAI }
 
-// Count implements Counter.
-func (tokenizer) Count(body []byte, c *config.Config) ([]byte, *Error) {
-	t, problem := parseTokenization(body, c)
-	if problem != nil {
-		return nil, problem
+// Count takes a prompt or messages, in vLLM's form.
+func (a tokenizer) Count(body []byte, c *config.Config) ([]byte, *Error) {
+	r := read(a, c, body)
+	r.prompt = tokens{keep: true, ids: []uint64{}}
+	if model := get[string](r, "model"); model != "" {
+		r.named(model)
 	}
-	return appendTokens(nil, t, ModelLength(c)), nil
-}
-
-func parseTokenization(body []byte, c *config.Config) (*tokens, *Error) {
-	var q tokenization
-	if problem := decode(body, &q); problem != nil {
-		return nil, problem
+	if prompt := r.member("prompt"); prompt != nil {
+		r.require(r.member("messages") == nil, "prompt and messages are both given: give one of them")
+		r.require(kindOf(prompt) == '"', "prompt is not a string")
+		r.text(prompt)
+	} else {
+		r.conversation(get[[]message](r, "messages"))
 	}
-	if q.Model != nil && !c.Serves(*q.Model) {
-		return nil, unknownModel(*q.Model)
+	if r.problem != nil {
+		return nil, r.problem
 	}
-	t := &tokens{keep: true}
-	switch kind := kindOf(q.Prompt); {
-	case kind == 0 || kind == 'n':
-		return t, t.conversation(q.Messages, c.ChatTemplateTokens)
-	case q.Messages != nil:
-		return nil, BadRequest("prompt and messages are both given: give one of them")
-	case kind != '"':
-		return nil, BadRequest("prompt is not a string")
-	default:
-		return t, t.prompt(q.Prompt)
-	}
-}
-
-// appendTokens appends the response's body.
-func appendTokens(b []byte, t *tokens, length string) []byte {
-	b = append(b, `{"count":`...)
-	b = strconv.AppendInt(b, int64(t.count), 10)
-	b = append(b, `,"max_model_len":`...)
-	b = append(b, length...)
-	b = append(b, `,"tokens":[`...)
-	for i, id := range t.ids {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendUint(b, id, 10)
-	}
-	return append(b, `],"token_strs":null}`...)
+	return JSON(struct {
+		Count     int             `json:"count"`
+		Limit     json.RawMessage `json:"max_model_len"`
+		Tokens    []uint64        `json:"tokens"`
+		TokenStrs []string        `json:"token_strs"`
+	}{r.prompt.count, json.RawMessage(ModelLength(c)), r.prompt.ids, nil}), nil
 }
 
 // ModelLength returns the maximum of prompt and output together as JSON, null if there is no limit.
