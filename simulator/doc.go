@@ -7,7 +7,7 @@
 // state on disk, it listens only on loopback unless configured otherwise, and the text it sends is meaningless.
 //
 // A request takes this way: an API (package api) reads it and counts its prompt, the loop (loop.go) passes it to the
-// model (package engine) and runs the model against the monotonic clock in one goroutine, and the API's encoder makes
+// model (package engine) and runs the model against the monotonic clock in one goroutine, and the API's templates make
 // the frames of the tokens. Streams over plain HTTP/1.1 are lent to the loop, which writes each frame with one system
 // call and wakes no other goroutine (lend.go, package wire). Handlers send all other answers and all faults.
 //

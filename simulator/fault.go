@@ -40,9 +40,9 @@ func (p *reply) applyFault(until int) error {
 	case config.FaultStall:
 		return p.pauseFor(f.Pause)
 	case config.FaultGarbageFrame:
-		return p.endWith(p.enc.Broken(p.buf[:wire.ChunkHead]))
+		return p.endWith(p.writer.Broken(p.buf[:wire.ChunkHead]))
 	case config.FaultErrorFrame:
-		return p.endWith(p.enc.Failure(p.buf[:wire.ChunkHead], api.ServerError()))
+		return p.endWith(p.writer.Failure(p.buf[:wire.ChunkHead], api.ServerError()))
 	default:
 		p.abort(f.Kind)
 		return errFault
@@ -54,7 +54,7 @@ func (p *reply) endWith(b []byte) error {
 	if err := p.write(b); err != nil {
 		return err
 	}
-	if b := p.enc.Mark(p.buf[:wire.ChunkHead]); len(b) > wire.ChunkHead {
+	if b := p.writer.Mark(p.buf[:wire.ChunkHead]); len(b) > wire.ChunkHead {
 		if err := p.write(b); err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (p *reply) endWith(b []byte) error {
 // abort ends the connection in the middle of the response. Of a body that is not a stream, half is sent.
 func (p *reply) abort(kind config.FaultKind) {
 	if !p.q.Stream {
-		body := p.enc.Whole(p.buf[:wire.ChunkHead], p.seq.Output, p.finishReason())
+		body := p.writer.Whole(p.buf[:wire.ChunkHead], p.seq.Output, p.finishReason())
 		p.w.Header().Set("Content-Length", strconv.Itoa(len(body)-wire.ChunkHead))
 		_ = p.write(body[:wire.ChunkHead+(len(body)-wire.ChunkHead)/2]) // the connection ends here anyway
 	}

@@ -132,7 +132,7 @@ func (l *loop) close() {
 
 func (l *loop) run() {
 	defer close(l.done)
-	defer l.timer.Close() //nolint:errcheck // nothing can be lost
+	defer l.timer.Close()
 	defer l.crew.close()
 	var commands []command
 	var emissions []engine.Emission

@@ -27,8 +27,7 @@ type reply struct {
 	outlet  *outlet // of the sequence
 	q       *api.Request
 	record  *Record
-	enc     api.Encoder
-	writer  *api.FrameWriter // of the encoder
+	writer  *api.FrameWriter
 	buf     []byte
 	direct  *wire.Direct  // sends past net/http; nil if this answer cannot be sent that way
 	fault   *config.Fault // has not struck yet; nil if there is none
@@ -47,11 +46,10 @@ func newReply(ep *endpoint, w http.ResponseWriter, q *api.Request, record *Recor
 		outlet: o,
 		q:      q,
 		record: record,
-		enc:    q.API.Encoder(q, &ep.config, record.RequestID, time.Now().Unix()),
+		writer: api.NewWriter(q, &ep.config, record.RequestID, time.Now().Unix()),
 		buf:    make([]byte, wire.ChunkHead, 512),
 		fault:  fault,
 	}
-	p.writer = p.enc.Common()
 	p.writer.Seq = p.seq
 	return p
 }
@@ -109,7 +107,7 @@ func (p *reply) whole() error {
 	if err := p.applyFault(p.seq.Output); err != nil {
 		return err
 	}
-	body := p.enc.Whole(p.buf[:wire.ChunkHead], p.seq.Output, p.finishReason())
+	body := p.writer.Whole(p.buf[:wire.ChunkHead], p.seq.Output, p.finishReason())
 	p.w.Header().Set("Content-Length", strconv.Itoa(len(body)-wire.ChunkHead))
 	if err := p.write(body); err != nil {
 		return err

@@ -107,7 +107,7 @@ func (p *reply) open(b []byte, ready int) (turn, []byte) {
 		p.recordCached()
 		fallthrough
 	case config.RoleAtOnce:
-		b = p.enc.Opening(b)
+		b = p.writer.Opening(b)
 	}
 	p.progress.opened = true
 	return turnWrite, b
@@ -117,7 +117,7 @@ func (p *reply) open(b []byte, ready int) (turn, []byte) {
 func (p *reply) finish(b []byte) (turn, []byte) {
 	for {
 		var more bool
-		b, more = p.enc.Closing(b, p.progress.part, p.seq.Output, p.finishReason())
+		b, more = p.writer.Closing(b, p.progress.part, p.seq.Output, p.finishReason())
 		p.progress.part++
 		if len(b) > wire.ChunkHead {
 			return turnWrite, b
@@ -158,7 +158,7 @@ func (p *reply) appendFrames(b []byte, until int) []byte {
 			reason = p.finishReason()
 		}
 		before := len(b)
-		b = p.enc.Tokens(b, from, end, reason)
+		b = p.writer.Tokens(b, from, end, reason)
 		if len(b) > before {
 			p.progress.frames++
 		}

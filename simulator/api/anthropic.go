@@ -14,7 +14,7 @@ type anthropic struct{ *frames }
 var anthropicRoutes = map[string]API{"POST /v1/messages": anthropic{&anthropicFrames}}
 
 func (a anthropic) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	r := read(a, c, body)
+	r := read(a.frames, c, body)
 	r.named(get[string](r, "model"))
 	r.require(r.member("max_tokens") != nil, "max_tokens is missing: this API requires it")
 	r.content("system")

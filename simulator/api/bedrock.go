@@ -20,7 +20,7 @@ var bedrockRoutes = map[string]API{
 }
 
 func (a bedrock) Parse(q *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	r := read(a, c, body)
+	r := read(&bedrockFrames, c, body)
 	r.named(q.PathValue("model"))
 	r.content("system")
 	messages := get[[]message](r, "messages")
@@ -29,7 +29,7 @@ func (a bedrock) Parse(q *http.Request, body []byte, c *config.Config) (*Request
 			"messages["+strconv.Itoa(i)+"].content is missing, or not an array of content blocks")
 	}
 	r.conversation(messages)
-	r.Stream = a.stream
+	r.Stream, r.framing = a.stream, eventStream
 	return r.done("inferenceConfig.maxTokens")
 }
 
@@ -52,12 +52,6 @@ func bedrockException(status int) (string, int) {
 	default:
 		return "ValidationException", http.StatusBadRequest
 	}
-}
-
-func (bedrock) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
-	p := newFrameWriter(&bedrockFrames, q, c, id, created)
-	p.framing = eventStream
-	return p
 }
 
 // Reasoning is a content block before that of the text. It ends with its signature. A block of text or reasoning has no
@@ -101,7 +95,7 @@ func (p *FrameWriter) padding(b []byte) []byte {
 
 // exception starts an exception, which ends a stream.
 func (p *FrameWriter) exception(b []byte) []byte {
-	if !p.stream {
+	if !p.Stream {
 		return b
 	}
 	name, _ := bedrockException(p.problem.status)

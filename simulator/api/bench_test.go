@@ -11,12 +11,12 @@ import (
 func BenchmarkEncoder(b *testing.B) {
 	c := config.Default()
 	c.Truth.Stamp = true
-	e := chat.Encoder(&Request{API: chat, Stream: true, model: "meta-llama/Llama-3.1-8B"}, &c, "run-7-0001234",
-		1_700_000_000)
+	e := NewWriter(&Request{frames: &chatFrames, eol: "\n", Stream: true, model: "meta-llama/Llama-3.1-8B"}, &c,
+		"run-7-0001234", 1_700_000_000)
 	var buf []byte
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		buf = e.Common().Seal(e.Tokens(buf[:0], i, i+1, ""))
+		buf = e.Seal(e.Tokens(buf[:0], i, i+1, ""))
 	}
 	b.SetBytes(int64(len(buf)))
 }

@@ -149,36 +149,35 @@ func drawnAnswer(t *testing.T, a API, r *http.Request, body []byte, c *config.Co
 	if q.Script.Tokens < q.MaxTokens {
 		finish = FinishStop
 	}
-	e := q.API.Encoder(q, c, "r 1", 7)
-	p := e.Common()
+	p := NewWriter(q, c, "r 1", 7)
 	p.Cached = random.IntN(2)
 	ms := func(n int) clock.Instant { return clock.Instant(n * 1_000_000) }
 	p.Seq = &engine.Sequence{Arrived: ms(1), Began: ms(2), First: ms(4), Latest: ms(8)}
 	if !q.Stream {
-		return string(p.Seal(e.Whole(nil, q.Script.Tokens, finish))) + "\n" + string(e.Failure(nil, ServerError())) +
-			"\n" + string(e.Broken(nil))
+		return string(p.Seal(p.Whole(nil, q.Script.Tokens, finish))) + "\n" + string(p.Failure(nil, ServerError())) +
+			"\n" + string(p.Broken(nil))
 	}
-	b := e.Opening(nil)
+	b := p.Opening(nil)
 	fails := random.IntN(4) // 0: failure, 1: broken
 	for from := 0; from < q.Script.Tokens; {
 		until, reason := min(from+1+random.IntN(3), q.Script.Tokens), ""
 		if until == q.Script.Tokens {
 			reason = finish
 		}
-		b = e.Tokens(b, from, until, reason)
+		b = p.Tokens(b, from, until, reason)
 		if from = until; random.IntN(2) == 0 {
 			b = append(p.Seal(b), "|"...)
 		}
 		switch fails {
 		case 0:
-			return string(e.Mark(e.Failure(b, TooManyRequests())))
+			return string(p.Mark(p.Failure(b, TooManyRequests())))
 		case 1:
-			return string(e.Broken(b))
+			return string(p.Broken(b))
 		}
 	}
 	for part, more := 0, true; more; part++ {
 		b = append(p.Seal(b), "|"...)
-		b, more = e.Closing(b, part, q.Script.Tokens, finish)
+		b, more = p.Closing(b, part, q.Script.Tokens, finish)
 	}
 	return string(p.Seal(b))
 }

@@ -49,11 +49,14 @@ func WithVerb(r *http.Request) *http.Request {
 }
 
 func (a gemini) Parse(q *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	r := read(a, c, body)
+	r := read(&geminiFrames, c, body)
 	r.named(q.PathValue("model"))
 	r.one("generationConfig.candidateCount")
 	r.contents()
-	r.Stream, r.events = a.stream, serverSentEventsAsked(q)
+	r.Stream, r.framing, r.eol = a.stream, jsonArray, "\r\n" // Google's servers end lines with it
+	if serverSentEventsAsked(q) {
+		r.framing = serverSentEvents
+	}
 	r.hideReasoning = !get[bool](r, "generationConfig.thinkingConfig.includeThoughts")
 	return r.done("generationConfig.maxOutputTokens")
 }
@@ -79,13 +82,13 @@ func (r *reading) contents() {
 func serverSentEventsAsked(r *http.Request) bool { return r.URL.Query().Get("alt") == "sse" }
 
 // Count takes contents, or a whole request for content.
-func (a geminiCount) Count(body []byte, c *config.Config) ([]byte, *Error) {
-	r := read(a, c, body)
+func (geminiCount) Count(body []byte, c *config.Config) ([]byte, *Error) {
+	r := read(&geminiFrames, c, body)
 	if whole := r.member("generateContentRequest"); whole != nil {
 		r.enter(whole)
 	}
 	r.contents()
-	return (&FrameWriter{prompt: r.prompt.count}).put(nil, geminiCounted), r.problem
+	return (&FrameWriter{Request: &Request{PromptTokens: r.prompt.count}}).put(nil, geminiCounted), r.problem
 }
 
 // Problem puts the error into an array where the stream would have been one.
@@ -109,16 +112,6 @@ func geminiError(e *Error) *Error {
 		return &Error{status: e.status, Message: e.Message, Type: kind}
 	}
 	return &Error{status: http.StatusBadRequest, Message: e.Message, Type: "INVALID_ARGUMENT"}
-}
-
-func (gemini) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
-	p := newFrameWriter(&geminiFrames, q, c, id, created)
-	if q.events {
-		p.eol = "\r\n" // Google's servers end lines with it
-	} else {
-		p.framing, p.field = jsonArray, firstElement
-	}
-	return p
 }
 
 // Each frame has the usage so far. A part of reasoning is a thought.

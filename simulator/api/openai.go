@@ -28,7 +28,7 @@ type message struct {
 // Parse takes the part of a request that is used. Everything else is accepted and ignored, as servers do with sampling
 // parameters.
 func (a openAI) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	r := read(a, c, body)
+	r := read(a.frames, c, body)
 	r.named(get[string](r, "model"))
 	r.one("n")
 	if a.chat {

@@ -87,15 +87,19 @@ func writeList(b []byte, before, after string, n int) []byte {
 }
 
 func (a pooling) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	r := read(a, c, body)
+	r := read(&poolingFrames, c, body)
+	count := 0
 	for _, name := range a.inputs {
 		texts := r.texts(name)
 		for _, text := range texts {
 			r.text(text)
 		}
-		r.inputs += len(texts)
+		count += len(texts)
 	}
 	r.model, r.MaxTokens = get[string](r, "model"), 1
+	r.pooled = func(b []byte) []byte {
+		return append(a.write(b, count), strings.ReplaceAll(a.usage, "#", strconv.Itoa(r.PromptTokens))...)
+	}
 	return r.done()
 }
 
@@ -103,20 +107,4 @@ func (pooling) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
 	return e.status, e.json()
 }
 
-func (a pooling) Encoder(q *Request, c *config.Config, _ string, _ int64) Encoder {
-	return &poolingEncoder{newFrameWriter(&poolingFrames, q, c, "", 0), a, q.inputs}
-}
-
-// poolingEncoder writes one answer of a pooling API.
-type poolingEncoder struct {
-	*FrameWriter
-	api    pooling
-	inputs int
-}
-
-func (e *poolingEncoder) Whole(b []byte, _ int, _ string) []byte {
-	b = e.api.write(b, e.inputs)
-	return append(b, strings.ReplaceAll(e.api.usage, "#", strconv.Itoa(e.prompt))...)
-}
-
-var poolingFrames = frames{failure: parse(`$error`), broken: parse(`{"data":[{"embedding":[0.01`)}
+var poolingFrames = frames{whole: parse(`$pooled`), failure: parse(`$error`), broken: parse(`{"data":[{"embedding":[0.01`)}

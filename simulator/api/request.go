@@ -15,7 +15,9 @@ import (
 
 // Request is the validated content of a request.
 type Request struct {
-	API             API
+	frames          *frames
+	framing         framing
+	eol             string // of a stream
 	model           string
 	PromptTokens    int
 	Blocks          []uint64 // chained hashes of the prompt's blocks, nil without a prefix cache
@@ -25,15 +27,15 @@ type Request struct {
 	Stream          bool
 	includeUsage    bool
 	continuousUsage bool
-	inputs          int    // texts of a pooling model's request
-	events          bool   // Gemini: the stream is one of server-sent events
 	hideReasoning   bool   // the request asks for no reasoning in the answer
 	call            string // name of the tool that the answer calls; empty: none
 	// said is the answer or the arguments of its call, as the texts of tokens. Nil: words.
 	said []string
 	// mayCall are the tools of which the answer may call one.
 	mayCall []tool
-	Script  Script // of the answer, drawn after the request is read
+	// pooled appends the answer of a pooling model.
+	pooled func(b []byte) []byte
+	Script Script // of the answer, drawn after the request is read
 }
 
 // reading reads the members of a request's body, a JSON object. After the first problem it takes nothing more.
@@ -45,9 +47,9 @@ type reading struct {
 	problem *Error
 }
 
-// read starts to read a body.
-func read(a API, c *config.Config, body []byte) *reading {
-	r := &reading{Request: &Request{API: a, model: c.ServedName(), MaxTokens: defaultLength}, config: c,
+// read starts to read a body. f are the frames of the answer.
+func read(f *frames, c *config.Config, body []byte) *reading {
+	r := &reading{Request: &Request{frames: f, eol: "\n", model: c.ServedName(), MaxTokens: defaultLength}, config: c,
 		prompt: newTokens(&c.Model)}
 	r.enter(body)
 	return r

@@ -13,7 +13,7 @@ type responses struct{ *frames }
 var responsesRoutes = map[string]API{"POST /v1/responses": responses{&responsesFrames}}
 
 func (a responses) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	r := read(a, c, body)
+	r := read(a.frames, c, body)
 	r.named(get[string](r, "model"))
 	r.content("instructions")
 	input := r.member("input")

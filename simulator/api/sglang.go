@@ -12,7 +12,7 @@ type sglang struct{ *frames }
 var sglangRoutes = map[string]API{"POST /generate": sglang{&sglangFrames}}
 
 func (a sglang) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	r := read(a, c, body)
+	r := read(a.frames, c, body)
 	r.one("sampling_params.n")
 	raw := r.member("text")
 	if kindOf(raw) != '"' {

@@ -124,29 +124,26 @@ type frames struct {
 	translate   func(*Error) *Error // the error in the API's words; nil: as it is
 }
 
-// Encoder implements API.
-func (f *frames) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
-	return newFrameWriter(f, q, c, id, created)
-}
-
 // Problem implements API.
 func (f *frames) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
 	return e.status, f.body(e)
 }
 
 // body returns an error as a body.
-func (f *frames) body(e *Error) []byte { return (&FrameWriter{frames: f}).Failure(nil, e) }
+func (f *frames) body(e *Error) []byte {
+	return (&FrameWriter{Request: &Request{frames: f}}).Failure(nil, e)
+}
 
 // conditions guard parts of templates.
 var conditions = map[string]func(*FrameWriter) bool{
-	"stream":     func(p *FrameWriter) bool { return p.stream },
+	"stream":     func(p *FrameWriter) bool { return p.Stream },
 	"calls":      func(p *FrameWriter) bool { return p.call != "" },
-	"apart":      func(p *FrameWriter) bool { return p.finishFrame },
-	"atonce":     func(p *FrameWriter) bool { return p.atOnce },
+	"apart":      func(p *FrameWriter) bool { return p.shape.Frames.FinishFrame },
+	"atonce":     func(p *FrameWriter) bool { return p.shape.Frames.Role == config.RoleAtOnce },
 	"asked":      func(p *FrameWriter) bool { return p.includeUsage },
-	"running":    func(p *FrameWriter) bool { return p.running },
-	"reasons":    func(p *FrameWriter) bool { return p.reasoningUsage && p.frames.splits },
-	"caching":    func(p *FrameWriter) bool { return p.caching },
+	"running":    func(p *FrameWriter) bool { return p.continuousUsage },
+	"reasons":    func(p *FrameWriter) bool { return p.frames.splits && p.reportedReasoning(1) > 0 },
+	"caching":    func(p *FrameWriter) bool { return p.shape.Model.CacheBlocks > 0 },
 	"thinks":     func(p *FrameWriter) bool { return p.from < p.split },
 	"says":       func(p *FrameWriter) bool { return p.from >= p.split || p.split < p.until },
 	"reasoning":  (*FrameWriter).inReasoning,
@@ -155,7 +152,7 @@ var conditions = map[string]func(*FrameWriter) bool{
 	"named":      func(p *FrameWriter) bool { return p.named },
 	"ended":      func(p *FrameWriter) bool { return p.finish != "" },
 	"length":     func(p *FrameWriter) bool { return p.finish == FinishLength },
-	"incomplete": func(p *FrameWriter) bool { return p.finishFrame && p.finish == FinishLength },
+	"incomplete": func(p *FrameWriter) bool { return p.shape.Frames.FinishFrame && p.finish == FinishLength },
 	"cached":     func(p *FrameWriter) bool { return p.Cached > 0 },
 	"answered":   func(p *FrameWriter) bool { return p.until > p.reportedReasoning(p.until) },
 	"thought":    func(p *FrameWriter) bool { return p.reportedReasoning(p.until) > 0 },
@@ -164,12 +161,12 @@ var conditions = map[string]func(*FrameWriter) bool{
 
 var numbers = map[string]func(*FrameWriter) int{
 	"created":   func(p *FrameWriter) int { return int(p.created) },
-	"prompt":    func(p *FrameWriter) int { return p.prompt },
-	"uncached":  func(p *FrameWriter) int { return p.prompt - p.Cached },
+	"prompt":    func(p *FrameWriter) int { return p.PromptTokens },
+	"uncached":  func(p *FrameWriter) int { return p.PromptTokens - p.Cached },
 	"cached":    func(p *FrameWriter) int { return p.Cached },
 	"output":    func(p *FrameWriter) int { return p.until },
-	"total":     func(p *FrameWriter) int { return p.prompt + p.until },
-	"limit":     func(p *FrameWriter) int { return p.limit },
+	"total":     func(p *FrameWriter) int { return p.PromptTokens + p.until },
+	"limit":     func(p *FrameWriter) int { return p.MaxTokens },
 	"thinking":  func(p *FrameWriter) int { return min(p.until, p.thinking) },
 	"reported":  func(p *FrameWriter) int { return p.reportedReasoning(p.until) },
 	"answering": func(p *FrameWriter) int { return p.until - p.reportedReasoning(p.until) },
@@ -191,7 +188,7 @@ var values = map[string]func(*FrameWriter, []byte) []byte{
 	"items":     (*FrameWriter).items,
 	"head":      func(p *FrameWriter, b []byte) []byte { return append(b, p.head...) },
 	"id":        func(p *FrameWriter, b []byte) []byte { return append(b, p.id...) },
-	"model":     func(p *FrameWriter, b []byte) []byte { return append(b, p.model...) },
+	"model":     func(p *FrameWriter, b []byte) []byte { return append(b, p.served...) },
 	"field":     func(p *FrameWriter, b []byte) []byte { return append(b, p.reasoningField...) },
 	"thought":   func(p *FrameWriter, b []byte) []byte { return p.text(b, p.from, p.split) },
 	"text":      func(p *FrameWriter, b []byte) []byte { return p.text(b, p.split, p.until) },
@@ -205,6 +202,7 @@ var values = map[string]func(*FrameWriter, []byte) []byte{
 	"kind":      func(p *FrameWriter, b []byte) []byte { return append(b, p.problem.Type...) },
 	"code":      func(p *FrameWriter, b []byte) []byte { return append(b, JSON(p.problem.Code)...) },
 	"problem":   func(p *FrameWriter, b []byte) []byte { return append(b, JSON(p.problem.Message)...) },
+	"pooled":    func(p *FrameWriter, b []byte) []byte { return p.pooled(b) },
 	"call": func(p *FrameWriter, b []byte) []byte { // the tool's name; from here on the call is named
 		p.named = true
 		return append(b, JSON(p.call)...)

@@ -14,7 +14,7 @@ type tokenizer struct{ openAI }
 
 // Count takes a prompt or messages, in vLLM's form.
 func (a tokenizer) Count(body []byte, c *config.Config) ([]byte, *Error) {
-	r := read(a, c, body)
+	r := read(a.frames, c, body)
 	r.prompt = tokens{keep: true, ids: []uint64{}}
 	if model := get[string](r, "model"); model != "" {
 		r.named(model)

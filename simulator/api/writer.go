@@ -52,35 +52,21 @@ func (f framing) contentType() string {
 	}
 }
 
-// FrameWriter is the encoder of one answer: an API's frames, filled in. It writes the lines of the event stream and the
-// send time.
+// FrameWriter writes the frames of one answer into a buffer: those of its API, filled in, with the lines of the event
+// stream and the send time. Once the buffer has grown, a token costs no allocation.
 type FrameWriter struct {
-	frames         *frames
-	script         Script
-	call           string   // name of the tool that the answer calls; empty: none
-	said           []string // the answer, after the reasoning, or the arguments of the call; nil: words
-	stream         bool
-	framing        framing
-	stamp          bool
-	includeUsage   bool             // a frame at the end carries the usage
-	running        bool             // each frame carries the usage so far
-	atOnce         bool             // the first block starts with the message, as at Anthropic
-	caching        bool             // usage reports tokens from the prefix cache
+	*Request
+	shape          *config.Config
 	thinking       int              // reasoning tokens at the start of the output, streamed or not
 	reasoning      int              // those of them that are streamed, apart from the text where the API can
-	reasoningUsage bool             // usage reports reasoning tokens
 	reasoningField string           // OpenAI's field for reasoning: its name and a colon
-	finishFrame    bool             // the finish reason has a frame of its own
-	prompt         int              // tokens
-	limit          int              // of the output
 	Cached         int              // tokens
 	Seq            *engine.Sequence // its times are read when all of its tokens have been produced
 	created        int64
 	id             []byte
-	model          []byte // JSON
+	served         []byte // name of the model, JSON
 	head           []byte
 	field          string
-	eol            string
 	Sent           clock.Instant // send time of the last sealed object: when it was ready to be written
 	unsealed       int           // offset of the missing send time of the last object; 0: not missing, or not wanted
 	begun          int           // offset of the last message of an event stream
@@ -99,64 +85,54 @@ type FrameWriter struct {
 	answering bool // the block is that of the text
 }
 
-func newFrameWriter(f *frames, q *Request, c *config.Config, id string, created int64) *FrameWriter {
+// NewWriter returns the writer of the answer to a request. id and created are those that the answer shows.
+func NewWriter(q *Request, c *config.Config, id string, created int64) *FrameWriter {
 	p := &FrameWriter{
-		frames:         f,
-		script:         q.Script,
-		call:           q.call,
-		said:           q.said,
-		stream:         q.Stream,
-		stamp:          c.Truth.Stamp,
-		includeUsage:   q.includeUsage,
-		running:        q.continuousUsage,
-		atOnce:         c.Frames.Role == config.RoleAtOnce,
-		caching:        c.Model.CacheBlocks > 0,
+		Request:        q,
+		shape:          c,
 		thinking:       c.Frames.ReasoningTokens,
-		reasoningUsage: c.Frames.ReasoningTokens > 0 && !c.Frames.NoReasoningUsage,
 		reasoningField: `"` + cmp.Or(c.Frames.ReasoningField, "reasoning_content") + `":`,
-		finishFrame:    c.Frames.FinishFrame,
-		prompt:         q.PromptTokens,
-		limit:          q.MaxTokens,
 		created:        created,
 		id:             AppendToken(nil, id),
-		model:          JSON(q.model),
+		served:         JSON(q.model),
 		field:          "data: ",
-		eol:            "\n",
 	}
-	if f.splits && c.Frames.ReasoningField != config.ReasoningHidden && !q.hideReasoning {
+	if q.framing == jsonArray {
+		p.field = firstElement
+	}
+	if q.frames.splits && c.Frames.ReasoningField != config.ReasoningHidden && !q.hideReasoning {
 		p.reasoning = p.thinking
 	}
-	p.head = p.put(nil, f.head)
+	p.head = p.put(nil, q.frames.head)
 	return p
 }
 
 // ContentType returns the media type of a stream of this writer.
 func (p *FrameWriter) ContentType() string { return p.framing.contentType() }
 
-// Common implements Encoder.
-func (p *FrameWriter) Common() *FrameWriter { return p }
-
 // at sets what the next frame is about: tokens from to until-1, and the finish reason.
 func (p *FrameWriter) at(from, until int, finish string) {
 	p.from, p.split, p.until, p.finish = from, max(from, p.textFrom(until)), until, finish
 }
 
-// Opening implements Encoder.
+// Opening appends the frames before the first token, or nothing if the API has no such frames.
 func (p *FrameWriter) Opening(b []byte) []byte { return p.put(b, p.frames.opening) }
 
-// Tokens implements Encoder.
+// Tokens appends the frames of tokens from to until-1, counted from 0, or nothing if the API has no frame for tokens
+// without text. finish is the finish reason, empty before the end. An API without a field for it leaves it out.
 func (p *FrameWriter) Tokens(b []byte, from, until int, finish string) []byte {
 	if p.frames.stop != nil {
 		return p.blocks(b, from, until)
 	}
-	if p.finishFrame {
+	if p.shape.Frames.FinishFrame {
 		finish = ""
 	}
 	p.at(from, until, finish)
 	return p.put(b, p.frames.token)
 }
 
-// Closing implements Encoder.
+// Closing appends what follows the last token. It is called with part 0, 1, ... until it returns false. Each part is
+// one write.
 func (p *FrameWriter) Closing(b []byte, part, output int, finish string) ([]byte, bool) {
 	if part >= len(p.frames.closing) {
 		return b, false
@@ -165,13 +141,13 @@ func (p *FrameWriter) Closing(b []byte, part, output int, finish string) ([]byte
 	return p.put(b, p.frames.closing[part]), true
 }
 
-// Whole implements Encoder.
+// Whole appends an answer that is not streamed.
 func (p *FrameWriter) Whole(b []byte, output int, finish string) []byte {
 	p.at(0, output, finish)
 	return p.put(b, p.frames.whole)
 }
 
-// Failure implements Encoder.
+// Failure appends an error in place of a frame, or of the body.
 func (p *FrameWriter) Failure(b []byte, problem *Error) []byte {
 	if p.problem = problem; p.frames.translate != nil {
 		p.problem = p.frames.translate(problem)
@@ -179,12 +155,12 @@ func (p *FrameWriter) Failure(b []byte, problem *Error) []byte {
 	return p.put(b, p.frames.failure)
 }
 
-// Broken implements Encoder.
+// Broken appends a frame, or a body, of truncated JSON.
 func (p *FrameWriter) Broken(b []byte) []byte { return p.put(b, p.frames.broken) }
 
-// Mark implements Encoder.
+// Mark appends the end mark of a stream, which failed streams have too, or nothing if the API has none.
 func (p *FrameWriter) Mark(b []byte) []byte {
-	if !p.stream {
+	if !p.Stream {
 		return b
 	}
 	return p.put(b, p.frames.mark)
@@ -192,7 +168,7 @@ func (p *FrameWriter) Mark(b []byte) []byte {
 
 // event starts a frame of a named event.
 func (p *FrameWriter) event(b []byte, name string) []byte {
-	if !p.stream {
+	if !p.Stream {
 		return b
 	}
 	b = p.sealLast(b)
@@ -213,12 +189,12 @@ func (p *FrameWriter) event(b []byte, name string) []byte {
 
 // close ends the object and the frame. In a stream, the send time stays open until seal. In a body it is set here.
 func (p *FrameWriter) close(b []byte) []byte {
-	if p.stamp {
+	if p.shape.Truth.Stamp {
 		b = append(b, `,"sent_ns":`...)
 		p.unsealed = len(b)
 	}
 	b = append(b, '}')
-	if !p.stream {
+	if !p.Stream {
 		return p.Seal(b)
 	}
 	return p.end(b)
@@ -236,7 +212,7 @@ func (p *FrameWriter) Seal(b []byte) []byte {
 	b = strconv.AppendInt(b[:p.unsealed], int64(p.Sent), 10)
 	p.unsealed = 0
 	b = append(b, rest...)
-	if p.stream && p.framing == eventStream {
+	if p.Stream && p.framing == eventStream {
 		return p.endMessage(b)
 	}
 	return b
@@ -253,7 +229,7 @@ func (p *FrameWriter) sealLast(b []byte) []byte {
 // end ends the frame. A body that is not a stream needs no end. A message with a send time ends when it is sealed.
 func (p *FrameWriter) end(b []byte) []byte {
 	switch {
-	case !p.stream || p.framing == jsonArray:
+	case !p.Stream || p.framing == jsonArray:
 		return b
 	case p.framing == eventStream && p.unsealed > 0:
 		return b
@@ -267,9 +243,9 @@ func (p *FrameWriter) end(b []byte) []byte {
 // blocks appends the frames of tokens from to until-1, and starts and stops blocks between them.
 func (p *FrameWriter) blocks(b []byte, from, until int) []byte {
 	if p.frames.empty { // but for tokens that are never shown
-		from = max(from, p.script.Hidden)
-		if p.script.EOS {
-			until = min(until, p.script.Tokens-1)
+		from = max(from, p.Script.Hidden)
+		if p.Script.EOS {
+			until = min(until, p.Script.Tokens-1)
 		}
 	}
 	split := max(from, p.textFrom(until))
@@ -283,7 +259,7 @@ func (p *FrameWriter) blocks(b []byte, from, until int) []byte {
 
 // shown reports whether tokens from to until-1 have a frame.
 func (p *FrameWriter) shown(from, until int) bool {
-	return p.frames.empty && from < until || !p.frames.empty && p.script.hasText(from, until)
+	return p.frames.empty && from < until || !p.frames.empty && p.Script.hasText(from, until)
 }
 
 // delta appends tokens from to until-1, all of one block, or nothing if they have no frame.
@@ -351,7 +327,7 @@ func (p *FrameWriter) textFrom(output int) int { return min(output, p.reasoning)
 
 // reportedReasoning returns how many of the first tokens usage reports as reasoning.
 func (p *FrameWriter) reportedReasoning(output int) int {
-	if !p.reasoningUsage {
+	if p.shape.Frames.NoReasoningUsage {
 		return 0
 	}
 	return min(output, p.thinking)
@@ -380,7 +356,7 @@ func (p *FrameWriter) word(i int) string {
 func (p *FrameWriter) text(b []byte, from, until int) []byte {
 	b = append(b, '"')
 	for i := from; i < until; i++ {
-		if !p.script.Textless(i) {
+		if !p.Script.Textless(i) {
 			b = append(b, p.word(i)...)
 		}
 	}
@@ -389,7 +365,7 @@ func (p *FrameWriter) text(b []byte, from, until int) []byte {
 
 // token returns the id of the i-th token.
 func (p *FrameWriter) token(i int) int64 {
-	if p.script.EOS && i == p.script.Tokens-1 {
+	if p.Script.EOS && i == p.Script.Tokens-1 {
 		return endToken
 	}
 	return wordToken(i)
@@ -398,7 +374,7 @@ func (p *FrameWriter) token(i int) int64 {
 // ids appends a JSON array of the ids of the streamed tokens from to until-1.
 func (p *FrameWriter) ids(b []byte, from, until int) []byte {
 	b = append(b, '[')
-	from = max(from, p.script.Hidden)
+	from = max(from, p.Script.Hidden)
 	for i := from; i < until; i++ {
 		if i > from {
 			b = append(b, ',')

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/simulator/config"
 	"github.com/spate-load/spate/simulator/wire"
 )
 
@@ -13,7 +14,8 @@ import (
 // one the time at which it was sealed.
 func TestSeal(t *testing.T) {
 	for _, eol := range []string{"\n", "\r\n"} {
-		p := &FrameWriter{stream: true, stamp: true, field: "data: ", eol: eol}
+		p := &FrameWriter{Request: &Request{Stream: true, eol: eol}, shape: &config.Config{}, field: "data: "}
+		p.shape.Truth.Stamp = true
 		from := clock.Now()
 		b := make([]byte, wire.ChunkHead, 512)
 		for range 3 {
@@ -48,7 +50,7 @@ func TestSeal(t *testing.T) {
 }
 
 func TestSealWithoutStamps(t *testing.T) {
-	p := &FrameWriter{stream: true, field: "data: ", eol: "\n"}
+	p := &FrameWriter{Request: &Request{Stream: true, eol: "\n"}, shape: &config.Config{}, field: "data: "}
 	b := p.close(append(p.event(nil, ""), `{"a":1`...))
 	if sealed := p.Seal(b); string(sealed) != "data: {\"a\":1}\n\n" || p.Sent == 0 {
 		t.Errorf("%q at %d", sealed, p.Sent)
