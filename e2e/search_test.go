@@ -19,7 +19,7 @@ import (
 	"github.com/spate-load/spate/internal/rundir"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator/config"
-	"github.com/spate-load/spate/simulator/engine"
+	"github.com/spate-load/spate/simulator/fits"
 )
 
 // searchPlan searches for the rate at which the engine of TestSearchFindsTheKnownCapacity starts to fall behind.
@@ -48,7 +48,7 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 		PrefillTokensPerSecond: 50000, DecodeStep: durationpb.New(2 * time.Millisecond),
 		DecodeStepPerRequest: durationpb.New(100 * time.Microsecond), MaxRunning: 8,
 	})
-	capacity := engine.Capacity(&c, 100, 25)
+	capacity := fits.Capacity(&c, 100, 25)
 	r := runToItsEnd(t, searchPlan)
 	result := r.Results()
 	found := onlySearch(t, result)
@@ -305,7 +305,7 @@ func TestFrontierFindsTheKnownCapacity(t *testing.T) {
 		PrefillTokensPerSecond: 50000, DecodeStep: durationpb.New(2 * time.Millisecond),
 		DecodeStepPerRequest: durationpb.New(100 * time.Microsecond), MaxRunning: 8,
 	})
-	capacity := engine.Capacity(&c, 100, 25)
+	capacity := fits.Capacity(&c, 100, 25)
 	r := programs.RunPlan(t, frontierPlan)
 	r.MustExit(0)
 	result := r.Results()

@@ -48,6 +48,7 @@ type command struct {
 
 // gauges are the values of an engine that /metrics shows.
 type gauges struct {
+	caches           bool // it has a prefix cache
 	running, waiting atomic.Int64
 	promptTokens     atomic.Uint64 // of sequences whose prefill has ended
 	cachedTokens     atomic.Uint64 // prompt tokens found in the prefix cache
@@ -94,6 +95,7 @@ func (o *outlet) raise(produced int64) {
 func newLoop(c *config.Config, number int) *loop {
 	l := &loop{engine: engine.New(c, number, clock.Now()), crew: newCrew(c.Processors), latencies: newLatencies(),
 		timer: kernel.NewTimer(context.Background()), done: make(chan struct{})}
+	l.gauges.caches = c.Model.CacheBlocks > 0
 	go l.run()
 	return l
 }

@@ -10,31 +10,44 @@ import (
 	"github.com/spate-load/spate/simulator/engine"
 )
 
+// counts are what /metrics shows of each engine beside its latencies.
+var counts = []struct {
+	metric, kind, help string
+	value              func(*gauges) uint64
+}{
+	{"vllm:num_requests_running", "gauge", "Number of requests in prefill and decode.",
+		func(g *gauges) uint64 { return uint64(g.running.Load()) }},
+	{"vllm:num_requests_waiting", "gauge", "Number of requests waiting for prefill.",
+		func(g *gauges) uint64 { return uint64(g.waiting.Load()) }},
+	{"vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.",
+		func(g *gauges) uint64 { return g.promptTokens.Load() }},
+	{"vllm:prefix_cache_queries_total", "counter", "Number of prompt tokens looked up in the prefix cache.",
+		func(g *gauges) uint64 {
+			if !g.caches {
+				return 0
+			}
+			return g.promptTokens.Load()
+		}},
+	{"vllm:prefix_cache_hits_total", "counter", "Number of prompt tokens found in the prefix cache.",
+		func(g *gauges) uint64 { return g.cachedTokens.Load() }},
+	{"vllm:generation_tokens_total", "counter", "Number of generation tokens processed.",
+		func(g *gauges) uint64 { return g.outputTokens.Load() }},
+}
+
 // metrics answers with the engines' state under vLLM's names, in Prometheus's text format.
 func (ep *endpoint) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	page := exposition{model: strconv.Quote(ep.config.ServedName())}
-	page.family("vllm:num_requests_running", "gauge", "Number of requests in prefill and decode.")
-	page.engines(ep.engines, func(g *gauges) uint64 { return uint64(g.running.Load()) })
-	page.family("vllm:num_requests_waiting", "gauge", "Number of requests waiting for prefill.")
-	page.engines(ep.engines, func(g *gauges) uint64 { return uint64(g.waiting.Load()) })
-	page.family("vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.")
-	page.engines(ep.engines, func(g *gauges) uint64 { return g.promptTokens.Load() })
-	page.family("vllm:prefix_cache_queries_total", "counter", "Number of prompt tokens looked up in the prefix cache.")
-	page.engines(ep.engines, func(g *gauges) uint64 {
-		if ep.config.Model.CacheBlocks == 0 {
-			return 0
+	for _, c := range counts {
+		page.family(c.metric, c.kind, c.help)
+		for i, l := range ep.engines {
+			page.sample("", fmt.Sprintf(`engine="%d"`, i), c.value(&l.gauges))
 		}
-		return g.promptTokens.Load()
-	})
-	page.family("vllm:prefix_cache_hits_total", "counter", "Number of prompt tokens found in the prefix cache.")
-	page.engines(ep.engines, func(g *gauges) uint64 { return g.cachedTokens.Load() })
-	page.family("vllm:generation_tokens_total", "counter", "Number of generation tokens processed.")
-	page.engines(ep.engines, func(g *gauges) uint64 { return g.outputTokens.Load() })
+	}
 	page.family("vllm:request_success_total", "counter", "Count of processed requests by how they ended.")
-	page.end("stop", ep.ends.stop.Load())
-	page.end("length", ep.ends.length.Load())
-	page.end("abort", ep.ends.abort.Load())
+	page.sample("", `finished_reason="stop"`, ep.ends.stop.Load())
+	page.sample("", `finished_reason="length"`, ep.ends.length.Load())
+	page.sample("", `finished_reason="abort"`, ep.ends.abort.Load())
 	page.latencies(ep.engines)
 	_, _ = w.Write(page.text)
 }
@@ -52,16 +65,9 @@ func (x *exposition) family(metric, kind, help string) {
 	x.text = fmt.Appendf(x.text, "# HELP %s %s\n# TYPE %s %s\n", metric, help, metric, kind)
 }
 
-// engines writes the metric for each engine.
-func (x *exposition) engines(engines []*loop, value func(*gauges) uint64) {
-	for i, l := range engines {
-		x.text = fmt.Appendf(x.text, "%s{engine=\"%d\",model_name=%s} %d\n", x.metric, i, x.model, value(&l.gauges))
-	}
-}
-
-// end writes the count of one way to end.
-func (x *exposition) end(reason string, count uint64) {
-	x.text = fmt.Appendf(x.text, "%s{finished_reason=%q,model_name=%s} %d\n", x.metric, reason, x.model, count)
+// sample writes a value of the metric. label precedes that of the model.
+func (x *exposition) sample(suffix, label string, value any) {
+	x.text = fmt.Appendf(x.text, "%s%s{%s,model_name=%s} %v\n", x.metric, suffix, label, x.model, value)
 }
 
 // Upper bounds, in seconds, of vLLM's buckets: vllm/v1/metrics, as /metrics of vLLM 0.32 shows them.
@@ -103,34 +109,51 @@ func (l *latency) observe(d time.Duration) {
 	l.counts[i]++
 }
 
-// latencies are an engine's own account of its requests, by the model's clock. Late sending does not show in them.
-type latencies struct {
-	firstToken, interToken, perToken, request, queue, prefill, decode latency
+// latencies are an engine's own account of its requests, by the model's clock. Late sending does not show in them. They
+// are in the order of histograms.
+type latencies [7]latency
+
+// The histograms by what they are of.
+const (
+	firstToken = iota
+	interToken
+	perToken
+	request
+	queueing
+	prefilling
+	decoding
+)
+
+// histograms are vLLM's names and bounds of them.
+var histograms = [len(latencies{})]struct {
+	metric, help string
+	bounds       []float64
+}{
+	firstToken: {"vllm:time_to_first_token_seconds", "Histogram of time to first token in seconds.", firstTokenBounds},
+	interToken: {"vllm:inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", perTokenBounds},
+	perToken: {"vllm:request_time_per_output_token_seconds",
+		"Histogram of time_per_output_token_seconds per request.", perTokenBounds},
+	request: {"vllm:e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", requestBounds},
+	queueing: {"vllm:request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.",
+		requestBounds},
+	prefilling: {"vllm:request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.",
+		requestBounds},
+	decoding: {"vllm:request_decode_time_seconds", "Histogram of time spent in DECODE phase for request.",
+		requestBounds},
 }
 
-func newLatencies() latencies {
-	return latencies{
-		firstToken: newLatency(firstTokenBounds),
-		interToken: newLatency(perTokenBounds),
-		perToken:   newLatency(perTokenBounds),
-		request:    newLatency(requestBounds),
-		queue:      newLatency(requestBounds),
-		prefill:    newLatency(requestBounds),
-		decode:     newLatency(requestBounds),
+func newLatencies() (l latencies) {
+	for i := range histograms {
+		l[i] = newLatency(histograms[i].bounds)
 	}
+	return l
 }
 
-// all returns the histograms in the order of /metrics.
-func (l *latencies) all() []*latency {
-	return []*latency{&l.firstToken, &l.interToken, &l.perToken, &l.request, &l.queue, &l.prefill, &l.decode}
-}
-
-func (l *latencies) clone() latencies {
-	copied := *l
-	for _, h := range copied.all() {
-		h.counts = slices.Clone(h.counts)
+func (l latencies) clone() latencies {
+	for i := range l {
+		l[i].counts = slices.Clone(l[i].counts)
 	}
-	return copied
+	return l
 }
 
 // take counts a token, and with the last token its request.
@@ -138,31 +161,20 @@ func (l *latencies) take(e *engine.Emission) {
 	s := e.Seq
 	if e.Produced == 1 {
 		s.First = e.At
-		l.firstToken.observe(e.At.Sub(s.Arrived))
+		l[firstToken].observe(e.At.Sub(s.Arrived))
 	} else {
-		l.interToken.observe(e.At.Sub(s.Latest))
+		l[interToken].observe(e.At.Sub(s.Latest))
 	}
 	s.Latest = e.At
 	if e.Produced < s.Output {
 		return
 	}
-	decoding := e.At.Sub(s.First)
-	l.perToken.observe(decoding / time.Duration(max(1, s.Output-1))) // 0 for a single token, as in vLLM
-	l.request.observe(e.At.Sub(s.Arrived))
-	l.queue.observe(s.Began.Sub(s.Queued))
-	l.prefill.observe(s.First.Sub(s.Began))
-	l.decode.observe(decoding)
-}
-
-// histograms are vLLM's names of the histograms of latencies.all.
-var histograms = []struct{ metric, help string }{
-	{"vllm:time_to_first_token_seconds", "Histogram of time to first token in seconds."},
-	{"vllm:inter_token_latency_seconds", "Histogram of inter-token latency in seconds."},
-	{"vllm:request_time_per_output_token_seconds", "Histogram of time_per_output_token_seconds per request."},
-	{"vllm:e2e_request_latency_seconds", "Histogram of e2e request latency in seconds."},
-	{"vllm:request_queue_time_seconds", "Histogram of time spent in WAITING phase for request."},
-	{"vllm:request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request."},
-	{"vllm:request_decode_time_seconds", "Histogram of time spent in DECODE phase for request."},
+	decode := e.At.Sub(s.First)
+	l[perToken].observe(decode / time.Duration(max(1, s.Output-1))) // 0 for a single token, as in vLLM
+	l[request].observe(e.At.Sub(s.Arrived))
+	l[queueing].observe(s.Began.Sub(s.Queued))
+	l[prefilling].observe(s.First.Sub(s.Began))
+	l[decoding].observe(decode)
 }
 
 // latencies writes the engines' histograms.
@@ -174,25 +186,23 @@ func (x *exposition) latencies(engines []*loop) {
 	for i, h := range histograms {
 		x.family(h.metric, "histogram", h.help)
 		for engine := range copies {
-			x.latency(engine, copies[engine].all()[i])
+			x.latency(engine, &copies[engine][i])
 		}
 	}
 }
 
 func (x *exposition) latency(engine int, l *latency) {
-	count := uint64(0)
+	label, count := fmt.Sprintf(`engine="%d"`, engine), uint64(0)
 	for i, n := range l.counts {
 		count += n
 		bound := "+Inf"
 		if i < len(l.bounds) {
 			bound = prometheusFloat(l.bounds[i].Seconds())
 		}
-		x.text = fmt.Appendf(x.text, "%s_bucket{engine=\"%d\",le=%q,model_name=%s} %d\n", x.metric, engine, bound,
-			x.model, count)
+		x.sample("_bucket", fmt.Sprintf(`%s,le=%q`, label, bound), count)
 	}
-	x.text = fmt.Appendf(x.text, "%s_count{engine=\"%d\",model_name=%s} %d\n", x.metric, engine, x.model, count)
-	x.text = fmt.Appendf(x.text, "%s_sum{engine=\"%d\",model_name=%s} %s\n", x.metric, engine, x.model,
-		prometheusFloat(l.sum.Seconds()))
+	x.sample("_count", label, count)
+	x.sample("_sum", label, prometheusFloat(l.sum.Seconds()))
 }
 
 // prometheusFloat formats a number as Prometheus's Python client does: 1.0, not 1.

@@ -15,7 +15,7 @@ import (
 // do not print it. Its tags declare the flags of `spate simulate`.
 type Config struct {
 	// Endpoints is the number of endpoints that Start serves if it is given no addresses. Default 1.
-	Endpoints int `least:"1"`
+	Endpoints int `least:"1" plan:"endpoints"`
 	// Replicas is the number of equal engines behind one endpoint. A request goes to the engine with the fewest
 	// requests in flight, the first among equals. Default 1.
 	Replicas int `least:"1" group:"engines" flag:"replicas" help:"equal engines; with --prefill-engines those that decode"`

@@ -9,7 +9,7 @@ import (
 type Model struct {
 	// PrefillTokensPerSecond is the prefill speed for one prompt at a time. +Inf: prefill takes no time. Default
 	// 50,000.
-	PrefillTokensPerSecond float64 `most:"+Inf" flag:"prefill" help:"prompt <tokens per second> of one engine"`
+	PrefillTokensPerSecond float64 `most:"+Inf" plan:"prefill_tokens_per_second" flag:"prefill" help:"prompt <tokens per second> of one engine"`
 	// DecodeStep is the time of a decode step with one request. Default 5 ms.
 	DecodeStep time.Duration `flag:"decode-step" help:"time of a decode step with one running request"`
 	// DecodeStepPerRequest is the time that each further request adds to the step. Default 50 us.

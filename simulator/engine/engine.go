@@ -1,8 +1,7 @@
 // Package engine models the time that serving engines take: it receives requests and instants, and returns the tokens
 // that have been produced and when. It is pure: it has no clock, no I/O and no goroutine, so it is tested without a
 // clock, and hours of load are simulated in moments (package fits). New returns the configured model: an engine, a
-// disaggregated group of prefill and decode engines, or a metronome where a steady rhythm is wanted. Capacity gives an
-// endpoint's capacity in closed form.
+// disaggregated group of prefill and decode engines, or a metronome where a steady rhythm is wanted.
 package engine
 
 import (

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/simulator/config"
-	"github.com/spate-load/spate/simulator/engine"
 )
 
 // With a queue that is never empty, an endpoint completes what Capacity says.
@@ -41,7 +40,7 @@ func TestCapacity(t *testing.T) {
 		"overhead holds nothing":         {changed(func(m *config.Model) { m.Overhead = time.Second }), 200, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := engine.Capacity(&c.config, c.isl, c.osl)
+			want := Capacity(&c.config, c.isl, c.osl)
 			got := closedLoop(&c.config, 1000*c.config.Replicas, 20_000, fixed(c.isl, c.osl)).steadyRate()
 			t.Logf("%.3f requests/s, capacity %.3f: %+.2f %%", got, want, (got/want-1)*100)
 			if math.Abs(got/want-1) > 0.01 {
@@ -53,7 +52,7 @@ func TestCapacity(t *testing.T) {
 
 func TestCapacityWithoutBound(t *testing.T) {
 	m := config.Model{PrefillTokensPerSecond: math.Inf(1), MaxRunning: 4}
-	if x := engine.Capacity(&config.Config{Replicas: 1, Model: m}, 100, 1); !math.IsInf(x, 1) {
+	if x := Capacity(&config.Config{Replicas: 1, Model: m}, 100, 1); !math.IsInf(x, 1) {
 		t.Errorf("%v, want +Inf", x)
 	}
 }
@@ -63,7 +62,7 @@ func TestCapacityWithoutBound(t *testing.T) {
 func TestCapacityIsTheKnee(t *testing.T) {
 	c := config.Default()
 	c.Model.MaxRunning = 64
-	capacity := engine.Capacity(&c, 200, 100)
+	capacity := Capacity(&c, 200, 100)
 	for _, k := range []struct {
 		load float64
 		slow bool

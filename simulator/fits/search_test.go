@@ -148,7 +148,7 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 		"E2E, disaggregated, 120 s": {probe{config: split, isl: 3000, osl: 100, length: 120 * time.Second,
 			limits: []*spatev1.Limit{atMost("e2e", 2000*ms)}}, 0.05},
 	} {
-		p, capacity := c.probe, engine.Capacity(c.probe.config, c.probe.isl, c.probe.osl)
+		p, capacity := c.probe, Capacity(c.probe.config, c.probe.isl, c.probe.osl)
 		p.warm = 3 * time.Second
 		for seed := range uint64(3) {
 			rec := p.search(2, 500, seed+1)
@@ -209,7 +209,7 @@ func TestSustained(t *testing.T) {
 	}{{0.3, 0, 1}, {0.6, 0, 1}, {1.2, 36, stages}, {3, stages, stages}} {
 		broken := 0
 		for seed := range uint64(stages) {
-			rate := c.load * engine.Capacity(p.config, p.isl, p.osl)
+			rate := c.load * Capacity(p.config, p.isl, p.osl)
 			s := series.New(&spatev1.LoadPoint{Arrival: "poisson", Search: &spatev1.Search{
 				Rate: &spatev1.Bounds{From: rate, To: rate}, Precision: 0.03, Probes: 1, Repeats: 1,
 				Keep: &spatev1.Objectives{},

@@ -1,4 +1,4 @@
-package engine
+package fits
 
 import (
 	"math"
@@ -6,7 +6,19 @@ import (
 	"github.com/spate-load/spate/simulator/config"
 )
 
-// Capacity returns how many requests of isl prompt and osl output tokens an ordinary engine of this model completes per
+// Capacity returns how many requests per second, of isl prompt and osl output tokens, one endpoint completes: the sum
+// of its engines or, disaggregated, the lesser of what its prefill engines hand over and what its replicas decode.
+func Capacity(c *config.Config, isl, osl int) float64 {
+	m := &c.Model
+	p := m.PrefillPerPrompt.Seconds() + float64(isl)/m.PrefillTokensPerSecond
+	if c.PrefillEngines == 0 {
+		return float64(c.Replicas) * ordinary(m, p, osl)
+	}
+	handover := p + float64(isl)/1000*m.TransferPerThousandTokens.Seconds()
+	return min(float64(c.PrefillEngines)/handover, float64(c.Replicas)*decodeCapacity(m, osl, 0))
+}
+
+// ordinary returns how many requests of isl prompt and osl output tokens an ordinary engine of this model completes per
 // second if its queue is never empty, or +Inf if they take no time. It ignores the prefix cache, stalls, and replicas
 // of unequal speed.
 //
@@ -28,30 +40,18 @@ import (
 // are close, and assumes the same batch in each step. Over 109 random configurations (M up to 40, osl 20 to 119, none
 // with its bounds within 10 % of each other) it was off by 0.3 % at the 90th percentile and 1.2 % at most. Greater M
 // are only in the tests.
-func (m *costs) capacity(isl, osl int) float64 {
-	p := (m.PrefillPerPrompt + m.prefillTime(isl)).Seconds()
-	return min(1/p, m.decodeCapacity(osl, p))
-}
-
-// Capacity returns how many requests per second, of isl prompt and osl output tokens, one endpoint completes: the sum
-// of its engines or, disaggregated, the lesser of what its prefill engines hand over and what its replicas decode.
-func Capacity(c *config.Config, isl, osl int) float64 {
-	m := &costs{c.Model}
-	if c.PrefillEngines == 0 {
-		return float64(c.Replicas) * m.capacity(isl, osl)
-	}
-	handover := (m.PrefillPerPrompt + m.prefillTime(isl) + m.transferTime(isl)).Seconds()
-	return min(float64(c.PrefillEngines)/handover, float64(c.Replicas)*m.decodeCapacity(osl, 0))
+func ordinary(m *config.Model, p float64, osl int) float64 {
+	return min(1/p, decodeCapacity(m, osl, p))
 }
 
 // decodeCapacity returns the bound by decoding and slots, with prefills of p seconds.
-func (m *costs) decodeCapacity(osl int, p float64) float64 {
+func decodeCapacity(m *config.Model, osl int, p float64) float64 {
 	if osl == 1 {
 		return math.Inf(1)
 	}
 	steps, slots, w := float64(osl-1), float64(m.MaxRunning), m.PrefillInterference
 	if m.MaxRunning == 1 { // nothing decodes during a prefill
-		return 1 / (p + steps*m.stepTime(1).Seconds())
+		return 1 / (p + steps*m.DecodeStep.Seconds())
 	}
 	work := m.DecodeStep.Seconds() + (slots-1)*m.DecodeStepPerRequest.Seconds()
 	cycle := steps
