@@ -150,6 +150,43 @@ func TestTrials(t *testing.T) {
 	}
 }
 
+// TestFieldsThatServersRefuse: what the server refuses and names is left out of all requests, which ask for the length
+// of outputs by the field that it accepts.
+func TestFieldsThatServersRefuse(t *testing.T) {
+	exact := []string{"ignore_eos", "min_tokens"}
+	for name, tt := range map[string]struct {
+		refuses, left []string
+		tried         int64
+	}{
+		"o-series":    {append(slices.Clone(exact), "max_tokens"), []string{"max_tokens"}, 8},
+		"Mistral":     {append(slices.Clone(exact), "stream_options"), []string{"stream_options"}, 8},
+		"both":        {[]string{"max_tokens", "stream_options"}, []string{"max_tokens", "stream_options"}, 9},
+		"other field": {[]string{"colour"}, nil, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &fakeServer{models: listing("m", "openai", 0), usage: true, refuses: tt.refuses}
+			target := &spatev1.Target{Api: "chat", Model: "m", ExactOutput: "auto", RunningUsage: "auto",
+				Tokenizer: "usage", Body: &structpb.Struct{Fields: map[string]*structpb.Value{"colour": structpb.NewStringValue("red")}}}
+			if tt.left != nil {
+				target.Body = nil
+			}
+			f, err := found(t, s, stageOf(target))
+			if p := f.Preparation; !slices.Equal(p.GetLeftOut(), tt.left) || s.tried.Load() != tt.tried {
+				t.Errorf("%v, %d trials, %v", p, s.tried.Load(), err)
+			}
+			if tt.left == nil {
+				return
+			}
+			said := slices.ContainsFunc(f.Preparation.GetNotes(), func(n string) bool {
+				return strings.Contains(n, "The server refuses "+strings.Join(tt.left, " and ")+": requests are sent without.")
+			})
+			if err != nil || !said || f.Preparation.GetLengths() != "usage" || f.Preparation.GetTemplateTokens() != 0 {
+				t.Errorf("%v, %v", f.Preparation, err)
+			}
+		})
+	}
+}
+
 // TestTrialThatFails: a server that does not know the model reports that, and its name decides.
 func TestTrialThatFails(t *testing.T) {
 	s := &fakeServer{models: listing("other", "vllm", 0)}

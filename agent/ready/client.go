@@ -46,6 +46,9 @@ func (s *Stage) connect(ctx context.Context, config stream.Config, f *findings) 
 		}
 	}
 	config.RunningUsage = s.Found.Preparation.GetRunningUsage()
+	for _, name := range s.Found.Preparation.GetLeftOut() {
+		config.Body[name] = nil
+	}
 	s.config = config
 	if !s.Found.Preparation.GetExactOutput() && !config.RunningUsage {
 		return nil

@@ -104,6 +104,9 @@ func (f *findings) find(ctx context.Context, s *Stage) (Found, error) {
 			func(part int) ([]workload.Line, error) { return workload.Lines(s.rows[part]) })
 		return cachedFinding{found, time.Now()}, err
 	})
+	if left := plain.Preparation.GetLeftOut(); err == nil && left != nil {
+		err = s.Client.LeaveOut(left)
+	}
 	if err != nil || len(extras) == 0 {
 		return plain.Found, err
 	}

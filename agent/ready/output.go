@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/plans/defaults"
 )
 
@@ -198,8 +199,36 @@ func (f *finder) noteForm(events bool) {
 	}
 }
 
-// firstAccepted tries both goals, then each alone, then none, until the server accepts a request.
+// firstAccepted is firstOf. If the server refuses all and names a field that Spate sends by itself, requests leave it
+// out from then on: some servers accept only max_completion_tokens, or no stream_options.
 func (f *finder) firstAccepted(
+	ctx context.Context, exact, running bool,
+) (stream.TrialRequest, stream.TrialResult, error) {
+	a, trial, err := f.firstOf(ctx, exact, running)
+	own := []string{api.StreamOptions}
+	if fields := f.api().MaxFields; len(fields) > 1 {
+		own = append(own, fields[0])
+	}
+	named := func(name string) bool { return strings.Contains(err.Error(), name) }
+	var left []string
+	for stream.Refused(err) && slices.ContainsFunc(own, named) {
+		i := slices.IndexFunc(own, named)
+		left, own = append(left, own[i]), slices.Delete(own, i, i+1)
+		_, err = f.attempt(ctx, stream.TrialRequest{Without: left})
+	}
+	if left == nil || err != nil {
+		return a, trial, err
+	}
+	if err := f.client.LeaveOut(left); err != nil {
+		return a, trial, err
+	}
+	f.found.Preparation.LeftOut = left
+	f.note("The server refuses %s: requests are sent without.", strings.Join(left, " and "))
+	return f.firstOf(ctx, exact, running)
+}
+
+// firstOf tries both goals, then each alone, then none, until the server accepts a request.
+func (f *finder) firstOf(
 	ctx context.Context, exact, running bool,
 ) (stream.TrialRequest, stream.TrialResult, error) {
 	var refused error

@@ -33,6 +33,8 @@ type targetClient interface {
 	Probe(ctx context.Context, endpoint int, text string) error
 	// Try sends a short request and returns what the server made of it.
 	Try(ctx context.Context, endpoint int, a stream.TrialRequest) (stream.TrialResult, error)
+	// LeaveOut leaves fields out of the bodies of all further requests.
+	LeaveOut(names []string) error
 }
 
 // Found is what is known about a target.

@@ -350,6 +350,8 @@ func (d *deaf) TokenizeChat(ctx context.Context, _ int, _ string) (api.Tokens, e
 }
 func (d *deaf) Probe(ctx context.Context, _ int, _ string) error { return d.wait(ctx) }
 
+func (*deaf) LeaveOut([]string) error { return nil }
+
 func (d *deaf) Try(ctx context.Context, _ int, _ stream.TrialRequest) (stream.TrialResult, error) {
 	return stream.TrialResult{}, d.wait(ctx)
 }

@@ -79,15 +79,19 @@ type asked struct {
 	Messages []struct{ Role, Content string }
 	Stream   *bool
 	MaxTok   int             `json:"max_tokens"`
+	MaxOut   int             `json:"max_completion_tokens"`
 	EOS      json.RawMessage `json:"ignore_eos"`
 	Least    json.RawMessage `json:"min_tokens"`
 	Tools    json.RawMessage
 	Format   json.RawMessage `json:"response_format"`
 	Colour   json.RawMessage
-	Options  struct {
+	Options  *struct {
 		Running bool `json:"continuous_usage_stats"`
 	} `json:"stream_options"`
 }
+
+// running reports whether a request asks for running usage.
+func (q *asked) running() bool { return q.Options != nil && q.Options.Running }
 
 // refusal says why the server rejects a request, or returns "".
 func (s *fakeServer) refusal(q asked) string {
@@ -101,7 +105,13 @@ func (s *fakeServer) refusal(q asked) string {
 			return name + " has a wrong type"
 		}
 	}
-	if q.Options.Running && slices.Contains(s.refuses, "continuous_usage_stats") {
+	if q.MaxTok > 0 && slices.Contains(s.refuses, "max_tokens") {
+		return "use max_completion_tokens instead of max_tokens"
+	}
+	if q.Options != nil && slices.Contains(s.refuses, "stream_options") {
+		return "stream_options: extra inputs are not permitted"
+	}
+	if q.running() && slices.Contains(s.refuses, "continuous_usage_stats") {
 		return "unknown field continuous_usage_stats"
 	}
 	return ""
@@ -116,7 +126,7 @@ func (s *fakeServer) trial(w http.ResponseWriter, q asked) {
 		http.Error(w, why, http.StatusBadRequest)
 		return
 	}
-	n := q.MaxTok
+	n := q.MaxTok + q.MaxOut
 	forced := len(s.reads) > 0 && (string(q.EOS) == "true" || string(q.Least) == "16")
 	if s.short > 0 && !forced {
 		n = s.short
@@ -126,7 +136,7 @@ func (s *fakeServer) trial(w http.ResponseWriter, q asked) {
 	}
 	for i := range n {
 		fmt.Fprintf(w, `data: {"choices":[{}]`)
-		if s.running && q.Options.Running {
+		if s.running && q.running() {
 			fmt.Fprintf(w, `,"usage":{"completion_tokens":%d}`, i+1)
 		}
 		fmt.Fprintf(w, "}\n\n")
@@ -152,10 +162,10 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/tokenize" && s.tokenizer:
 		s.tokenized.Add(1)
 		s.tokenize(w, q)
-	case strings.HasSuffix(r.URL.Path, "/completions") && q.Stream != nil && *q.Stream && q.MaxTok == trialTokens:
+	case strings.HasSuffix(r.URL.Path, "/completions") && q.Stream != nil && *q.Stream && q.MaxTok+q.MaxOut == trialTokens:
 		s.tried.Add(1)
 		s.trial(w, q)
-	case strings.HasSuffix(r.URL.Path, "/completions") && (q.Stream == nil || *q.Stream || q.MaxTok != 1):
+	case strings.HasSuffix(r.URL.Path, "/completions") && (q.Stream == nil || *q.Stream || q.MaxTok+q.MaxOut != 1):
 		http.Error(w, "more than one token was asked for", http.StatusBadRequest)
 	case r.URL.Path == "/v1/chat/completions":
 		s.generated.Add(1)

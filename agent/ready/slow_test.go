@@ -53,6 +53,8 @@ func (c *slowClient) Measure(ctx context.Context, _ int, text string) (uint64, e
 
 func (c *slowClient) Probe(ctx context.Context, _ int, _ string) error { return c.wait(ctx) }
 
+func (*slowClient) LeaveOut([]string) error { return nil }
+
 func (c *slowClient) Try(ctx context.Context, _ int, a stream.TrialRequest) (stream.TrialResult, error) {
 	return stream.TrialResult{Output: uint64(a.Tokens)}, c.wait(ctx)
 }

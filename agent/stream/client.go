@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -30,6 +31,7 @@ type Client struct {
 	bodies    []bodies.Body // by variant of requests
 	countBody bodies.Body   // body of a request whose tokens are counted; it is not timed
 	model     string        // model name in bodies, after the plan's fields
+	config    Config
 	extra     map[string]any
 	secrets   secrets
 	timeout   time.Duration
@@ -49,7 +51,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{dialect: d, model: modelOf(config), extra: config.Body,
+	c := &Client{dialect: d, model: modelOf(config), config: config, extra: config.Body,
 		secrets:  secretsOf(config.APIKey, config.Connection.ProxyAuth, config.Headers),
 		timeout:  orDefault(config.RequestTimeout, defaultRequestTimeout),
 		patience: patience{first: config.FirstTokenTimeout, gap: config.GapTimeout}}
@@ -106,6 +108,21 @@ func (c *Client) writeBodies(config Config) (err error) {
 	}
 	c.countBody, err = bodies.New(c.dialect, config.Model, c.dialect.CountFields(config.Body), bodies.Options{})
 	return err
+}
+
+// LeaveOut leaves fields out of the bodies of all requests from then on, as a plan's body does that has them as null.
+// It must not be called while there is load.
+func (c *Client) LeaveOut(names []string) error {
+	config := c.config
+	config.Body = maps.Clone(config.Body)
+	if config.Body == nil {
+		config.Body = map[string]any{}
+	}
+	for _, name := range names {
+		config.Body[name] = nil
+	}
+	c.config, c.extra, c.bodies = config, config.Body, nil
+	return c.writeBodies(config)
 }
 
 // modelOf returns the model that requests ask for.

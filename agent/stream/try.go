@@ -27,7 +27,8 @@ type TrialRequest struct {
 	Running bool
 	// BadField names a field of the body that gets a value of the wrong type, a string. Empty: no field.
 	BadField string
-	// With has fields of the body over those of the plan's body. Without names fields that are left out.
+	// With has fields of the body over those of the plan's body. Without names fields that are left out, of the plan's
+	// and of Spate's own.
 	With    map[string]any
 	Without []string
 	// Image is the URL of an image behind the text, for OpenAI's chat API. Empty: none.
@@ -124,11 +125,16 @@ func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
 	maps.Copy(fields, a.With)
 	t := c.dialect
 	for _, own := range [][]string{
-		{"n", "best_of", "stream", api.StreamOptions, t.IgnoreEOS}, t.MaxFields, t.MinFields, a.Without,
+		{"n", "best_of", "stream", api.StreamOptions, t.IgnoreEOS}, t.MaxFields, t.MinFields,
 	} {
 		for _, name := range own {
-			delete(fields, name)
+			if fields[name] != nil { // what the plan leaves out stays left out
+				delete(fields, name)
+			}
 		}
+	}
+	for _, name := range a.Without {
+		fields[name] = nil
 	}
 	if a.BadField != "" {
 		fields[a.BadField] = "spate"

@@ -41,8 +41,9 @@ type Options struct {
 	Running bool // running usage
 }
 
-// New encodes the default body of an API, overridden by the plan's fields. It fails if the plan gives the prompt, or a
-// value that is not JSON.
+// New encodes the default body of an API, overridden by the plan's fields. A field that is nil is left out. Without its
+// first field for the length of outputs, a body has the next of them that is not left out. New fails if the plan gives
+// the prompt, or a value that is not JSON.
 func New(t *Dialect, model string, fields map[string]any, options Options) (Body, error) {
 	switch {
 	case t.Form != nil:
@@ -64,6 +65,8 @@ func New(t *Dialect, model string, fields map[string]any, options Options) (Body
 	if _, named := fields[api.StreamOptions]; !named && body["stream"] == false {
 		delete(body, api.StreamOptions) // servers refuse the two together
 	}
+	leaveOut(body)
+	leaveOut(t.optionsOf(body))
 	var encoded Body
 	if err := encoded.add(body); err != nil {
 		return nil, err
@@ -87,6 +90,25 @@ func (t *Dialect) override(body map[string]any, name string, value any) error {
 	}
 	body[name] = value
 	return nil
+}
+
+// leaveOut removes the members of an object, and of its stream options, that are nil.
+func leaveOut(object map[string]any) {
+	maps.DeleteFunc(object, func(_ string, value any) bool { return value == nil })
+	if options, ok := object[api.StreamOptions].(map[string]any); ok {
+		maps.DeleteFunc(options, func(_ string, value any) bool { return value == nil })
+	}
+}
+
+// lengthField returns the field for the length of outputs: the first of the API's that the given fields do not leave
+// out. Empty: they leave out all.
+func (t *Dialect) lengthField(given map[string]any) string {
+	for _, name := range t.MaxFields {
+		if value, named := given[name]; !named || value != nil {
+			return name
+		}
+	}
+	return ""
 }
 
 // requestRunningUsage replaces the body's stream options, if it has any, by a copy, and asks there for running usage.
@@ -118,7 +140,9 @@ func (t *Dialect) body(model string, fields map[string]any, exact bool) map[stri
 	if t.NoOutput {
 		return body
 	}
-	options[t.MaxFields[0]] = lengthSlot
+	if name := t.lengthField(t.optionsOf(fields)); name != "" {
+		options[name] = lengthSlot
+	}
 	if exact {
 		t.requestExact(options, t.optionsOf(fields))
 	}
@@ -146,7 +170,7 @@ func (t *Dialect) dropOwnLength(options, given map[string]any) {
 		return
 	}
 	for _, name := range t.MaxFields[1:] {
-		if _, ok := given[name]; ok {
+		if given[name] != nil {
 			delete(options, t.MaxFields[0])
 		}
 	}
@@ -158,8 +182,11 @@ func (t *Dialect) requestExact(options, given map[string]any) {
 	if t.IgnoreEOS != "" {
 		options[t.IgnoreEOS] = true
 	}
-	for _, name := range append(slices.Clone(t.MaxFields), t.IgnoreEOS) {
-		if _, named := given[name]; named {
+	if _, named := given[t.IgnoreEOS]; named {
+		return
+	}
+	for _, name := range t.MaxFields {
+		if given[name] != nil {
 			return
 		}
 	}
@@ -186,21 +213,25 @@ func (t *Dialect) CountFields(fields map[string]any) map[string]any {
 	for _, name := range t.MinFields {
 		delete(options, name)
 	}
-	delete(body, api.StreamOptions)
+	if body[api.StreamOptions] != nil {
+		delete(body, api.StreamOptions)
+	}
 	if t.StreamField() {
 		body["stream"] = false
 	}
 	if t.NoOutput || t.DescribedBody() {
 		return body
 	}
-	one := t.MaxFields[0]
+	one := t.lengthField(options)
 	for _, name := range t.MaxFields {
-		if _, given := options[name]; given {
+		if options[name] != nil {
 			one = name
+			delete(options, name)
 		}
-		delete(options, name)
 	}
-	options[one] = 1
+	if one != "" {
+		options[one] = 1
+	}
 	return body
 }
 

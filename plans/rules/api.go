@@ -91,6 +91,9 @@ func (c *checker) options(path string, t *spatev1.Target) {
 	}
 	_, reserved := fieldsOf(a)
 	for _, name := range slices.Sorted(maps.Keys(given.GetStructValue().GetFields())) {
+		if isNull(given.GetStructValue().GetFields()[name]) {
+			continue
+		}
 		if why := reserved[name]; why != "" {
 			c.wrong(at, fmt.Sprintf("cannot have %s: %s", name, why))
 		}
@@ -110,6 +113,9 @@ func (c *checker) body(path string, t *spatev1.Target) {
 		if secret.FieldName(name) {
 			c.wrong(at, "has the name of a secret, and plans are stored with results: "+
 				"send it by api_key or in a header, as env:NAME or file:PATH")
+		}
+		if isNull(t.GetBody().GetFields()[name]) && name != "stream" && own[name] != workloadsPrompt {
+			continue // the field is left out
 		}
 		if why := own[name]; why != "" {
 			c.wrong(at, "cannot be given: "+why)
@@ -132,6 +138,12 @@ func fieldProblem(name string, value *structpb.Value) string {
 		return "must not have include_usage: false: without usage, tokens cannot be counted"
 	}
 	return ""
+}
+
+// isNull reports whether a value is null: a plan leaves a field out of its requests by that.
+func isNull(value *structpb.Value) bool {
+	_, null := value.GetKind().(*structpb.Value_NullValue)
+	return null
 }
 
 // givesFalse reports whether an object gives a field any value other than true.

@@ -1244,7 +1244,10 @@ type Preparation struct {
 	// coordinator, since agents disagreed). Empty: it was not determined.
 	ExactOutputBy string `protobuf:"bytes,8,opt,name=exact_output_by,json=exactOutputBy,proto3" json:"exact_output_by,omitempty"`
 	// Number of requests sent during preparation, including those to /tokenize and the like.
-	Requests      uint32 `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`
+	Requests uint32 `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`
+	// Fields of the body that the server refuses and that requests therefore leave out, such as max_tokens where it
+	// accepts only max_completion_tokens.
+	LeftOut       []string `protobuf:"bytes,10,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1340,6 +1343,13 @@ func (x *Preparation) GetRequests() uint32 {
 		return x.Requests
 	}
 	return 0
+}
+
+func (x *Preparation) GetLeftOut() []string {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
 }
 
 // Rejected reports why the agent refused an assignment.
@@ -2169,7 +2179,7 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\vpreparation\x18\x04 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\"H\n" +
 	"\aWaiting\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xe7\x02\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\x82\x03\n" +
 	"\vPreparation\x12\x18\n" +
 	"\alengths\x18\x01 \x01(\tR\alengths\x12,\n" +
 	"\x0ftemplate_tokens\x18\x02 \x01(\rH\x00R\x0etemplateTokens\x88\x01\x01\x12!\n" +
@@ -2179,7 +2189,9 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x05notes\x18\x06 \x03(\tR\x05notes\x12#\n" +
 	"\rrunning_usage\x18\a \x01(\bR\frunningUsage\x12&\n" +
 	"\x0fexact_output_by\x18\b \x01(\tR\rexactOutputBy\x12\x1a\n" +
-	"\brequests\x18\t \x01(\rR\brequestsB\x12\n" +
+	"\brequests\x18\t \x01(\rR\brequests\x12\x19\n" +
+	"\bleft_out\x18\n" +
+	" \x03(\tR\aleftOutB\x12\n" +
 	"\x10_template_tokensB\x13\n" +
 	"\x11_max_model_tokens\"x\n" +
 	"\bRejected\x12)\n" +

@@ -543,7 +543,8 @@ type Target struct {
 	// Extra request headers. A value "env:NAME" or "file:PATH" is looked up. Headers that carry secrets must use one of
 	// these forms.
 	Headers map[string]string `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Extra fields of each request body, for example {temperature: 0}.
+	// Extra fields of each request body, for example {temperature: 0}. A field that is null is left out, also one that
+	// Spate would send, such as stream_options; without max_tokens, max_completion_tokens has the length.
 	Body *structpb.Struct `protobuf:"bytes,8,opt,name=body,proto3" json:"body,omitempty"`
 	// Time limit for DNS, TCP and TLS together. Default 5s.
 	ConnectTimeout *durationpb.Duration `protobuf:"bytes,9,opt,name=connect_timeout,json=connectTimeout,proto3" json:"connect_timeout,omitempty"`
