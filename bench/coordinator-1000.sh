@@ -3,7 +3,7 @@
 # agents, each with its own connection and a snapshot of 10 histograms per second. Prints a table. Loopback only; takes
 # a minute and a half, and 1 GB of disk for the ledger.
 #   bench/coordinator-1000.sh [FLAGS of bench/coordinator-agents]        (after make build)
-# COORDINATOR_FLAGS are further flags of the coordinator: with --influx-url and --influx-bucket, the difference is the
+# COORDINATOR_FLAGS are further flags of the coordinator: with --sink, the difference is the
 # cost of the sink.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)

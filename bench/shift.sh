@@ -89,7 +89,7 @@ while "$bin/spate" runs --coordinator "$control" --output json >"$dir/runs.json"
     sleep 1
 done
 for run in $(cat "$dir/submitted"); do
-    "$bin/spate" fetch "$run" --coordinator "$control" --out "$dir/results/$run" >>"$dir/fetch.log" 2>&1 || true
+    "$bin/spate" runs fetch "$run" --coordinator "$control" --out "$dir/results/$run" >>"$dir/fetch.log" 2>&1 || true
 done
 python3 - "$dir" <<'CHECK'
 import collections, datetime, json, sys

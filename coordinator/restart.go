@@ -105,7 +105,7 @@ func (c *Coordinator) findLeftover(id string) (found *leftoverRun, err error) {
 		switch {
 		case err != nil || len(r.submission.GetPlan()) == 0:
 		case r.submission.GetLocal():
-			c.log.Info("interrupted local run is left alone: resume it with spate resume", "directory", c.storage.Dir(id))
+			c.log.Info("interrupted local run is left alone: resume it with spate runs resume", "directory", c.storage.Dir(id))
 		default:
 			found = r
 		}

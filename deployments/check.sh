@@ -17,7 +17,7 @@ declare -A ways=(
   [issuer]='tls.mode=certManager,tls.certManager.issuerRef.name=spate,tls.certManager.issuerRef.kind=ClusterIssuer'
   [agents-elsewhere]='coordinator.enabled=false,agents.region=us,agents.coordinators={10.0.0.1:7700}'
   [daemonset]='agents.kind=DaemonSet,agents.hostNetwork=true,agents.nodeSelector.pool=load,agents.awayFrom.app=vllm'
-  [exposed]='coordinator.service.type=LoadBalancer,networkPolicy.clients[0].ipBlock.cidr=10.0.0.0/8,coordinator.influx.url=http://influxdb:8086,coordinator.influx.bucket=spate,coordinator.influx.tokenSecret=influx,coordinator.accessSecret=access'
+  [exposed]='coordinator.service.type=LoadBalancer,networkPolicy.clients[0].ipBlock.cidr=10.0.0.0/8,coordinator.sinks[0]=influx+http://influxdb:8086?bucket=spate,coordinator.sinkSecret=influx,coordinator.accessSecret=access'
   [open]='tls.mode=none,agents.packetTimes=false,networkPolicy.enabled=false,agents.allowTargets={llm.example.com},agents.extraArgs={--log-level=debug},agents.labels.pool=big,agents.maxUnavailable=2'
 )
 for way in "${!ways[@]}"; do

@@ -189,8 +189,8 @@ func TestReplayOfAMixture(t *testing.T) {
 		}
 	}
 	long := filepath.Join(filepath.Dir(plan), "long.yaml")
-	for _, verb := range []string{"validate", "run"} {
-		p := process.Start(t, programs.Built.Spate, verb, long)
+	for _, verb := range []string{"plan validate", "run"} {
+		p := process.Start(t, programs.Built.Spate, append(strings.Fields(verb), long)...)
 		said := "long.yaml:11:32: loads[0].requests: the trace of workload \"both\" has 30 rows"
 		if code := p.Exit(); code != 2 || !strings.Contains(p.Stderr.String(), said) {
 			t.Errorf("%s exits with %d, want 2 and %s: %s", verb, code, said, p.Stderr.String())

@@ -42,7 +42,7 @@ func queueOfRuns(t *testing.T, c *programs.Cluster, certified bool) {
 	said := c.Detach(plan("second", 1))
 	id := regexp.MustCompile(`second-\S+`).FindString(said)
 	if !strings.Contains(said, "The run waits: it is number 1 in the queue.") ||
-		!strings.Contains(said, "spate follow "+id+" --coordinator "+c.Address) {
+		!strings.Contains(said, "spate runs follow "+id+" --coordinator "+c.Address) {
 		t.Errorf("submitted, it said\n%s", said)
 	}
 	third := programs.RunPlan(t, plan("third", 1), c.Client()...)
@@ -54,20 +54,20 @@ func queueOfRuns(t *testing.T, c *programs.Cluster, certified bool) {
 		strings.Count(got, "waiting") != 3 || strings.Count(got, "running") != 1 {
 		t.Errorf("spate runs lists\n%s", table)
 	}
-	if out := c.Says(0, "stop",
+	if out := c.Says(0, "runs", "stop",
 		"fourth"); !regexp.MustCompile(`^run fourth-\S+ was removed from the queue\n$`).MatchString(out) {
 		t.Errorf("stopped, it said %q", out)
 	}
-	if out := c.Says(2, "fetch", "second"); !strings.Contains(out, "has not ended (waiting)") {
+	if out := c.Says(2, "runs", "fetch", "second"); !strings.Contains(out, "has not ended (waiting)") {
 		t.Errorf("fetched too early, it said %q", out)
 	}
 
 	follower := c.Follow("second")
 	follower.Await(`this run is next`)
-	c.Says(0, "stop", "first")
+	c.Says(0, "runs", "stop", "first")
 	first.MustExit(4)
 	if code := follower.Exit(); code != 0 {
-		t.Errorf("spate follow exits with %d", code)
+		t.Errorf("spate runs follow exits with %d", code)
 	}
 	third.MustExit(0)
 	table = c.Says(0, "runs")
@@ -94,13 +94,13 @@ func queueOfRuns(t *testing.T, c *programs.Cluster, certified bool) {
 func mustFetch(t *testing.T, c *programs.Cluster, first programs.Running) {
 	t.Helper()
 	again := filepath.Join(t.TempDir(), "again")
-	c.Says(4, "fetch", "first", "--out", again)
+	c.Says(4, "runs", "fetch", "first", "--out", again)
 	for _, file := range []string{"results.json", "report.md", "vllm.txt", "histograms.hlog"} {
 		if got, err := os.ReadFile(filepath.Join(again, file)); err != nil || string(got) != first.Text(file) {
 			t.Errorf("%s that is fetched again is another: %v", file, err)
 		}
 	}
-	if out := c.Says(4, "fetch", "fourth"); !strings.Contains(out,
+	if out := c.Says(4, "runs", "fetch", "fourth"); !strings.Contains(out,
 		"never started, and has no results: stopped on request") {
 		t.Errorf("fetched, a run that never began said %q", out)
 	}
@@ -122,7 +122,7 @@ func TestStopAll(t *testing.T) {
 	for _, server := range servers {
 		server.AwaitAnswers(20)
 	}
-	said := c.Says(0, "stop", "--all")
+	said := c.Says(0, "runs", "stop", "--all")
 	c.KillCoordinator()
 	if strings.Count(said, "removed from the queue") != 1 || strings.Count(said, "starts no more requests") != 2 {
 		t.Errorf("it said\n%s", said)

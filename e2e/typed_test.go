@@ -42,7 +42,7 @@ func TestModelsAreNotGuessed(t *testing.T) {
 	t.Cleanup(server.Close)
 	text := fmt.Sprintf("name: p\ntargets:\n  - {name: a, endpoints: %q}\nworkloads:\n  - jsonl: {path: rows.jsonl, osl: 2}\nloads:\n  - {concurrency: 1, requests: 2}\n", server.URL)
 	plan := programs.PlanIn(t, text, map[string]string{"rows.jsonl": `{"prompt": "one two"}` + "\n"})
-	process.Start(t, programs.Built.Spate, "validate", plan).MustExit(0)
+	process.Start(t, programs.Built.Spate, "plan", "validate", plan).MustExit(0)
 	r := process.Start(t, programs.Built.Spate, "run", plan)
 	r.MustExit(2)
 	if want := `plan.yaml:3:5: targets[0]: has no model, and ` + server.URL +

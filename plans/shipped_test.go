@@ -34,7 +34,7 @@ func TestShippedPlansAreRight(t *testing.T) {
 	}
 }
 
-// TestClusterPlansAreRight loads the plans for clusters as spate validate does. Each finds pods with metrics by
+// TestClusterPlansAreRight loads the plans for clusters as spate plan validate does. Each finds pods with metrics by
 // kubernetes, and runs without a cluster as a simulation.
 func TestClusterPlansAreRight(t *testing.T) {
 	files, err := filepath.Glob("../deployments/plans/*.yaml")

@@ -1,6 +1,6 @@
 // Package points converts merged results, records and events to points for sinks.
 //
-// The coordinator uses it while a run is in progress, and `spate export` uses it with the ledger later. Both write the
+// The coordinator uses it while a run is in progress, and `spate runs export` uses it with the ledger later. Both write the
 // same points, because the name and the time of a point follow from the ledger alone. This package does not measure or
 // merge: packages merge and results have the numbers, package sink the schema.
 package points

@@ -26,7 +26,7 @@ version=$(sed -n 's/.*"version":"\([^"]*\)".*/\1/p' metadata.json)
 for program in spate spate-agent spate-coordinator; do
     unpacked/$program --version | grep -qF "$version" || { echo "$program --version is not $version" >&2; exit 1; }
 done
-unpacked/spate validate unpacked/plans/quickstart.yaml
+unpacked/spate plan validate unpacked/plans/quickstart.yaml
 if command -v dpkg-deb >/dev/null; then
     deb=$(ls spate_*_"$(go env GOARCH)".deb)
     wants "$deb" "$(dpkg-deb -c "$deb")" /usr/bin/spate$ /lib/systemd/system/spate-agent@.service$ /usr/share/doc/spate/licenses/google.golang.org/grpc/LICENSE$

@@ -81,12 +81,18 @@ func union(a, b map[string]string) map[string]string {
 	return a
 }
 
-// export runs `spate export influx` and returns the process after it has ended with the given exit code.
-func export(t *testing.T, dir string, db *influxtest.Server, code int, more ...string) *process.Process {
+// export runs `spate runs export` and returns the process after it has ended with the given exit code.
+func export(t *testing.T, dir string, db *influxtest.Server, code int) *process.Process {
 	t.Helper()
-	p := process.Start(t, programs.Built.Spate, append(append([]string{"export", "influx", dir}, db.Flags()...), more...)...)
+	return exportTo(t, dir, code, db.Flags()...)
+}
+
+// exportTo is export with the flags that say where to.
+func exportTo(t *testing.T, dir string, code int, flags ...string) *process.Process {
+	t.Helper()
+	p := process.Start(t, programs.Built.Spate, append([]string{"runs", "export", dir}, flags...)...)
 	if got := p.Exit(); got != code {
-		t.Fatalf("spate export influx exits with %d, want %d", got, code)
+		t.Fatalf("spate runs export exits with %d, want %d", got, code)
 	}
 	return p
 }
@@ -147,7 +153,7 @@ func TestExportWritesRegions(t *testing.T) {
 // An export of a run that could not deliver its points is complete, and the run directory no longer waits for it.
 func TestExportCompletesALiveRun(t *testing.T) {
 	t.Parallel()
-	r := programs.RunPlan(t, influxPlan, "--agents", "1", "--influx-url", programs.ClosedPort(t), "--influx-bucket", "spate")
+	r := programs.RunPlan(t, influxPlan, "--agents", "1", "--sink", "influx+"+programs.ClosedPort(t)+"?bucket=spate")
 	r.MustExit(0)
 	db := influxtest.Start(t, influxtest.Options{})
 	export(t, r.Dir, db, 0)
@@ -173,17 +179,13 @@ func TestExportRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"no run directory", t.TempDir(), nil, 2, "is not a run directory"},
-		{"no URL", r.Dir, []string{"--influx-url", "", "--influx-bucket", ""}, 2, "--influx-url is missing"},
-		{"no server", r.Dir, []string{"--influx-url", programs.ClosedPort(t)}, 2, "cannot be reached"},
-		{"no such database", r.Dir, []string{"--influx-bucket", "nowhere"}, 2, `no bucket "nowhere"`},
-		{"no such file", r.Dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "missing.pem"}, 2,
-			"--influx-ca"},
-		{"both", r.Dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "x", "--influx-insecure"}, 2,
-			"do not go together"},
-		{"insecure without TLS", r.Dir, []string{"--influx-insecure"}, 2, "begins with https://"},
+		{"no run directory", t.TempDir(), db.Flags(), 2, "is not a run directory"},
+		{"no URL", r.Dir, nil, 2, "give one database"},
+		{"no server", r.Dir, []string{"--sink", "influx+" + programs.ClosedPort(t) + "?bucket=b"}, 2, "cannot be reached"},
+		{"no such database", r.Dir, []string{"--sink", db.Sink(db.URL, "nowhere")}, 2, `no bucket "nowhere"`},
+		{"no such file", r.Dir, []string{"--sink", "influx+https://127.0.0.1:1?bucket=b&ca=missing.pem"}, 2, "ca: "},
 	} {
-		p := export(t, c.dir, db, c.code, c.args...)
+		p := exportTo(t, c.dir, c.code, c.args...)
 		if !strings.Contains(p.Stderr.String(), c.want) {
 			t.Errorf("%s: it says %q, want %q", c.name, p.Stderr.String(), c.want)
 		}

@@ -50,7 +50,7 @@ func inFrontOf(t *testing.T, db *influxtest.Server) *front {
 		proxy.ServeHTTP(w, q)
 	}))
 	t.Cleanup(server.Close)
-	f.flags = append(db.Flags(), "--influx-url", server.URL)
+	f.flags = []string{"--sink", db.Sink(server.URL, db.Database)}
 	return f
 }
 
@@ -66,15 +66,15 @@ func hasPoints(q *http.Request) bool {
 	return strings.HasPrefix(string(lines), "spate_")
 }
 
-// startExport starts `spate export influx` through a proxy, waits for its second request with points, and returns both.
+// startExport starts `spate runs export` through a proxy, waits for its second request with points, and returns both.
 func startExport(t *testing.T, dir string, db *influxtest.Server, args ...string) (*process.Process, *front) {
 	t.Helper()
 	f := inFrontOf(t, db)
-	p := process.Start(t, programs.Built.Spate, append(append([]string{"export", "influx", dir}, f.flags...), args...)...)
+	p := process.Start(t, programs.Built.Spate, append(append([]string{"runs", "export", dir}, f.flags...), args...)...)
 	select {
 	case <-f.struck:
 	case <-p.Ended():
-		t.Fatal("spate export influx has ended before its second request with points")
+		t.Fatal("spate runs export has ended before its second request with points")
 	}
 	return p, f
 }
@@ -138,7 +138,7 @@ func TestExportCutShort(t *testing.T) {
 func mustEnd(t *testing.T, p *process.Process, code int, words ...string) {
 	t.Helper()
 	if got := p.Exit(); got != code {
-		t.Fatalf("spate export influx exits with %d, want %d", got, code)
+		t.Fatalf("spate runs export exits with %d, want %d", got, code)
 	}
 	said := p.Stdout.String() + p.Stderr.String()
 	for _, word := range append(words, " points") {

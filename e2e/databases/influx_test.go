@@ -89,14 +89,14 @@ func compareTokens(t *testing.T, db *influxtest.Server, r programs.Running) {
 // A missing InfluxDB changes no result, and the output says how to write the points later.
 func TestResultsNeedNoInfluxDB(t *testing.T) {
 	t.Parallel()
-	r := programs.RunPlan(t, influxPlan, "--influx-url", programs.ClosedPort(t), "--influx-bucket", "spate")
+	r := programs.RunPlan(t, influxPlan, "--sink", "influx+"+programs.ClosedPort(t)+"?bucket=spate")
 	r.MustExit(0)
 	mustBeWhole(t, r.Results())
 	if _, err := os.Stat(filepath.Join(r.Dir, "influx.incomplete")); err != nil {
 		t.Errorf("the run directory does not note that InfluxDB lacks points: %v", err)
 	}
 	for _, words := range []string{"the database does not take points now", "not all points were written",
-		"`spate export influx " + r.Dir + "` writes them"} {
+		"`spate runs export " + r.Dir + "` writes them"} {
 		if !strings.Contains(r.Stderr.String(), words) {
 			t.Errorf("nothing says %q", words)
 		}

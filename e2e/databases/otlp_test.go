@@ -38,7 +38,7 @@ func lastOf(points []collectortest.Point, stage uint32) map[string]collectortest
 func TestCollectorHasTheResults(t *testing.T) {
 	t.Parallel()
 	collector := collectortest.Start(t)
-	flags := []string{"--otlp-url", collector.URL}
+	flags := []string{"--sink", "otlp+" + collector.URL}
 	r := programs.RunPlan(t, influxPlan, slices.Concat(flags, []string{"--agents", "eu=1,us=1"})...)
 	r.MustExit(0)
 	if _, err := os.Stat(filepath.Join(r.Dir, "otlp.incomplete")); !os.IsNotExist(err) {
@@ -62,7 +62,7 @@ func TestCollectorHasTheResults(t *testing.T) {
 		compareCollected(t, stage, lastOf(collector.Points(), stage.Index))
 	}
 	sent := len(collector.Points())
-	process.Start(t, programs.Built.Spate, append([]string{"export", "otlp", r.Dir}, flags...)...).MustExit(0)
+	process.Start(t, programs.Built.Spate, append([]string{"runs", "export", r.Dir}, flags...)...).MustExit(0)
 	process.Eventually(t, "the collector has the exported results", arrived(2))
 	for _, stage := range stages {
 		compareCollected(t, stage, lastOf(collector.Points()[sent:], stage.Index))
@@ -78,14 +78,14 @@ func TestResultsNeedNoCollector(t *testing.T) {
 		<-q.Context().Done()
 	}))
 	t.Cleanup(hangs.Close)
-	r := programs.RunPlan(t, influxPlan, "--agents", "1", "--otlp-url", hangs.URL)
+	r := programs.RunPlan(t, influxPlan, "--agents", "1", "--sink", "otlp+"+hangs.URL)
 	r.MustExit(0)
 	mustBeWhole(t, r.Results())
 	if _, err := os.Stat(filepath.Join(r.Dir, "otlp.incomplete")); err != nil {
 		t.Errorf("the run directory does not note that the collector lacks points: %v", err)
 	}
 	for _, words := range []string{"the database does not take points now", " points were not sent",
-		"`spate export otlp " + r.Dir + "` writes them"} {
+		"`spate runs export " + r.Dir + "` writes them"} {
 		if !strings.Contains(r.Stderr.String(), words) {
 			t.Errorf("nothing says %q", words)
 		}

@@ -66,7 +66,7 @@ func TestReassignReplacesTheKilled(t *testing.T) {
 	if table := c.Says(0, "runs"); !regexp.MustCompile(`(?m)^reassign-\S+ +incomplete `).MatchString(table) {
 		t.Errorf("spate runs lists\n%s", table)
 	}
-	if out := c.Says(3, "fetch", "latest"); !strings.Contains(out, "its result is incomplete") {
+	if out := c.Says(3, "runs", "fetch", "latest"); !strings.Contains(out, "its result is incomplete") {
 		t.Errorf("fetched, it said\n%s", out)
 	}
 	if !sends(r, "east") {

@@ -60,7 +60,7 @@ func (f folder) runs() []string {
 	return found
 }
 
-// A local run that is killed sends nothing more, whatever commands run in its folder. Only spate resume with its
+// A local run that is killed sends nothing more, whatever commands run in its folder. Only spate runs resume with its
 // directory continues it, and then to the end.
 func TestAKilledRunIsContinuedByResumeAlone(t *testing.T) {
 	t.Parallel()
@@ -128,10 +128,10 @@ func (f folder) mustContinueNothing(old, other programs.Simulation) {
 		f.t.Errorf("the other run: %+v", result.Run)
 	}
 	f.serveBeside()
-	f.spate("resume", interrupted).MustExit(2) // no terminal to ask
+	f.spate("runs", "resume", interrupted).MustExit(2) // no terminal to ask
 	report := f.spate("report", interrupted)
 	report.MustExit(0)
-	report.Await(`spate resume ` + interrupted)
+	report.Await(`spate runs resume ` + interrupted)
 	const inFlight = 4 // requests that the server was still answering when the run was killed
 	if after := old.Answers(); after > before+inFlight {
 		f.t.Errorf("%d requests reached the server of the interrupted run", after-before)
@@ -159,7 +159,7 @@ func (f folder) serveBeside() {
 // mustResume resumes a run, and checks that each of its stages was measured once, and completely.
 func (f folder) mustResume(dir string, server programs.Simulation) {
 	f.t.Helper()
-	p := f.spate("resume", dir, "--yes")
+	p := f.spate("runs", "resume", dir, "--yes")
 	p.MustExit(0)
 	for _, want := range []string{"target  server: " + server.URLs[0] + ", model m", "left    "} {
 		if !strings.Contains(p.Printed(), want) {
@@ -175,7 +175,7 @@ func (f folder) mustResume(dir string, server programs.Simulation) {
 			f.t.Errorf("stage %d: %+v", s.Index, s.Requests)
 		}
 	}
-	f.spate("resume", dir, "--yes").MustExit(2) // it has ended
+	f.spate("runs", "resume", dir, "--yes").MustExit(2) // it has ended
 }
 
 // Two runs at once in one folder do not affect each other.

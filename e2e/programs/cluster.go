@@ -131,7 +131,7 @@ func (c *Cluster) EndCoordinator(by syscall.Signal) {
 func (c *Cluster) Follow(run string) Running {
 	c.t.Helper()
 	dir := filepath.Join(c.t.TempDir(), "followed")
-	return Running{c.Spate("follow", run, "--out", dir), dir, c.t}
+	return Running{c.Spate("runs", "follow", run, "--out", dir), dir, c.t}
 }
 
 // Detach submits a run and does not follow it.

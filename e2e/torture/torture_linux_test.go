@@ -307,7 +307,7 @@ func (c *cluster) fetched(client *launched, run, out string) *launched {
 		!strings.Contains(string(said), "may have started") {
 		return client
 	}
-	client = launch(c.t, c.dir, "fetch", 0, programs.Built.Spate, "fetch", run, "--coordinator", c.address, "--out", out)
+	client = launch(c.t, c.dir, "fetch", 0, programs.Built.Spate, "runs", "fetch", run, "--coordinator", c.address, "--out", out)
 	if !client.endsWithin(patience) {
 		c.wrongf("the result cannot be fetched")
 	}

@@ -103,15 +103,22 @@ func (s *Server) run() {
 }
 
 // Flags returns the flags that make Spate's programs write to this server.
-func (s *Server) Flags() []string {
-	flags := []string{"--influx-url", s.URL, "--influx-bucket", s.Database}
+func (s *Server) Flags() []string { return []string{"--sink", s.Sink(s.URL, s.Database)} }
+
+// Sink returns the value of --sink that names a bucket of this server, which may be behind another URL.
+func (s *Server) Sink(at, bucket string) string {
+	q := url.Values{"bucket": {bucket}}
 	if s.Org != "" {
-		flags = append(flags, "--influx-org", s.Org)
+		q.Set("org", s.Org)
 	}
 	if s.Token != "" {
-		flags = append(flags, "--influx-token", s.Token)
+		path := filepath.Join(s.dir, "token")
+		if err := os.WriteFile(path, []byte(s.Token), 0o600); err != nil {
+			s.tb.Fatal(err)
+		}
+		q.Set("token", "file:"+path)
 	}
-	return flags
+	return "influx+" + at + "?" + q.Encode()
 }
 
 // Kill ends the server at once, like a crash. It may be called more than once.

@@ -78,7 +78,7 @@ func (u *UndeliveredError) Error() string {
 	}
 	text += " the ledger has every number"
 	if u.Unsent > 0 {
-		text += fmt.Sprintf(", and `spate export %s %s` writes them", u.Kind, u.RunDir)
+		text += fmt.Sprintf(", and `spate runs export %s` writes them", u.RunDir)
 	}
 	if u.Err != nil {
 		text += ": " + u.Err.Error()

@@ -232,7 +232,7 @@ func TestDatabaseThatStaysAway(t *testing.T) {
 			err := s.Close(ctx)
 			var undelivered *delivery.UndeliveredError
 			if !errors.As(err, &undelivered) || undelivered.Unsent != 2500 || undelivered.Refused != 0 ||
-				!strings.Contains(err.Error(), "spate export db "+dir) || !delivery.Incomplete(dir) {
+				!strings.Contains(err.Error(), "spate runs export "+dir) || !delivery.Incomplete(dir) {
 				t.Errorf("%s: %v", name, err)
 			}
 			waited, want := time.Since(begin), 15*time.Second

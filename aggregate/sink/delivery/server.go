@@ -74,8 +74,8 @@ func Authorization(token, scheme string) string {
 func Unreachable(kind, serverURL string, err error) error {
 	switch {
 	case errors.As(err, new(x509.UnknownAuthorityError)):
-		return fmt.Errorf("%s: the certificate of %s is signed by an unknown authority: give the authority's certificate (--%s-ca) (%w)",
-			kind, serverURL, kind, err)
+		return fmt.Errorf("%s: the certificate of %s is signed by an unknown authority: give the authority's certificate (ca=FILE in the URL of --sink) (%w)",
+			kind, serverURL, err)
 	case errors.As(err, new(x509.HostnameError)):
 		return fmt.Errorf("%s: the certificate of %s is for another name: use a URL with a name that is in it (%w)",
 			kind, serverURL, err)

@@ -184,7 +184,7 @@ func (o *outbox) conclude(unsent int, err error) error {
 const markSuffix = ".incomplete"
 
 // markText is what a person reads in the file.
-const markText = "The database may lack points of this run. The end of the run removes this file, or spate export.\n"
+const markText = "The database may lack points of this run. The end of the run removes this file, or spate runs export.\n"
 
 func markPath(runDir, kind string) string { return filepath.Join(runDir, kind+markSuffix) }
 

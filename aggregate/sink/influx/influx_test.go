@@ -126,7 +126,7 @@ func TestCheck(t *testing.T) {
 	}
 	if influxtest.Two() {
 		tests = append(tests, checkTest{"no organisation", func(c *influx.Config) { c.Org = "" },
-			"give the organisation (--influx-org)"},
+			"give the organisation (org=)"},
 			checkTest{"another organisation", func(c *influx.Config) { c.Org = "unknown" }, `no organisation "unknown"`})
 	} else {
 		tests = append(tests, checkTest{"well, with the retention policy",

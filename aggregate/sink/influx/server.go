@@ -96,12 +96,12 @@ func (s *server) explain(err error) error {
 			s.config.Bucket, said)
 	case http.StatusBadRequest:
 		if s.config.Org == "" && strings.Contains(said, "org") {
-			return fmt.Errorf("influx: %s requires an organisation for bucket %q: give the organisation (--influx-org) (400: %s)", s.config.URL, s.config.Bucket, said)
+			return fmt.Errorf("influx: %s requires an organisation for bucket %q: give the organisation (org=) (400: %s)", s.config.URL, s.config.Bucket, said)
 		}
 		return fmt.Errorf("influx: %s answers 400: %s", s.config.URL, said)
 	case http.StatusNotFound:
 		if strings.HasPrefix(said, "organization") {
-			return fmt.Errorf("influx: %s has no organisation %q, or the token may not read it: give the organisation of bucket %q (--influx-org) (404: %s)",
+			return fmt.Errorf("influx: %s has no organisation %q, or the token may not read it: give the organisation of bucket %q (org=) (404: %s)",
 				s.config.URL, s.config.Org, s.config.Bucket, said)
 		}
 		where := ""

@@ -148,7 +148,7 @@ func TestTLS(t *testing.T) {
 	}{
 		"known":         {server.URL, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, ""},
 		"not looked at": {server.URL, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, ""},
-		"unknown":       {server.URL, nil, "--influx-ca"},
+		"unknown":       {server.URL, nil, "ca=FILE"},
 		"another name": {server.URL, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool,
 			ServerName: "elsewhere.test"}, "for another name"},
 		"plain to TLS":        {"http" + strings.TrimPrefix(server.URL, "https"), nil, "http:// or https://"},
@@ -269,7 +269,7 @@ func TestOrganisations(t *testing.T) {
 	defer server.Close()
 	config := influx.Config{URL: server.URL, Token: "t", Bucket: "b"}
 	if err := check(t, config); err == nil ||
-		!strings.Contains(err.Error(), "give the organisation (--influx-org)") {
+		!strings.Contains(err.Error(), "give the organisation (org=)") {
 		t.Errorf("without an organisation: %v", err)
 	}
 	log := &logged{news: make(chan struct{}, 1)}

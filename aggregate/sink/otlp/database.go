@@ -160,7 +160,7 @@ func (d *Database) explain(status int, said string) error {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return &delivery.RefusedError{Err: fmt.Errorf("otlp: %s answers %d: %s", d.url, status, said)}
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("otlp: %s refuses the token or a header: give ones that may write (--otlp-token, --otlp-header) (%d: %s)",
+		return fmt.Errorf("otlp: %s refuses the token or a header: give ones that may write (token=, header=) (%d: %s)",
 			d.url, status, said)
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType:
 		return fmt.Errorf("otlp: %s takes no OTLP metrics over HTTP: give the URL of the receiver, usually port 4318, with its path (%d: %s)",

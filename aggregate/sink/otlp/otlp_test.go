@@ -170,7 +170,7 @@ func TestAnswers(t *testing.T) {
 		"garbage":         {200, []byte("\xff\xff\xff<html>"), "", -1},
 		"malformed":       {400, status, "400: no such tenant", 0},
 		"too large":       {413, []byte("big"), "413: big", 0},
-		"no right":        {401, nil, "--otlp-token, --otlp-header", -1},
+		"no right":        {401, nil, "(token=, header=)", -1},
 		"another path":    {404, []byte("404 page not found"), "usually port 4318", -1},
 		"busy":            {429, nil, "answers 429", -1},
 		"down":            {503, nil, "answers 503", -1},

@@ -62,8 +62,7 @@ async function fill() {
   const url = await influxdb(join(root, '.bin', 'influxd'), join(folder, 'influxdb'));
   await ask(url, '', 'CREATE DATABASE "spate"');
   const port = await freePort(), coordinator = `127.0.0.1:${port}`;
-  await listening(start(bin('spate-coordinator'), [`--listen=${coordinator}`, '--no-gossip', `--data-dir=${join(folder, 'runs')}`, `--influx-url=${url}`,
-    '--influx-bucket=spate'], log('coordinator')), port);
+  await listening(start(bin('spate-coordinator'), [`--listen=${coordinator}`, '--no-gossip', `--data-dir=${join(folder, 'runs')}`, `--sink=influx+${url}?bucket=spate`], log('coordinator')), port);
   const agents = new Map(team.map(([name, region]) => [name, agent(name, region, coordinator)]));
   for (const run of runs) await one(url, run, coordinator, agents, run === runs.at(-1));
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -22,7 +21,7 @@ import (
 // removeFlags are the flags of `spate runs rm`.
 type removeFlags struct {
 	Flags
-	Dir    string       `flag:"dir" default:"runs" help:"<directory> of run directories that the limits are about"`
+	dirFlag
 	Keep   command.Keep `typed:"only" with:"KEPT=runs|WHAT=runs under --dir that have ended|AGE=0|SPACE=0"`
 	DryRun bool         `flag:"dry-run" typed:"only" help:"only say what would be removed"`
 }
@@ -137,39 +136,9 @@ func removable(dir string) error {
 // beyond returns the run directories beyond the limits. Runs without an end are held, and so are runs whose points wait
 // for a database.
 func (f *removeFlags) beyond(limits files.Limits, now time.Time) (dirs []string, err error) {
-	entries, err := os.ReadDir(f.Dir)
-	if err != nil {
-		return nil, err
-	}
-	var items []files.Item
-	for _, e := range entries {
-		dir := filepath.Join(f.Dir, e.Name())
-		if item, ok := runItem(dir); ok {
-			items = append(items, item)
-		}
-	}
+	items, err := f.stored().Items(func(string) bool { return false })
 	for _, i := range limits.Excess(items, now) {
-		dirs = append(dirs, i.Name)
+		dirs = append(dirs, filepath.Join(f.Dir, i.Name))
 	}
-	return dirs, nil
-}
-
-// runItem returns a run directory as an item, or false if dir is not a run directory.
-func runItem(dir string) (files.Item, bool) {
-	path := filepath.Join(dir, ledger.File)
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return files.Item{}, false
-	}
-	item := files.Item{Name: dir, Used: info.ModTime(), Held: true}
-	err = ledger.Peek(path, func(l *ledger.Ledger) error {
-		run, err := l.Run()
-		if end := run.GetEndTime(); end != nil {
-			item.Used, item.Held = end.AsTime(), false
-		}
-		return err
-	})
-	item.Held = item.Held || err != nil || delivery.Incomplete(dir)
-	item.Bytes = files.SizeOf(dir)
-	return item, true
+	return dirs, err
 }

@@ -1,6 +1,7 @@
 package clustercmd
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -10,24 +11,37 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// NewRuns makes `spate runs` and its subcommand rm.
-func NewRuns() *cobra.Command {
-	var f struct {
-		Flags
-		outputFlag
-		Long  bool   `flag:"long" help:"also show when and from where runs were submitted, who stopped them, and why they wait or ended early"`
-		Limit uint32 `flag:"limit" default:"50" help:"list at most this many runs, the newest"`
-	}
+// dirFlag says where run directories are.
+type dirFlag struct {
+	Dir string `flag:"dir" default:"runs" help:"without --coordinator: <directory> of run directories"`
+}
+
+// stored returns the runs below the directory.
+func (f *dirFlag) stored() *storage.Runs { return storage.New(f.Dir, "") }
+
+// runsFlags are the flags of `spate runs`.
+type runsFlags struct {
+	Flags
+	outputFlag
+	dirFlag
+	Long  bool   `flag:"long" help:"also show when and from where runs were submitted, who stopped them, and why they wait or ended early"`
+	Limit uint32 `flag:"limit" default:"50" help:"list at most this many runs, the newest"`
+}
+
+// NewRuns makes `spate runs` and its subcommands, others of which are given.
+func NewRuns(others ...*cobra.Command) *cobra.Command {
+	f := &runsFlags{}
 	cmd := &cobra.Command{
-		Use:   "runs --coordinator HOST:PORT",
-		Short: "List the runs of a coordinator",
-		Long: `List the runs of a coordinator: those that wait, those in progress, and those that have ended,
-the newest first.
+		Use:   "runs",
+		Short: "List runs, here or on a coordinator, and follow, fetch, stop or remove them",
+		Long: `List the runs below runs/, or with --coordinator those of a coordinator: those that wait, those in
+progress, and those that have ended, the newest first.
 
 STATE is "waiting" (for other runs to end), "running", "done", "incomplete" (done, but its result
 lacks something), "failed", "stopped", or "broken" (its coordinator was lost, and the run was not
@@ -37,27 +51,42 @@ or "token" and the user that came with it. WAITS is about how long a waiting run
 what the plans before it say of their times, and FOR the run whose agents or server it needs. Times
 of day are this machine's. A narrow terminal shows fewer columns; --long shows all, and when and
 from where (FROM) runs were submitted, their priorities, why runs wait, and who stopped them.`,
-		Example: "  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
+		Example: "  spate runs\n  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			conn, err := f.Connect()
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			runs, err := f.ListRuns(cmd.Context(), spatev1.NewRunServiceClient(conn), f.Limit)
-			if err != nil {
-				return err
-			}
-			if f.Output == "json" {
-				return writeJSON(cmd.OutOrStdout(), runsAsJSON(runs))
-			}
-			return writeRuns(cmd.OutOrStdout(), runs, f.Long, time.Now())
-		},
+		RunE:    f.run,
 	}
-	cmd.AddCommand(newRunsRemove())
-	command.Declare(cmd.Flags(), &f)
+	cmd.AddCommand(append(others, newRunsRemove())...)
+	command.Declare(cmd.Flags(), f)
 	return cmd
+}
+
+// run lists runs.
+func (f *runsFlags) run(cmd *cobra.Command, _ []string) error {
+	command.Prefer(cmd.Flags(), "dir", "coordinator")
+	runs, err := f.list(cmd.Context())
+	switch {
+	case err != nil:
+		return err
+	case f.Output == "json":
+		return writeJSON(cmd.OutOrStdout(), runsAsJSON(runs))
+	case len(runs) == 0 && f.Coordinator == "":
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "No runs in %s. Those of a coordinator: spate runs --coordinator HOST:PORT\n", f.Dir)
+		return err
+	}
+	return writeRuns(cmd.OutOrStdout(), runs, f.Long, time.Now())
+}
+
+// list returns the runs of the coordinator, or those below --dir if there is none.
+func (f *runsFlags) list(ctx context.Context) ([]*spatev1.RunSummary, error) {
+	if f.Coordinator == "" {
+		return f.stored().Newest(int(f.Limit), nil)
+	}
+	conn, err := f.Connect()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return f.ListRuns(ctx, spatev1.NewRunServiceClient(conn), f.Limit)
 }
 
 // writeRuns prints runs as a table. If a terminal is too narrow for all columns, the last ones are omitted, unless the

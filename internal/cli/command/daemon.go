@@ -69,7 +69,7 @@ Exit codes:
 		},
 	}
 	AddFlag(cmd)
-	WrapUsage(cmd)
+	SetUsage(cmd)
 	Declare(cmd.Flags(), &logging)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {

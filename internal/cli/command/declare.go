@@ -22,12 +22,14 @@ import (
 //	words:"a, b"     words that are completed, while others are accepted, too
 //	commas:"kept"    values of a list may have commas: the flag is repeated instead
 //	typed:"only"     neither the environment nor the configuration file sets the flag
-//	group:"name"     its group in --help, see SetGroups
+//	group:"title"    its group in --help, see SetUsage
+//	rare:"yes"       few people need it: only --help-all shows it
 //	with:"A=b|C=d"   what to write in place of A and C in the tags of the struct
 //
-// The last three hold for all fields of a struct if its field _ or the field that has it is tagged. with is as that tag
+// The last four hold for all fields of a struct if its field _ or the field that has it is tagged. with is as that tag
 // for settings itself. Such fields must be exported.
 func Declare(flags *pflag.FlagSet, settings any, with ...string) {
+	flags.SortFlags = false
 	for _, d := range declared(reflect.ValueOf(settings).Elem(), declaration{with: strings.Join(with, "|")}) {
 		d.add(flags)
 	}
@@ -59,10 +61,10 @@ func Fields(settings any) (fields []Field) {
 
 // declaration is a field, what its tags say, and what they inherit.
 type declaration struct {
-	path               string
-	value              reflect.Value
-	tags               reflect.StructTag
-	group, typed, with string
+	path                     string
+	value                    reflect.Value
+	tags                     reflect.StructTag
+	group, rare, typed, with string
 }
 
 // tag returns a tag, in which the words of with are replaced.
@@ -79,7 +81,7 @@ func (d *declaration) tag(name string) string {
 
 // inherit takes what holds for a whole struct from tags.
 func (d *declaration) inherit(tags reflect.StructTag) {
-	for name, to := range map[string]*string{"group": &d.group, "typed": &d.typed, "with": &d.with} {
+	for name, to := range map[string]*string{"group": &d.group, "rare": &d.rare, "typed": &d.typed, "with": &d.with} {
 		if text := tags.Get(name); text != "" {
 			*to = text
 		}
@@ -126,6 +128,9 @@ func (d *declaration) add(flags *pflag.FlagSet) {
 	}
 	if d.typed != "" {
 		annotate(f, typed)
+	}
+	if d.rare != "" {
+		annotate(f, rare)
 	}
 	annotate(f, group, d.group)
 	annotate(f, completes, listed(d.tag("oneof")+d.tag("words"))...)
@@ -210,6 +215,7 @@ func listed(text string) (list []string) {
 const (
 	typed     = "spate_typed" // its presence says that only the command line sets the flag
 	group     = "spate_group" // its group in --help
+	rare      = "spate_rare"  // its presence says that only --help-all shows the flag
 	completes = "spate_words" // the words that it completes
 )
 

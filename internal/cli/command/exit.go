@@ -35,7 +35,7 @@ const ExitHelp = `Exit codes:
   3  a run failed, or is incomplete (a dead target, a lost agent, a search without an answer), or
      its verdict is one that --fail-on names (default: INVALID); what was measured is kept
   4  stopped by a person; what was measured is kept
-  5  a run is complete, and a threshold failed, or it is worse than the baseline of spate gate
+  5  a run is complete, and a threshold failed, or it is worse than the run of --gate
 More: spate help exit-codes`
 
 // NewExitCodes is the help topic about exit codes.
@@ -43,11 +43,11 @@ func NewExitCodes() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
-		Long: `The exit codes are the same for all commands. run, resume, follow (with and without --no-fetch) and
-fetch report the same end of a run with the same code; thresholds are compared where the results
-are, so not with --no-fetch.
+		Long: `The exit codes are the same for all commands. run, and resume, follow (with and without
+--no-fetch) and fetch of runs report the same end of a run with the same code; thresholds are
+compared where the results are, so not with --no-fetch.
 
-  CODE  RUN, RESUME, FOLLOW, FETCH                                    OTHER COMMANDS
+  CODE  RUN, RUNS RESUME, RUNS FOLLOW, RUNS FETCH                     OTHER COMMANDS
   0     the run is complete, and its verdict is not one that          done
         --fail-on names
   1     a fault of Spate or of this machine, or the coordinator       the same
@@ -62,7 +62,7 @@ are, so not with --no-fetch.
   4     a person stopped it; what was measured is kept, and           a person stopped it
         marked as partial
   5     the run is complete, its verdict is not one that --fail-on      report: a threshold failed
-        names, and a threshold failed, or, with gate, a number is     compare: --fail-on says so
+        names, and a threshold failed, or, with --gate, a number is   compare: --fail-on says so
         worse than the baseline's
 
 With "--fail-on never" verdicts do not count. SPATE_FAIL_ON and the configuration file set it, too.

@@ -2,52 +2,103 @@ package command
 
 import (
 	"fmt"
-	"slices"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-)
 
-// Group is a group of flags in --help.
-type Group struct {
-	// Name is what tags of fields call it.
-	Name string
-	// Title is the line above the flags.
-	Title string
-}
+	"github.com/spate-load/spate/internal/words"
+)
 
 // helpWidth is the number of columns that help texts have at most.
 const helpWidth = 100
 
-// WrapUsage wraps the descriptions of flags in the help of a command and all below it.
-func WrapUsage(cmd *cobra.Command) {
-	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)
-	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages", wrapped))
-}
-
-// SetGroups gives a command a usage text that shows its flags group by group, in the order in which they were declared.
-func SetGroups(cmd *cobra.Command, groups ...Group) {
-	cmd.Flags().SortFlags = false
-	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
+// SetUsage gives a command and all below it one form of usage text: flags and subcommands group by group, in the order
+// in which they were declared. --help leaves out the flags that few people need, and --help-all does not.
+func SetUsage(root *cobra.Command) {
+	cobra.EnableCommandSorting = false
+	all := new(helpAll)
+	root.PersistentFlags().Var(all, "help-all", "")
+	f := root.PersistentFlags().Lookup("help-all")
+	f.NoOptDefVal, f.Hidden = "true", true
+	annotate(f, typed)
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		w := cmd.OutOrStderr()
-		fmt.Fprintf(w, "Usage:\n  %s\n\nExamples:\n%s\n", cmd.UseLine(), cmd.Example)
-		for _, g := range groups {
-			fmt.Fprintf(w, "\n%s:\n%s", g.Title, flagsOf(cmd, g.Name).FlagUsagesWrapped(helpWidth))
+		fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
+		if cmd.HasExample() {
+			fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
 		}
-		fmt.Fprintf(w, "\nOther flags:\n%s", cmd.InheritedFlags().FlagUsagesWrapped(helpWidth))
+		listCommands(w, cmd)
+		listFlags(w, cmd, bool(*all))
 		return nil
 	})
 }
 
-// flagsOf returns the flags of a command that are in a group.
-func flagsOf(cmd *cobra.Command, name string) *pflag.FlagSet {
-	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
-	flags.SortFlags = false
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if slices.Contains(f.Annotations[group], name) {
-			flags.AddFlag(f)
+// helpAll is the value of --help-all, which ends the parsing of flags as --help does.
+type helpAll bool
+
+// String returns "".
+func (h *helpAll) String() string { return "" }
+
+// Type returns the type's name.
+func (h *helpAll) Type() string { return "bool" }
+
+// Set makes cobra print the help.
+func (h *helpAll) Set(string) error { *h = true; return pflag.ErrHelp }
+
+// listCommands lists the subcommands by group, and the help topics.
+func listCommands(w io.Writer, cmd *cobra.Command) {
+	list := func(title string, belongs func(*cobra.Command) bool) {
+		for _, c := range cmd.Commands() {
+			if !belongs(c) {
+				continue
+			}
+			if title != "" {
+				fmt.Fprintf(w, "\n%s:\n", title)
+				title = ""
+			}
+			fmt.Fprintf(w, "  %-*s %s\n", cmd.NamePadding(), c.Name(), c.Short)
 		}
-	})
-	return flags
+	}
+	for _, g := range append(cmd.Groups(), &cobra.Group{Title: "Commands"}) {
+		list(g.Title, func(c *cobra.Command) bool { return c.IsAvailableCommand() && c.GroupID == g.ID })
+	}
+	list("Help topics", (*cobra.Command).IsAdditionalHelpTopicCommand)
+}
+
+// listFlags lists the flags by group, and then those that have none.
+func listFlags(w io.Writer, cmd *cobra.Command, all bool) {
+	var titles []string
+	groups := map[string]*pflag.FlagSet{}
+	left := 0
+	add := func(f *pflag.Flag) {
+		if annotated(f, rare) && !all {
+			left++
+			return
+		}
+		title := strings.Join(f.Annotations[group], "")
+		if groups[title] == nil {
+			groups[title] = pflag.NewFlagSet(title, pflag.ContinueOnError)
+			groups[title].SortFlags = false
+			if title != "" {
+				titles = append(titles, title)
+			}
+		}
+		groups[title].AddFlag(f)
+	}
+	cmd.LocalFlags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	for _, title := range append(titles, "") {
+		if groups[title] != nil {
+			heading := title
+			if title == "" {
+				heading = []string{"Flags", "Other flags"}[min(len(titles), 1)]
+			}
+			fmt.Fprintf(w, "\n%s:\n%s", heading, groups[title].FlagUsagesWrapped(helpWidth))
+		}
+	}
+	if left > 0 {
+		fmt.Fprintf(w, "\n%s: %s --help-all\n", words.Count(uint64(left), "more flag"), cmd.CommandPath())
+	}
 }

@@ -43,7 +43,7 @@ type flags struct {
 	KeepDatasets command.Keep  `with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=64GiB"`
 	TLS          command.TLS
 	Status       command.Status
-	Web          WebFlags       `with:"LISTEN=|SERVES=<IP:PORT> that shows runs to browsers and serves them to programs (REST); empty: none"`
+	Web          WebFlags       `with:"ADDRESS=web-listen|BARE=|SERVES=<IP:PORT> that shows runs to browsers and serves them to programs (REST); empty: none"`
 	Gossip       command.Gossip `with:"LISTEN=127.0.0.1:7946"`
 	Sinks        Sinks
 

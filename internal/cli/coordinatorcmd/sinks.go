@@ -3,8 +3,10 @@ package coordinatorcmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/points"
@@ -12,42 +14,48 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 )
 
-// Database are the settings of one kind of database.
-type Database interface {
-	// Kind is the kind of the database, with which its flags begin.
-	Kind() string
-	// Given reports whether there is a database to write to.
-	Given() bool
-	// Validate returns an error if settings do not go together.
-	Validate() error
-	// Open resolves settings that Validate has checked. The caller closes the database.
-	Open(logger *slog.Logger) (delivery.Database, error)
-}
-
 // Sinks says where merged results are written during a run. The zero value writes nowhere.
 type Sinks struct {
-	Influx Influx
-	OTLP   OTLP
+	URLs []string `flag:"sink" help:"write merged results to this database as they arrive: <URL> such as influx+http://HOST:8086?bucket=B&org=O or otlp+http://HOST:4318; token=env:NAME or file:PATH, ca=FILE, insecure=true, header=NAME=env:KEY (otlp); one of each kind"`
 }
 
-// all returns the settings of all kinds of databases.
-func (s *Sinks) all() []Database { return []Database{&s.Influx, &s.OTLP} }
-
-// URLFlags returns the flags that say where merged results are written.
-func (s *Sinks) URLFlags() (names []string) {
-	for _, d := range s.all() {
-		names = append(names, d.Kind()+"-url")
-	}
-	return names
-}
-
-// Validate returns an error if settings do not go together.
+// Validate returns an error for each URL that is wrong.
 func (s *Sinks) Validate() error {
+	_, err := s.servers()
+	return err
+}
+
+func (s *Sinks) servers() (all []*server, err error) {
 	var errs []error
-	for _, d := range s.all() {
-		errs = append(errs, d.Validate())
+	for _, text := range s.URLs {
+		one, err := parseSink(text)
+		if err == nil && slices.ContainsFunc(all, func(other *server) bool { return other.kind == one.kind }) {
+			err = fmt.Errorf("%s+%s: there is one of this kind already", one.kind, one.url)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--sink %w", err))
+			continue
+		}
+		all = append(all, one)
 	}
-	return errors.Join(errs...)
+	return all, errors.Join(errs...)
+}
+
+// Open opens all databases. The caller closes them.
+func (s *Sinks) Open(logger *slog.Logger) ([]delivery.Database, error) {
+	servers, err := s.servers()
+	if err != nil {
+		return nil, err
+	}
+	var databases []delivery.Database
+	for _, one := range servers {
+		db, err := one.open(logger)
+		if err != nil {
+			return nil, err
+		}
+		databases = append(databases, db)
+	}
+	return databases, nil
 }
 
 // Opener checks the settings and returns a function that opens a run's sink, which writes to all databases. The
@@ -55,26 +63,15 @@ func (s *Sinks) Validate() error {
 // error: it affects no result, and it may work again when the run has points to write. Databases stay open until the
 // process ends.
 func (s *Sinks) Opener(ctx context.Context, logger *slog.Logger) (func(runDir string) (sink.Sink, error), error) {
-	if err := s.Validate(); err != nil {
+	databases, err := s.Open(logger)
+	if err != nil || len(databases) == 0 {
 		return nil, err
 	}
-	var databases []delivery.Database
-	for _, d := range s.all() {
-		if !d.Given() {
-			continue
-		}
-		db, err := d.Open(logger)
-		if err != nil {
-			return nil, err
-		}
+	for _, db := range databases {
 		if err := db.Check(ctx); err != nil {
 			logger.Warn("the database does not take points now; the run continues and they are sent later",
 				"database", db.Name(), "error", err)
 		}
-		databases = append(databases, db)
-	}
-	if len(databases) == 0 {
-		return nil, nil //nolint:nilnil // nothing will be written
 	}
 	return func(runDir string) (sink.Sink, error) {
 		replay := func(emit func([]sink.Row) error) (bool, error) {

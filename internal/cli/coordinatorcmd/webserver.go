@@ -3,7 +3,6 @@ package coordinatorcmd
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -16,15 +15,15 @@ import (
 	"github.com/spate-load/spate/web"
 )
 
-// WebFlags say where the web server listens, and who may change anything. In its tags, LISTEN is the default of
-// --web-listen, and SERVES its help.
+// WebFlags say where the web server listens, and who may change anything. In its tags, ADDRESS is the name of the flag
+// for that, SERVES its help, and BARE its value if it is given without one.
 type WebFlags struct {
 	// Listen is its address. Empty: there is no web server.
-	Listen string `flag:"web-listen" default:"LISTEN" help:"SERVES"`
+	Listen string `flag:"ADDRESS" bare:"BARE" help:"SERVES"`
 	// Token is a secret or a reference to one.
-	Token string `flag:"web-token" help:"secret needed to stop or submit runs over HTTP, or where it is: env:NAME or file:PATH; better set SPATE_WEB_TOKEN than type it"`
+	Token string `rare:"yes" flag:"web-token" help:"secret needed to stop or submit runs over HTTP, or where it is: env:NAME or file:PATH; better set SPATE_WEB_TOKEN than type it"`
 	// Hosts are names by which browsers may reach an address of loopback.
-	Hosts []string `flag:"web-host" help:"<names> by which browsers may reach a --web-listen on 127.0.0.1, besides localhost: those of a proxy before it"`
+	Hosts []string `rare:"yes" flag:"web-host" help:"<names> by which browsers may reach an --ADDRESS on 127.0.0.1, besides localhost: those of a proxy before it"`
 	// Local says that the coordinator is that of a local run.
 	Local bool
 	// Access has the tokens that belong to somebody. Nil: none.
@@ -35,12 +34,12 @@ type WebFlags struct {
 func (f *WebFlags) Check(files certs.Files, plaintext bool) error {
 	if f.Listen == "" {
 		if f.Token != "" || len(f.Hosts) > 0 {
-			return errors.New("--web-token and --web-host need --web-listen: give it an address")
+			return fmt.Errorf("--web-token and --web-host need %s: give it an address", f.flag())
 		}
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(f.Listen); err != nil {
-		return fmt.Errorf("--web-listen %q: want IP:PORT, for example 127.0.0.1:7780", f.Listen)
+		return fmt.Errorf("%s %q: want IP:PORT, for example 127.0.0.1:7780", f.flag(), f.Listen)
 	}
 	if !command.Loopback(f.Listen) && !files.Given() && !plaintext {
 		return fmt.Errorf("--web-listen %s can be reached from other machines and would be unencrypted: give --tls-ca, "+
@@ -48,6 +47,14 @@ func (f *WebFlags) Check(files certs.Files, plaintext bool) error {
 			"the network", f.Listen)
 	}
 	return nil
+}
+
+// flag returns the flag of the address.
+func (f *WebFlags) flag() string {
+	if f.Local {
+		return "--web"
+	}
+	return "--web-listen"
 }
 
 // Pages is a web server that runs.
@@ -82,7 +89,7 @@ func (f *WebFlags) Start(
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", f.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("--web-listen: %w", err)
+		return nil, fmt.Errorf("%s: %w", f.flag(), err)
 	}
 	s := &Pages{URL: scheme + "://" + l.Addr().String(), logger: logger, server: web.New(web.Config{
 		Runs: c.RunService(), Dir: c.RunDir, Logger: logger, Local: f.Local,

@@ -40,18 +40,6 @@ func newFlags() *simulateFlags {
 	return f
 }
 
-// groups are the titles of the groups of flags, in the order of --help.
-var groups = []command.Group{
-	{Name: "served", Title: "What is served"},
-	{Name: "dialect", Title: "How it identifies itself, and how it treats extensions: honoured, ignored, or refused with 400"},
-	{Name: "engines", Title: "The engines behind each endpoint"},
-	{Name: "rhythm", Title: "A steady rhythm instead of the engines (any of these flags selects it)"},
-	{Name: "cache", Title: "Their prefix cache"},
-	{Name: "answers", Title: "What the answers are like"},
-	{Name: "frames", Title: "The shape of the streams"},
-	{Name: "truth", Title: "The truth about them"},
-}
-
 // complete fills in the settings that flags give in another form than the configuration.
 func (f *simulateFlags) complete(given *pflag.FlagSet) error {
 	for _, text := range f.Faults {

@@ -60,7 +60,6 @@ stall=0.01,after=20,pause=2s. The kinds:
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	command.Declare(cmd.Flags(), f)
-	command.SetGroups(cmd, groups...)
 	return cmd
 }
 

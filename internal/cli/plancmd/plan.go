@@ -22,12 +22,11 @@ import (
 	"github.com/spate-load/spate/workload/content"
 )
 
-// NewPlans makes `spate plans`.
-func NewPlans() *cobra.Command {
+func newPlanList() *cobra.Command {
 	return &cobra.Command{
-		Use:     "plans",
+		Use:     "list",
 		Short:   "List the plans that ship with Spate",
-		Example: "  spate plans\n  spate plan show quickstart\n  spate run quickstart",
+		Example: "  spate plan list\n  spate plan show quickstart\n  spate run quickstart",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return listPlans(cmd.OutOrStdout())
@@ -57,11 +56,11 @@ func listPlans(w io.Writer) error {
 func NewPlan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Show, make and describe plans",
+		Short: "List, show, check and make plans",
 		Args:  command.Arguments(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPlanShow(), newPlanNew(), newPlanSchema())
+	cmd.AddCommand(newPlanList(), newPlanShow(), newPlanValidate(), newPlanNew(), newPlanSchema())
 	return cmd
 }
 

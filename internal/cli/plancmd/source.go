@@ -21,7 +21,7 @@ import (
 
 // SourceFlags change a plan before it is read.
 type SourceFlags struct {
-	_          struct{} `group:"changes" typed:"only"`
+	_          struct{} `group:"Changes to the plan" typed:"only"`
 	Set        []string `flag:"set" commas:"kept" help:"change the plan: <FIELD=VALUE>, for example targets.NAME.endpoints=URL, seed=7 or loads[0].duration=30s"`
 	Only       []string `flag:"only" commas:"kept" help:"test only the target of this <name>; may be repeated"`
 	Simulate   string   `flag:"simulate" bare:"10" words:"1, 10, 20" help:"run on simulated engines instead of the targets, time compressed by the <factor> after = (10 if there is none)"`
@@ -31,9 +31,9 @@ type SourceFlags struct {
 // RunFlags also say how the plan is run, and by which agents.
 type RunFlags struct {
 	SourceFlags
-	NoFailFast bool     `group:"changes" typed:"only" flag:"no-fail-fast" help:"continue with a target whose first requests all fail: as fail_fast: false in the plan"`
-	Labels     []string `group:"where" flag:"agent-label" help:"only agents with this label (<NAME=VALUE>) take part; may be repeated: as agents.labels in the plan"`
-	Count      uint32   `group:"where" flag:"agent-count" help:"this many agents take part, and the run waits for them: as agents.count in the plan (0: as the plan says)"`
+	NoFailFast bool     `group:"Changes to the plan" rare:"yes" typed:"only" flag:"no-fail-fast" help:"continue with a target whose first requests all fail: as fail_fast: false in the plan"`
+	Labels     []string `group:"Where it runs" rare:"yes" flag:"agent-label" help:"only agents with this label (<NAME=VALUE>) take part; may be repeated: as agents.labels in the plan"`
+	Count      uint32   `group:"Where it runs" rare:"yes" flag:"agent-count" help:"this many agents take part, and the run waits for them: as agents.count in the plan (0: as the plan says)"`
 }
 
 // Changes returns the changes to the plan that RunFlags asks for besides those of SourceFlags.

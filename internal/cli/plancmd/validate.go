@@ -10,15 +10,14 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// NewValidate makes `spate validate`.
-func NewValidate() *cobra.Command {
+func newPlanValidate() *cobra.Command {
 	source := &SourceFlags{}
 	cmd := &cobra.Command{
 		Use:   "validate PLAN.yaml...",
 		Short: "Check plans without running them",
 		Long: `Check plans: every mistake is printed with file, line and column. Secrets that a plan refers to are
 looked up, and the files of its workloads are read to their end.`,
-		Example: "  spate validate plan.yaml\n  spate validate plans/*.yaml",
+		Example: "  spate plan validate plan.yaml\n  spate plan validate plans/*.yaml",
 		Args:    command.Arguments(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return validateAll(cmd, source, args)

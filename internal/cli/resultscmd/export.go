@@ -24,60 +24,31 @@ import (
 	"github.com/spate-load/spate/internal/words"
 )
 
-// NewExport makes `spate export`.
-func NewExport() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "export",
-		Short: "Write a finished run to a database",
-		Args:  command.Arguments(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newExportInflux(), newExportOTLP())
-	return cmd
-}
-
-// exportFlags are the flags of the commands that write a finished run to a database.
+// exportFlags are the flags of `spate runs export`.
 type exportFlags struct {
-	to       coordinatorcmd.Database
+	Sinks    coordinatorcmd.Sinks
 	Patience time.Duration `flag:"patience" help:"how long to retry while the server fails"`
 	Quiet    bool          `flag:"no-progress" help:"print no progress, only the end"`
 }
 
-// exportHelp is what the help of each kind of database ends in.
-const exportHelp = `The points are the same that are written while a run is in progress, also those that could not be
-delivered. Only agents' heartbeats are not in the ledger. Points that the database already has stay
-the same, so a command that was interrupted can be run again.
+// NewExport makes `spate runs export`.
+func NewExport() *cobra.Command {
+	f := exportFlags{Patience: delivery.DefaultPatience}
+	cmd := &cobra.Command{
+		Use:   "export DIR --sink URL",
+		Short: "Write a finished run to a database from its ledger",
+		Long: `Write a finished run to InfluxDB, or send it to an OpenTelemetry collector, from the ledger in its
+run directory. The points are the same that are written while a run is in progress, also those that
+could not be delivered. Only agents' heartbeats are not in the ledger. Points that the database
+already has stay the same, so a command that was interrupted can be run again.
 
-` + command.ExitHint
-
-func newExportInflux() *cobra.Command {
-	return newExportTo(&coordinatorcmd.Influx{}, &cobra.Command{
-		Use:   "influx RUN_DIR --influx-url URL --influx-bucket BUCKET",
-		Short: "Write a finished run to InfluxDB from its ledger",
-		Long:  "Write a finished run to InfluxDB, from the ledger in its run directory.\n" + exportHelp,
-		Example: `  spate export influx runs/quickstart-20260329 \
-    --influx-url http://localhost:8086 --influx-org o --influx-bucket spate --influx-token env:TOKEN
-  spate export influx runs/today \
-    --influx-url http://localhost:8086 --influx-bucket db/autogen --influx-token file:password`,
-	})
-}
-
-func newExportOTLP() *cobra.Command {
-	return newExportTo(&coordinatorcmd.OTLP{}, &cobra.Command{
-		Use:   "otlp RUN_DIR --otlp-url URL",
-		Short: "Send a finished run to an OpenTelemetry collector from its ledger",
-		Long:  "Send a finished run to an OpenTelemetry collector over OTLP/HTTP, from its ledger.\n" + exportHelp,
-		Example: `  spate export otlp runs/quickstart-20260329 --otlp-url http://localhost:4318
-  spate export otlp runs/today --otlp-url https://collector/v1/metrics --otlp-header api-key=env:KEY`,
-	})
-}
-
-// newExportTo completes the command that exports to a kind of database.
-func newExportTo(to coordinatorcmd.Database, cmd *cobra.Command) *cobra.Command {
-	f := exportFlags{to: to, Patience: delivery.DefaultPatience}
-	cmd.Args = command.Arguments(cobra.ExactArgs(1))
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) }
-	command.Declare(cmd.Flags(), to)
+` + command.ExitHint,
+		Example: `  spate runs export runs/quickstart-20260329 --sink 'influx+http://localhost:8086?bucket=db/autogen'
+  spate runs export runs/today --sink 'influx+http://localhost:8086?bucket=b&org=o&token=env:TOKEN'
+  spate runs export runs/today --sink 'otlp+https://collector/v1/metrics?header=api-key=env:KEY'`,
+		Args: command.Arguments(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
 	command.Declare(cmd.Flags(), &f)
 	return cmd
 }
@@ -113,16 +84,17 @@ func (f *exportFlags) run(cmd *cobra.Command, dir string) error {
 
 // open opens the database.
 func (f *exportFlags) open(logger *slog.Logger) (delivery.Database, error) {
-	if err := f.to.Validate(); err != nil {
-		return nil, err
-	}
-	if !f.to.Given() {
-		return nil, fmt.Errorf("--%s-url is missing: give the URL of the server", f.to.Kind())
+	if len(f.Sinks.URLs) != 1 {
+		return nil, errors.New("give one database to write to, such as --sink 'influx+http://localhost:8086?bucket=b'")
 	}
 	if f.Patience < 0 {
 		return nil, fmt.Errorf("--patience %v: want at least 0", f.Patience)
 	}
-	return f.to.Open(logger)
+	databases, err := f.Sinks.Open(logger)
+	if err != nil {
+		return nil, err
+	}
+	return databases[0], nil
 }
 
 // openRun opens the ledger in a run directory.

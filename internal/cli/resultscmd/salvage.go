@@ -61,7 +61,7 @@ func writeReport(out, notes io.Writer, dir string, options report.Options, p *pr
 	if result.Run.Outcome == nil {
 		fmt.Fprintf(
 			notes,
-			"spate: the run has not ended, so its result is partial; if its command was killed, spate resume %s runs the rest\n",
+			"spate: the run has not ended, so its result is partial; if its command was killed, spate runs resume %s runs the rest\n",
 			dir,
 		)
 	}

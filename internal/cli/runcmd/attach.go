@@ -30,25 +30,25 @@ type attachFlags struct {
 	follows  followFlags
 }
 
-// followFlags are those of `spate follow` alone.
+// followFlags are those of `spate runs follow` alone.
 type followFlags struct {
 	NoFetch bool `flag:"no-fetch" help:"only show progress and how the run ended: make no run directory, compare no thresholds"`
 }
 
-// NewFollow makes `spate follow`.
+// NewFollow makes `spate runs follow`.
 func NewFollow() *cobra.Command {
 	f := &attachFlags{}
 	cmd := &cobra.Command{
 		Use:   "follow RUN --coordinator HOST:PORT",
 		Short: "Follow a run on a coordinator and report its results",
 		Long: `Follow a run that was submitted with "spate run --coordinator", from its start: the same progress,
-and at its end the same tables, run directory and exit code. Ctrl-C leaves the run; "spate stop", or
-with --live the key s, ends it. If the run has ended, its results are fetched.
+and at its end the same tables, run directory and exit code. Ctrl-C leaves the run; "spate runs
+stop", or with --live the key s, ends it. If the run has ended, its results are fetched.
 
 ` + clustercmd.RunHelp + `
 
 ` + command.ExitHint,
-		Example: "  spate follow latest --coordinator 127.0.0.1:7700 --live\n  spate follow quickstart-2026 --coordinator 127.0.0.1:7700 --no-fetch",
+		Example: "  spate runs follow latest --coordinator 127.0.0.1:7700 --live\n  spate runs follow quickstart-2026 --coordinator 127.0.0.1:7700 --no-fetch",
 		Args:    command.Arguments(oneRun),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.follow) },
 	}
@@ -58,7 +58,7 @@ with --live the key s, ends it. If the run has ended, its results are fetched.
 	return cmd
 }
 
-// NewFetch makes `spate fetch`.
+// NewFetch makes `spate runs fetch`.
 func NewFetch() *cobra.Command {
 	f := &attachFlags{}
 	cmd := &cobra.Command{
@@ -70,7 +70,7 @@ print the tables, as "spate run" does at its end. The exit code is that of the r
 ` + clustercmd.RunHelp + `
 
 ` + command.ExitHint,
-		Example: "  spate fetch latest --coordinator 127.0.0.1:7700\n  spate fetch quickstart-2026 --coordinator 127.0.0.1:7700 --out results/today",
+		Example: "  spate runs fetch latest --coordinator 127.0.0.1:7700\n  spate runs fetch quickstart-2026 --coordinator 127.0.0.1:7700 --out results/today",
 		Args:    command.Arguments(oneRun),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.fetch) },
 	}
@@ -78,14 +78,14 @@ print the tables, as "spate run" does at its end. The exit code is that of the r
 	return cmd
 }
 
-// stopFlags are the flags of `spate stop`.
+// stopFlags are the flags of `spate runs stop`.
 type stopFlags struct {
 	clustercmd.Flags
 	Now bool `flag:"now" help:"cancel the requests in flight"`
 	All bool `flag:"all" help:"stop all runs in progress, and empty the queue"`
 }
 
-// NewStop makes `spate stop`.
+// NewStop makes `spate runs stop`.
 func NewStop() *cobra.Command {
 	var f stopFlags
 	cmd := &cobra.Command{
@@ -93,14 +93,14 @@ func NewStop() *cobra.Command {
 		Short: "Stop a run on a coordinator, or all",
 		Long: `Stop a run on a coordinator. It starts no more requests and waits for those in flight, or cancels
 them with --now. What was measured is kept, and marked as partial. A run that waits is removed from
-the queue. The command does not wait for the run's end: "spate follow" does.
+the queue. The command does not wait for the run's end: "spate runs follow" does.
 
 --all empties the queue, last run first, so that none begins meanwhile, and stops all runs in
 progress. Agents then end their load by themselves, also if the coordinator is lost.
 
 ` + clustercmd.RunHelp,
-		Example: "  spate stop latest --coordinator 127.0.0.1:7700\n  spate stop quickstart-2026 --coordinator 127.0.0.1:7700 --now\n" +
-			"  spate stop --all --coordinator 127.0.0.1:7700",
+		Example: "  spate runs stop latest --coordinator 127.0.0.1:7700\n  spate runs stop quickstart-2026 --coordinator 127.0.0.1:7700 --now\n" +
+			"  spate runs stop --all --coordinator 127.0.0.1:7700",
 		Args: command.Arguments(func(cmd *cobra.Command, args []string) error {
 			if f.All {
 				return cobra.NoArgs(cmd, args)
@@ -245,7 +245,7 @@ func (f *attachFlags) follow(cmd *cobra.Command, follower *follower, run *spatev
 func (f *attachFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1.RunSummary) error {
 	if clustercmd.GoesOn(run) {
 		return command.BadInputf(
-			"run %s has not ended (%s): spate follow %s gets its results when it has, spate stop %s ends it",
+			"run %s has not ended (%s): spate runs follow %s gets its results when it has, spate runs stop %s ends it",
 			run.GetRunId(),
 			watch.State(run),
 			run.GetRunId(),

@@ -119,7 +119,7 @@ func TestFetchRefuses(t *testing.T) {
 		want string
 	}{
 		{[]string{"fetch", "quick-2"}, command.ExitInput,
-			"run quick-2 has not ended (running): spate follow quick-2 gets its results"},
+			"run quick-2 has not ended (running): spate runs follow quick-2 gets its results"},
 		{[]string{"fetch", "nothing"}, command.ExitInput, `there is no run "nothing"`},
 		{[]string{"follow", "quick-2", "--no-fetch", "--out", "x"}, command.ExitInput, "--out and --no-fetch exclude one another"},
 		{[]string{"follow", "quick-2", "--no-fetch", "--junit", "x"}, command.ExitInput, "--junit and --no-fetch exclude one another"},
@@ -167,8 +167,8 @@ func TestDetach(t *testing.T) {
 	address, _ := service.Serve(t, "127.0.0.1:0")
 	code, out, said := spate(t, "run", "--coordinator", address, "--detach", "--target", "http://127.0.0.1:1",
 		"--model", "m", "--concurrency", "1")
-	want := "The run waits: it is number 2 in the queue.\nTo follow it and get its results: spate follow new-run --coordinator " + address +
-		"\nTo stop it: spate stop new-run --coordinator " + address + "\n"
+	want := "The run waits: it is number 2 in the queue.\nTo follow it and get its results: spate runs follow new-run --coordinator " + address +
+		"\nTo stop it: spate runs stop new-run --coordinator " + address + "\n"
 	if code != command.ExitDone || out != "new-run\n" || !strings.HasSuffix(said, want) ||
 		!strings.HasPrefix(said, "# The plan made from the flags:") {
 		t.Errorf("code %d\n%s\n%s", code, out, said)

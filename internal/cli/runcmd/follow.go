@@ -134,7 +134,7 @@ func (f *follower) lost(err error) error {
 	if f.address == "" {
 		return fmt.Errorf("lost the embedded coordinator while following run %s: %w", f.id, err)
 	}
-	again := fmt.Sprintf("spate follow %s --coordinator %s", f.id, f.address)
+	again := fmt.Sprintf("spate runs follow %s --coordinator %s", f.id, f.address)
 	switch {
 	case errors.Is(err, errLeft):
 		return command.Exit(
@@ -144,7 +144,7 @@ func (f *follower) lost(err error) error {
 	case errors.Is(err, errLeftGone):
 		return command.Exit(command.ExitStopped,
 			fmt.Errorf("left run %s while its coordinator at %s was gone; it continues when the coordinator is back\n"+
-				"follow it then with: %s\nor stop it: spate stop %s --coordinator %s", f.id, f.address, again,
+				"follow it then with: %s\nor stop it: spate runs stop %s --coordinator %s", f.id, f.address, again,
 				f.id, f.address))
 	case errors.Is(err, errPatience):
 		return fmt.Errorf(
@@ -172,6 +172,6 @@ func (f *follower) notFetched(err error) error {
 	if f.address == "" {
 		return fmt.Errorf("the results of run %s are not complete here: %w", f.id, err)
 	}
-	return fmt.Errorf("the results of run %s were not fetched: %s\nto try again: spate fetch %s --coordinator %s", f.id,
+	return fmt.Errorf("the results of run %s were not fetched: %s\nto try again: spate runs fetch %s --coordinator %s", f.id,
 		why, f.id, f.address)
 }

@@ -245,8 +245,8 @@ func TestOutOfTheQueue(t *testing.T) {
 func TestLost(t *testing.T) {
 	f := newFollower(&stopClient{}, "r", "host:1", 2*time.Minute, terminal.NewView(&bytes.Buffer{}, false))
 	for want, err := range map[string]error{
-		"spate follow r --coordinator host:1":                       errLeft,
-		"spate stop r --coordinator host:1":                         errLeftGone,
+		"spate runs follow r --coordinator host:1":                  errLeft,
+		"spate runs stop r --coordinator host:1":                    errLeftGone,
 		"was gone for 2m while run r":                               errPatience,
 		"does not know run r: no":                                   status.Error(codes.NotFound, "no"),
 		"cannot follow run r on the coordinator at host:1: refused": status.Error(codes.PermissionDenied, "refused"),
@@ -256,7 +256,7 @@ func TestLost(t *testing.T) {
 		}
 	}
 	for want, err := range map[string]error{
-		"run r were not fetched: no disk\nto try again: spate fetch r --coordinator host:1": errors.New("no disk"),
+		"run r were not fetched: no disk\nto try again: spate runs fetch r --coordinator host:1": errors.New("no disk"),
 		"were not fetched: it is running\n": errors.Join(status.Error(codes.FailedPrecondition,
 			"it is running"), nil),
 		"were not fetched: the coordinator was gone for 2m\n": errors.Join(errPatience, errBroken),

@@ -8,14 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/compare/show"
-	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/words"
@@ -23,50 +20,29 @@ import (
 	"github.com/spate-load/spate/report/headline"
 )
 
-// gate compares a run with the baseline after its end, and stores it as the new baseline if that is wanted.
+// gate compares a run with a baseline after its end, and stores it as the new baseline if that is wanted.
 type gate struct {
-	Accept    bool    `group:"results" flag:"accept" typed:"only" help:"store the run in the directory of --baseline as the new baseline"`
-	Tolerance float64 `group:"results" flag:"tolerance" typed:"only" default:"1" help:"largest worsening that does not matter, in <percent>"`
+	Dir       string  `flag:"gate" typed:"only" help:"compare the run with the one in this <directory>, and exit with 5 if a number is worse, and not by chance"`
+	Accept    bool    `rare:"yes" flag:"accept" typed:"only" help:"with --gate: store the run there, if it can be relied on and its thresholds passed; the comparison does not count"`
+	Tolerance float64 `rare:"yes" flag:"tolerance" typed:"only" default:"1" help:"with --gate: largest worsening that does not matter, in <percent>"`
 }
 
-// NewGate makes `spate gate`: `spate run` whose exit code also depends on a comparison with a baseline.
-func NewGate(version string) *cobra.Command {
-	f := newRunFlags(version)
-	g := &gate{}
-	f.Results.gate = g
-	cmd := f.command()
-	command.Declare(cmd.Flags(), g)
-	cmd.Use = "gate [PLAN.yaml] --baseline DIR"
-	cmd.Short = "Run a plan, compare it with a baseline, and pass or fail"
-	cmd.Long = `Run a plan as "spate run" does, compare the run with a baseline as "spate compare" does, and exit
-with 5 if a threshold failed, or if a number is worse than the baseline's by more than --tolerance
-and not by chance. The exit code is 3 if the run itself cannot be relied on.
+// on reports whether the run passes a gate.
+func (g *gate) on() bool { return g.Dir != "" }
 
-DIR is the directory of an earlier run. With --accept the run becomes the baseline: its ledger,
-results.json and plan are copied to DIR if it can be relied on and its thresholds passed. What
-compares it with the old baseline, which need not exist, is then shown but does not count.
-More: docs/thresholds.md
-
-` + command.ExitHint
-	cmd.Example = `  spate gate plan.yaml --baseline baseline --accept
-  spate gate plan.yaml --baseline baseline
-  spate gate plan.yaml --baseline baseline --tolerance 3 --junit spate.xml --github`
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		switch {
-		case f.Results.BaselinePath == "":
-			return command.BadInputf("--baseline is missing: give the directory of an earlier run, or one to make " +
-				"with --accept")
-		case !(g.Tolerance >= 0 && g.Tolerance < 100):
-			return command.BadInputf("--tolerance %v: want a percentage from 0 to below 100", g.Tolerance)
-		case g.Accept && isFile(f.Results.BaselinePath):
-			return command.BadInputf("--baseline %s is not a directory: --accept stores a run in a directory",
-				f.Results.BaselinePath)
-		case f.Where.Detach:
-			return command.BadInputf("--detach: a gate waits for the end of its run")
-		}
-		return f.run(cmd, args)
+// check finds mistakes in the flags. baseline is that of --baseline.
+func (g *gate) check(baseline string) error {
+	switch {
+	case !g.on() && g.Accept:
+		return errors.New("--accept needs --gate DIR, the directory to store the run in")
+	case !(g.Tolerance >= 0 && g.Tolerance < 100):
+		return fmt.Errorf("--tolerance %v: want a percentage from 0 to below 100", g.Tolerance)
+	case g.on() && baseline != "":
+		return errors.New("--gate and --baseline exclude one another: thresholds, too, compare with the run of --gate")
+	case g.Accept && isFile(g.Dir):
+		return fmt.Errorf("--gate %s is not a directory: --accept stores a run in a directory", g.Dir)
 	}
-	return cmd
+	return nil
 }
 
 func isFile(path string) bool {
@@ -75,9 +51,9 @@ func isFile(path string) bool {
 }
 
 // mayBeMissing reports whether a baseline need not exist yet, because the run is to become it.
-func (g *gate) mayBeMissing(path string) bool {
-	_, err := os.Stat(path)
-	return g != nil && g.Accept && errors.Is(err, os.ErrNotExist)
+func (g *gate) mayBeMissing() bool {
+	_, err := os.Stat(g.Dir)
+	return g.Accept && errors.Is(err, os.ErrNotExist)
 }
 
 // baselineResult is how a run compares with its baseline. Nil: they were not compared.
@@ -87,8 +63,8 @@ type baselineResult struct {
 }
 
 // compare prints how a run differs from the baseline.
-func (g *gate) compare(out io.Writer, baseline, dir string) (*baselineResult, error) {
-	before, err := runfiles.Open(baseline)
+func (g *gate) compare(out io.Writer, dir string) (*baselineResult, error) {
+	before, err := runfiles.Open(g.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +75,7 @@ func (g *gate) compare(out io.Writer, baseline, dir string) (*baselineResult, er
 	}
 	defer after.Close()
 	c, err := compare.Of([]compare.Side{
-		{Name: baseline, Runs: []*compare.Run{&before.Run}}, {Name: dir, Runs: []*compare.Run{&after.Run}},
+		{Name: g.Dir, Runs: []*compare.Run{&before.Run}}, {Name: dir, Runs: []*compare.Run{&after.Run}},
 	}, compare.Options{Tolerance: g.Tolerance / 100})
 	if errors.Is(err, compare.ErrNothingInCommon) {
 		return &baselineResult{fails: "the run cannot be compared with the baseline: " + err.Error()}, nil
@@ -166,12 +142,12 @@ func (b *baselineResult) summary(w io.Writer) error {
 }
 
 // store copies the files of a run that a baseline needs to its directory.
-func (g *gate) store(baseline, dir string) error {
-	if err := os.MkdirAll(baseline, 0o755); err != nil {
+func (g *gate) store(dir string) error {
+	if err := os.MkdirAll(g.Dir, 0o755); err != nil {
 		return err
 	}
 	for _, name := range []string{ledger.File, "plan.yaml", results.File} {
-		if err := copyFile(filepath.Join(dir, name), filepath.Join(baseline, name)); err != nil {
+		if err := copyFile(filepath.Join(dir, name), filepath.Join(g.Dir, name)); err != nil {
 			return err
 		}
 	}

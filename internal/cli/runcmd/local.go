@@ -26,14 +26,13 @@ import (
 
 // localFlags say how a coordinator and agents run in this process.
 type localFlags struct {
-	Agents    embedded                `group:"where" flag:"agents" help:"<number> of embedded agents, or numbers by region such as eu=2,us=1"`
-	Sources   []string                `group:"where" flag:"source-address" help:"local <addresses> that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)"`
-	Exactness command.Exactness       `group:"where"`
-	LogLevel  string                  `group:"results" flag:"log-level" default:"warn" words:"debug, info, warn, error" help:"what the embedded coordinator and agents log to standard error: debug, info, warn or error"`
-	Pages     bool                    `group:"results" flag:"web" help:"show the run to browsers, live, and to programs (REST) until it ends"`
-	Web       coordinatorcmd.WebFlags `group:"results" with:"LISTEN=127.0.0.1:0|SERVES=with --web: <127.0.0.1:PORT> to listen on; port 0: any that is free"`
-	Metrics   string                  `group:"results" flag:"http-listen" help:"<IP:PORT> that serves /metrics with merged results to Prometheus until the run ends"`
-	Sinks     coordinatorcmd.Sinks    `group:"sinks"`
+	Agents    embedded                `group:"Where it runs" flag:"agents" help:"<number> of embedded agents, or numbers by region such as eu=2,us=1"`
+	Sources   []string                `group:"Where it runs" rare:"yes" flag:"source-address" help:"local <addresses> that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)"`
+	Exactness command.Exactness       `rare:"yes" group:"Where it runs"`
+	LogLevel  string                  `group:"What is kept and shown" rare:"yes" flag:"log-level" default:"warn" words:"debug, info, warn, error" help:"what the embedded coordinator and agents log to standard error: debug, info, warn or error"`
+	Web       coordinatorcmd.WebFlags `group:"What is kept and shown" with:"ADDRESS=web|BARE=127.0.0.1:0|SERVES=show the run to browsers, live, and to programs (REST) until it ends, on this <address> of 127.0.0.1 after = (default: a free port)"`
+	Metrics   string                  `group:"What is kept and shown" rare:"yes" flag:"http-listen" help:"<IP:PORT> that serves /metrics with merged results to Prometheus until the run ends"`
+	Sinks     coordinatorcmd.Sinks    `group:"What is kept and shown"`
 
 	version   string
 	labels    map[string]string // of the embedded agents: those that the plan asks for
@@ -43,11 +42,9 @@ type localFlags struct {
 // checkWeb finds mistakes in the flags of the web server. Only this machine may reach the pages of a local run, because
 // its coordinator has no certificate.
 func (l *localFlags) checkWeb() error {
-	if !l.Pages {
-		return nil
-	}
+	l.Web.Local = true
 	if _, _, err := net.SplitHostPort(l.Web.Listen); err == nil && !command.Loopback(l.Web.Listen) {
-		return fmt.Errorf("--web-listen %s can be reached from other machines: a local run is served on 127.0.0.1 only; "+
+		return fmt.Errorf("--web=%s can be reached from other machines: a local run is served on 127.0.0.1 only; "+
 			"ssh -L reaches it from elsewhere", l.Web.Listen)
 	}
 	return l.Web.Check(certs.Files{}, false)
@@ -109,10 +106,9 @@ func (l *localFlags) serve(
 	status := l.status()
 	status.Results = sink.Gatherer(c.LatestRows)
 	stopStatus, err := status.Serve(ctx, command.Collector{}, func() error { return nil }, logger)
-	if err != nil || !l.Pages {
+	if err != nil || l.Web.Listen == "" {
 		return stopStatus, err
 	}
-	l.Web.Local = true
 	pages, err := l.Web.Start(ctx, c, certs.Files{}, logger)
 	if err != nil {
 		stopStatus()

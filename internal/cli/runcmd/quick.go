@@ -20,30 +20,30 @@ import (
 
 // quickFlags make a plan for the common case, without a file.
 type quickFlags struct {
-	_           struct{}  `group:"quick" typed:"only"`
+	_           struct{}  `group:"A plan from flags" typed:"only"`
 	Targets     []string  `flag:"target" help:"base <URL>, or host:port, of the deployment under test; several are endpoints of one deployment"`
 	Model       string    `flag:"model" help:"model name to ask for (default: the only one that the server lists)"`
 	API         string    `flag:"api" words:"APIS" help:"API of the endpoints: APIS (default chat)"`
-	Stream      bool      `flag:"stream" default:"true" help:"ask for streams; false: for answers in one piece, which have no TTFT, TPOT and ITL"`
+	Stream      bool      `rare:"yes" flag:"stream" default:"true" help:"ask for streams; false: for answers in one piece, which have no TTFT, TPOT and ITL"`
 	APIKey      string    `flag:"api-key" help:"where the API key is: env:NAME or file:PATH"`
-	Headers     []string  `flag:"header" commas:"kept" help:"extra request header <NAME=VALUE> (VALUE may be env:NAME or file:PATH)"`
-	Body        []string  `flag:"body" commas:"kept" help:"extra request body field <NAME=VALUE>, VALUE in JSON, for example temperature=0"`
+	Headers     []string  `rare:"yes" flag:"header" commas:"kept" help:"extra request header <NAME=VALUE> (VALUE may be env:NAME or file:PATH)"`
+	Body        []string  `rare:"yes" flag:"body" commas:"kept" help:"extra request body field <NAME=VALUE>, VALUE in JSON, for example temperature=0"`
 	Concurrency []uint    `flag:"concurrency" help:"closed loop: requests in flight, one stage for each value"`
 	Rate        []float64 `flag:"rate" help:"open loop: requests per second, one stage for each value"`
-	Arrival     string    `flag:"arrival" words:"poisson, constant" help:"open loop: poisson or constant (default poisson)"`
-	Conditioned bool      `flag:"conditioned" default:"true" help:"open loop that ends by --requests: they take exactly requests / rate, as in vLLM's client; false: a random time"`
-	Split       string    `flag:"split" words:"random, in_turn" help:"open loop on several agents: random or in_turn (default random for poisson)"`
-	MaxInFlight uint32    `flag:"max-in-flight" help:"open loop: hold requests back while this many are in flight (default: no limit)"`
+	Arrival     string    `rare:"yes" flag:"arrival" words:"poisson, constant" help:"open loop: poisson or constant (default poisson)"`
+	Conditioned bool      `rare:"yes" flag:"conditioned" default:"true" help:"open loop that ends by --requests: they take exactly requests / rate, as in vLLM's client; false: a random time"`
+	Split       string    `rare:"yes" flag:"split" words:"random, in_turn" help:"open loop on several agents: random or in_turn (default random for poisson)"`
+	MaxInFlight uint32    `rare:"yes" flag:"max-in-flight" help:"open loop: hold requests back while this many are in flight (default: no limit)"`
 
-	Stagger                time.Duration `flag:"stagger" help:"closed loop: spread the first requests over this time, best the time of one request; they are warm-up"`
+	Stagger                time.Duration `rare:"yes" flag:"stagger" help:"closed loop: spread the first requests over this time, best the time of one request; they are warm-up"`
 	ISL                    uint32        `flag:"isl" default:"1000" help:"input sequence length in tokens"`
 	OSL                    uint32        `flag:"osl" default:"100" help:"output sequence length in tokens; not for APIs without output, such as embeddings"`
 	Requests               uint64        `flag:"requests" help:"end each stage after this many requests"`
-	RequestsPerConcurrency uint64        `flag:"requests-per-concurrency" help:"end each stage after this many requests for each unit of concurrency (default 10 for closed loops)"`
+	RequestsPerConcurrency uint64        `rare:"yes" flag:"requests-per-concurrency" help:"end each stage after this many requests for each unit of concurrency (default 10 for closed loops)"`
 	Duration               time.Duration `flag:"duration" help:"end each stage after this time (default 60s for open loops)"`
-	WarmupRequests         uint64        `flag:"warmup-requests" help:"warm-up: this many first requests of each stage are not measured"`
-	Warmup                 time.Duration `flag:"warmup" help:"warm-up: this first time of each stage is not measured"`
-	Seed                   uint64        `flag:"seed" help:"seed of contents and arrivals (default: a new one for each run, so that no prompt is in the server's cache)"`
+	WarmupRequests         uint64        `rare:"yes" flag:"warmup-requests" help:"warm-up: this many first requests of each stage are not measured"`
+	Warmup                 time.Duration `rare:"yes" flag:"warmup" help:"warm-up: this first time of each stage is not measured"`
+	Seed                   uint64        `rare:"yes" flag:"seed" help:"seed of contents and arrivals (default: a new one for each run, so that no prompt is in the server's cache)"`
 }
 
 // used reports whether any flag that makes a plan was given.

@@ -1,6 +1,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -25,8 +26,8 @@ import (
 type resultFlags struct {
 	Place placeFlags
 	judgingFlags
+	Gate gate
 	showFlags
-	gate     *gate            // of spate gate; nil: another command
 	baseline *report.Baseline // read from BaselinePath; nil: none is given
 }
 
@@ -44,17 +45,21 @@ type judgingFlags struct {
 
 // readBaseline reads the baseline, if one is given.
 func (f *resultFlags) readBaseline() (err error) {
-	if f.BaselinePath == "" || f.gate.mayBeMissing(f.BaselinePath) {
+	if f.BaselinePath == "" || f.Gate.mayBeMissing() {
 		return nil
 	}
 	if f.baseline, err = report.ReadBaseline(f.BaselinePath); err != nil {
-		return fmt.Errorf("--baseline: %w", err)
+		return fmt.Errorf("baseline: %w", err)
 	}
 	return nil
 }
 
 // check reads the baseline, and refuses to overwrite anything.
 func (f *resultFlags) check() error {
+	if err := f.Gate.check(f.BaselinePath); err != nil {
+		return err
+	}
+	f.BaselinePath = cmp.Or(f.BaselinePath, f.Gate.Dir)
 	if err := f.readBaseline(); err != nil {
 		return err
 	}
@@ -83,7 +88,7 @@ func (f *resultFlags) needed() string {
 
 // caution warns of a threshold that will fail because it has no baseline.
 func (f *resultFlags) caution(w io.Writer, plan *plans.Plan) {
-	if f.baseline != nil || f.gate != nil {
+	if f.baseline != nil || f.Gate.on() {
 		return
 	}
 	for _, t := range plan.Proto().GetThresholds() {
@@ -180,23 +185,23 @@ func (f *resultFlags) conclude(cmd *cobra.Command, dir string, e ending) error {
 	if err != nil || !e.accept {
 		return err
 	}
-	if err := f.gate.store(f.BaselinePath, dir); err != nil {
+	if err := f.Gate.store(dir); err != nil {
 		return fmt.Errorf("the run was not stored as the baseline: %w", err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "The run is now the baseline in %s.\n", f.BaselinePath)
 	return nil
 }
 
-// pass compares the run with the baseline, if the command is a gate, and notes in e what that means for its end.
+// pass compares the run with the baseline, if it has a gate, and notes in e what that means for its end.
 func (f *resultFlags) pass(out io.Writer, dir string, e *ending) error {
-	if f.gate == nil {
+	if !f.Gate.on() {
 		return nil
 	}
-	e.accept = f.gate.Accept
+	e.accept = f.Gate.Accept
 	if f.baseline == nil {
 		return nil
 	}
-	base, err := f.gate.compare(out, f.BaselinePath, dir)
+	base, err := f.Gate.compare(out, dir)
 	if err != nil {
 		return err
 	}

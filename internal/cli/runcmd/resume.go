@@ -26,14 +26,14 @@ import (
 	"github.com/spate-load/spate/workload/store"
 )
 
-// resumeFlags are the flags of `spate resume`.
+// resumeFlags are the flags of `spate runs resume`.
 type resumeFlags struct {
 	Yes     bool `flag:"yes" short:"y" typed:"only" help:"do not ask: needed without a terminal"`
 	Local   localFlags
 	results resultFlags
 }
 
-// NewResume makes `spate resume`. version is the program's.
+// NewResume makes `spate runs resume`. version is the program's.
 func NewResume(version string) *cobra.Command {
 	f := &resumeFlags{Local: localFlags{version: version}}
 	cmd := &cobra.Command{
@@ -49,7 +49,7 @@ coordinator does not need this command: the coordinator continues it when it is 
 same --data-dir.
 
 ` + command.ExitHint,
-		Example: "  spate resume runs/quickstart-20260329T120000Z-1a2b3c\n  spate resume results/today --yes",
+		Example: "  spate runs resume runs/quickstart-20260329T120000Z-1a2b3c\n  spate runs resume results/today --yes",
 		Args:    command.Arguments(cobra.ExactArgs(1)),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}

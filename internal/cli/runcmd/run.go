@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -27,36 +28,27 @@ import (
 
 // runFlags are the flags of `spate run`.
 type runFlags struct {
-	Quick quickFlags
-	Where coordinatorFlags `group:"where"`
+	Quick  quickFlags
+	Source plancmd.RunFlags
+	Where  coordinatorFlags `group:"Where it runs"`
 
-	WaitReady time.Duration `group:"where" flag:"wait-ready" help:"wait up to this long for servers that are still starting, such as 10m (default: as the plan says)"`
+	WaitReady time.Duration `group:"Where it runs" flag:"wait-ready" help:"wait up to this long for servers that are still starting, such as 10m (default: as the plan says)"`
 
-	Results resultFlags `group:"results"`
-	Records string      `group:"results" flag:"records" default:"parquet" oneof:"parquet, jsonl, none" help:"keep one row for each request: parquet, jsonl or none"`
+	Results resultFlags `group:"What is kept and shown"`
+	Records string      `group:"What is kept and shown" rare:"yes" flag:"records" default:"parquet" oneof:"parquet, jsonl, none" help:"keep one row for each request: parquet, jsonl or none"`
 	Local   localFlags
-	Source  plancmd.RunFlags
 }
 
 // coordinatorFlags say on which coordinator a run takes place, and how it is submitted.
 type coordinatorFlags struct {
-	Coordinator   string `flag:"coordinator" help:"run on the coordinator at this <host:port> instead of on embedded agents"`
-	Plaintext     bool   `flag:"insecure-plaintext" help:"with --coordinator: send plan and API keys without encryption: only on a network you trust"`
-	TLS           command.TLS
-	MinAgents     uint32        `flag:"min-agents" default:"1" help:"with --coordinator: agents to wait for before the plan is split"`
-	AgentsTimeout time.Duration `flag:"agents-timeout" default:"1m" help:"with --coordinator: how long to wait for them"`
-	Patience      time.Duration `flag:"patience" default:"2m" help:"with --coordinator: how long to wait for it when it is gone"`
-	Priority      int32         `flag:"priority" help:"with --coordinator: place in the queue, from -100 to 100; higher ones come first"`
+	Coordinator   string        `flag:"coordinator" help:"run on the coordinator at this <host:port> instead of on embedded agents"`
+	Plaintext     bool          `rare:"yes" flag:"insecure-plaintext" help:"with --coordinator: send plan and API keys without encryption: only on a network you trust"`
+	TLS           command.TLS   `rare:"yes"`
+	MinAgents     uint32        `rare:"yes" flag:"min-agents" default:"1" help:"with --coordinator: agents to wait for before the plan is split"`
+	AgentsTimeout time.Duration `rare:"yes" flag:"agents-timeout" default:"1m" help:"with --coordinator: how long to wait for them"`
+	Patience      time.Duration `rare:"yes" flag:"patience" default:"2m" help:"with --coordinator: how long to wait for it when it is gone"`
+	Priority      int32         `rare:"yes" flag:"priority" help:"with --coordinator: place in the queue, from -100 to 100; higher ones come first"`
 	Detach        bool          `flag:"detach" help:"with --coordinator: submit the run, print its id, and exit"`
-}
-
-// groups are the titles of the groups of flags, in the order of --help.
-var groups = []command.Group{
-	{Name: "changes", Title: "Changes to the plan"},
-	{Name: "quick", Title: "A plan from flags"},
-	{Name: "where", Title: "Where it runs"},
-	{Name: "results", Title: "What is kept and shown"},
-	{Name: "sinks", Title: "Live results in databases"},
 }
 
 // NewRun makes `spate run`. version is the program's.
@@ -75,7 +67,7 @@ func (f *runFlags) command() *cobra.Command {
 		Short: "Run a plan, or a test made from flags, and report its results",
 		Long: `Run a plan on this machine with embedded agents, or with --coordinator on a coordinator and its
 agents. PLAN.yaml is a file, "-" for standard input, or the name of a plan that ships with Spate
-("spate plans" lists them). Without a plan, --target and the flags below it make one, which is
+("spate plan list" lists them). Without a plan, --target and the flags below it make one, which is
 printed and kept in the run directory.
 
 The command shows progress, with --live in full screen, and at the end the tables of results and
@@ -86,7 +78,7 @@ terminal is closed.
 A coordinator has several runs at once if each has agents of its own. A plan that asks for none
 takes all; until they are free the run waits in a queue. Ctrl-C removes it.
 If the connection to the coordinator breaks, or it restarts, the command continues when it is back.
-Ctrl-C then leaves the run, as --detach does from the start; "spate follow" shows it again.
+Ctrl-C then leaves the run, as --detach does from the start; "spate runs follow" shows it again.
 
 ` + command.ExitHint,
 		Example: `  spate run quickstart
@@ -102,7 +94,6 @@ Ctrl-C then leaves the run, as --detach does from the start; "spate follow" show
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	command.Declare(cmd.Flags(), f, "APIS="+strings.Join(registry.Names(), ", "))
-	command.SetGroups(cmd, groups...)
 	return cmd
 }
 
@@ -111,7 +102,11 @@ func onePlan(_ *cobra.Command, args []string) error {
 	if len(args) < 2 {
 		return nil
 	}
-	return fmt.Errorf("one plan at a time, got %s%s", strings.Join(args, " "), plancmd.NumberHint(args[len(args)-1]))
+	last, hint := args[len(args)-1], ""
+	if _, _, err := net.SplitHostPort(last); err == nil {
+		hint = "; an address comes after an equals sign: --web=" + last
+	}
+	return fmt.Errorf("one plan at a time, got %s%s%s", strings.Join(args, " "), plancmd.NumberHint(last), hint)
 }
 
 // run is the whole command: check everything, start things, follow the run, report.
@@ -226,7 +221,7 @@ func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunRespons
 		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits: it is number %d in the queue.\n", n)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(),
-		"To follow it and get its results: spate follow %s %s\nTo stop it: spate stop %s %s\n", id, where, id, where)
+		"To follow it and get its results: spate runs follow %s %s\nTo stop it: spate runs stop %s %s\n", id, where, id, where)
 	return nil
 }
 
@@ -278,7 +273,6 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 // checkCoordinator finds flags that do not go with --coordinator, or that need it.
 func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string, ...any)) error {
 	typed := func(name string) bool { return command.Typed(cmd.Flags(), name) }
-	wrong(typed("web-listen") && !f.Local.Pages, "--web-listen needs --web")
 	if f.Where.Coordinator == "" {
 		wrong(typed("min-agents"),
 			"--min-agents needs --coordinator; for a local run, --agents sets the number of agents")
@@ -292,12 +286,10 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 	wrong(typed("realtime"), "--realtime is for local runs: with --coordinator, give it to the agents")
 	wrong(typed("http-listen"), "--http-listen is for local runs: give it to the coordinator")
 	wrong(typed("web"), "--web is for local runs: the pages of a coordinator are at its --web-listen")
-	for _, flag := range f.Local.Sinks.URLFlags() {
-		wrong(typed(flag), "with --coordinator, the coordinator writes to databases: give --%s and its other flags to it",
-			flag)
-	}
+	wrong(typed("sink"), "with --coordinator, the coordinator writes to databases: give --sink to it")
+	wrong(f.Where.Detach && f.Results.Gate.on(), "--detach and --gate exclude one another: a gate waits for the end of its run")
 	wrong(f.Where.Detach && typed("out"),
-		"--out and --detach exclude one another: give --out to spate follow or spate fetch")
+		"--out and --detach exclude one another: give --out to spate runs follow or spate runs fetch")
 	if err := command.CheckAddress(f.Where.Coordinator); err != nil {
 		return fmt.Errorf("--coordinator %w", err)
 	}
@@ -349,7 +341,7 @@ func submitError(address string, err error) error {
 		}
 		return fmt.Errorf(
 			"the connection to the coordinator at %s broke before it answered (%s): the run may have started; "+
-				"`spate runs --coordinator %s` lists it, and `spate follow latest --coordinator %s` follows it",
+				"`spate runs --coordinator %s` lists it, and `spate runs follow latest --coordinator %s` follows it",
 			address,
 			s.Message(),
 			address,

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,12 +45,12 @@ func newRoot(version string) *cobra.Command {
 regions at once, and reports numbers that can be trusted.
 
 A plan says what to test: targets x workloads x loads. Each combination is a stage. "spate run" runs
-a plan on this machine, or with --coordinator on a coordinator and its agents. "spate plans" lists
-the plans that ship with Spate; "spate plan new" writes one of your own.
+a plan on this machine, or with --coordinator on a coordinator and its agents. "spate plan list"
+lists the plans that ship with Spate; "spate plan new" writes one of your own.
 
 ` + command.ExitHelp,
 		Example: `  spate run quickstart
-  spate plans
+  spate plan list
   spate plan show slo-search
   spate plan new
   spate run plan.yaml --simulate=10
@@ -60,30 +59,39 @@ the plans that ship with Spate; "spate plan new" writes one of your own.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       version,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && slices.Contains(plans.Shipped(), args[0]) {
-				return command.BadInputf("unknown command %q; to run the plan of this name: spate run %[1]s", args[0])
-			}
-			return command.Arguments(cobra.NoArgs)(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          noCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return command.BadInput(command.Apply(cmd))
 		},
 	}
 	command.AddFlag(root)
-	command.WrapUsage(root)
+	command.SetUsage(root)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(
-		runcmd.NewRun(version), runcmd.NewGate(version), runcmd.NewResume(version),
-		runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(),
-		plancmd.NewPlans(), plancmd.NewPlan(), plancmd.NewValidate(),
-		resultscmd.NewReport(), resultscmd.NewCompare(), resultscmd.NewHistory(), resultscmd.NewExport(),
-		clustercmd.NewAgents(), clustercmd.NewRuns(), clustercmd.NewDatasets(), clustercmd.NewCerts(),
-		clustercmd.NewAudit(),
-		labcmd.NewSimulate(), labcmd.NewCalibrate(version), command.NewExitCodes(), newVersion(version),
-		agentcmd.New("spate agent", version), coordinatorcmd.New("spate coordinator", version),
-	)
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Test", []*cobra.Command{
+			plancmd.NewPlan(), runcmd.NewRun(version), labcmd.NewSimulate(), labcmd.NewCalibrate(version)}},
+		{"Look at results", []*cobra.Command{
+			resultscmd.NewReport(), resultscmd.NewCompare(), resultscmd.NewHistory(),
+			clustercmd.NewRuns(runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(), runcmd.NewResume(version),
+				resultscmd.NewExport())}},
+		{"Cluster", []*cobra.Command{
+			coordinatorcmd.New("spate coordinator", version), agentcmd.New("spate agent", version),
+			clustercmd.NewAgents(), clustercmd.NewCerts()}},
+		{"Operate", []*cobra.Command{clustercmd.NewAudit(), clustercmd.NewDatasets(), newVersion(version)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+		}
+		root.AddCommand(g.commands...)
+	}
+	root.SetHelpCommandGroupID("Operate")
+	root.SetCompletionCommandGroupID("Operate")
+	root.AddCommand(command.NewExitCodes())
 	completeValues(root)
 	return root
 }

@@ -38,7 +38,7 @@ func TestCompletionOfValues(t *testing.T) {
 		"runs --output|":           "table json",
 		"run|quick":                "quickstart",
 		"plan show|quick":          "quickstart",
-		"validate|quick":           "quickstart",
+		"plan validate|quick":      "quickstart",
 		"ver|":                     "",
 		"|ver":                     "version",
 	} {

@@ -257,7 +257,7 @@ type Submission struct {
 	References []string `protobuf:"bytes,4,rep,name=references,proto3" json:"references,omitempty"`
 	// Name of the plan.
 	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
-	// The run is a local run, with the coordinator in the command's own process. Only `spate resume` continues it, never
+	// The run is a local run, with the coordinator in the command's own process. Only `spate runs resume` continues it, never
 	// another coordinator.
 	Local         bool `protobuf:"varint,6,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields

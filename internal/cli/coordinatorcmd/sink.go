@@ -1,0 +1,159 @@
+package coordinatorcmd
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate/sink/delivery"
+	"github.com/spate-load/spate/aggregate/sink/influx"
+	"github.com/spate-load/spate/aggregate/sink/otlp"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/files"
+)
+
+// maxAuthorities is the largest size of a file of authorities, in bytes.
+const maxAuthorities = 16 << 20
+
+// parametersOf has the parameters of each kind of database beside token, ca and insecure.
+var parametersOf = map[string][]string{influx.Kind: {"bucket", "org"}, otlp.Kind: {"header"}}
+
+// server is a database that a URL describes: KIND+URL?PARAMETERS.
+type server struct {
+	kind, url  string
+	parameters url.Values
+}
+
+var errNoSink = errors.New("want a URL such as influx+http://HOST:8086?bucket=BUCKET or otlp+http://HOST:4318 (or https)")
+
+// parseSink parses the URL of a database. Its errors have neither parameters nor what may be a password.
+func parseSink(text string) (*server, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errNoSink
+	}
+	s := &server{parameters: u.Query()}
+	s.kind, u.Scheme, _ = strings.Cut(u.Scheme, "+")
+	if parametersOf[s.kind] == nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errNoSink
+	}
+	if u.User != nil {
+		return nil, fmt.Errorf("%s: the URL holds a user: give user:password as the token, by token=env:NAME or token=file:PATH", s.kind)
+	}
+	u.RawQuery = ""
+	s.url = u.String()
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("%s+%s: %w", s.kind, s.url, err)
+	}
+	return s, nil
+}
+
+// check returns an error if parameters are not known, or do not go together.
+func (s *server) check() error {
+	known := append([]string{"token", "ca", "insecure"}, parametersOf[s.kind]...)
+	for _, name := range slices.Sorted(maps.Keys(s.parameters)) {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("unknown parameter %q: want %s", name, strings.Join(known, ", "))
+		}
+		if len(s.parameters[name]) > 1 && name != "header" {
+			return fmt.Errorf("%s is given twice", name)
+		}
+	}
+	ca, insecure := s.parameters.Get("ca"), s.parameters.Get("insecure")
+	switch {
+	case s.kind == influx.Kind && s.parameters.Get("bucket") == "":
+		return errors.New("bucket=BUCKET is missing")
+	case !slices.Contains([]string{"", "true", "false"}, insecure):
+		return errors.New("insecure: want true or false")
+	case ca != "" && insecure == "true":
+		return errors.New("ca and insecure do not go together: check the server's certificate or do not")
+	case (ca != "" || insecure == "true") && !strings.HasPrefix(s.url, "https://"):
+		return errors.New("ca and insecure are for a URL that begins with https://")
+	}
+	return nil
+}
+
+// open resolves what the URL refers to. The caller closes the database.
+func (s *server) open(logger *slog.Logger) (db delivery.Database, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("--sink %s+%s: %w", s.kind, s.url, err)
+		}
+	}()
+	token, err := s.token()
+	if err != nil {
+		return nil, err
+	}
+	check, err := s.verification(logger)
+	if err != nil {
+		return nil, err
+	}
+	if s.kind == influx.Kind {
+		return influx.New(influx.Config{URL: s.url, Token: token, Org: s.parameters.Get("org"),
+			Bucket: s.parameters.Get("bucket"), TLS: check})
+	}
+	header := http.Header{}
+	for _, h := range s.parameters["header"] {
+		name, reference, ok := strings.Cut(h, "=")
+		if !ok {
+			return nil, errors.New("header: want NAME=env:KEY or NAME=file:PATH") // the text may be a secret
+		}
+		value, err := secretOf(reference)
+		if err != nil {
+			return nil, fmt.Errorf("header %s: %w", name, err)
+		}
+		header[name] = append(header[name], value)
+	}
+	return otlp.New(otlp.Config{URL: s.url, Token: token, Header: header, TLS: check})
+}
+
+// token returns the token of the URL, or of the environment: SPATE_INFLUX_TOKEN or SPATE_OTLP_TOKEN.
+func (s *server) token() (string, error) {
+	if !s.parameters.Has("token") {
+		return command.Secret(os.Getenv("SPATE_" + strings.ToUpper(s.kind) + "_TOKEN"))
+	}
+	token, err := secretOf(s.parameters.Get("token"))
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	return token, nil
+}
+
+// secretOf returns the secret that a reference in a URL names. The secret itself has no place there: processes and logs
+// show arguments. The error does not have it.
+func secretOf(reference string) (string, error) {
+	if !strings.HasPrefix(reference, "env:") && !strings.HasPrefix(reference, "file:") {
+		return "", errors.New("want env:NAME or file:PATH, not the secret itself, which others can read in a URL")
+	}
+	return command.Secret(reference)
+}
+
+// verification says how to check the server's certificate: nil for the machine's trusted authorities.
+func (s *server) verification(logger *slog.Logger) (*tls.Config, error) {
+	if s.parameters.Get("insecure") == "true" {
+		logger.Warn("the server's certificate is not checked: anyone on the network path can read the token", "url", s.url)
+		//nolint:gosec // asked for by name
+		return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, nil
+	}
+	path := s.parameters.Get("ca")
+	if path == "" {
+		return nil, nil
+	}
+	pem, err := files.ReadFile(path, maxAuthorities)
+	if err != nil {
+		return nil, fmt.Errorf("ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("ca %s: the file has no certificate in PEM form", path)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
+}
