@@ -198,7 +198,8 @@ func (f *calibrateFlags) conclude(w io.Writer, s *sheet) error {
 	}
 	streams, starts := calibration.LimitOf(s.Streams).Best, calibration.LimitOf(s.Starts).Best
 	if streams.Streams == 0 && starts.Starts == 0 {
-		return command.Exit(command.ExitFailed, errors.New("no load was safe: no limit was stored"))
+		return command.Exit(command.ExitFailed, errors.New("no load was safe: no limit was stored. If few "+
+			"CORES were used, other programs disturbed the agent: stop them and try again"))
 	}
 	if f.NoKeep {
 		return nil
