@@ -20,6 +20,7 @@ import (
 type loop struct {
 	inFlight atomic.Int64 // requests that handlers have submitted and not yet left
 	gauges   gauges
+	caches   bool // the engine has a prefix cache
 
 	accounts  sync.Mutex // guards latencies
 	latencies latencies
@@ -44,15 +45,6 @@ type command struct {
 	at     clock.Instant
 	seq    *engine.Sequence
 	cancel bool
-}
-
-// gauges are the values of an engine that /metrics shows.
-type gauges struct {
-	caches           bool // it has a prefix cache
-	running, waiting atomic.Int64
-	promptTokens     atomic.Uint64 // of sequences whose prefill has ended
-	cachedTokens     atomic.Uint64 // prompt tokens found in the prefix cache
-	outputTokens     atomic.Uint64
 }
 
 // outlet passes one sequence's tokens from the loop to the handler, or to the reply that the handler has lent to the
@@ -94,8 +86,7 @@ func (o *outlet) raise(produced int64) {
 // newLoop starts the goroutine of a model. The caller closes the loop.
 func newLoop(c *config.Config, number int) *loop {
 	l := &loop{engine: engine.New(c, number, clock.Now()), crew: newCrew(c.Processors), latencies: newLatencies(),
-		timer: kernel.NewTimer(context.Background()), done: make(chan struct{})}
-	l.gauges.caches = c.Model.CacheBlocks > 0
+		timer: kernel.NewTimer(context.Background()), done: make(chan struct{}), caches: c.Model.CacheBlocks > 0}
 	go l.run()
 	return l
 }
@@ -181,9 +172,9 @@ const maxYields = 32
 
 // deliver publishes the tokens. It updates the gauges first, so that a client that has a token sees it counted.
 func (l *loop) deliver(emissions []engine.Emission) {
-	l.gauges.running.Store(int64(l.engine.Running()))
-	l.gauges.waiting.Store(int64(l.engine.Waiting()))
-	l.gauges.outputTokens.Add(uint64(len(emissions)))
+	l.gauges[gaugeRunning].Store(int64(l.engine.Running()))
+	l.gauges[gaugeWaiting].Store(int64(l.engine.Waiting()))
+	l.gauges[gaugeOutput].Add(int64(len(emissions)))
 	l.account(emissions)
 	l.emissions = emissions
 	l.ended.Store(0)
@@ -207,8 +198,11 @@ func (l *loop) account(emissions []engine.Emission) {
 	for i := range emissions {
 		e := &emissions[i]
 		if e.Produced == 1 {
-			l.gauges.promptTokens.Add(uint64(e.Seq.Prompt))
-			l.gauges.cachedTokens.Add(uint64(e.Seq.Cached))
+			l.gauges[gaugePrompt].Add(int64(e.Seq.Prompt))
+			if l.caches {
+				l.gauges[gaugeLookedUp].Add(int64(e.Seq.Prompt))
+				l.gauges[gaugeCached].Add(int64(e.Seq.Cached))
+			}
 		}
 		l.latencies.take(e)
 	}

@@ -5,43 +5,42 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/spate-load/spate/simulator/engine"
 )
 
-// counts are what /metrics shows of each engine beside its latencies.
-var counts = []struct {
-	metric, kind, help string
-	value              func(*gauges) uint64
-}{
-	{"vllm:num_requests_running", "gauge", "Number of requests in prefill and decode.",
-		func(g *gauges) uint64 { return uint64(g.running.Load()) }},
-	{"vllm:num_requests_waiting", "gauge", "Number of requests waiting for prefill.",
-		func(g *gauges) uint64 { return uint64(g.waiting.Load()) }},
-	{"vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.",
-		func(g *gauges) uint64 { return g.promptTokens.Load() }},
-	{"vllm:prefix_cache_queries_total", "counter", "Number of prompt tokens looked up in the prefix cache.",
-		func(g *gauges) uint64 {
-			if !g.caches {
-				return 0
-			}
-			return g.promptTokens.Load()
-		}},
-	{"vllm:prefix_cache_hits_total", "counter", "Number of prompt tokens found in the prefix cache.",
-		func(g *gauges) uint64 { return g.cachedTokens.Load() }},
-	{"vllm:generation_tokens_total", "counter", "Number of generation tokens processed.",
-		func(g *gauges) uint64 { return g.outputTokens.Load() }},
+// gauges are the values of an engine that /metrics shows beside its latencies.
+type gauges [6]atomic.Int64
+
+const (
+	gaugeRunning = iota
+	gaugeWaiting
+	gaugePrompt   // tokens of sequences whose prefill has ended
+	gaugeLookedUp // those of engines with a prefix cache
+	gaugeCached   // those that the cache had
+	gaugeOutput
+)
+
+// shown are vLLM's names of the gauges.
+var shown = [len(gauges{})]struct{ metric, kind, help string }{
+	{"vllm:num_requests_running", "gauge", "Number of requests in prefill and decode."},
+	{"vllm:num_requests_waiting", "gauge", "Number of requests waiting for prefill."},
+	{"vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed."},
+	{"vllm:prefix_cache_queries_total", "counter", "Number of prompt tokens looked up in the prefix cache."},
+	{"vllm:prefix_cache_hits_total", "counter", "Number of prompt tokens found in the prefix cache."},
+	{"vllm:generation_tokens_total", "counter", "Number of generation tokens processed."},
 }
 
 // metrics answers with the engines' state under vLLM's names, in Prometheus's text format.
 func (ep *endpoint) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	page := exposition{model: strconv.Quote(ep.config.ServedName())}
-	for _, c := range counts {
-		page.family(c.metric, c.kind, c.help)
+	for g, s := range shown {
+		page.family(s.metric, s.kind, s.help)
 		for i, l := range ep.engines {
-			page.sample("", fmt.Sprintf(`engine="%d"`, i), c.value(&l.gauges))
+			page.sample("", fmt.Sprintf(`engine="%d"`, i), l.gauges[g].Load())
 		}
 	}
 	page.family("vllm:request_success_total", "counter", "Count of processed requests by how they ended.")
@@ -129,17 +128,13 @@ var histograms = [len(latencies{})]struct {
 	metric, help string
 	bounds       []float64
 }{
-	firstToken: {"vllm:time_to_first_token_seconds", "Histogram of time to first token in seconds.", firstTokenBounds},
-	interToken: {"vllm:inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", perTokenBounds},
-	perToken: {"vllm:request_time_per_output_token_seconds",
-		"Histogram of time_per_output_token_seconds per request.", perTokenBounds},
-	request: {"vllm:e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", requestBounds},
-	queueing: {"vllm:request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.",
-		requestBounds},
-	prefilling: {"vllm:request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.",
-		requestBounds},
-	decoding: {"vllm:request_decode_time_seconds", "Histogram of time spent in DECODE phase for request.",
-		requestBounds},
+	{"vllm:time_to_first_token_seconds", "time to first token in seconds.", firstTokenBounds},
+	{"vllm:inter_token_latency_seconds", "inter-token latency in seconds.", perTokenBounds},
+	{"vllm:request_time_per_output_token_seconds", "time_per_output_token_seconds per request.", perTokenBounds},
+	{"vllm:e2e_request_latency_seconds", "e2e request latency in seconds.", requestBounds},
+	{"vllm:request_queue_time_seconds", "time spent in WAITING phase for request.", requestBounds},
+	{"vllm:request_prefill_time_seconds", "time spent in PREFILL phase for request.", requestBounds},
+	{"vllm:request_decode_time_seconds", "time spent in DECODE phase for request.", requestBounds},
 }
 
 func newLatencies() (l latencies) {
@@ -184,7 +179,7 @@ func (x *exposition) latencies(engines []*loop) {
 		copies[i] = l.latenciesCopy()
 	}
 	for i, h := range histograms {
-		x.family(h.metric, "histogram", h.help)
+		x.family(h.metric, "histogram", "Histogram of "+h.help)
 		for engine := range copies {
 			x.latency(engine, &copies[engine][i])
 		}
