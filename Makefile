@@ -327,10 +327,10 @@ $(eval $(call tool,influxd,github.com/influxdata/influxdb/cmd/influxd,$(INFLUXD_
 
 # InfluxDB 2 has a separate rule, because it needs Rust besides Go. The stamp file's name contains the version.
 $(BIN)/influxd2: $(BIN)/.influxd2@$(INFLUXD2_VERSION) ;
-$(BIN)/.influxd2@$(INFLUXD2_VERSION): internal/influxtest/server/build.sh
+$(BIN)/.influxd2@$(INFLUXD2_VERSION): internal/servertest/influx/build.sh
 	@echo 'Building InfluxDB $(INFLUXD2_VERSION) into .bin/: about 10 minutes, once.' >&2
 	@mkdir -p $(TMP)
-	internal/influxtest/server/build.sh $(INFLUXD2_VERSION) $(CURDIR)/$(TMP)/influxdb2 $(CURDIR)/$(BIN)/influxd2
+	internal/servertest/influx/build.sh $(INFLUXD2_VERSION) $(CURDIR)/$(TMP)/influxdb2 $(CURDIR)/$(BIN)/influxd2
 	@rm -rf $(TMP)/influxdb2 $(BIN)/.influxd2@* && touch $@
 
 $(eval $(call tool,goreleaser,github.com/goreleaser/goreleaser/v2,$(GORELEASER_VERSION)))
@@ -357,12 +357,12 @@ $(BIN)/.$(1)@%:
 	@$$(call retry,CGO_ENABLED=0 GOFLAGS= go -C $(3) build -trimpath -ldflags '-s -w' $(5) -o $(CURDIR)/$(BIN)/$(1) $(4))
 	@rm -f $(BIN)/.$(1)@* && touch $$@
 endef
-$(eval $(call server,victoria-metrics,VictoriaMetrics,internal/victoriatest/server,github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics))
+$(eval $(call server,victoria-metrics,VictoriaMetrics,internal/servertest/victoria,github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics))
 # Without the tag it has the discovery of targets in all clouds, which takes most of its build.
-$(eval $(call server,prometheus,Prometheus,internal/prometheustest/server,github.com/prometheus/prometheus/cmd/prometheus,-tags remove_all_sd))
-$(eval $(call server,promtool,promtool,internal/prometheustest/server,github.com/prometheus/prometheus/cmd/promtool,-tags remove_all_sd))
+$(eval $(call server,prometheus,Prometheus,internal/servertest/prometheus,github.com/prometheus/prometheus/cmd/prometheus,-tags remove_all_sd))
+$(eval $(call server,promtool,promtool,internal/servertest/prometheus,github.com/prometheus/prometheus/cmd/promtool,-tags remove_all_sd))
 
-$(eval $(call server,otelcol,an OpenTelemetry collector,internal/collectortest/server,.))
+$(eval $(call server,otelcol,an OpenTelemetry collector,internal/servertest/collector,.))
 
 .PHONY: clean
 clean: ## Remove what was built, but not the tools.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/influxtest"
+	"github.com/spate-load/spate/internal/servertest"
 	"github.com/spate-load/spate/internal/process"
 )
 
@@ -32,7 +32,7 @@ loads:
 `
 
 // all returns everything in a database: values by measurement, tags, time and field.
-func all(t *testing.T, db *influxtest.Server) map[string]string {
+func all(t *testing.T, db *servertest.Influx) map[string]string {
 	t.Helper()
 	rows := map[string]string{}
 	for _, series := range db.Query("SELECT * FROM /^spate_/ GROUP BY *") {
@@ -82,7 +82,7 @@ func union(a, b map[string]string) map[string]string {
 }
 
 // export runs `spate runs export` and returns the process after it has ended with the given exit code.
-func export(t *testing.T, dir string, db *influxtest.Server, code int) *process.Process {
+func export(t *testing.T, dir string, db *servertest.Influx, code int) *process.Process {
 	t.Helper()
 	return exportTo(t, dir, code, db.Flags()...)
 }
@@ -100,7 +100,7 @@ func exportTo(t *testing.T, dir string, code int, flags ...string) *process.Proc
 // An export of a run that was written live overwrites it: no point is new, and none is different.
 func TestExportWritesTheSamePoints(t *testing.T) {
 	t.Parallel()
-	db := influxtest.Start(t, influxtest.Options{Token: "admin:secret"})
+	db := servertest.StartInflux(t, servertest.InfluxOptions{Token: "admin:secret"})
 	r := programs.RunPlan(t, influxPlan, append(db.Flags(), "--agents", "1")...)
 	r.MustExit(0)
 	live := all(t, db)
@@ -131,7 +131,7 @@ func TestExportWritesTheSamePoints(t *testing.T) {
 // window, if the agents did not keep step.
 func TestExportWritesRegions(t *testing.T) {
 	t.Parallel()
-	db := influxtest.Start(t, influxtest.Options{})
+	db := servertest.StartInflux(t, servertest.InfluxOptions{})
 	r := programs.RunPlan(t, exportPlan, append(db.Flags(), "--agents", "eu=3,us=1")...)
 	r.MustExit(0)
 	live := all(t, db)
@@ -155,7 +155,7 @@ func TestExportCompletesALiveRun(t *testing.T) {
 	t.Parallel()
 	r := programs.RunPlan(t, influxPlan, "--agents", "1", "--sink", "influx+"+programs.ClosedPort(t)+"?bucket=spate")
 	r.MustExit(0)
-	db := influxtest.Start(t, influxtest.Options{})
+	db := servertest.StartInflux(t, servertest.InfluxOptions{})
 	export(t, r.Dir, db, 0)
 	if _, err := os.Stat(filepath.Join(r.Dir, "influx.incomplete")); !os.IsNotExist(err) {
 		t.Errorf("the run directory still notes that InfluxDB lacks points: %v", err)
@@ -169,7 +169,7 @@ func TestExportCompletesALiveRun(t *testing.T) {
 
 func TestExportRefuses(t *testing.T) {
 	t.Parallel()
-	db := influxtest.Start(t, influxtest.Options{})
+	db := servertest.StartInflux(t, servertest.InfluxOptions{})
 	r := programs.RunPlan(t, influxPlan, "--agents", "1")
 	r.MustExit(0)
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/influxtest"
+	"github.com/spate-load/spate/internal/servertest"
 	"github.com/spate-load/spate/internal/process"
 )
 
@@ -28,7 +28,7 @@ type front struct {
 }
 
 // inFrontOf starts a proxy, which runs until the test ends.
-func inFrontOf(t *testing.T, db *influxtest.Server) *front {
+func inFrontOf(t *testing.T, db *servertest.Influx) *front {
 	t.Helper()
 	u, err := url.Parse(db.URL)
 	if err != nil {
@@ -67,7 +67,7 @@ func hasPoints(q *http.Request) bool {
 }
 
 // startExport starts `spate runs export` through a proxy, waits for its second request with points, and returns both.
-func startExport(t *testing.T, dir string, db *influxtest.Server, args ...string) (*process.Process, *front) {
+func startExport(t *testing.T, dir string, db *servertest.Influx, args ...string) (*process.Process, *front) {
 	t.Helper()
 	f := inFrontOf(t, db)
 	p := process.Start(t, programs.Built.Spate, append(append([]string{"runs", "export", dir}, f.flags...), args...)...)
@@ -98,7 +98,7 @@ func TestExportCutShort(t *testing.T) {
 	t.Parallel()
 	r := programs.RunPlan(t, cutPlan, "--agents", "1")
 	r.MustExit(0)
-	db := influxtest.Start(t, influxtest.Options{})
+	db := servertest.StartInflux(t, servertest.InfluxOptions{})
 	export(t, r.Dir, db, 0)
 	want := all(t, db)
 	again := func() {

@@ -11,9 +11,9 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/internal/influxtest"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/rundir"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 // influxPlan has stages of a few windows, prompts with common prefixes, and an SLO that some requests meet.
@@ -36,7 +36,7 @@ loads:
 // A stage's numbers in InfluxDB are those of results.json, to the last digit.
 func TestInfluxDBHasTheResults(t *testing.T) {
 	t.Parallel()
-	db := influxtest.Start(t, influxtest.Options{Token: "admin:secret"})
+	db := servertest.StartInflux(t, servertest.InfluxOptions{Token: "admin:secret"})
 	r := programs.RunPlan(t, influxPlan, db.Flags()...)
 	r.MustExit(0)
 	stages := storedRows(t, db, "spate_stage")
@@ -49,7 +49,7 @@ func TestInfluxDBHasTheResults(t *testing.T) {
 
 // compareTokens compares good requests and tokens of prefixes with the request rows: in the stages, and summed over the
 // windows.
-func compareTokens(t *testing.T, db *influxtest.Server, r programs.Running) {
+func compareTokens(t *testing.T, db *servertest.Influx, r programs.Running) {
 	t.Helper()
 	stages, rows := storedRows(t, db, "spate_stage"), r.Rows()
 	windows := map[string]map[string]int64{}
@@ -106,7 +106,7 @@ func TestResultsNeedNoInfluxDB(t *testing.T) {
 // An InfluxDB that dies midway changes no result, and has every window after it is back.
 func TestInfluxDBKilledMidwayGetsAllWindows(t *testing.T) {
 	t.Parallel()
-	db := influxtest.Start(t, influxtest.Options{})
+	db := servertest.StartInflux(t, servertest.InfluxOptions{})
 	r := programs.RunPlan(t, influxPlan, db.Flags()...)
 	process.Eventually(t, "a window is written",
 		func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
@@ -138,7 +138,7 @@ func mustBeWhole(t *testing.T, r results.Result) {
 type stored map[string]any
 
 // storedRows returns the last row of each stage for the whole stage in a measurement.
-func storedRows(t *testing.T, db *influxtest.Server, measurement string) map[string]stored {
+func storedRows(t *testing.T, db *servertest.Influx, measurement string) map[string]stored {
 	t.Helper()
 	rows := map[string]stored{}
 	for _, series := range db.Query("SELECT * FROM " + measurement + " WHERE scope = 'all' GROUP BY stage") {
@@ -198,7 +198,7 @@ func same(stored, value any) bool {
 
 // compareWindows checks that each stage has all of its windows: they are numbered without a gap, and add up to the
 // result.
-func compareWindows(t *testing.T, db *influxtest.Server, result results.Result) {
+func compareWindows(t *testing.T, db *servertest.Influx, result results.Result) {
 	t.Helper()
 	sums, seen := map[string]int64{}, map[string][]int64{}
 	for _, series := range db.Query("SELECT completed FROM spate_window WHERE scope = 'all' GROUP BY stage") {

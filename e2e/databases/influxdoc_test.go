@@ -14,7 +14,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/influxtest"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 // documentedPlan has everything that the queries of docs/influxdb.md need: regions, an SLO and errors.
@@ -58,7 +58,7 @@ func TestDocumentedQueries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := influxtest.Start(t, influxtest.Options{Flux: true})
+	db := servertest.StartInflux(t, servertest.InfluxOptions{Flux: true})
 	r := programs.RunPlan(t, documentedPlan, append(db.Flags(), "--agents", "eu=3,us=1")...)
 	r.Exit() // requests failed, which does not make the run fail
 	export(t, r.Dir, db, 0)
@@ -93,7 +93,7 @@ func TestDocumentedQueries(t *testing.T) {
 }
 
 // asked returns the rows of an InfluxQL query, with the tags of its groups.
-func asked(db *influxtest.Server, text string) (rows []stored) {
+func asked(db *servertest.Influx, text string) (rows []stored) {
 	for _, series := range db.Query(text) {
 		for _, values := range series.Values {
 			row := stored{}
@@ -112,11 +112,11 @@ func asked(db *influxtest.Server, text string) (rows []stored) {
 }
 
 // fluxed returns the rows of a Flux query.
-func fluxed(t *testing.T, db *influxtest.Server, text string) (rows []stored) {
+func fluxed(t *testing.T, db *servertest.Influx, text string) (rows []stored) {
 	t.Helper()
 	client := influxdb2.NewClient(db.URL, db.Token)
 	defer client.Close()
-	if !influxtest.Two() {
+	if !servertest.InfluxTwo() {
 		text = strings.ReplaceAll(text, `bucket: "spate"`, `bucket: "spate/autogen"`)
 	}
 	answer, err := client.QueryAPI(db.Org).Query(context.Background(), text)
@@ -243,7 +243,7 @@ func number(t *testing.T, value any) int64 {
 var ofMetric = regexp.MustCompile(`^(.*)_(count|mean|std|min|max|p50|p90|p95|p99|p99_9)$`)
 
 // mustBeDocumented reports each measurement, tag and field in the database that the document lacks.
-func mustBeDocumented(t *testing.T, db *influxtest.Server, document string) {
+func mustBeDocumented(t *testing.T, db *servertest.Influx, document string) {
 	t.Helper()
 	known := func(name string) bool { return strings.Contains(document, "`"+name+"`") }
 	for _, series := range db.Query("SHOW FIELD KEYS") {

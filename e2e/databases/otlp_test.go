@@ -17,14 +17,14 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/internal/collectortest"
+	"github.com/spate-load/spate/internal/servertest"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/rundir"
 )
 
 // lastOf returns the last point of each metric of a stage as a whole, by name.
-func lastOf(points []collectortest.Point, stage uint32) map[string]collectortest.Point {
-	last := map[string]collectortest.Point{}
+func lastOf(points []servertest.CollectedPoint, stage uint32) map[string]servertest.CollectedPoint {
+	last := map[string]servertest.CollectedPoint{}
 	for _, p := range points {
 		if p.Attributes["stage"] == fmt.Sprint(stage) && p.Attributes["scope"] == "all" {
 			last[p.Name] = p
@@ -37,7 +37,7 @@ func lastOf(points []collectortest.Point, stage uint32) map[string]collectortest
 // percentiles of results.json. Values to date only grow. An export of the run sends the same results.
 func TestCollectorHasTheResults(t *testing.T) {
 	t.Parallel()
-	collector := collectortest.Start(t)
+	collector := servertest.StartCollector(t)
 	flags := []string{"--sink", "otlp+" + collector.URL}
 	r := programs.RunPlan(t, influxPlan, slices.Concat(flags, []string{"--agents", "eu=1,us=1"})...)
 	r.MustExit(0)
@@ -93,7 +93,7 @@ func TestResultsNeedNoCollector(t *testing.T) {
 }
 
 // mustOnlyGrow fails the test if a cumulative value of a series is less than the one before it.
-func mustOnlyGrow(t *testing.T, points []collectortest.Point) {
+func mustOnlyGrow(t *testing.T, points []servertest.CollectedPoint) {
 	t.Helper()
 	type state struct {
 		value float64
@@ -122,7 +122,7 @@ func mustOnlyGrow(t *testing.T, points []collectortest.Point) {
 }
 
 // compareCollected compares the last points of a stage with results.json.
-func compareCollected(t *testing.T, stage results.StageResult, last map[string]collectortest.Point) {
+func compareCollected(t *testing.T, stage results.StageResult, last map[string]servertest.CollectedPoint) {
 	t.Helper()
 	for name, want := range map[string]float64{
 		"started": float64(stage.Requests.Started), "completed": float64(stage.Requests.Completed),

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/influxtest"
 	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 // outagePlan sends requests at constant gaps. Their send delay shows whether anything delayed them.
@@ -45,14 +45,14 @@ func outageTime(t *testing.T) (length time.Duration, long bool) {
 }
 
 // outages are the ways in which InfluxDB is down for some time.
-var outages = map[string]func(db *influxtest.Server, length time.Duration){
-	"none": func(*influxtest.Server, time.Duration) {},
-	"stopped": func(db *influxtest.Server, length time.Duration) {
+var outages = map[string]func(db *servertest.Influx, length time.Duration){
+	"none": func(*servertest.Influx, time.Duration) {},
+	"stopped": func(db *servertest.Influx, length time.Duration) {
 		db.Pause()
 		time.Sleep(length) // the outage itself: nothing is waited for
 		db.Resume()
 	},
-	"killed": func(db *influxtest.Server, length time.Duration) {
+	"killed": func(db *servertest.Influx, length time.Duration) {
 		db.Kill()
 		time.Sleep(length) // the outage itself: nothing is waited for
 		db.Restart()
@@ -63,7 +63,7 @@ var outages = map[string]func(db *influxtest.Server, length time.Duration){
 // InfluxDB has all points, as an export makes them, each once.
 func runThrough(t *testing.T, outage string, length time.Duration) results.Result {
 	t.Helper()
-	db := influxtest.Start(t, influxtest.Options{})
+	db := servertest.StartInflux(t, servertest.InfluxOptions{})
 	r := programs.RunPlan(t, fmt.Sprintf(outagePlan, length*3/2+3*time.Second), append(db.Flags(), "--agents", "1")...)
 	process.Eventually(t, "a window is written",
 		func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
@@ -112,7 +112,7 @@ func TestPointsOutliveTheirCoordinator(t *testing.T) {
 	if !long {
 		length = 3 * time.Second
 	}
-	db := influxtest.Start(t, influxtest.Options{})
+	db := servertest.StartInflux(t, servertest.InfluxOptions{})
 	c := programs.StartLasting(t, nil, db.Flags()...)
 	c.StartAgents("north")
 	r, _ := c.RateRun("fail", int((length + 10*time.Second).Seconds()), 1)

@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/prometheustest"
 	"github.com/spate-load/spate/internal/rundir"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 // bucketWidth bounds how far a quantile of a native histogram is from results.json: 2^(1/256) - 1 is 0.271 %.
@@ -24,7 +24,7 @@ const binWidth = 0.001
 // scraped is a coordinator with agents, and a Prometheus that reads it.
 type scraped struct {
 	*programs.Cluster
-	prometheus *prometheustest.Server
+	prometheus *servertest.Prometheus
 	address    string // of the coordinator's pages
 }
 
@@ -33,7 +33,7 @@ func startScraped(t *testing.T) scraped {
 	t.Helper()
 	cluster := programs.StartLasting(t, nil, "--http-listen", "127.0.0.1:0")
 	address := cluster.Coordinator.Await(`"status is served","address":"([^"]+)"`)[1]
-	server := prometheustest.Start(t, address)
+	server := servertest.StartPrometheus(t, address)
 	cluster.StartAgents("a", "b")
 	return scraped{cluster, server, address}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/influxtest"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 // serversPlan scrapes server metrics, one of which does not exist.
@@ -29,7 +29,7 @@ loads:
 // measured.
 func TestServerMetrics(t *testing.T) {
 	t.Parallel()
-	servers, db := programs.Simulate(t, 2, "--decode-step", "5ms"), influxtest.Start(t, influxtest.Options{})
+	servers, db := programs.Simulate(t, 2, "--decode-step", "5ms"), servertest.StartInflux(t, servertest.InfluxOptions{})
 	r := programs.RunPlan(t, fmt.Sprintf(serversPlan, servers.URLs[0], servers.URLs[1], ""),
 		append(db.Flags(), "--agents", "2")...)
 	r.MustExit(0)
@@ -96,7 +96,7 @@ func TestServersAreReadByDefault(t *testing.T) {
 }
 
 // compareEndpoints checks that endpoints add up to the total, in windows and in the result.
-func compareEndpoints(t *testing.T, db *influxtest.Server, completed uint64) {
+func compareEndpoints(t *testing.T, db *servertest.Influx, completed uint64) {
 	t.Helper()
 	for _, measurement := range []string{"spate_window", "spate_stage"} {
 		sum, endpoints := int64(0),

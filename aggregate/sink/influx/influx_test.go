@@ -21,11 +21,11 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/influx"
 	"github.com/spate-load/spate/aggregate/sink/sinktest"
-	"github.com/spate-load/spate/internal/influxtest"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 func TestConformance(t *testing.T) {
-	server := influxtest.Start(t, influxtest.Options{})
+	server := servertest.StartInflux(t, servertest.InfluxOptions{})
 	sinktest.Run(t, func(t *testing.T) sinktest.Opened {
 		server.Drop()
 		server.Create(0)
@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestServerDownAtStart(t *testing.T) {
-	server := influxtest.Start(t, influxtest.Options{})
+	server := servertest.StartInflux(t, servertest.InfluxOptions{})
 	server.Kill()
 	s, log := open(t, server, nil)
 	want := feed(s, 0, 50)
@@ -48,7 +48,7 @@ func TestServerDownAtStart(t *testing.T) {
 
 // Nothing is lost or doubled.
 func TestServerKilledMidway(t *testing.T) {
-	server := influxtest.Start(t, influxtest.Options{})
+	server := servertest.StartInflux(t, servertest.InfluxOptions{})
 	s, log := open(t, server, nil)
 	want := feed(s, 0, 60)
 	server.Kill()
@@ -62,7 +62,7 @@ func TestServerKilledMidway(t *testing.T) {
 
 // The server always refuses a field of another type than before.
 func TestOneRefusedPointDoesNotHarmOthers(t *testing.T) {
-	server := influxtest.Start(t, influxtest.Options{})
+	server := servertest.StartInflux(t, servertest.InfluxOptions{})
 	s, _ := open(t, server, nil)
 	bad := sinktest.Event()
 	good := feed(s, 0, 1)
@@ -87,7 +87,7 @@ func isEvent(row sink.Row) bool { return row.Measurement == sink.MeasurementEven
 
 // The sink keeps trying while the problem is one that a person can fix during the run.
 func TestMendedBucket(t *testing.T) {
-	server := influxtest.Start(t, influxtest.Options{})
+	server := servertest.StartInflux(t, servertest.InfluxOptions{})
 	server.Drop()
 	s, log := open(t, server, nil)
 	want := feed(s, 0, 3)
@@ -105,7 +105,7 @@ type checkTest struct {
 }
 
 func TestCheck(t *testing.T) {
-	server := influxtest.Start(t, influxtest.Options{Token: "admin:correct-horse"})
+	server := servertest.StartInflux(t, servertest.InfluxOptions{Token: "admin:correct-horse"})
 	page := httptest.NewServer(http.NotFoundHandler())
 	defer page.Close()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +124,7 @@ func TestCheck(t *testing.T) {
 		{"an engine that answers pings", func(c *influx.Config) { c.URL = engine.URL }, "or is this server not an InfluxDB"},
 		{"no URL", func(c *influx.Config) { c.URL = "" }, "no URL"},
 	}
-	if influxtest.Two() {
+	if servertest.InfluxTwo() {
 		tests = append(tests, checkTest{"no organisation", func(c *influx.Config) { c.Org = "" },
 			"give the organisation (org=)"},
 			checkTest{"another organisation", func(c *influx.Config) { c.Org = "unknown" }, `no organisation "unknown"`})
@@ -157,7 +157,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestWrongTokenChangesNothingAndIsSaid(t *testing.T) {
-	server := influxtest.Start(t, influxtest.Options{Token: "admin:correct-horse"})
+	server := servertest.StartInflux(t, servertest.InfluxOptions{Token: "admin:correct-horse"})
 	s, log := open(t, server, func(c *influx.Config) { c.Token = "admin:secret-guess" })
 	feed(s, 0, 2)
 	log.await(t, "refuses the token")
@@ -192,7 +192,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 }
 
 func BenchmarkWindow(b *testing.B) {
-	server := influxtest.Start(b, influxtest.Options{})
+	server := servertest.StartInflux(b, servertest.InfluxOptions{})
 	s := deliver(b, configOf(b, server), slog.New(slog.DiscardHandler))
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
@@ -214,7 +214,7 @@ func feed(s sink.Sink, from, to uint32) []sink.Row {
 	return rows
 }
 
-func configOf(_ testing.TB, server *influxtest.Server) influx.Config {
+func configOf(_ testing.TB, server *servertest.Influx) influx.Config {
 	return influx.Config{
 		URL: server.URL, Token: server.Token, Org: cmp.Or(server.Org, "ignored"), Bucket: server.Database,
 	}
@@ -251,7 +251,7 @@ func deliver(tb testing.TB, config influx.Config, log *slog.Logger) *delivery.Si
 	return s
 }
 
-func open(t *testing.T, server *influxtest.Server, change func(*influx.Config)) (*delivery.Sink, *logged) {
+func open(t *testing.T, server *servertest.Influx, change func(*influx.Config)) (*delivery.Sink, *logged) {
 	t.Helper()
 	log := &logged{news: make(chan struct{}, 1)}
 	config := configOf(t, server)
@@ -282,7 +282,7 @@ func unused(t *testing.T) string {
 }
 
 // rowsOf reads everything back as rows.
-func rowsOf(t *testing.T, server *influxtest.Server) []sink.Row {
+func rowsOf(t *testing.T, server *servertest.Influx) []sink.Row {
 	t.Helper()
 	var rows []sink.Row
 	for _, series := range server.Query(`SELECT * FROM /spate_.*/ GROUP BY *`) {
@@ -312,7 +312,7 @@ func rowsOf(t *testing.T, server *influxtest.Server) []sink.Row {
 }
 
 // kindsOf queries the types of a measurement's fields, because in JSON 1 and 1.0 are the same.
-func kindsOf(server *influxtest.Server, measurement string) map[string]string {
+func kindsOf(server *servertest.Influx, measurement string) map[string]string {
 	kinds := make(map[string]string)
 	for _, series := range server.Query(fmt.Sprintf("SHOW FIELD KEYS FROM %q", measurement)) {
 		for _, values := range series.Values {

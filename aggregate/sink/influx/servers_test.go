@@ -23,7 +23,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/influx"
 	"github.com/spate-load/spate/aggregate/sink/sinktest"
-	"github.com/spate-load/spate/internal/victoriatest"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 // fake is a server that answers pings and writes like a given kind of server.
@@ -164,7 +164,7 @@ func TestTLS(t *testing.T) {
 // A real VictoriaMetrics has each number of each point once, even if it was written twice: with about 12 digits, and 0
 // for a text.
 func TestVictoriaMetrics(t *testing.T) {
-	server := victoriatest.Start(t, "spate:correct-horse")
+	server := servertest.StartVictoria(t, "spate:correct-horse")
 	config := influx.Config{
 		URL: server.URL, Token: server.Token, Bucket: "spate",
 	}

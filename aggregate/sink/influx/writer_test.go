@@ -10,12 +10,12 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/sinktest"
-	"github.com/spate-load/spate/internal/influxtest"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 // A Writer passes on the same points as a Sink, even if some among them are refused.
 func TestWriter(t *testing.T) {
-	server := influxtest.Start(t, influxtest.Options{})
+	server := servertest.StartInflux(t, servertest.InfluxOptions{})
 	bad := sinktest.Event()
 	server.Post(fmt.Sprintf("spate_event,kind=old text=1i %d", bad.Time.UnixNano()))
 	w := delivery.NewWriter(database(t, configOf(t, server)), delivery.DefaultPatience, slog.New(slog.DiscardHandler))

@@ -17,8 +17,8 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/influx"
 	"github.com/spate-load/spate/coordinator"
-	"github.com/spate-load/spate/internal/influxtest"
 	"github.com/spate-load/spate/internal/local"
+	"github.com/spate-load/spate/internal/servertest"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
 	"github.com/spate-load/spate/simulator"
@@ -145,9 +145,9 @@ func (c *cluster) follow(ctx context.Context, t *testing.T, id string) {
 }
 
 // filled returns an InfluxDB that contains all points of a run, and the run's results.
-func filled(t *testing.T) (*influxtest.Server, *results.Result) {
+func filled(t *testing.T) (*servertest.Influx, *results.Result) {
 	t.Helper()
-	db := influxtest.Start(t, influxtest.Options{})
+	db := servertest.StartInflux(t, servertest.InfluxOptions{})
 	database, err := influx.New(influx.Config{URL: db.URL, Token: db.Token, Org: db.Org, Bucket: db.Database})
 	if err != nil {
 		t.Fatal(err)

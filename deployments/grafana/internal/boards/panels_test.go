@@ -14,7 +14,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/internal/influxtest"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type row map[string]any
 
 // answer returns the rows of a query's answer that hold any value.
-func answer(db *influxtest.Server, query string) (all []row) {
+func answer(db *servertest.Influx, query string) (all []row) {
 	for _, s := range db.Query(query) {
 		for _, values := range s.Values {
 			r, says := row{}, false
@@ -58,7 +58,7 @@ func (r row) number(column string) float64 {
 // watched is a database with a run in it.
 type watched struct {
 	*testing.T
-	db       *influxtest.Server
+	db       *servertest.Influx
 	result   *results.Result
 	from, to time.Time
 	chosen   filling

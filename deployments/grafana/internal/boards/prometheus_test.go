@@ -17,7 +17,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/prometheustest"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 // bucketWidth is the width of a bucket of a native histogram: 2^(1/256) - 1 is 0.271 %.
@@ -32,7 +32,7 @@ func TestPrometheusBoardShowsARealRun(t *testing.T) {
 	c := assemble(t)
 	page = promhttp.HandlerFor(sink.Gatherer(c.coordinator.LatestRows),
 		promhttp.HandlerOpts{MaxRequestsInFlight: 1})
-	server := prometheustest.Start(t, strings.TrimPrefix(pages.URL, "http://"))
+	server := servertest.StartPrometheus(t, strings.TrimPrefix(pages.URL, "http://"))
 	from := time.Now()
 	result := c.run(t)
 	process.Eventually(t, "the last result is there", func() bool {
@@ -47,7 +47,7 @@ func TestPrometheusBoardShowsARealRun(t *testing.T) {
 // promBoard is the board over a Prometheus with a run in it.
 type promBoard struct {
 	*testing.T
-	server   *prometheustest.Server
+	server   *servertest.Prometheus
 	result   *results.Result
 	from, to time.Time
 }
@@ -60,7 +60,7 @@ func (b promBoard) fill(text, run string) string {
 }
 
 // ask returns the numbers that a query finds: at the end, or until then every half second.
-func (b promBoard) ask(q *PromQL, run string) (all []prometheustest.Value) {
+func (b promBoard) ask(q *PromQL, run string) (all []servertest.Sample) {
 	step := b.to
 	if q.Range {
 		step = b.from
@@ -68,7 +68,7 @@ func (b promBoard) ask(q *PromQL, run string) (all []prometheustest.Value) {
 	for ; !step.After(b.to); step = step.Add(time.Second / 2) {
 		all = append(all, b.server.QueryAt(b.fill(q.Expr, run), step)...)
 	}
-	return slices.DeleteFunc(all, func(v prometheustest.Value) bool { return math.IsNaN(v.Value) })
+	return slices.DeleteFunc(all, func(v servertest.Sample) bool { return math.IsNaN(v.Value) })
 }
 
 // everyQueryAnswers runs all queries, for the run and for one that there is not. The labels of a legend are in the

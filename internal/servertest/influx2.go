@@ -1,4 +1,4 @@
-package influxtest
+package servertest
 
 import (
 	"bytes"
@@ -12,14 +12,14 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// Two reports whether tests run against InfluxDB 2.7.
-func Two() bool { return process.Needs("influxd2") }
+// InfluxTwo reports whether tests run against InfluxDB 2.7.
+func InfluxTwo() bool { return process.Needs("influxd2") }
 
 // owner is the organisation that owns everything on a server of version 2.
 const owner = "spate-org"
 
 // runTwo starts a process of version 2 and waits until it logs its address.
-func (s *Server) runTwo() {
+func (s *Influx) runTwo() {
 	s.tb.Helper()
 	s.process = process.Start(s.tb, process.Tool(s.tb, "influxd2", "InfluxDB 2.7"), "--http-bind-address", s.address,
 		"--reporting-disabled", "--ui-disabled", "--log-level", "info",
@@ -30,7 +30,7 @@ func (s *Server) runTwo() {
 }
 
 // setUp makes the organisation, the bucket and the token. Version 2 always requires a token.
-func (s *Server) setUp() {
+func (s *Influx) setUp() {
 	s.tb.Helper()
 	s.Org, s.Token = owner, "token-of-the-tests"
 	s.call(http.MethodPost, "/api/v2/setup", map[string]string{
@@ -38,7 +38,7 @@ func (s *Server) setUp() {
 	}, nil)
 }
 
-func (s *Server) dropBucket() {
+func (s *Influx) dropBucket() {
 	s.tb.Helper()
 	var found struct {
 		Buckets []struct {
@@ -52,7 +52,7 @@ func (s *Server) dropBucket() {
 }
 
 // createBucket makes the bucket again.
-func (s *Server) createBucket(keep time.Duration) {
+func (s *Influx) createBucket(keep time.Duration) {
 	s.tb.Helper()
 	var found struct {
 		Orgs []struct {
@@ -70,7 +70,7 @@ func (s *Server) createBucket(keep time.Duration) {
 }
 
 // call calls the server's API. An error fails the test.
-func (s *Server) call(method, path string, send, receive any) {
+func (s *Influx) call(method, path string, send, receive any) {
 	s.tb.Helper()
 	body, err := json.Marshal(send)
 	if err != nil {

@@ -1,6 +1,4 @@
-// Package victoriatest runs a real VictoriaMetrics for tests, on loopback, in its own directory. Only tests import it.
-// `make .bin/victoria-metrics` builds the server.
-package victoriatest
+package servertest
 
 import (
 	"bufio"
@@ -15,8 +13,8 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// Server is one VictoriaMetrics.
-type Server struct {
+// Victoria is one VictoriaMetrics. `make .bin/victoria-metrics` builds it.
+type Victoria struct {
 	// URL is its base URL.
 	URL string
 	// Token is "user:password". Empty: the server does not ask for one.
@@ -25,8 +23,8 @@ type Server struct {
 	tb testing.TB
 }
 
-// Start runs a server until the test ends. process.Tool says when the test is skipped.
-func Start(tb testing.TB, token string) *Server {
+// StartVictoria runs a server until the test ends. process.Tool says when the test is skipped.
+func StartVictoria(tb testing.TB, token string) *Victoria {
 	tb.Helper()
 	address := process.FreeAddress(tb)
 	args := []string{
@@ -38,7 +36,7 @@ func Start(tb testing.TB, token string) *Server {
 		args = append(args, "-httpAuth.username="+user, "-httpAuth.password="+password)
 	}
 	process.Start(tb, process.Tool(tb, "victoria-metrics", "VictoriaMetrics"), args...)
-	s := &Server{URL: "http://" + address, Token: token, tb: tb}
+	s := &Victoria{URL: "http://" + address, Token: token, tb: tb}
 	process.Eventually(tb, "victoria-metrics answers", func() bool {
 		answer, err := s.get(tb.Context(), "/health")
 		if err != nil {
@@ -50,8 +48,8 @@ func Start(tb testing.TB, token string) *Server {
 	return s
 }
 
-// Series is one metric: its labels, including "__name__", and its values at times in milliseconds.
-type Series struct {
+// VictoriaSeries is one metric: its labels, including "__name__", and its values at times in milliseconds.
+type VictoriaSeries struct {
 	// Metric holds the labels.
 	Metric map[string]string `json:"metric"`
 	// Values are the values at Timestamps.
@@ -61,7 +59,7 @@ type Series struct {
 }
 
 // Export returns all series that a selector matches, including recent writes. An error fails the test.
-func (s *Server) Export(selector string) (all []Series) {
+func (s *Victoria) Export(selector string) (all []VictoriaSeries) {
 	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(s.tb.Context(), process.Timeout)
 	defer cancel()
@@ -78,7 +76,7 @@ func (s *Server) Export(selector string) (all []Series) {
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
-		var one Series
+		var one VictoriaSeries
 		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
 			s.tb.Fatalf("export %s: %v: %s", selector, err, lines.Text())
 		}
@@ -91,7 +89,7 @@ func (s *Server) Export(selector string) (all []Series) {
 }
 
 // get sends a request. The server must answer 2xx.
-func (s *Server) get(ctx context.Context, path string) (*http.Response, error) {
+func (s *Victoria) get(ctx context.Context, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, http.NoBody)
 	if err != nil {
 		return nil, err

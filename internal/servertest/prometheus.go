@@ -1,6 +1,4 @@
-// Package prometheustest runs a real Prometheus for tests, on loopback, in its own directory. Only tests import it.
-// `make .bin/prometheus` builds the server.
-package prometheustest
+package servertest
 
 import (
 	"context"
@@ -19,36 +17,36 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// Server is one Prometheus.
-type Server struct {
+// Prometheus is one Prometheus. `make .bin/prometheus` builds it.
+type Prometheus struct {
 	// URL is its base URL.
 	URL string
 
 	tb testing.TB
 }
 
-// config reads a target once a second, because a page takes a while on a busy machine with the race detector. Native
-// histograms need the protobuf format.
-const config = `
+// prometheusConfig reads a target once a second, because a page takes a while on a busy machine with the race detector.
+// Native histograms need the protobuf format.
+const prometheusConfig = `
 global: {scrape_interval: 1s, scrape_timeout: 1s, scrape_native_histograms: true}
 scrape_configs:
   - job_name: spate
     static_configs: [{targets: [%q]}]
 `
 
-// Start runs a server until the test ends, and returns when it has read /metrics of an address. process.Tool says
-// when the test is skipped.
-func Start(tb testing.TB, target string) *Server {
+// StartPrometheus runs a server until the test ends, and returns when it has read /metrics of an address. process.Tool
+// says when the test is skipped.
+func StartPrometheus(tb testing.TB, target string) *Prometheus {
 	tb.Helper()
 	address := process.FreeAddress(tb)
 	dir := tb.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, config, target), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, prometheusConfig, target), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	process.Start(tb, process.Tool(tb, "prometheus", "Prometheus"), "--config.file="+file,
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn")
-	s := &Server{URL: "http://" + address, tb: tb}
+	s := &Prometheus{URL: "http://" + address, tb: tb}
 	process.Eventually(tb, "prometheus answers", func() bool {
 		_, err := s.get(tb.Context(), "/-/ready")
 		return err == nil
@@ -58,24 +56,24 @@ func Start(tb testing.TB, target string) *Server {
 	return s
 }
 
-// Value is the value of one series.
-type Value struct {
+// Sample is the value of one series.
+type Sample struct {
 	// Labels of the series.
 	Labels map[string]string
-	// Value is the number. It is 0 for a histogram.
+	// Sample is the number. It is 0 for a histogram.
 	Value float64
 	// Histogram is as Prometheus writes it. Nil: the value is a number.
 	Histogram json.RawMessage
 }
 
 // Query returns the values of a PromQL expression now. An error fails the test.
-func (s *Server) Query(expression string) []Value {
+func (s *Prometheus) Query(expression string) []Sample {
 	s.tb.Helper()
 	return s.QueryAt(expression, time.Now())
 }
 
 // QueryAt returns the values of a PromQL expression at a time. An error fails the test.
-func (s *Server) QueryAt(expression string, at time.Time) (all []Value) {
+func (s *Prometheus) QueryAt(expression string, at time.Time) (all []Sample) {
 	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(s.tb.Context(), process.Timeout)
 	defer cancel()
@@ -97,7 +95,7 @@ func (s *Server) QueryAt(expression string, at time.Time) (all []Value) {
 		s.tb.Fatalf("%s: %v", expression, err)
 	}
 	for _, r := range answer.Data.Result {
-		v := Value{Labels: r.Metric, Histogram: r.Histogram[1]}
+		v := Sample{Labels: r.Metric, Histogram: r.Histogram[1]}
 		if text, ok := r.Value[1].(string); ok {
 			if v.Value, err = strconv.ParseFloat(text, 64); err != nil {
 				s.tb.Fatalf("%s: %v", expression, err)
@@ -110,7 +108,7 @@ func (s *Server) QueryAt(expression string, at time.Time) (all []Value) {
 
 // LabelValues returns the values, sorted, that a label has in the series that match a selector and have samples between
 // two times. Series without the label do not count. An error fails the test.
-func (s *Server) LabelValues(label, match string, from, to time.Time) []string {
+func (s *Prometheus) LabelValues(label, match string, from, to time.Time) []string {
 	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(s.tb.Context(), process.Timeout)
 	defer cancel()
@@ -128,7 +126,7 @@ func (s *Server) LabelValues(label, match string, from, to time.Time) []string {
 }
 
 // get returns the answer of a request. The server must answer 200.
-func (s *Server) get(ctx context.Context, path string) ([]byte, error) {
+func (s *Prometheus) get(ctx context.Context, path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, http.NoBody)
 	if err != nil {
 		return nil, err

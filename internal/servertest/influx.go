@@ -1,7 +1,6 @@
-// Package influxtest runs a real InfluxDB for tests, on loopback, in its own directory. The version is 1.8, without
-// Flux unless asked for, because Flux takes seconds to start. With SPATE_TEST_SERVERS=influxd2 in the environment,
-// every test gets 2.7. Only tests import the package. `make .bin/influxd` and `make .bin/influxd2` build the servers.
-package influxtest
+// Package servertest runs real servers for tests, each on loopback and in its own directory: databases and a collector.
+// Only tests import the package.
+package servertest
 
 import (
 	"context"
@@ -18,8 +17,10 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// Server is one InfluxDB. Its data survive Kill.
-type Server struct {
+// Influx is one InfluxDB. Its data survive Kill. The version is 1.8, without Flux unless asked for, because Flux takes
+// seconds to start. With SPATE_TEST_SERVERS=influxd2 in the environment, every test gets 2.7. `make .bin/influxd` and
+// `make .bin/influxd2` build the servers.
+type Influx struct {
 	// URL is its base URL, the same after a restart.
 	URL string
 	// Database exists from the start. Its bucket has the same name.
@@ -37,19 +38,19 @@ type Server struct {
 	process *process.Process
 }
 
-// Options of a server.
-type Options struct {
+// InfluxOptions of a server.
+type InfluxOptions struct {
 	// Token of the administrator, "user:password". Empty: the server does not ask for one.
 	Token string
 	// Flux makes the server answer Flux queries. The server then takes seconds to start.
 	Flux bool
 }
 
-// Start runs a server until the test ends. process.Tool says when the test is skipped.
-func Start(tb testing.TB, options Options) *Server {
+// StartInflux runs a server until the test ends. process.Tool says when the test is skipped.
+func StartInflux(tb testing.TB, options InfluxOptions) *Influx {
 	tb.Helper()
-	s := &Server{Database: "spate", Token: options.Token, flux: options.Flux, tb: tb, dir: tb.TempDir(),
-		address: "127.0.0.1:0", two: Two()}
+	s := &Influx{Database: "spate", Token: options.Token, flux: options.Flux, tb: tb, dir: tb.TempDir(),
+		address: "127.0.0.1:0", two: InfluxTwo()}
 	if s.two {
 		s.run()
 		s.setUp()
@@ -65,7 +66,7 @@ func Start(tb testing.TB, options Options) *Server {
 }
 
 // configure writes the server's configuration. It disables the backup service, which would listen on a fixed port.
-func (s *Server) configure() {
+func (s *Influx) configure() {
 	s.tb.Helper()
 	text := fmt.Sprintf(`reporting-disabled = true
 bind-address = "127.0.0.1:0"
@@ -90,7 +91,7 @@ bind-address = "127.0.0.1:0"
 }
 
 // run starts the process and waits until it logs its address.
-func (s *Server) run() {
+func (s *Influx) run() {
 	s.tb.Helper()
 	if s.two {
 		s.runTwo()
@@ -103,10 +104,10 @@ func (s *Server) run() {
 }
 
 // Flags returns the flags that make Spate's programs write to this server.
-func (s *Server) Flags() []string { return []string{"--sink", s.Sink(s.URL, s.Database)} }
+func (s *Influx) Flags() []string { return []string{"--sink", s.Sink(s.URL, s.Database)} }
 
 // Sink returns the value of --sink that names a bucket of this server, which may be behind another URL.
-func (s *Server) Sink(at, bucket string) string {
+func (s *Influx) Sink(at, bucket string) string {
 	q := url.Values{"bucket": {bucket}}
 	if s.Org != "" {
 		q.Set("org", s.Org)
@@ -122,10 +123,10 @@ func (s *Server) Sink(at, bucket string) string {
 }
 
 // Kill ends the server at once, like a crash. It may be called more than once.
-func (s *Server) Kill() { s.process.Kill() }
+func (s *Influx) Kill() { s.process.Kill() }
 
 // Restart restarts a killed server with its data, at its address.
-func (s *Server) Restart() {
+func (s *Influx) Restart() {
 	s.tb.Helper()
 	if !s.two {
 		s.configure()
@@ -134,7 +135,7 @@ func (s *Server) Restart() {
 }
 
 // Drop removes the database or bucket with all its data.
-func (s *Server) Drop() {
+func (s *Influx) Drop() {
 	s.tb.Helper()
 	if s.two {
 		s.dropBucket()
@@ -144,7 +145,7 @@ func (s *Server) Drop() {
 }
 
 // Create makes the database or bucket, which must not exist. It keeps points for that long; 0: forever.
-func (s *Server) Create(keep time.Duration) {
+func (s *Influx) Create(keep time.Duration) {
 	s.tb.Helper()
 	if s.two {
 		s.createBucket(keep)
@@ -157,8 +158,8 @@ func (s *Server) Create(keep time.Duration) {
 	s.Query(fmt.Sprintf("CREATE DATABASE %q", s.Database) + duration)
 }
 
-// Series is the part of a query's answer with the rows of one series.
-type Series struct {
+// InfluxSeries is the part of a query's answer with the rows of one series.
+type InfluxSeries struct {
 	// Name is the measurement.
 	Name string `json:"name"`
 	// Tags identify the series.
@@ -172,13 +173,13 @@ type Series struct {
 type answer struct {
 	Error   string `json:"error"`
 	Results []struct {
-		Error  string   `json:"error"`
-		Series []Series `json:"series"`
+		Error  string         `json:"error"`
+		Series []InfluxSeries `json:"series"`
 	} `json:"results"`
 }
 
 // Query runs InfluxQL. An error fails the test.
-func (s *Server) Query(query string) []Series {
+func (s *Influx) Query(query string) []InfluxSeries {
 	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), process.Timeout)
 	defer cancel()
@@ -186,7 +187,7 @@ func (s *Server) Query(query string) []Series {
 	if err != nil {
 		s.tb.Fatalf("query %q: %v", query, err)
 	}
-	var all []Series
+	var all []InfluxSeries
 	for _, result := range a.Results {
 		if result.Error != "" {
 			s.tb.Fatalf("query %q: %s", query, result.Error)
@@ -197,13 +198,13 @@ func (s *Server) Query(query string) []Series {
 }
 
 // Write writes one line, given without its time, at a time that long ago. An error fails the test.
-func (s *Server) Write(line string, ago time.Duration) {
+func (s *Influx) Write(line string, ago time.Duration) {
 	s.tb.Helper()
 	s.Post(fmt.Sprintf("%s %d", line, time.Now().Add(-ago).UnixNano()))
 }
 
 // Post writes one line. An error fails the test.
-func (s *Server) Post(line string) {
+func (s *Influx) Post(line string) {
 	s.tb.Helper()
 	request, err := http.NewRequestWithContext(s.tb.Context(), http.MethodPost, s.URL+"/write?db="+
 		url.QueryEscape(s.Database), strings.NewReader(line+"\n"))
@@ -222,7 +223,7 @@ func (s *Server) Post(line string) {
 	}
 }
 
-func (s *Server) ask(ctx context.Context, query string) (answer, error) {
+func (s *Influx) ask(ctx context.Context, query string) (answer, error) {
 	form := url.Values{"q": {query}, "db": {s.Database}, "epoch": {"ns"}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/query", strings.NewReader(form.Encode()))
 	if err != nil {
@@ -249,7 +250,7 @@ func (s *Server) ask(ctx context.Context, query string) (answer, error) {
 }
 
 // authorize adds the token in the form that the server expects.
-func (s *Server) authorize(request *http.Request) {
+func (s *Influx) authorize(request *http.Request) {
 	if user, password, ok := strings.Cut(s.Token, ":"); ok {
 		request.SetBasicAuth(user, password)
 	} else if s.Token != "" {

@@ -1,6 +1,4 @@
-// Package collectortest runs a real OpenTelemetry collector for tests, on loopback, in its own directory. Only tests
-// import it. `make .bin/otelcol` builds the collector.
-package collectortest
+package servertest
 
 import (
 	"bufio"
@@ -17,8 +15,8 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// Server is one collector.
-type Server struct {
+// Collector is one OpenTelemetry collector. `make .bin/otelcol` builds it.
+type Collector struct {
 	// URL is where it takes OTLP over HTTP.
 	URL string
 
@@ -26,8 +24,8 @@ type Server struct {
 	tb      testing.TB
 }
 
-// config takes metrics over HTTP, and appends them to a file at once.
-const config = `
+// collectorConfig takes metrics over HTTP, and appends them to a file at once.
+const collectorConfig = `
 receivers: {otlp: {protocols: {http: {endpoint: %q}}}}
 exporters:
   file/metrics: {path: %q, flush_interval: 50ms}
@@ -37,14 +35,14 @@ service:
     metrics: {receivers: [otlp], exporters: [file/metrics]}
 `
 
-// Start runs a collector until the test ends. process.Tool says when the test is skipped.
-func Start(tb testing.TB) *Server {
+// StartCollector runs a collector until the test ends. process.Tool says when the test is skipped.
+func StartCollector(tb testing.TB) *Collector {
 	tb.Helper()
 	address := process.FreeAddress(tb)
 	dir := tb.TempDir()
-	s := &Server{URL: "http://" + address, metrics: filepath.Join(dir, "metrics.jsonl"), tb: tb}
+	s := &Collector{URL: "http://" + address, metrics: filepath.Join(dir, "metrics.jsonl"), tb: tb}
 	settings := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(settings, fmt.Appendf(nil, config, address, s.metrics), 0o600); err != nil {
+	if err := os.WriteFile(settings, fmt.Appendf(nil, collectorConfig, address, s.metrics), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	process.Start(tb, process.Tool(tb, "otelcol", "the OpenTelemetry collector"), "--config=file:"+settings)
@@ -60,8 +58,8 @@ func Start(tb testing.TB) *Server {
 	return s
 }
 
-// Point is a data point as the collector passed it on.
-type Point struct {
+// CollectedPoint is a data point as the collector passed it on.
+type CollectedPoint struct {
 	// Name and Unit are those of its metric.
 	Name, Unit string
 	// Attributes are those of the point.
@@ -77,7 +75,7 @@ type Point struct {
 }
 
 // Points returns all points that the collector passed on until now, in their order.
-func (s *Server) Points() (all []Point) {
+func (s *Collector) Points() (all []CollectedPoint) {
 	s.tb.Helper()
 	s.lines(s.metrics, func(line []byte) error {
 		var data metrics.MetricsData
@@ -95,7 +93,7 @@ func (s *Server) Points() (all []Point) {
 }
 
 // lines calls each with the lines of a file. The last line may be incomplete, and is left out.
-func (s *Server) lines(path string, each func([]byte) error) {
+func (s *Collector) lines(path string, each func([]byte) error) {
 	s.tb.Helper()
 	file, err := os.Open(path)
 	if err != nil {
@@ -115,11 +113,11 @@ func (s *Server) lines(path string, each func([]byte) error) {
 }
 
 // pointsOf returns the points of a metric.
-func pointsOf(m *metrics.Metric) (all []Point) {
+func pointsOf(m *metrics.Metric) (all []CollectedPoint) {
 	const cumulative = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
 	sum, distributions := m.GetSum(), m.GetExponentialHistogram()
 	for _, p := range append(m.GetGauge().GetDataPoints(), sum.GetDataPoints()...) {
-		all = append(all, Point{
+		all = append(all, CollectedPoint{
 			Name: m.GetName(), Unit: m.GetUnit(), Attributes: attributesOf(p.GetAttributes()),
 			StartNano: p.GetStartTimeUnixNano(), Nano: p.GetTimeUnixNano(),
 			Value:      p.GetAsDouble() + float64(p.GetAsInt()),
@@ -127,7 +125,7 @@ func pointsOf(m *metrics.Metric) (all []Point) {
 		})
 	}
 	for _, p := range distributions.GetDataPoints() {
-		all = append(all, Point{
+		all = append(all, CollectedPoint{
 			Name: m.GetName(), Unit: m.GetUnit(), Attributes: attributesOf(p.GetAttributes()),
 			StartNano: p.GetStartTimeUnixNano(), Nano: p.GetTimeUnixNano(), Histogram: p,
 			Cumulative: distributions.GetAggregationTemporality() == cumulative,

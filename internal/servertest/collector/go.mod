@@ -1,4 +1,4 @@
-module github.com/spate-load/spate/internal/collectortest/server
+module github.com/spate-load/spate/internal/servertest/collector
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/spate-load/spate/internal/prometheustest/server
+module github.com/spate-load/spate/internal/servertest/prometheus
 
 go 1.26.7
 

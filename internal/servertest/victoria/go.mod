@@ -1,4 +1,4 @@
-module github.com/spate-load/spate/internal/victoriatest/server
+module github.com/spate-load/spate/internal/servertest/victoria
 
 go 1.24
 
