@@ -5,8 +5,10 @@ import (
 	"compress/zlib"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -104,4 +106,202 @@ func (h *Histogram) Proto(m spatev1.Metric) *spatev1.Distribution {
 		Min:          uint64(h.Min()),
 		Max:          uint64(h.Max()),
 	}
+}
+
+// Encoded is a checked distribution that is still encoded. It shares the bytes of its message. Adding it to a histogram
+// only walks the bins that hold values, so one message can be added to many histograms without being unpacked. The zero
+// Encoded is empty. An Encoded may be copied and read concurrently.
+type Encoded struct {
+	layout  Layout
+	payload []byte
+	totals  totals
+}
+
+// Check checks a message as strictly as AddProto, and allocates nothing. The caller must not change the message while
+// the result is in use.
+func Check(d *spatev1.Distribution) (Encoded, error) {
+	m := d.GetMetric()
+	if _, known := spatev1.Metric_name[int32(m)]; !known || m == spatev1.Metric_METRIC_UNSPECIFIED {
+		return Encoded{}, invalid("unknown metric %d", m)
+	}
+	layout := LayoutOf(m)
+	g := &geometries[layout]
+	payload, err := g.payload(d.GetHistogram())
+	if err != nil {
+		return Encoded{}, err
+	}
+	t, err := g.check(payload, d)
+	if err != nil {
+		return Encoded{}, err
+	}
+	return Encoded{layout, payload, t}, nil
+}
+
+// Count returns the number of values.
+func (e Encoded) Count() uint64 { return e.totals.count }
+
+// Layout returns the layout of the values.
+func (e Encoded) Layout() Layout { return e.layout }
+
+// Add adds all values of e. It returns an error, and changes nothing, if the layouts differ, and ErrFull if there would
+// be too many values. It allocates only pages that are used for the first time.
+func (h *Histogram) Add(e Encoded) error {
+	if e.totals.count == 0 {
+		return nil
+	}
+	if h.layout != e.layout {
+		return mixed(e.layout, h.layout)
+	}
+	merged, ok := h.totals.plus(e.totals)
+	if !ok {
+		return ErrFull
+	}
+	h.addCounts(e.payload)
+	h.totals = merged
+	return nil
+}
+
+// addCounts adds the bins of a checked payload. Nearly all numbers of a window's payload have one byte.
+func (h *Histogram) addCounts(payload []byte) {
+	at := 0
+	for len(payload) > 0 {
+		v, size := int64(payload[0]>>1)^-int64(payload[0]&1), 1
+		if payload[0] >= 0x80 {
+			v, size = zigZag(payload)
+		}
+		payload = payload[size:]
+		switch {
+		case v > 0:
+			p := h.pages[at>>pageBits]
+			if p == nil {
+				p = h.touch(at >> pageBits)
+			}
+			p[at%pageBins] += uint64(v)
+			at++
+		case v == 0:
+			at++
+		default:
+			at += int(-v)
+		}
+	}
+}
+
+// Packed holds values that are added often and read seldom, such as the distributions of one of a thousand agents, in a
+// tenth of a Histogram's memory. It keeps its bins encoded, and the last messages as they came. The zero Packed is
+// empty and takes values of any layout. A Packed is not safe for concurrent use.
+type Packed struct {
+	layout  Layout
+	totals  totals
+	payload []byte   // encoded bins without those that wait
+	waiting [][]byte // payloads of the last messages
+}
+
+// mostWaiting is how many messages are collected before they are packed. Packing walks all bins, so packing more
+// messages at once takes less time and more memory.
+const mostWaiting = 8
+
+// Add adds all values of e and may keep e's bytes until a later call. It returns an error, and changes nothing, if the
+// layouts differ, and ErrFull if there would be too many values. by is a scratch histogram with the same layout: Add
+// may overwrite it and leaves it in an arbitrary state.
+func (p *Packed) Add(e Encoded, by *Histogram) error {
+	if e.totals.count == 0 {
+		return nil
+	}
+	if p.totals.count == 0 {
+		p.layout, p.totals = e.layout, none
+	}
+	if p.layout != e.layout || by.layout != e.layout {
+		return mixed(e.layout, p.layout)
+	}
+	merged, ok := p.totals.plus(e.totals)
+	if !ok {
+		return ErrFull
+	}
+	p.totals = merged
+	if p.waiting = append(p.waiting, e.payload); len(p.waiting) >= mostWaiting {
+		p.pack(by)
+	}
+	return nil
+}
+
+// Count returns the number of values.
+func (p *Packed) Count() uint64 { return p.totals.count }
+
+// Unpack sets h to the values. h must have their layout, and keeps its memory.
+func (p *Packed) Unpack(h *Histogram) {
+	h.Reset()
+	if p.totals.count == 0 {
+		return
+	}
+	h.addCounts(p.payload)
+	for _, payload := range p.waiting {
+		h.addCounts(payload)
+	}
+	h.totals = p.totals
+}
+
+// pack encodes the bins again, including those of the waiting messages.
+func (p *Packed) pack(by *Histogram) {
+	p.Unpack(by)
+	p.payload = slices.Clip(by.appendCounts(make([]byte, 0, len(p.payload)+len(p.payload)/8+64)))
+	clear(p.waiting)
+	p.waiting = p.waiting[:0]
+}
+
+// ErrInvalid is wrapped by all errors about a message that no histogram can have produced.
+var ErrInvalid = errors.New("histogram: invalid distribution")
+
+// invalid returns an error that wraps ErrInvalid with a reason.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}
+
+// AddProto decodes a message and adds its values. On an error the histogram is unchanged. The error wraps ErrInvalid if
+// the metric is unknown or of another layout, if the bytes are not in our encoding, or if no values can have both the
+// bins and the sums of the message. It is ErrFull if there are too many values. AddProto allocates only pages of bins
+// that hold values, whatever the message claims.
+func (h *Histogram) AddProto(d *spatev1.Distribution) error {
+	e, err := Check(d)
+	if err != nil {
+		return err
+	}
+	if e.layout != h.layout {
+		return invalid("%v has the layout %v, not %v", d.GetMetric(), e.layout, h.layout)
+	}
+	return h.Add(e)
+}
+
+// payload checks the header and returns the payload after it.
+func (g *geometry) payload(encoded []byte) ([]byte, error) {
+	if len(encoded) < headerSize {
+		return nil, invalid("%d bytes are less than a header of %d", len(encoded), headerSize)
+	}
+	payload := encoded[headerSize:]
+	var own [headerSize]byte
+	header := g.appendHeader(own[:0])
+	binary.BigEndian.PutUint32(header[4:], uint32(len(payload)))
+	if !bytes.Equal(header, encoded[:headerSize]) {
+		return nil, invalid("foreign header %x, want %x", encoded[:headerSize], bytes.Clone(header))
+	}
+	return payload, nil
+}
+
+// zigZag reads one number and returns it with its size in bytes, 0 if the number is truncated. A ninth byte holds 8
+// bits and is the last.
+func zigZag(b []byte) (v int64, size int) {
+	var u uint64
+	if len(b) > 0 && b[0] < 0x80 {
+		return int64(b[0]>>1) ^ -int64(b[0]&1), 1
+	}
+	for i := range min(len(b), 9) {
+		if i == 8 {
+			u |= uint64(b[i]) << 56
+		} else {
+			u |= uint64(b[i]&0x7f) << (7 * i)
+		}
+		if b[i] < 0x80 || i == 8 {
+			return int64(u>>1) ^ -int64(u&1), i + 1
+		}
+	}
+	return 0, 0
 }

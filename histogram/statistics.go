@@ -1,6 +1,10 @@
 package histogram
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"strings"
+)
 
 // Count returns the number of values.
 func (h *Histogram) Count() uint64 { return h.totals.count }
@@ -80,4 +84,109 @@ func (h *Histogram) rank(p float64) uint64 {
 	share := min(math.Nextafter(p, math.Inf(-1)), 100)
 	rank := math.Ceil(share * float64(h.totals.count) / 100)
 	return min(max(uint64(rank), 1), h.totals.count)
+}
+
+// leastBeyond is how many values Interval needs, by expectation, on either side of a percentile. The binomial
+// distribution is then close enough to the normal distribution.
+const leastBeyond = 10
+
+// LeastForInterval returns the smallest number of values for which Interval returns a percentile's confidence interval.
+func LeastForInterval(p float64) uint64 {
+	return uint64(math.Ceil(leastBeyond / min(p/100, 1-p/100) * (1 - 1e-12)))
+}
+
+// Interval returns a confidence interval of a percentile. It returns false if there are too few values: fewer than
+// LeastForInterval, or so few that an end of the interval would lie beyond all values. p must be above 0 and below 100,
+// confidence above 0 and below 1.
+//
+// The interval is between two order statistics and assumes nothing about the values' distribution. The number of values
+// below the percentile is binomial with mean n p and variance n p (1 - p), so the values of the ranks n p -+ z sqrt(n p
+// (1 - p)) enclose the percentile with the given confidence, where z is the normal distribution's quantile (Conover,
+// Practical Nonparametric Statistics, 3.2). The values are taken to be independent. If they are not, as in a queue, the
+// true interval is wider.
+func (h *Histogram) Interval(p, confidence float64) (low, high int64, ok bool) {
+	n := h.totals.count
+	if !(p > 0 && p < 100 && confidence > 0 && confidence < 1) || n < LeastForInterval(p) {
+		return 0, 0, false
+	}
+	share := p / 100
+	centre := float64(n) * share
+	reach := math.Sqrt2 * math.Erfinv(confidence) * math.Sqrt(centre*(1-share))
+	below, above := math.Floor(centre-reach), math.Ceil(centre+reach)+1
+	if below < 1 || above > float64(n) {
+		return 0, 0, false // the interval has no end among the values
+	}
+	low, _ = h.at(uint64(below))
+	_, high = h.at(uint64(above))
+	return max(low, h.Min()), min(high, h.Max()), true
+}
+
+// at returns the ends of the bin that holds the value of a rank. Ranks are from 1 to Count.
+func (h *Histogram) at(rank uint64) (low, high int64) {
+	seen := uint64(0)
+	for index, n := range h.bins {
+		if seen += n; seen >= rank {
+			low, high := h.geometry.span(index)
+			return int64(low), int64(high)
+		}
+	}
+	return h.Max(), h.Max()
+}
+
+// Few is a percentile beyond which fewer than ten values lie, by expectation: chance decides much of it.
+type Few struct {
+	// Percentile, by its name in the summary: "p99".
+	Percentile string `json:"percentile"`
+	// Lower end of its 95 % confidence interval. Null: there are too few values for one.
+	Low *float64 `json:"low"`
+	// Upper end of the interval. Null: it lies beyond all values.
+	High *float64 `json:"high"`
+}
+
+// few returns the percentiles of a summary that have few values beyond them.
+//
+// The interval is between two order statistics and assumes nothing about the distribution of the values, which are
+// taken to be independent: of n values, the number above a percentile of share q is binomial, with n and 1 - q
+// (Conover, Practical Nonparametric Statistics, 3.2).
+func (h *Histogram) few(scale float64) (list []Few) {
+	n := float64(h.Count())
+	for _, p := range summaryPercentiles {
+		beyond := 1 - p/100
+		if n*beyond >= leastBeyond*(1-1e-12) {
+			continue
+		}
+		f := Few{Percentile: strings.ReplaceAll(fmt.Sprintf("p%g", p), ".", "_")}
+		const tail = 0.025
+		// k values above the percentile have the probability mass; at most k the probability sum.
+		mass := math.Pow(1-beyond, n)
+		for k, sum := 0.0, 0.0; k < n; k++ {
+			if sum += mass; sum <= tail {
+				_, high := h.at(uint64(n - k))
+				f.High = new(float64(min(high, h.Max())) / scale)
+			}
+			if 1-sum <= tail {
+				if rank := n - k; rank >= 1 {
+					low, _ := h.at(uint64(rank))
+					f.Low = new(float64(max(low, h.Min())) / scale)
+				}
+				break
+			}
+			mass *= (n - k) / (k + 1) * beyond / (1 - beyond)
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// FewAt returns the entry of a percentile by its name, or nil if enough values lie beyond it.
+func (s *Summary) FewAt(percentile string) *Few {
+	if s == nil {
+		return nil
+	}
+	for i := range s.Few {
+		if s.Few[i].Percentile == percentile {
+			return &s.Few[i]
+		}
+	}
+	return nil
 }

@@ -10,13 +10,22 @@
 package plans
 
 import (
+	"embed"
 	_ "embed" // for the schema
+	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/plans/document"
+	"github.com/spate-load/spate/plans/loadpoint"
+	"github.com/spate-load/spate/plans/naming"
+	"github.com/spate-load/spate/plans/rules"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // Options are the limits of Load and its optional checks. The zero value means the defaults.
@@ -86,3 +95,210 @@ var schema []byte
 //
 // Load checks more than the schema. The caller must not change the returned bytes.
 func Schema() []byte { return schema }
+
+// Mistake is one thing that is wrong with a plan, with its position.
+type Mistake = document.Mistake //nolint:errname // as there
+
+// Mistakes are all mistakes of a plan, sorted by line. A non-empty Mistakes is an error.
+type Mistakes = document.Mistakes //nolint:errname // as there
+
+// Load reads a plan from data, with opts.Changes, and checks all of it. The error is Mistakes with everything that is
+// wrong, sorted by line, or says which change cannot be made. path is only the file name in the mistakes. Load reads no
+// files, and blocks only as opts.Lookup does.
+func Load(path string, data []byte, opts Options) (*Plan, error) {
+	opts = opts.withDefaults()
+	msg := &spatev1.Plan{}
+	d, err := document.Parse(path, data, msg.ProtoReflect().Descriptor(), opts.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := opts.Changes.apply(d); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := d.Read(msg); err != nil {
+		return nil, err
+	}
+	ms := append(d.Mistakes(), d.Relevant(rules.Broken(d, msg,
+		rules.Options{MaxStages: opts.MaxStages, Discover: opts.Discover}))...)
+	withBaseURLs(msg)
+	p := &Plan{path: path, written: data, changes: opts.Changes, discover: opts.Discover, msg: msg, document: d}
+	if opts.Lookup != nil {
+		_, missing := p.lookUp(opts.Lookup)
+		ms = append(ms, missing...)
+	}
+	if err := ms.OrNil(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Changes are changes of a plan that a person asks for without editing its file. The zero value changes nothing.
+type Changes struct {
+	// Set lists assignments, FIELD=VALUE: "seed=7", "loads[0].requests=50", "targets.dynamo.endpoints=http://h:1".
+	// An item of a list is given by its index. Targets and workloads may also be given by their name; a workload
+	// without a name by its default name. document.Document.Assign has the syntax.
+	Set []string
+	// Only lists the names of the targets that remain. Empty: all.
+	Only []string
+	// Simulate runs the plan against the simulator, in time compressed by this factor, which is at least 1. It replaces
+	// a simulation that the plan has. 0: as the plan says.
+	Simulate float64
+	// Thresholds are conditions on all stages, besides those that the plan has.
+	Thresholds []string
+
+	with []string // Assignments of Plan.With, made after all others.
+}
+
+// apply changes a document. Mistakes about the document itself are returned as they are.
+func (c Changes) apply(d *document.Document) error {
+	if len(c.Set)+len(c.Only)+len(c.Thresholds)+len(c.with) == 0 && c.Simulate == 0 {
+		return nil
+	}
+	if err := d.Edit(); err != nil {
+		return err
+	}
+	if err := d.Assign(c.Set, defaultName); err != nil {
+		return err
+	}
+	if len(c.Only) > 0 {
+		if err := c.keepTargets(d); err != nil {
+			return err
+		}
+	}
+	if len(c.Thresholds) > 0 {
+		if err := d.Append("thresholds", "that", c.Thresholds); err != nil {
+			return err
+		}
+	}
+	if c.Simulate != 0 {
+		if err := d.Put("simulation", "speed", c.Simulate); err != nil {
+			return err
+		}
+	}
+	return d.Assign(c.with, defaultName)
+}
+
+// keepTargets leaves out all targets but Only, and what is for others: thresholds, loads, and workloads of these loads.
+func (c Changes) keepTargets(d *document.Document) error {
+	if err := d.Keep("targets", c.Only); err != nil {
+		return err
+	}
+	d.Drop("thresholds", "target", c.Only)
+	d.Drop("loads", "targets", c.Only)
+	d.Drop("thresholds", "workload", d.DropUnused("workloads", "loads", defaultName))
+	d.Drop("thresholds", "part", d.NamesWithin("workloads", "mix", "parts", defaultName))
+	return nil
+}
+
+// defaultName returns the default name of a workload or of a mixture's part, or "" for items of other lists.
+func defaultName(item proto.Message) string {
+	switch item := item.(type) {
+	case *spatev1.Workload:
+		return content.Name(item)
+	case *spatev1.Part:
+		return content.Name(item.GetWorkload())
+	}
+	return ""
+}
+
+// With returns the plan with assignments, as in Changes, after all changes that it has. Its error is that of Load.
+func (p *Plan) With(assignments ...string) (*Plan, error) {
+	changes := p.changes
+	changes.with = slices.Concat(changes.with, assignments)
+	return Load(p.path, p.written, Options{Changes: changes, Discover: p.discover})
+}
+
+// withBaseURLs applies baseURL to all endpoints of a plan without mistakes.
+func withBaseURLs(p *spatev1.Plan) {
+	for _, t := range p.GetTargets() {
+		for i, e := range t.GetEndpoints() {
+			t.Endpoints[i] = naming.BaseURL(e)
+		}
+	}
+}
+
+// Thresholds returns the thresholds of the plan that a run kept, with their loads in the words of the run's stages: in
+// a simulation rates are higher than planned. It reads as much of the plan as this version knows. The error says that
+// data is not YAML.
+func Thresholds(data []byte) ([]*spatev1.Threshold, error) {
+	plan := &spatev1.Plan{}
+	if len(data) == 0 {
+		return nil, nil
+	}
+	d, err := document.Parse("plan.yaml", data, plan.ProtoReflect().Descriptor(), Options{}.withDefaults().MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Read(plan); err != nil {
+		return nil, err
+	}
+	asRun := loadsAsRun(plan)
+	for _, t := range plan.GetThresholds() {
+		if words := asRun[t.GetLoad()]; words != "" {
+			t.Load = words
+		}
+	}
+	return plan.GetThresholds(), nil
+}
+
+// loadsAsRun returns the loads of the stages in words, by the words of the loads as they are planned.
+func loadsAsRun(plan *spatev1.Plan) map[string]string {
+	speed, _ := speedOf(plan)
+	words := make(map[string]string)
+	for _, l := range plan.GetLoads() {
+		for _, planned := range loadpoint.WithoutRepeats(l) {
+			runs := proto.CloneOf(planned)
+			factor(speed).load(runs)
+			words[loadpoint.Words(planned)] = loadpoint.Words(runs)
+		}
+	}
+	return words
+}
+
+//go:embed *.yaml
+var shipped embed.FS
+
+// Shipped returns the names of the plans that ship with the program, sorted.
+func Shipped() []string {
+	names := embeddedFiles(shipped, ".")
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(name, ".yaml")
+	}
+	return names
+}
+
+// embeddedFiles lists a folder of embedded files, sorted.
+func embeddedFiles(files embed.FS, folder string) []string {
+	entries, err := files.ReadDir(folder)
+	if err != nil {
+		panic("plans: the embedded files cannot be listed: " + err.Error())
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// Open returns the YAML of a shipped plan, by its name with or without ".yaml".
+func Open(name string) ([]byte, error) {
+	data, err := shipped.ReadFile(strings.TrimSuffix(name, ".yaml") + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("no plan named %q ships with Spate, only %s: %w", name, strings.Join(Shipped(), ", "), err)
+	}
+	return data, nil
+}
+
+//go:embed data
+var shippedData embed.FS
+
+// OpenData opens a file that ships with the program for the workloads of shipped plans, by its name, such as
+// "lines.txt". The caller closes the file.
+func OpenData(name string) (io.ReadCloser, error) {
+	f, err := shippedData.Open("data/" + name)
+	if err != nil {
+		return nil, fmt.Errorf("no file named %q ships with Spate, only: %s", name,
+			strings.Join(embeddedFiles(shippedData, "data"), ", "))
+	}
+	return f, nil
+}

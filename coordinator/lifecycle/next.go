@@ -1,11 +1,13 @@
 package lifecycle
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -116,4 +118,96 @@ func mostStages(plan []*spatev1.Stage) (n uint32) {
 		n += plans.EstimateOf(st).Stages
 	}
 	return n
+}
+
+// activeSeries is a template of the plan that becomes stages one after another.
+type activeSeries struct {
+	template *spatev1.Stage
+	number   uint32
+	steps    series.Series
+	probes   []uint32 // stages whose outcomes steps has been given
+}
+
+// searching reports whether the stage in progress is a probe of a search or a frontier.
+func (r *Run) searching() bool {
+	return r.series != nil && r.series.template.GetLoad().GetSweep() == nil
+}
+
+// objectives returns what the outcomes of the series in progress must contain, nil if there is none.
+func (r *Run) objectives() *spatev1.Objectives {
+	if r.series == nil {
+		return nil
+	}
+	return series.Asks(r.series.template.GetLoad())
+}
+
+// takeOutcome passes the outcome of the stage that has ended to its series. If the stage did not run as it should, or
+// its result is incomplete, the series ends, because conclusions from it would not be about the target.
+func (r *Run) takeOutcome(at clock.Instant, complete bool, o series.Outcome) {
+	if r.series == nil {
+		return
+	}
+	rec := r.stage.snapshot()
+	dead, isDead := r.dead[r.stage.target()]
+	switch cut := cutShort(rec); {
+	case cut != "":
+		r.series.steps.End(cut)
+	case isDead:
+		r.series.steps.End(dead)
+	case rec.GetStopped():
+		r.series.steps.End("stopped on request")
+	case !complete:
+		r.series.steps.End(fmt.Sprintf("the result of stage %d is not complete", rec.GetStage().GetIndex()+1))
+	default:
+		o.Aborted = r.stage.abortedBy
+		if text := r.series.take(rec.GetStage().GetIndex(), o); text != "" {
+			r.notice(at, spatev1.Severity_SEVERITY_INFO, "%s: %s", r.series.name(), text)
+		}
+	}
+}
+
+// take records the outcome of a stage and returns what a person should know about it.
+func (e *activeSeries) take(stageIndex uint32, o series.Outcome) string {
+	e.probes = append(e.probes, stageIndex)
+	return e.steps.Take(stageIndex, o)
+}
+
+// cutShort returns why a stage, or an agent's part of it, did not run as it should. Empty: it did.
+func cutShort(rec *spatev1.StageRecord) string {
+	for _, a := range rec.GetAgents() {
+		if rec.GetFailure() == "" && a.GetFailure() != "" {
+			return "agent " + a.GetAgent().GetName() + " " + a.GetFailure()
+		}
+	}
+	return rec.GetFailure()
+}
+
+// concludeSeries ends the series, tells followers what it found, and records it.
+func (r *Run) concludeSeries(at clock.Instant) {
+	e := r.series
+	r.series = nil
+	rec := clone(e.steps.Record())
+	rec.Series, rec.Target = e.number, e.template.GetTarget().GetName()
+	rec.Workload = e.template.GetWorkload().GetName()
+	severity := spatev1.Severity_SEVERITY_INFO
+	if !rec.GetComplete() || !rec.GetConverged() {
+		severity = spatev1.Severity_SEVERITY_WARNING
+	}
+	r.notice(at, severity, "%s: %s", e.name(), rec.GetSentence())
+	r.incomplete = r.incomplete || !rec.GetComplete()
+	r.do(PutSeries{rec})
+}
+
+// endSeries ends the series in progress early.
+func (r *Run) endSeries(at clock.Instant, reason string) {
+	if r.series != nil {
+		r.series.steps.End(reason)
+		r.concludeSeries(at)
+	}
+}
+
+// name returns the name of the series for people.
+func (e *activeSeries) name() string {
+	return fmt.Sprintf("%s of %s, %s", loadpoint.Kind(e.template.GetLoad()), e.template.GetTarget().GetName(),
+		e.template.GetWorkload().GetName())
 }

@@ -1,11 +1,15 @@
 package membership
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -78,4 +82,84 @@ func (r *roster) size() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.nodes)
+}
+
+// Role is what a member of the cluster does.
+type Role uint8
+
+// The roles. The values are on the wire.
+const (
+	RoleCoordinator Role = 1
+	RoleAgent       Role = 2
+)
+
+// String returns the role's name.
+func (r Role) String() string {
+	switch r {
+	case RoleCoordinator:
+		return "coordinator"
+	case RoleAgent:
+		return "agent"
+	default:
+		return fmt.Sprintf("role %d", uint8(r))
+	}
+}
+
+// Meta is what a member tells the others about itself. It must stay far below memberlist's limit of 512 bytes: beyond
+// the limit memberlist panics.
+type Meta struct {
+	Role Role
+	// GRPCPort is the port of the member's gRPC services, at the address that it advertises. 0: it has none.
+	GRPCPort uint16
+	// Region is the member's region. It may be empty, and is cut to MaxRegion bytes.
+	Region string
+}
+
+// MaxRegion is the most bytes of a region that gossip carries.
+const MaxRegion = 64
+
+// metaVersion is the first byte. Members with another version are ignored.
+const metaVersion = 1
+
+// metaHead is the size of version, role and port in bytes.
+const metaHead = 4
+
+// errMeta is wrapped by all errors of ParseMeta.
+var errMeta = errors.New("membership: meta not understood")
+
+// Encode returns the encoded meta: version, role, port (big endian), region.
+func (m Meta) Encode() []byte {
+	b := make([]byte, 0, metaHead+MaxRegion)
+	b = append(b, metaVersion, byte(m.Role))
+	b = binary.BigEndian.AppendUint16(b, m.GRPCPort)
+	return append(b, cut(m.Region, MaxRegion)...)
+}
+
+// ParseMeta decodes what Encode wrote. Anything else is an error.
+func ParseMeta(b []byte) (Meta, error) {
+	if len(b) < metaHead || len(b) > metaHead+MaxRegion {
+		return Meta{}, fmt.Errorf("%w: %d bytes, want %d to %d", errMeta, len(b), metaHead, metaHead+MaxRegion)
+	}
+	if b[0] != metaVersion {
+		return Meta{}, fmt.Errorf("%w: version %d, want %d", errMeta, b[0], metaVersion)
+	}
+	m := Meta{Role: Role(b[1]), GRPCPort: binary.BigEndian.Uint16(b[2:]), Region: string(b[metaHead:])}
+	if m.Role != RoleCoordinator && m.Role != RoleAgent {
+		return Meta{}, fmt.Errorf("%w: %v", errMeta, m.Role)
+	}
+	if !utf8.ValidString(m.Region) {
+		return Meta{}, fmt.Errorf("%w: region %q is not UTF-8", errMeta, m.Region)
+	}
+	return m, nil
+}
+
+// cut returns the longest prefix of s with at most n bytes that does not end within a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }

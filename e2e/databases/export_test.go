@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/servertest"
 	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 // exportPlan has errors and two stages.

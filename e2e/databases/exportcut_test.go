@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/servertest"
 	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 // front is an InfluxDB behind a proxy. Something happens to the second request with points.

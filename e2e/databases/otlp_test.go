@@ -17,9 +17,9 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/internal/servertest"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/rundir"
+	"github.com/spate-load/spate/internal/servertest"
 )
 
 // lastOf returns the last point of each metric of a stage as a whole, by name.
