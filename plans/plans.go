@@ -11,7 +11,6 @@ package plans
 
 import (
 	"embed"
-	_ "embed" // for the schema
 	"fmt"
 	"io"
 	"slices"
