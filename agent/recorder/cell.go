@@ -27,10 +27,6 @@ type errorCount struct {
 	example string
 }
 
-func newCells(number int) []cell {
-	return make([]cell, number)
-}
-
 // fail counts n failures. The status distinguishes failures only if it is what went wrong. There are few kinds, so a
 // linear search finds them. Only a server can invent many; later kinds then have no example.
 func (c *cell) fail(class spatev1.ErrorClass, status int, n uint64, message string) {

@@ -123,7 +123,8 @@ func (s *Shard) RecordEnd(q *Request, o *stream.Observation) {
 	s.span(o)
 	s.measure(c, q, o)
 	if o.Err == nil && !o.Cancelled {
-		p.addShares(s.windows, window, o)
+		p.shareFrames(s.windows, window, o)
+		p.shareTime(s.windows, window, o)
 		if s.config.Sessions && !q.Single {
 			p.turn(q).addTurn(q, o)
 		}
@@ -201,7 +202,7 @@ func (s *Shard) emptyPage() *page {
 		s.spare = s.spare[:n-1]
 		return p
 	}
-	return &page{cells: newCells(s.config.cells())}
+	return &page{cells: make([]cell, s.config.cells())}
 }
 
 func (s *Shard) count(c *cell, what measure.Counter, n uint64) {

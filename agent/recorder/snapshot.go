@@ -165,12 +165,6 @@ type windowShare struct{ tokens, chunks, requests uint64 }
 // million is how many parts the time of a request is divided into.
 const million = 1_000_000
 
-// addShares distributes a completed request over the windows in which it was in flight. window is the page's window.
-func (p *page) addShares(w windows, window uint32, o *stream.Observation) {
-	p.shareFrames(w, window, o)
-	p.shareTime(w, window, o)
-}
-
 // shareOf returns the page's share of a window, which is the page's window or an earlier one.
 func (p *page) shareOf(window, of uint32) *windowShare {
 	ago := int(window - min(of, window))

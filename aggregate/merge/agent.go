@@ -37,10 +37,6 @@ type Agent struct {
 }
 
 // newAgent returns an empty tally for an agent of a region.
-func newAgent(regionName string, region *Region) *Agent {
-	return &Agent{Tally: *newTally(0), RegionName: regionName, region: region}
-}
-
 // add adds one endpoint's measurements of one snapshot.
 func (a *Agent) add(series *spatev1.Series, parts []part, at place, by packers) {
 	a.Tally.add(series, parts, at)
@@ -75,10 +71,6 @@ func (a *Agent) whole(memory *Tally) *Tally {
 
 // packers are scratch histograms for packing values, by layout.
 type packers [2]*histogram.Histogram
-
-func newPackers() packers {
-	return packers{histogram.Times: histogram.New(histogram.Times), histogram.Counts: histogram.New(histogram.Counts)}
-}
 
 // deliver records that a snapshot arrived. The peak of a snapshot of several windows counts for each of them, because
 // it may have been in any of them.

@@ -3,7 +3,6 @@ package merge
 import (
 	"math"
 
-	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -46,8 +45,6 @@ type held struct {
 	number int
 	sum    *Tally // of one cell; its memory is reused
 }
-
-func newHeld() held { return held{cells: make(map[cell]pending), sum: newTally(measure.All)} }
 
 // hold adds one endpoint's measurements of one snapshot to what is held.
 func (s *Stage) hold(c cell, series pendingSeries) {

@@ -81,8 +81,8 @@ type AgentKey struct {
 func NewStage(rec *spatev1.StageRecord) *Stage {
 	s := &Stage{
 		index:   rec.GetStage().GetIndex(),
-		packers: newPackers(),
-		held:    newHeld(),
+		packers: packers{histogram.New(histogram.Times), histogram.New(histogram.Counts)},
+		held:    held{cells: make(map[cell]pending), sum: newTally(measure.All)},
 		toDates: make(map[uint32]View),
 		sums: Sums{
 			Target:  rec.GetStage().GetTarget(),
@@ -142,7 +142,7 @@ func (s *Sums) update(rec *spatev1.StageRecord) {
 		}
 		a := s.Agents[keyOf(assigned)]
 		if a == nil {
-			a = newAgent(name, s.Regions[name])
+			a = &Agent{Tally: *newTally(0), RegionName: name, region: s.Regions[name]}
 			s.Agents[keyOf(assigned)] = a
 		}
 		a.Joined, a.Loss, a.failed = assigned.GetJoinedNs(), assigned.GetLoss(), assigned.GetFailure() != ""

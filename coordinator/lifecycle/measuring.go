@@ -21,7 +21,7 @@ func (r *Run) Observe(at clock.Instant, v View) {
 	}
 	load := r.stage.record.GetStage().GetLoad()
 	if reason := hopeless(r.stage.record.GetStage(), v); reason != "" {
-		r.failTarget(at, reason)
+		r.failAssignment(at, spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, reason)
 		return
 	}
 	if reason := tooManyErrors(load.GetAbort(), v); reason != "" {

@@ -34,11 +34,6 @@ func (r *Run) failStage(at clock.Instant, reason string, immediately bool) {
 	r.endStage(at, immediately)
 }
 
-// failTarget ends the stage in progress and skips the remaining stages of its target.
-func (r *Run) failTarget(at clock.Instant, reason string) {
-	r.failAssignment(at, spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, reason)
-}
-
 // abortStage aborts the stage in progress by an abort rule. For a search or a frontier this is a valid outcome: the
 // load is too high.
 func (r *Run) abortStage(at clock.Instant, reason string) {
