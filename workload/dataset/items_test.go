@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -101,5 +102,27 @@ func TestParquetBombs(t *testing.T) {
 		if !strings.Contains(err.Error(), c.says) {
 			t.Errorf("error %v, want %q", err, c.says)
 		}
+	}
+}
+
+// Values are found however deep they nest, as far as encoding/json accepts them.
+func TestValuesOfAnyDepth(t *testing.T) {
+	deep := strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000)
+	list := []byte(" [" + deep + `, {"a\n": ` + deep + `, "b" : 1} ]`)
+	if !json.Valid(list) {
+		t.Fatal("the list is not valid")
+	}
+	var lengths []int
+	for value := range values(list) {
+		lengths = append(lengths, len(value))
+		if value[0] == '{' {
+			for name, value := range members(value) {
+				lengths = append(lengths, len(name), len(value))
+			}
+		}
+	}
+	want := []int{len(deep), len(deep) + len(`{"a\n": , "b" : 1}`), len(`a\n`), len(deep), 1, 1}
+	if !slices.Equal(lengths, want) {
+		t.Errorf("lengths %v, want %v", lengths, want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -33,20 +34,19 @@ func checkObject(text []byte) error {
 	return nil
 }
 
+// anyDepth is at which nesting depth values start here: json.Valid takes values that nest 10,000 deep.
+const anyDepth = -10_000
+
 // members yields the names and raw values of a valid object.
 func members(object []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		i := skipSpace(object, 0) + 1
-		for i = skipSpace(object, i); object[i] != '}'; i = skipSpace(object, i) {
-			end := valueEnd(object, i)
-			name := object[i+1 : end-1]
-			i = skipSpace(object, skipSpace(object, end)+1)
-			end = valueEnd(object, i)
-			if !yield(string(name), object[i:end]) {
+		c := jsonscan.Cursor{B: object}
+		c.Eat('{')
+		for n := 0; c.More(n, '}'); n++ {
+			name, _ := c.Text()
+			c.Eat(':')
+			if !yield(string(name), c.Skip(anyDepth)) {
 				return
-			}
-			if i = skipSpace(object, end); object[i] == ',' {
-				i++
 			}
 		}
 	}
@@ -55,62 +55,11 @@ func members(object []byte) iter.Seq2[string, []byte] {
 // values yields the raw elements of a valid array.
 func values(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		i := skipSpace(array, 0) + 1
-		for i = skipSpace(array, i); array[i] != ']'; i = skipSpace(array, i) {
-			end := valueEnd(array, i)
-			if !yield(array[i:end]) {
+		c := jsonscan.Cursor{B: array}
+		c.Eat('[')
+		for n := 0; c.More(n, ']'); n++ {
+			if !yield(c.Skip(anyDepth)) {
 				return
-			}
-			if i = skipSpace(array, end); array[i] == ',' {
-				i++
-			}
-		}
-	}
-}
-
-// skipSpace returns the index of the first character from i on that is not white space.
-func skipSpace(text []byte, i int) int {
-	for text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r' {
-		i++
-	}
-	return i
-}
-
-// valueEnd returns the index behind the valid value that starts at i.
-func valueEnd(text []byte, i int) int {
-	switch text[i] {
-	case '"':
-		return stringEnd(text, i)
-	case '{', '[':
-		return nestedEnd(text, i)
-	}
-	for i < len(text) && bytes.IndexByte([]byte(",]} \t\r\n"), text[i]) < 0 {
-		i++
-	}
-	return i
-}
-
-// stringEnd returns the index behind the string that starts at i.
-func stringEnd(text []byte, i int) int {
-	for i++; text[i] != '"'; i++ {
-		if text[i] == '\\' {
-			i++
-		}
-	}
-	return i + 1
-}
-
-// nestedEnd returns the index behind the object or array that starts at i.
-func nestedEnd(text []byte, i int) int {
-	for depth := 0; ; i++ {
-		switch text[i] {
-		case '"':
-			i = stringEnd(text, i) - 1
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
 			}
 		}
 	}
