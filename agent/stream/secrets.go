@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/spate-load/spate/plans/secret"
 )
 
 // This file masks secrets in what servers send, which often echo them, before it gets into messages and results.
@@ -39,7 +41,7 @@ func secretsOf(key, proxyAuth string, headers map[string]string) secrets {
 		values = withSecret(values, base64.StdEncoding.EncodeToString([]byte(proxyAuth)))
 	}
 	for name, value := range headers {
-		if isSecretHeader(name) {
+		if secret.HeaderName(name) {
 			values = withSecret(values, value)
 			_, credential, _ := strings.Cut(value, " ") // after "Bearer" or "Basic"
 			values = withSecret(values, credential)
@@ -73,13 +75,6 @@ func (s *secrets) index() {
 		pair := uint16(s.forms[i])<<8 | uint16(s.forms[i+1])
 		s.pairs[pair/64] |= 1 << (pair % 64)
 	}
-}
-
-// isSecretHeader reports whether a header's name suggests that its value is secret.
-func isSecretHeader(name string) bool {
-	name = strings.ToLower(name)
-	return slices.ContainsFunc([]string{"auth", "key", "token", "secret", "cookie", "credential", "password"},
-		func(sign string) bool { return strings.Contains(name, sign) })
 }
 
 // shortestPiece is the shortest piece that is masked if all secrets are longer. A piece of that length is unlikely to

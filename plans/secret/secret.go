@@ -64,7 +64,7 @@ func System(reference string) (string, error) {
 
 // secretWords occur in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie. Plans
 // are kept with results, so a false match does less harm than a missed secret.
-var secretWords = []string{"key", "token", "secret", "auth", "password", "cookie"}
+var secretWords = []string{"key", "token", "secret", "auth", "password", "cookie", "credential"}
 
 // HeaderName reports whether a header probably carries a secret, by its name.
 func HeaderName(header string) bool {
