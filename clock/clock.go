@@ -6,6 +6,7 @@
 package clock
 
 import (
+	"context"
 	"time"
 )
 
@@ -46,3 +47,19 @@ func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }
 
 // Until returns the time from now to i, negative if i has passed.
 func Until(i Instant) time.Duration { return i.Sub(Now()) }
+
+// Sleep pauses for d or until ctx ends, and reports whether ctx is still alive. It is precise to about a millisecond.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// SleepUntil pauses until an instant or until ctx ends, and reports whether ctx is still alive. It is as precise as
+// Sleep.
+func SleepUntil(ctx context.Context, until Instant) bool { return Sleep(ctx, Until(until)) }

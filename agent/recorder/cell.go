@@ -56,12 +56,7 @@ func (c *cell) reset() {
 }
 
 // clip makes an external text valid UTF-8 of at most measure.MaxText bytes.
-func clip(s string) string {
-	if len(s) > measure.MaxText {
-		s = s[:measure.MaxText]
-	}
-	return strings.ToValidUTF8(s, "")
-}
+func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), measure.MaxText)], "") }
 
 // turn returns the cell of a request's turn.
 func (p *page) turn(q *Request) *cell {
