@@ -132,7 +132,7 @@ func (m Meta) Encode() []byte {
 	b := make([]byte, 0, metaHead+MaxRegion)
 	b = append(b, metaVersion, byte(m.Role))
 	b = binary.BigEndian.AppendUint16(b, m.GRPCPort)
-	return append(b, cut(m.Region, MaxRegion)...)
+	return append(b, strings.ToValidUTF8(m.Region[:min(len(m.Region), MaxRegion)], "")...)
 }
 
 // ParseMeta decodes what Encode wrote. Anything else is an error.
@@ -151,15 +151,4 @@ func ParseMeta(b []byte) (Meta, error) {
 		return Meta{}, fmt.Errorf("%w: region %q is not UTF-8", errMeta, m.Region)
 	}
 	return m, nil
-}
-
-// cut returns the longest prefix of s with at most n bytes that does not end within a character.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
