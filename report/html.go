@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report/headline"
 	"github.com/spate-load/spate/report/page"
 )
 
@@ -56,7 +57,7 @@ func writePage(
 	if err != nil {
 		return err
 	}
-	in := page.Input{Result: r, Plan: plan, Judged: verdicts(r.Stages), Remedies: remedies(r.Stages),
+	in := page.Input{Result: r, Plan: plan, Judged: verdicts(r.Stages), Overview: headline.Overview(r),
 		Recordings: recordings, Events: events, Thresholds: thresholdsSection(r), Details: details}
 	if k != nil {
 		in.Simulation = compressed(*k)

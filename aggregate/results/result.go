@@ -75,6 +75,8 @@ type RunResult struct {
 	ID string `json:"id"`
 	// Name of the plan.
 	Plan *string `json:"plan"`
+	// What the plan says about itself. Null: nothing.
+	Description *string `json:"description"`
 	// Seed of the plan.
 	Seed *uint64 `json:"seed"`
 	// Start of the run by the coordinator's wall clock, RFC 3339 in UTC.

@@ -138,7 +138,7 @@ func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []
 	if plan := planOf(run); plan != nil {
 		seed := plan.GetSeed()
 		r.Plan, r.Seed = unlessZero(plan.GetName()), &seed
-		r.Targets = targetsOf(plan.GetTargets())
+		r.Targets, r.Description = targetsOf(plan.GetTargets()), unlessZero(plan.GetDescription())
 	}
 	return r
 }

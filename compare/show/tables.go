@@ -25,18 +25,15 @@ func stageTable(stages []compare.Stage, head string, name func(*compare.Stage) s
 	return t
 }
 
-// answerColumns is how many columns of answers text has.
-const answerColumns = 6
-
 // answerTable has a row for each answer. name names an answer in it.
 func answerTable(answers []compare.Answer, name func(*compare.Answer) string) *table.Table {
-	t := table.New(table.Words("Answer"), table.Numbers("Change", "Baseline"), table.Words("at"), table.Numbers("Value"),
-		table.Words("at"), table.Numbers("Interval", "p"), table.Words("Outcome"))
+	t := table.New(table.Words("Answer"), table.Numbers("Change", "Interval", "p", "Baseline"), table.Words("at"),
+		table.Numbers("Value"), table.Words("at", "Outcome"))
 	for i := range answers {
 		a := &answers[i]
 		d := &a.Difference
-		row := t.Add(name(a), "", value(d, d.Baseline), foundAt(a, a.BaselineRuns), value(d, d.Value), foundAt(a, a.Runs),
-			interval(d), chanceOf(d), outcome(d))
+		row := t.Add(name(a), "", interval(d), chanceOf(d), value(d, d.Baseline), foundAt(a, a.BaselineRuns),
+			value(d, d.Value), foundAt(a, a.Runs), outcome(d))
 		row.Mark, row.Cells[1] = strings.Join(a.Marks, ", "), cell(d)
 	}
 	return t
@@ -44,14 +41,14 @@ func answerTable(answers []compare.Answer, name func(*compare.Answer) string) *t
 
 // numberTable has a row for each number of a side that differs, or with all for every number.
 func numberTable(a *compare.Against, all bool) *table.Table {
-	t := table.New(table.Words("Stage", "Number"), table.Numbers("Baseline", "Value", "Change", "Interval", "p"),
+	t := table.New(table.Words("Stage", "Number"), table.Numbers("Change", "Interval", "p", "Baseline", "Value"),
 		table.Words("Outcome"))
 	for i := range a.Stages {
 		s := &a.Stages[i]
 		for j := range s.Metrics {
 			if d := &s.Metrics[j]; all || called(d) {
-				t.Add(StageName(s), titleOf(d.Metric), value(d, d.Baseline), value(d, d.Value), change(d, d.Change),
-					interval(d), chanceOf(d), outcome(d))
+				t.Add(StageName(s), titleOf(d.Metric), change(d, d.Change), interval(d), chanceOf(d),
+					value(d, d.Baseline), value(d, d.Value), outcome(d))
 			}
 		}
 	}

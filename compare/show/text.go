@@ -1,12 +1,9 @@
 package show
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"iter"
-	"math"
-	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/compare"
@@ -27,7 +24,9 @@ func text(w io.Writer, c *compare.Comparison, width int, all bool) error {
 		tables(&b, a, width)
 		answersTables(&b, a, width)
 		wrapped(&b, "", []string{legend(c)}, width)
-		details(&b, a, width, all)
+		if t := numberTable(a, all); len(t.Rows) > 0 {
+			writeTable(&b, "Numbers (interval of each alone, p among all)", t, width)
+		}
 		b.WriteByte('\n')
 		wrapped(&b, "! not compared: ", left(a.Refused), width)
 		wrapped(&b, "no counterpart: ", left(a.Unmatched), width)
@@ -75,12 +74,7 @@ func tables(b *strings.Builder, a *compare.Against, width int) {
 // answersTables writes a table for each target and workload, with a row for each answer.
 func answersTables(b *strings.Builder, a *compare.Against, width int) {
 	for title, answers := range groups(a.Answers, answerGrid) {
-		t := answerTable(answers, answerName)
-		for i := range t.Rows {
-			t.Rows[i].Cells = t.Rows[i].Cells[:answerColumns]
-		}
-		t.Columns = t.Columns[:answerColumns]
-		writeTable(b, title, t, width)
+		writeTable(b, title, answerTable(answers, answerName), width)
 		for i := range answers {
 			wrapped(b, "! ", prefixed(answerName(&answers[i])+": ", answers[i].Marks), width)
 		}
@@ -137,69 +131,4 @@ func prefixed(prefix string, lines []string) []string {
 		out[i] = prefix + line
 	}
 	return out
-}
-
-// detailLimit is how many numbers of one outcome are listed, unless all are wanted.
-const detailLimit = 10
-
-// details lists the numbers that are worse and better, those that changed most first; or with all every number, in the
-// order of the stages.
-func details(b *strings.Builder, a *compare.Against, width int, all bool) {
-	for _, of := range []struct {
-		outcome compare.Outcome
-		title   string
-		always  bool
-	}{{compare.Worse, "Worse", true}, {compare.Better, "Better", true}, {compare.Same, "The same", all},
-		{compare.Unclear, "Unclear", all}, {compare.Untested, "Not tested", all}} {
-		n := a.Count(of.outcome)
-		if n == 0 || !of.always {
-			continue
-		}
-		fmt.Fprintf(b, "\n%s (interval of each number alone, p among all):\n", of.title)
-		lines := linesOf(a, of.outcome)
-		if !all {
-			slices.SortStableFunc(lines, func(x, y line) int { return cmp.Compare(y.size, x.size) })
-			lines = lines[:min(n, detailLimit)]
-		}
-		for _, l := range lines {
-			wrapped(b, "  ", []string{l.words}, width)
-		}
-		if n > len(lines) {
-			fmt.Fprintf(b, "  and %d more: --all\n", n-len(lines))
-		}
-	}
-}
-
-// line is a number in words, and the size of its change.
-type line struct {
-	words string
-	size  float64
-}
-
-// linesOf returns the numbers with an outcome.
-func linesOf(a *compare.Against, o compare.Outcome) (lines []line) {
-	for i := range a.Stages {
-		s := &a.Stages[i]
-		for j := range s.Metrics {
-			d := &s.Metrics[j]
-			if d.Outcome != o {
-				continue
-			}
-			l := line{words: StageName(s) + ": " + sentence(d)}
-			if d.Change != nil {
-				l.size = math.Abs(*d.Change)
-			}
-			lines = append(lines, l)
-		}
-	}
-	for i := range a.Answers {
-		if d := &a.Answers[i].Difference; d.Outcome == o {
-			l := line{words: AnswerTitle(&a.Answers[i]) + ": " + Change(d)}
-			if d.Change != nil {
-				l.size = math.Abs(*d.Change)
-			}
-			lines = append(lines, l)
-		}
-	}
-	return lines
 }

@@ -41,7 +41,7 @@ func TestExitCodes(t *testing.T) {
 		says string
 	}{
 		"invalid, by default": {spoiltPlan, []string{"--fail-on", "invalid"}, 3,
-			"1 of its 1 stage cannot be relied on (verdict INVALID): in stage 1, "},
+			"but its verdict is INVALID; "},
 		"invalid, never mind": {spoiltPlan, []string{"--fail-on", "never"}, 0, "Run spoilt"},
 		"no answer": {lostSearch, []string{"--fail-on", "never"}, 3,
 			"the search of server, 10:4 did not converge"},

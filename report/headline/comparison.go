@@ -91,31 +91,17 @@ func Compared(a *compare.Against, baseline string) (lines []string) {
 
 // Counts says how many numbers of a side have which outcome.
 func Counts(a *compare.Against) string {
-	total, text := 0, ""
-	for range a.Differences() {
+	total, counts := uint64(0), map[compare.Outcome]int{}
+	for d := range a.Differences() {
+		counts[d.Outcome]++
 		total++
 	}
-	for _, o := range []struct {
-		of     compare.Outcome
-		words  string
-		always bool
-	}{{compare.Better, "better", true}, {compare.Worse, "worse", true}, {compare.Same, "the same", false},
-		{compare.Unclear, "unclear", false}, {compare.Untested, "not tested", false}} {
-		if n := a.Count(o.of); n > 0 || o.always {
-			text += fmt.Sprintf(", %d %s", n, o.words)
-		}
-	}
-	return "of " + words.Count(uint64(total), "number") + strings.TrimPrefix(text, ",")
+	return strings.TrimSpace("of " + words.Count(total, "number") + " " + outcomeWords(counts))
 }
 
-// mainMetrics are the numbers whose changes are told, the first of each list that stages have.
-var mainMetrics = []struct {
-	title string
-	names []string
-}{
-	{"output tok/s", []string{"output_token_throughput"}}, {"mean TTFT", []string{"ttft_ms.mean"}},
-	{"mean TPOT", []string{"tpot_ms.mean"}},
-}
+// mainMetrics are the numbers whose changes are told, each with its title.
+var mainMetrics = [][2]string{{"output tok/s", "output_token_throughput"}, {"mean TTFT", "ttft_ms.mean"},
+	{"mean TPOT", "tpot_ms.mean"}}
 
 // changes says how the main numbers change over the loads of a side, with the outcomes of each.
 func changes(a *compare.Against) string {
@@ -136,12 +122,18 @@ func changes(a *compare.Against) string {
 		}
 	}
 	for _, m := range mainMetrics {
-		add(m.title, m.names[0])
+		add(m[0], m[1])
 	}
 	if len(parts) < 2 { // answers in one piece
 		parts = nil
 		add("req/s", "request_throughput")
 		add("mean E2E", "e2e_ms.mean")
+	}
+	for i := range a.Answers {
+		if d := &a.Answers[i].Difference; d.Change != nil {
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", strings.ReplaceAll(string(a.Answers[i].Kind), "_", " "),
+				signed(*d.Change), d.Outcome))
+		}
 	}
 	if parts == nil {
 		return ""

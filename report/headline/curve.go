@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/loadpoint"
 )
 
 // point is what was measured at a load. Repeats of the load are one point.
@@ -80,19 +81,26 @@ func (w *writer) pointOf(s *results.StageResult) *point {
 			p.StageResult, p.of, p.all = &all, r.Stages, r
 		}
 	}
-	p.judge(w.r.Thresholds)
+	p.judge(w.r)
 	return p
 }
 
-// judge finds out whether the point is within the SLO, or, if there is none, within the thresholds.
-func (p *point) judge(thresholds []results.Threshold) {
+// judge finds out whether the point is within what a search found, or else the SLO, or else the thresholds.
+func (p *point) judge(r *results.Result) {
+	for _, s := range r.Run.SeriesOf(loadpoint.Search) {
+		if p.Probe != nil && s.Series == p.Probe.Series {
+			kept := s.Limit().Kept
+			p.limit, p.kept, p.why = "the limits of the search", kept != nil && p.value <= *kept, "by the search"
+			return
+		}
+	}
 	if g := p.Goodput; g != nil {
 		if g.Share != nil {
 			p.limit, p.kept, p.why = sloWords(g), *g.Share >= goodShare, percent(*g.Share)+" good"
 		}
 		return
 	}
-	for _, t := range thresholds {
+	for _, t := range r.Thresholds {
 		for _, s := range t.Stages {
 			if t.Part != nil || !slices.Contains(p.of, s.Index) {
 				continue
@@ -219,7 +227,7 @@ func proportion(share, n float64) (low, high float64) {
 func (w *writer) carries(c *curve, p *point) (string, error) {
 	text := number(c.throughput(p)) + " " + c.unit()
 	if p.Mark(c.metric()) == results.Doubted {
-		text += ", which is doubtful"
+		text = "perhaps " + text
 	}
 	w.Rest(p.of...)
 	if p.all != nil {
@@ -247,9 +255,9 @@ func (w *writer) carries(c *curve, p *point) (string, error) {
 	return text, nil
 }
 
-// feels says what a user feels at a point. of is the workload, if that must be said.
-func (p *point) feels(of string) string {
-	at := "at " + p.load + of + " "
+// feels says what a user feels at a point.
+func (p *point) feels() string {
+	at := "at " + p.load + " "
 	if !p.Stream || p.TTFT == nil {
 		if p.E2E == nil {
 			return ""
@@ -260,31 +268,23 @@ func (p *point) feels(of string) string {
 	if p.TPOT == nil || p.TPOT.Mean <= 0 {
 		return text
 	}
-	text += fmt.Sprintf(", then a user gets %s tok/s", number(1000/p.TPOT.Mean))
+	perhaps := ""
 	if p.Mark("tpot_ms.mean") == results.Doubted {
-		text += ", which is doubtful"
+		perhaps = "perhaps "
 	}
-	return text
+	return fmt.Sprintf("%s, then a user gets %s%s tok/s", text, perhaps, number(1000/p.TPOT.Mean))
 }
 
 // median returns the median of a latency, and the p99 if enough requests show it.
 func (p *point) median(name string) string {
-	s := p.Latency(name)
-	text := millis(s.P50)
-	switch doubtful := p.Mark(name+".p50") == results.Doubted; {
-	case s.Count == 1:
-		text += " (1 request"
-	case s.FewAt("p99") != nil:
-		text += fmt.Sprintf(" (median of %d requests", s.Count)
-	case p.Mark(name+".p99") == results.Doubted || doubtful:
-		text += " (median"
-	default:
-		text += fmt.Sprintf(" (median; p99 %s", millis(s.P99))
-	}
+	s, perhaps := p.Latency(name), ""
 	if p.Mark(name+".p50") == results.Doubted {
-		text += ", doubtful"
+		perhaps = "perhaps "
 	}
-	return text + ")"
+	if p.Mark(name+".p99") == "" {
+		return fmt.Sprintf("%s%s (median; p99 %s)", perhaps, millis(s.P50), millis(s.P99))
+	}
+	return fmt.Sprintf("%s%s (median of %s)", perhaps, millis(s.P50), words.Count(s.Count, "request"))
 }
 
 // number formats a number with three significant digits, and all of those before the point.

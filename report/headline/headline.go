@@ -46,17 +46,17 @@ func Of(run *compare.Run) (*results.Headline, error) {
 	w.curves = w.curvesOf()
 	w.say("%s", capital(w.wrong()))
 	var err error
-	switch names := targetsOf(w.r); {
+	names, searched := targetsOf(w.r), slices.ContainsFunc(w.r.Run.Series, found)
+	switch w.Kind = Target; {
 	case len(w.curves) == 0:
 		w.Kind = Nothing
 	case len(names) > 1:
 		w.Kind = Targets
-		err = w.targets(names)
-	case slices.ContainsFunc(w.r.Run.Series, found):
+		err = w.targets(names, searched)
+	case searched:
 		w.Kind = Series
 		w.series()
 	default:
-		w.Kind = Target
 		err = w.target()
 	}
 	w.believe()
@@ -124,13 +124,15 @@ func andMore(first string, n int) string {
 
 // failures says how many requests failed, if so many did that it matters in a stage. Empty: they did not.
 func (w *writer) failures() string {
-	failed, ended, classes := uint64(0), uint64(0), map[string]uint64{}
+	failed, ended, classes, most := uint64(0), uint64(0), map[string]uint64{}, ""
 	matter := false
 	for i := range w.r.Stages {
 		s := &w.r.Stages[i]
 		failed, ended = failed+s.Requests.Failed, ended+s.Requests.Failed+s.Requests.Completed
 		for class, n := range s.Errors {
-			classes[class] += n
+			if classes[class] += n; classes[class] > classes[most] || classes[class] == classes[most] && class < most {
+				most = class
+			}
 		}
 		matter = matter || s.Requests.Failed > 0 && s.Requests.Completed == 0 ||
 			slices.ContainsFunc(s.Trust.Failed(), func(c trust.Check) bool { return c.Name == "errors" })
@@ -138,33 +140,13 @@ func (w *writer) failures() string {
 	if failed == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%s of %s requests failed%s", words.Thousands(failed), words.Thousands(ended), errorWords(classes))
-	if !matter {
-		w.doubt("%s", text)
-		return ""
+	text := fmt.Sprintf("%s of %s requests failed (%s: %s)", words.Thousands(failed), words.Thousands(ended), most,
+		words.Thousands(classes[most]))
+	if matter {
+		return text
 	}
-	return text
-}
-
-// errorWords names the classes of errors, the most frequent first.
-func errorWords(classes map[string]uint64) string {
-	var names []string
-	for class := range classes {
-		names = append(names, class)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if classes[a] != classes[b] {
-			return int(classes[b]) - int(classes[a])
-		}
-		return strings.Compare(a, b)
-	})
-	for i, class := range names {
-		names[i] = fmt.Sprintf("%s: %s", class, words.Thousands(classes[class]))
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return " (" + words.Shorten(names, most) + ")"
+	w.doubt("%s", text)
+	return ""
 }
 
 // left says how many stages have a verdict, and why: of one that the answer rests on, or else of the first. Empty: none
@@ -223,11 +205,11 @@ func (w *writer) series() {
 			}
 		}
 		if s.Overruled > 0 {
-			w.doubt("%s: %d of %s say otherwise", s.Workload, s.Overruled, words.Count(uint64(s.Stages), "probe"))
+			w.doubt("%s: %d of %s overruled", s.Workload, s.Overruled, words.Count(uint64(s.Stages), "probe"))
 		}
 	}
 	if at := all[0].Limit().Stage; len(all) == 1 && at != nil && results.StageAt(w.r.Stages, *at) != nil {
-		w.say("%s", capital(w.pointOf(results.StageAt(w.r.Stages, *at)).feels("")))
+		w.say("%s", capital(w.pointOf(results.StageAt(w.r.Stages, *at)).feels()))
 	}
 	if len(all) > most {
 		w.doubt("%d more answers are in the tables", len(all)-most)

@@ -309,3 +309,30 @@ func TestSentences(t *testing.T) {
 	}
 	t.Fatalf("%d lines, want %d", len(after), len(before))
 }
+
+// The overview has the numbers of the answer, with the differences from the baseline. What is not known is n/a.
+func TestOverview(t *testing.T) {
+	r := run(join(named("base", each(limited, 16, 4, 8, 16)),
+		named("new", each(with(limited, func(l *load) { l.tpot = 6 }), 16, 4, 8, 16)),
+		working("other", named("new", []load{whole})))...)
+	gpus(2, 4)(r.Result)
+	var b strings.Builder
+	for _, row := range Overview(r.Result).Rows {
+		for _, c := range row.Cells {
+			b.WriteString(c.Text + "|")
+		}
+		b.WriteByte('\n')
+	}
+	want := `500:50|output tok/s within the SLO|732 at concurrency 8|1,570 at concurrency 16 (+115 %)|
+500:50|highest output tok/s|1,211 at concurrency 16|1,570 at concurrency 16 (+29.6 %)|
+500:50|highest output tok/s per GPU|606 at concurrency 16|393 at concurrency 16 (-35.2 %)|
+500:50|tok/s of a user|101 at concurrency 8|113 at concurrency 16 (+11.9 %)|
+500:50|first token, median ms|56.1 at concurrency 8|72.1 at concurrency 16 (+28.4 %)|
+other|highest req/s|n/a|44.9 at concurrency 4|
+other|highest req/s per GPU|n/a|11.2 at concurrency 4|
+other|answer, median ms|n/a|89.1 at concurrency 4|
+`
+	if b.String() != want {
+		t.Errorf("got\n%s", b.String())
+	}
+}

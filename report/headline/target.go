@@ -7,36 +7,50 @@ import (
 	"github.com/spate-load/spate/internal/words"
 )
 
-// target says what the only target can take, and what a user feels there.
+// target says what targets can take of each workload; of a single one also what a user feels there.
 func (w *writer) target() error {
-	if len(w.curves) > 1 {
-		return w.workloads()
+	for _, c := range w.curves[:min(len(w.curves), most)] {
+		if err := w.carried(c, len(w.curves) == 1); err != nil {
+			return err
+		}
 	}
-	c := w.curves[0]
-	if len(c.points) == 1 {
-		return w.oneLoad(c)
+	if more := len(w.curves) - most; more > 0 {
+		w.doubt("%s in the tables", words.Count(uint64(more), "more workload"))
 	}
-	if kept, broke, limited := c.within(); limited {
-		return w.limited(c, kept, broke)
+	return nil
+}
+
+// carried says what a target can take of a workload. alone: it is the only one.
+func (w *writer) carried(c *curve, alone bool) error {
+	of := ""
+	if !alone {
+		of = " of " + c.workload
 	}
-	peak, enough := c.peak(), c.enough()
+	kept, broke, limited := c.within()
+	switch {
+	case len(c.points) == 1:
+		return w.oneLoad(c, of)
+	case limited:
+		return w.limited(c, kept, broke, of)
+	}
+	peak, at := c.peak(), c.enough()
 	carried, err := w.carries(c, peak)
-	text := fmt.Sprintf("%s carries at most %s, at %s", c.target, carried, peak.load)
-	switch top := c.points[len(c.points)-1]; {
-	case enough == nil:
-		w.say("%s", text)
-		w.say("%s", capital(peak.feels("")))
-		return err
-	case enough == top:
+	text := fmt.Sprintf("%s carries at most %s%s, at %s", c.target, carried, of, peak.load)
+	switch top := c.points[len(c.points)-1]; at {
+	case nil:
+		at = peak
+	case top:
 		before := c.points[len(c.points)-2]
-		text = fmt.Sprintf("%s carries %s at %s, the highest load measured; it rises from %s at %s, so its peak may be higher",
-			c.target, carried, top.load, number(c.throughput(before)), before.load)
-	case enough != peak:
-		text += fmt.Sprintf("; %s carries %s already", enough.load, number(c.throughput(enough)))
+		text = fmt.Sprintf("%s carries %s%s at %s, the highest load measured; it rises from %s at %s, so its peak may be higher",
+			c.target, carried, of, top.load, number(c.throughput(before)), before.load)
+	case peak:
+	default:
+		text += fmt.Sprintf("; %s carries %s already", at.load, number(c.throughput(at)))
 	}
 	w.say("%s", text)
-	w.say("%s", capital(enough.feels("")))
-	w.Rest(enough.of...)
+	if w.Rest(at.of...); alone {
+		w.say("%s", capital(at.feels()))
+	}
 	return err
 }
 
@@ -44,17 +58,17 @@ func (w *writer) target() error {
 const fewest = 20
 
 // oneLoad says what was measured at the only load, which is not what the target can take.
-func (w *writer) oneLoad(c *curve) error {
+func (w *writer) oneLoad(c *curve, of string) error {
 	p := c.points[0]
-	_, felt, _ := strings.Cut(p.feels(""), p.load+" ")
+	_, felt, _ := strings.Cut(p.feels(), p.load+" ")
 	if n := p.Requests.Completed; n < fewest {
 		w.Rest(p.of...)
-		w.say("%s of %s completed at %s: %s", words.Count(n, "request"), c.target, p.load, felt)
+		w.say("%s of %s completed%s at %s: %s", words.Count(n, "request"), c.target, of, p.load, felt)
 		w.doubt("fewer than %d requests show no rate and no percentile", fewest)
 		return nil
 	}
 	carried, err := w.carries(c, p)
-	w.say("%s carries %s at %s: %s", c.target, carried, p.load, felt)
+	w.say("%s carries %s%s at %s: %s", c.target, carried, of, p.load, felt)
 	if p.limit != "" {
 		verb, why := "meets", p.why
 		if !p.kept {
@@ -73,35 +87,39 @@ func (w *writer) oneLoad(c *curve) error {
 }
 
 // limited says which load is within the limit. kept and broke are as from within.
-func (w *writer) limited(c *curve, kept, broke *point) error {
-	if kept == nil {
-		w.say("%s carries no load measured within %s: %s, the lowest, is beyond that (%s)", c.target, broke.limit, broke.load, broke.why)
-	} else {
-		carried, err := w.carries(c, kept)
-		if err != nil {
-			return err
-		}
-		text := fmt.Sprintf("%s carries %s within %s: %s", c.target, kept.load, kept.limit, carried)
-		if broke == nil {
-			text += "; no higher load was measured"
-		} else {
-			text += fmt.Sprintf("; %s is beyond that (%s)", broke.load, broke.why)
-		}
-		w.say("%s", text)
-		w.say("%s", capital(kept.feels("")))
-	}
+func (w *writer) limited(c *curve, kept, broke *point, of string) error {
 	for _, p := range []*point{kept, broke} {
 		if p != nil {
 			w.Rest(p.of...)
 			w.uncertain(p)
 		}
 	}
+	if kept == nil {
+		w.say("%s carries no load measured%s within %s: %s, the lowest, is beyond that (%s)", c.target, of, broke.limit,
+			broke.load, broke.why)
+	} else if err := w.kept(c, kept, broke, of); err != nil {
+		return err
+	}
 	peak := c.peak()
-	if peak == kept {
+	if peak == kept || of != "" {
 		return nil
 	}
 	carried, err := w.carries(c, peak)
 	w.say("It carries at most %s, at %s", carried, peak.load)
+	return err
+}
+
+// kept says what the highest load within the limit is.
+func (w *writer) kept(c *curve, kept, broke *point, of string) error {
+	carried, err := w.carries(c, kept)
+	end := "no higher load was measured"
+	if broke != nil {
+		end = fmt.Sprintf("%s is beyond that (%s)", broke.load, broke.why)
+	}
+	w.say("%s carries %s%s within %s: %s; %s", c.target, kept.load, of, kept.limit, carried, end)
+	if of == "" {
+		w.say("%s", capital(kept.feels()))
+	}
 	return err
 }
 
@@ -110,52 +128,4 @@ func (w *writer) uncertain(p *point) {
 	if open := p.open(); open != "" {
 		w.doubt("whether %s is within the SLO is not certain: %s", p.load, open)
 	}
-}
-
-// workloads says what targets can take of each workload.
-func (w *writer) workloads() error {
-	var items, felt []string
-	name, limit := "", ""
-	for _, c := range w.curves[:min(len(w.curves), most)] {
-		p := c.peak()
-		carried, err := w.carries(c, p)
-		if err != nil {
-			return err
-		}
-		text := fmt.Sprintf("at most %s of %s, at %s", carried, c.workload, p.load)
-		if len(c.points) == 1 {
-			text = fmt.Sprintf("%s of %s at %s", carried, c.workload, p.load)
-		}
-		if c.target != name {
-			name, text = c.target, c.target+" carries "+text
-		}
-		at := c.enough()
-		if kept, _, limited := c.within(); limited {
-			within := p.limit
-			if limit == within {
-				within, _, _ = strings.Cut(within, " (")
-			}
-			if limit, at = p.limit, kept; kept == nil {
-				text += ", no load within " + within
-			} else {
-				text += fmt.Sprintf(", %s within %s", kept.load, within)
-				w.uncertain(kept)
-			}
-		}
-		if items = append(items, text); at != nil {
-			felt = append(felt, at.feels(" of "+c.workload))
-			w.Rest(at.of...)
-		}
-	}
-	w.say("%s%s", strings.Join(items, "; "), more(len(w.curves)-most))
-	w.say("%s", capital(strings.Join(felt, "; ")))
-	return nil
-}
-
-// more says that n more workloads are in the tables. Empty: n is not above 0.
-func more(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(", and %d more workloads in the tables", n)
 }

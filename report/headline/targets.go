@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/words"
-	"github.com/spate-load/spate/plans/loadpoint"
 )
 
 // targetsOf returns the names of the targets of a run's stages, the baseline first.
@@ -26,8 +26,8 @@ func targetsOf(r *results.Result) (names []string) {
 	return names
 }
 
-// targets says how the other targets differ from the baseline.
-func (w *writer) targets(names []string) error {
+// targets says how the other targets differ from the baseline. searched: the run has searches or frontiers.
+func (w *writer) targets(names []string, searched bool) error {
 	all := compare.ByTarget([]*compare.Run{w.run})
 	slices.SortStableFunc(all, func(a, b compare.Side) int {
 		return cmp.Compare(slices.Index(names, a.Target), slices.Index(names, b.Target))
@@ -37,18 +37,21 @@ func (w *writer) targets(names []string) error {
 	switch {
 	case errors.Is(err, compare.ErrNothingInCommon):
 		w.doubt("the targets have no load in common, so they cannot be compared")
-		return w.workloads()
+		return w.target()
 	case err != nil:
 		return err
+	}
+	if searched {
+		w.series()
 	}
 	verdicts := []string{}
 	for i := range c.Sides {
 		side := &c.Sides[i]
 		verdicts = words.AppendOnce(verdicts, Verdict(side))
-		if i < most-1 {
+		if i < most-1 && !searched {
 			w.versus(names[0], side)
 		}
-		if g := w.gpus(side.Name, names[0]); g > 0 {
+		if g := w.times(side.Name, names[0]); g > 0 {
 			w.doubt("%s has %.3g times the GPUs of %s", side.Name, g, names[0])
 		}
 		for _, text := range append(doubts(side), marks(side)...) {
@@ -68,7 +71,7 @@ func (w *writer) targets(names []string) error {
 		}
 		w.say("Against %s: %s", names[0], words.Shorten(parts, 2*most))
 	case len(c.Sides[0].Stages)+len(c.Sides[0].Answers) == 0:
-		return w.workloads()
+		return w.target()
 	default:
 		w.say("%s", capital(Counts(&c.Sides[0])))
 		w.say("%s", changes(&c.Sides[0]))
@@ -76,24 +79,19 @@ func (w *writer) targets(names []string) error {
 	return nil
 }
 
-// versus says by how much a target carries more or less than the baseline: within what a search found, within the limit
-// of loads, and at the peak.
+// versus says by how much a target carries more or less than the baseline, within the limit of loads and at the peak.
 func (w *writer) versus(baseline string, side *compare.Against) {
-	searched := w.searches(baseline, side.Name)
+	var parts []string
 	within := w.pairs(baseline, side, func(c *curve) *point { kept, _, _ := c.within(); return kept })
-	for _, p := range within {
+	for i, p := range within {
 		w.uncertain(p.ours)
 		w.uncertain(p.theirs)
+		if i == 0 {
+			parts = append(parts, w.ratio(within, baseline, side.Name, "within "+p.theirs.limit))
+		}
 	}
-	parts := []string{searched}
-	if searched == "" {
-		parts = nil
-		if len(within) > 0 {
-			parts = append(parts, w.ratio(within, baseline, side.Name, "within "+within[0].theirs.limit))
-		}
-		if peaks := w.pairs(baseline, side, (*curve).peak); len(peaks) > 0 {
-			parts = append(parts, w.ratio(peaks, baseline, side.Name, "at its peak"))
-		}
+	if peaks := w.pairs(baseline, side, (*curve).peak); len(peaks) > 0 {
+		parts = append(parts, w.ratio(peaks, baseline, side.Name, "at its peak"))
 	}
 	if len(parts) > 0 {
 		w.say("%s: %s carries %s", Verdict(side), side.Name, strings.Join(parts, ", and "))
@@ -130,13 +128,13 @@ func (w *writer) pairs(baseline string, side *compare.Against, pick func(*curve)
 func (w *writer) ratio(pairs []pair, baseline, target, where string) string {
 	var changes, perGPU []float64
 	outcomes := map[compare.Outcome]int{}
-	for _, p := range pairs {
+	for i, p := range pairs {
 		d := p.difference
 		changes = append(changes, p.value/p.baseline-1)
-		if g := w.gpus(target, baseline); g > 0 {
+		if g := w.times(target, baseline); g > 0 {
 			perGPU = append(perGPU, p.value/p.baseline/g-1)
 		}
-		if outcomes[d.Outcome]++; d.Why != "" {
+		if outcomes[d.Outcome]++; d.Why != "" && i == 0 {
 			w.doubt("%s at %s: %s", p.of.unit(), p.ours.load, d.Why)
 		}
 		w.Rest(slices.Concat(p.ours.of, p.theirs.of)...)
@@ -177,34 +175,6 @@ func tested(side *compare.Against, c *curve, load string) *compare.Difference {
 	return &compare.Difference{Outcome: compare.Untested}
 }
 
-// searches says by how much more load a target takes than the baseline, by their searches. Empty: they have none.
-func (w *writer) searches(baseline, target string) string {
-	var items []string
-	kept := func(name, workload string) (float64, *results.SeriesResult) {
-		for _, s := range w.r.Run.SeriesOf(loadpoint.Search) {
-			if l := s.Limit(); s.Target == name && s.Workload == workload && l.Kept != nil {
-				w.Rest(*l.Stage)
-				return *l.Kept, s
-			}
-		}
-		return 0, nil
-	}
-	for _, s := range w.r.Run.SeriesOf(loadpoint.Search) {
-		if s.Target != target {
-			continue
-		}
-		theirs, of := kept(target, s.Workload)
-		ours, _ := kept(baseline, s.Workload)
-		if of == nil || ours == 0 {
-			continue
-		}
-		items = append(items, fmt.Sprintf("%s load than %s of %s within %s (%s against %s)",
-			amount([]float64{theirs/ours - 1}), baseline, s.Workload, strings.Join(s.Objectives, ", "),
-			loadWords(s, theirs), loadWords(s, ours)))
-	}
-	return words.Shorten(items, most)
-}
-
 // curve returns the curve of a target and a workload, or nil.
 func (w *writer) curve(target, workload string) *curve {
 	for _, c := range w.curves {
@@ -215,18 +185,20 @@ func (w *writer) curve(target, workload string) *curve {
 	return nil
 }
 
-// gpus returns how many times as many GPUs a target has as the baseline. 0: as many, or not known.
-func (w *writer) gpus(target, baseline string) float64 {
-	of := func(name string) float64 {
-		for _, t := range w.r.Run.Targets {
-			if t.Name == name && t.GPUs != nil {
-				return float64(*t.GPUs)
-			}
+// gpus returns the number of a target's GPUs, NaN if it is not known.
+func (w *writer) gpus(target string) float64 {
+	for _, t := range w.r.Run.Targets {
+		if t.Name == target && t.GPUs != nil {
+			return float64(*t.GPUs)
 		}
-		return 0
 	}
-	if ours, theirs := of(baseline), of(target); ours > 0 && theirs > 0 && ours != theirs {
-		return theirs / ours
+	return math.NaN()
+}
+
+// times returns how many times as many GPUs a target has as the baseline. 0: as many, or not known.
+func (w *writer) times(target, baseline string) float64 {
+	if g := w.gpus(target) / w.gpus(baseline); g > 0 && g != 1 {
+		return g
 	}
 	return 0
 }

@@ -11,7 +11,6 @@ import (
 // distributions are the charts of the distributions of one group.
 type distributions struct {
 	Title  string
-	Open   bool
 	Legend []legend
 	Hints  []string
 	Curves []figure

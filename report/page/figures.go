@@ -69,7 +69,6 @@ func workloadsOf(groups []Group) (list []workload) {
 		list[i].draw(many)
 		for _, g := range list[i].Groups {
 			if d := distributionsOf(g, !many); d != nil {
-				d.Open = len(groups) <= 2
 				list[i].Distributions = append(list[i].Distributions, d)
 			}
 		}

@@ -3,7 +3,7 @@ package page
 import (
 	"fmt"
 	"html/template"
-	"slices"
+	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
@@ -17,12 +17,12 @@ const unknown = table.Unknown
 // functions are those of the template.
 var functions = template.FuncMap{
 	"num": num, "p50": p50, "p99": p99, "mean": mean, "when": when, "took": took, "text": text, "doubt": doubtOf,
-	"marks": marksOf, "mark": markOf, "few": fewOf, "share": share, "latencies": summaries, "open": open,
+	"marks": marksOf, "mark": markOf, "few": fewOf, "share": share, "latencies": summaries, "anchor": anchor,
 }
 
-// open reports whether a section of the details is shown without a click.
-func open(title string) bool {
-	return slices.Contains([]string{"Answers of searches side by side", "Parts of mixtures", "Trust", "Errors"}, title)
+// anchor returns the ID of a section by its title.
+func anchor(title string) string {
+	return "section-" + strings.ToLower(strings.ReplaceAll(title, " ", "-"))
 }
 
 // named is a distribution with the name of its metric.

@@ -29,11 +29,12 @@ type Input struct {
 	// Recordings are those of the stages, in the order in which they ran. Events are what else happened.
 	Recordings []*Recording
 	Events     []Event
+	// Overview has the numbers behind the answer.
+	Overview *table.Table
 	// Groups are the tables of results, each of one target and workload.
 	Groups []Group
-	// Judged says how many stages have which verdict. Remedies are what to do about the failed checks.
-	Judged   string
-	Remedies []string
+	// Judged says how many stages have which verdict.
+	Judged string
 }
 
 // Group is the table of one target and workload.

@@ -9,7 +9,8 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/table"
-	"github.com/spate-load/spate/report/page/chart"
+	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/naming"
 )
 
 // view is what the template shows.
@@ -20,9 +21,10 @@ type view struct {
 	Policy    string
 	CSS       template.CSS
 	JS        template.JS
-	Verdict   banner
-	ByTokens  []best // of groups with output tokens
-	ByRequest []best // of groups without
+	Verdict   verdict
+	Tested    [][]string
+	From      string
+	Answer    *results.Headline
 	Workloads []workload
 	Timeline  *timeline
 	PlanText  string
@@ -35,7 +37,9 @@ func viewOf(in Input) view {
 		Policy: "default-src 'none'; style-src " + hash(style) + "; script-src " + hash(script) +
 			"; base-uri 'none'; form-action 'none'",
 		CSS: template.CSS(style), JS: template.JS(script), //nolint:gosec // both are ours
-		Verdict: bannerOf(in.Result), Workloads: workloadsOf(in.Groups), Timeline: timelineOf(&in),
+		Verdict: verdictOf(in.Result), Tested: tested(in.Result),
+		From: from(in.Result.Run), Answer: in.Result.Headline,
+		Workloads: workloadsOf(in.Groups), Timeline: timelineOf(&in),
 	}
 	if plan := v.Run.Plan; plan != nil {
 		v.Title = *plan
@@ -43,13 +47,6 @@ func viewOf(in Input) view {
 	v.Details = slices.Clone(in.Details)
 	for i := range v.Details {
 		shorten(&v.Details[i])
-	}
-	for _, g := range in.Groups {
-		if g.Tokens() {
-			v.ByTokens = append(v.ByTokens, bestOf(g))
-		} else {
-			v.ByRequest = append(v.ByRequest, bestOf(g))
-		}
 	}
 	return v
 }
@@ -73,64 +70,64 @@ func shorten(s *table.Section) {
 	*s = table.NewSection(s.Title, blocks...)
 }
 
-// banner is the first thing on the page: whether the numbers can be used.
-type banner struct{ Class, Mark, Words string }
+// verdict is whether the numbers can be used.
+type verdict struct{ Class, Mark string }
 
-// bannerOf returns the banner of a run.
-func bannerOf(r *results.Result) banner {
-	switch verdict := r.Run.Verdict; {
-	case verdict == nil:
-		return banner{"suspect", "NOT JUDGED", "No stage was measured, so there are no numbers to believe."}
-	case *verdict == trust.Invalid:
-		return banner{"invalid", "INVALID", "Some numbers do not measure what their names say. Do not use them."}
-	case !r.Run.Complete:
-		return banner{"suspect", "INCOMPLETE", "Something is missing. What is here was measured."}
-	case *verdict == trust.Suspect:
-		return banner{"suspect", "SUSPECT", "Read the reasons below before you use the numbers."}
+// verdictOf returns the verdict on a run.
+func verdictOf(r *results.Result) verdict {
+	switch v := r.Run.Verdict; {
+	case v == nil:
+		return verdict{"suspect", "NOT JUDGED"}
+	case *v != trust.Invalid && !r.Run.Complete:
+		return verdict{"suspect", "INCOMPLETE"}
+	default:
+		return verdict{strings.ToLower(string(*v)), string(*v)}
 	}
-	return banner{"valid", "VALID", "The numbers can be believed."}
 }
 
-// best is what a group achieved at most.
-type best struct {
-	Group
-	// Most is the stage with the highest throughput. Knee is the stage with the lowest load that has at least kneeShare
-	// of it. Nil: there is none of which throughput is known.
-	Most, Knee *Row
-	// Believed reports whether a stage of the group is complete and free of INVALID. Others do not count.
-	Believed bool
+// tested returns what was tested: for each target its model, server, API, hardware, labels and endpoints.
+func tested(r *results.Result) (list [][]string) {
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		if slices.ContainsFunc(list, func(of []string) bool { return of[0] == s.Target }) {
+			continue
+		}
+		facts := []string{s.Target, s.Model}
+		for _, p := range s.Preparations {
+			facts = words.AppendOnce(facts, p.Server)
+		}
+		facts = append(facts, s.API+" API")
+		for _, t := range r.Run.Targets {
+			if t.Name == s.Target {
+				facts = append(facts, text(t.Hardware), strings.Join(naming.LabelTexts(t.Labels), ", "))
+			}
+		}
+		for _, e := range s.Endpoints[:min(len(s.Endpoints), mostEndpoints)] {
+			facts = append(facts, e.URL)
+		}
+		if more := len(s.Endpoints) - mostEndpoints; more > 0 {
+			facts = append(facts, words.Count(uint64(more), "more endpoint"))
+		}
+		list = append(list, slices.DeleteFunc(facts, func(fact string) bool { return fact == "" || fact == unknown }))
+	}
+	return list
 }
 
-// kneeShare is the share of the highest throughput from which on more load brings mostly waiting.
-const kneeShare = 0.95
+// mostEndpoints is how many endpoints of a target are named.
+const mostEndpoints = 2
 
-// bestOf returns what a group achieved in the stages that can be believed.
-func bestOf(g Group) best {
-	b := best{Group: g}
-	rows := slices.DeleteFunc(byValue(g.Rows), func(r Row) bool { return doubtIn(r.Stage) == chart.Invalid })
-	b.Believed = len(rows) > 0
-	rows = slices.DeleteFunc(rows, func(r Row) bool { return g.throughput(r) == nil })
-	for i, r := range rows {
-		if b.Most == nil || *g.throughput(r) > *g.throughput(*b.Most) {
-			b.Most = &rows[i]
+// from says where the load came from.
+func from(run results.RunResult) string {
+	text, regions := words.Count(uint64(len(run.Agents)), "agent"), []string(nil)
+	for _, a := range run.Agents {
+		if a.Region != "" {
+			regions = words.AppendOnce(regions, a.Region)
 		}
 	}
-	for i, r := range rows {
-		if *g.throughput(r) >= kneeShare**g.throughput(*b.Most) {
-			b.Knee = &rows[i]
-			break
-		}
+	if regions != nil {
+		text += " in " + words.Shorten(regions, 3)
 	}
-	return b
-}
-
-// throughput returns the output tokens of a row per second, or its requests if the group has no output tokens. Nil: not
-// known.
-func (g Group) throughput(r Row) *float64 {
-	if g.Tokens() {
-		return r.Stage.OutputTokenThroughput
-	}
-	return r.Stage.RequestThroughput
+	return text
 }
 
 // doubtOf returns the class of a stage: "valid", "suspect" or "invalid".

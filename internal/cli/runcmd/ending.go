@@ -11,7 +11,6 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
 	"github.com/spate-load/spate/watch"
@@ -114,9 +113,8 @@ func (e ending) judge(fail failOn) (code int, why string) {
 	case !e.GetComplete():
 		return command.ExitFailed, "the run reached its end, but its result is incomplete" + e.missing()
 	case fail.fails(trust.Verdict(e.GetVerdict())):
-		return command.ExitFailed, "the run is complete, but " + e.doubt(
-			fail,
-		) + "; to exit with 0 anyway: --fail-on never"
+		return command.ExitFailed, fmt.Sprintf("the run is complete, but its verdict is %s; report.md has all reasons; "+
+			"to exit with 0 anyway: --fail-on never", e.GetVerdict())
 	}
 	if failed := e.failedThreshold(); failed != "" {
 		return command.ExitMissed, fmt.Sprintf("the run is complete, but %s: %s", e.thresholds(), failed)
@@ -169,27 +167,6 @@ func (e ending) missing() string {
 		return ": " + missing[0]
 	}
 	return fmt.Sprintf(": %s; and %d more, see report.md", missing[0], len(missing)-1)
-}
-
-// doubt says which measurements are bad, and for the first of them why.
-func (e ending) doubt(fail failOn) string {
-	if e.result == nil {
-		return "its measurements are " + e.GetVerdict()
-	}
-	bad, first := 0, ""
-	for _, s := range e.result.Stages {
-		if !fail.fails(s.Trust.Verdict) {
-			continue
-		}
-		bad++
-		for _, check := range s.Trust.Checks {
-			if first == "" && check.Verdict == s.Trust.Verdict {
-				first = fmt.Sprintf(": in stage %d, %s", s.Index+1, check.Words)
-			}
-		}
-	}
-	return fmt.Sprintf("%d of its %s cannot be relied on (verdict %s)%s; report.md has all reasons",
-		bad, words.Count(uint64(len(e.result.Stages)), "stage"), e.GetVerdict(), first)
 }
 
 // colourState colours how a run ended, given as in `ending`.
