@@ -8,7 +8,6 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/api/registry"
-	"github.com/spate-load/spate/api/template"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
@@ -66,7 +65,7 @@ var shapes = map[string]func(*config.Frames){
 // streaming returns the names of the APIs that have streams of their own. Those of package template are tested there.
 func streaming() (names []string) {
 	for _, a := range registry.All {
-		if !a.NoOutput && a.Check == nil && a != template.TGI && a != template.Triton {
+		if !a.NoOutput && a.Check == nil && a != registry.TGI && a != registry.Triton {
 			names = append(names, a.Name)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/registry"
-	"github.com/spate-load/spate/api/template"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
@@ -43,7 +42,7 @@ func TestExactOutputByAPI(t *testing.T) {
 
 // TestEndOfOutputsByTheBody checks that a plan's own field decides, wherever an API has it.
 func TestEndOfOutputsByTheBody(t *testing.T) {
-	for _, a := range []*api.API{&registry.SGLang, template.TGI} {
+	for _, a := range []*api.API{&registry.SGLang, registry.TGI} {
 		object, name := a.Options, a.IgnoreEOS
 		for _, asked := range []bool{false, true} {
 			target := &spatev1.Target{Api: a.Name, Model: "m", Body: fields(t, object, map[string]any{name: asked})}

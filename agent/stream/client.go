@@ -14,7 +14,7 @@ import (
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/bodies"
-	"github.com/spate-load/spate/api/template"
+	"github.com/spate-load/spate/api/registry"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
@@ -86,8 +86,8 @@ func New(config Config) (*Client, error) {
 
 // dialectOf returns the dialect of a target.
 func dialectOf(c Config) (*bodies.Dialect, error) {
-	if c.API == template.Name {
-		return bodies.Of(template.New(c.Template), c.Prompts, c.Whole)
+	if c.API == registry.TemplateName {
+		return bodies.Of(registry.OfTemplate(c.Template), c.Prompts, c.Whole)
 	}
 	return bodies.DialectOf(c.API, c.Prompts, c.Whole)
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/agent/stream/wire"
-	"github.com/spate-load/spate/api/openai"
 	"github.com/spate-load/spate/api/registry"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
@@ -34,12 +33,12 @@ func TestEndpointURLs(t *testing.T) {
 		"http://h/v1/chat/completions/":   "http://h/v1/chat/completions",
 		"http://[::1]:8000/v1?version=2#": "http://[::1]:8000/v1/chat/completions?version=2",
 	} {
-		u, err := endpointOf(base, &openai.Chat, "m")
+		u, err := endpointOf(base, &registry.Chat, "m")
 		if err != nil || u.String() != want {
 			t.Errorf("%s: %v, %v, want %s", base, u, err, want)
 		}
 	}
-	if u, err := endpointOf("http://h/v1", &openai.Completions, "m"); err != nil ||
+	if u, err := endpointOf("http://h/v1", &registry.Completions, "m"); err != nil ||
 		u.String() != "http://h/v1/completions" {
 		t.Errorf("completions: %v, %v", u, err)
 	}

@@ -25,7 +25,7 @@ import (
 
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
-	"github.com/spate-load/spate/api/template"
+	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -39,7 +39,7 @@ type Config struct {
 	// API of the endpoints: one of registry.Names. Empty: "chat".
 	API string
 	// What the plan says about the API, if it is template.Name.
-	Template template.Spec
+	Template registry.Template
 	// Form of the prompts: "token_ids" or "text". Empty: the API's default, "token_ids" for completions and sglang. tgi
 	// and triton accept only "text". APIs whose prompts are messages ignore it.
 	Prompts string

@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/api"
-	"github.com/spate-load/spate/api/template"
+	"github.com/spate-load/spate/api/registry"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // ollama is Ollama's /api/generate, whose answers are JSON lines.
-var ollama = template.Spec{
+var ollama = registry.Template{
 	Path: "/api/generate", Body: `{"model": {{.Model}}, "prompt": {{.Prompt}}, "options": {"num_predict": {{.OSL}}}}`,
-	Stream: template.Lines, Text: "response", Finish: "done_reason", Error: "error",
+	Stream: registry.Lines, Text: "response", Finish: "done_reason", Error: "error",
 	InputTokens: "prompt_eval_count", OutputTokens: "eval_count",
 }
 
@@ -48,12 +48,12 @@ func templateServer(t *testing.T, contentType, answer string) (url string, asked
 
 // TestTemplates sends what plans describe, and reads streams of events, streams of lines, and answers in one piece.
 func TestTemplates(t *testing.T) {
-	sse := template.Spec{Path: "/gen", Body: `{"text": "Q: {{.Text}}"}`, Stream: template.SSE, Text: "out.0.piece",
+	sse := registry.Template{Path: "/gen", Body: `{"text": "Q: {{.Text}}"}`, Stream: registry.SSE, Text: "out.0.piece",
 		InputTokens: "u.in", OutputTokens: "u.out", CachedTokens: "u.hit"}
-	whole := template.Spec{Path: "/m/MODEL", Body: `{"inputs": {{.Prompt}}}`, Text: "0.generated_text", OutputTokens: "0.n"}
-	none := template.Spec{Path: "/x", Body: `[{{.Prompt}}]`, InputTokens: "tokens"}
+	whole := registry.Template{Path: "/m/MODEL", Body: `{"inputs": {{.Prompt}}}`, Text: "0.generated_text", OutputTokens: "0.n"}
+	none := registry.Template{Path: "/x", Body: `[{{.Prompt}}]`, InputTokens: "tokens"}
 	for name, c := range map[string]struct {
-		spec                    template.Spec
+		spec                    registry.Template
 		contentType, answer     string
 		path, body              string
 		frames, input, output   uint64
@@ -69,7 +69,7 @@ func TestTemplates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, asked := templateServer(t, c.contentType, c.answer)
-			client := newTestClient(t, Config{Endpoints: []string{url}, API: template.Name, Template: c.spec, Model: "m",
+			client := newTestClient(t, Config{Endpoints: []string{url}, API: registry.TemplateName, Template: c.spec, Model: "m",
 				Whole: c.spec.Stream == ""})
 			var o Observation
 			client.Do(t.Context(), Request{Body: client.AppendBody(nil, 2, func(dst []byte) []byte {
@@ -94,7 +94,7 @@ func TestTemplateProbe(t *testing.T) {
 	url, _ := templateServer(t, "application/x-ndjson", ollamaAnswer)
 	wrong := ollama
 	wrong.Text, wrong.OutputTokens = "message.content", "eval_counts"
-	client := newTestClient(t, Config{Endpoints: []string{url}, API: template.Name, Template: wrong, Model: "m"})
+	client := newTestClient(t, Config{Endpoints: []string{url}, API: registry.TemplateName, Template: wrong, Model: "m"})
 	err := client.Probe(t.Context(), 0, "a")
 	for _, want := range []string{`template.text: the path "message.content" finds nothing`,
 		`template.output_tokens: the path "eval_counts" finds nothing`, `"response":"one"`} {
@@ -118,7 +118,7 @@ func TestTemplateFaults(t *testing.T) {
 		`{"done":true,"done_reason":"stop"}`:   spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT,
 	} {
 		url, _ := templateServer(t, "application/x-ndjson", answer)
-		client := newTestClient(t, Config{Endpoints: []string{url}, API: template.Name, Template: ollama, Model: "m"})
+		client := newTestClient(t, Config{Endpoints: []string{url}, API: registry.TemplateName, Template: ollama, Model: "m"})
 		var o Observation
 		client.Do(t.Context(), Request{Body: []byte(`{}`)}, &o)
 		got := spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED
@@ -154,12 +154,12 @@ func TestForms(t *testing.T) {
 			"data: {\"choices\":[{\"delta\":{\"content\":\" two\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	}))
 	t.Cleanup(s.Close)
-	spec := template.Spec{Path: "/v1/audio/transcriptions", Stream: template.SSE, Text: "choices.0.delta.content",
+	spec := registry.Template{Path: "/v1/audio/transcriptions", Stream: registry.SSE, Text: "choices.0.delta.content",
 		Finish: "choices.0.finish_reason", Form: &api.MultipartForm{
 			Fields: map[string]string{"model": "{{.Model}}", "stream": "true", "prompt": "{{.OSL}}: {{.Text}}"},
 			Files:  []api.FormFile{{Field: "file", Name: `a "b".wav`, Content: sound}},
 		}}
-	client := newTestClient(t, Config{Endpoints: []string{s.URL}, API: template.Name, Template: spec, Model: `m "1"`})
+	client := newTestClient(t, Config{Endpoints: []string{s.URL}, API: registry.TemplateName, Template: spec, Model: `m "1"`})
 	var o Observation
 	client.Do(t.Context(), Request{Body: client.AppendBody(nil, 2, func(dst []byte) []byte {
 		return append(dst, `"a \"b\" \u00e9"`...)

@@ -33,7 +33,7 @@ func FuzzAnswers(f *testing.F) {
 			t.Fatalf("%q: error %v", data, err)
 		}
 		if isObject {
-			checkAnswer(t, data, object, &frame)
+			checkPoolingAnswer(t, data, object, &frame)
 		}
 		if err := parseVectors(api.Event{Data: data}, &frame); (err == nil) != (valid && (isObject || isList)) {
 			t.Fatalf("%q: error %v of TEI's answer", data, err)
@@ -48,7 +48,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-func checkAnswer(t *testing.T, data []byte, object map[string]any, f *api.Frame) {
+func checkPoolingAnswer(t *testing.T, data []byte, object map[string]any, f *api.Frame) {
 	t.Helper()
 	if f.Failed != filled(object["error"]) {
 		t.Errorf("%q: failed %v", data, f.Failed)

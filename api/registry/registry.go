@@ -1,23 +1,20 @@
-// Package registry has all APIs. Each family of them is in a file; those of OpenAI and those that templates describe
-// have packages of their own.
+// Package registry has all APIs: a file for each family of them, and definitions of those that need no code.
 package registry
 
 import (
 	"slices"
 
 	"github.com/spate-load/spate/api"
-	"github.com/spate-load/spate/api/openai"
-	"github.com/spate-load/spate/api/template"
 )
 
 // All has all APIs, the default one first. To add one, write a file for it and add a line here.
 var All = []*api.API{
-	&openai.Chat,
-	&openai.Completions,
-	&openai.Responses,
+	&Chat,
+	&Completions,
+	&Responses,
 	&SGLang,
-	template.TGI,
-	template.Triton,
+	TGI,
+	Triton,
 	&Anthropic,
 	&Bedrock,
 	&Gemini,
@@ -27,7 +24,7 @@ var All = []*api.API{
 	&Rerank,
 	&CohereRerank,
 	&Score,
-	template.Any,
+	Any,
 }
 
 // Find returns the API with a name in plans. Empty: the default one. False: there is none with that name.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/registry"
-	"github.com/spate-load/spate/api/template"
 	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/secret"
 	"github.com/spate-load/spate/plans/servermetrics"
@@ -209,8 +208,8 @@ func API(t *spatev1.Target) *api.API {
 	switch {
 	case !known:
 		return registry.All[0]
-	case a.Name == template.Name:
-		a = template.New(Template(t))
+	case a.Name == registry.TemplateName:
+		a = registry.OfTemplate(Template(t))
 	}
 	if !Streams(t) {
 		return a.InOnePiece()
@@ -220,8 +219,8 @@ func API(t *spatev1.Target) *api.API {
 
 // Streams reports whether a target's answers are requested as streams.
 func Streams(t *spatev1.Target) bool {
-	if t.GetApi() == template.Name {
-		return t.GetTemplate().GetStream() == template.SSE || t.GetTemplate().GetStream() == template.Lines
+	if t.GetApi() == registry.TemplateName {
+		return t.GetTemplate().GetStream() == registry.SSE || t.GetTemplate().GetStream() == registry.Lines
 	}
 	if a, known := registry.Find(t.GetApi()); known && a.NoOutput {
 		return false
@@ -230,9 +229,9 @@ func Streams(t *spatev1.Target) bool {
 }
 
 // Template returns what a target says about the API template.
-func Template(t *spatev1.Target) template.Spec {
+func Template(t *spatev1.Target) registry.Template {
 	s := t.GetTemplate()
-	return template.Spec{
+	return registry.Template{
 		Path: s.GetPath(), Body: s.GetBody(), Form: form(s), Stream: s.GetStream(), Text: s.GetText(),
 		Finish: s.GetFinish(), Error: s.GetError(), InputTokens: s.GetInputTokens(), OutputTokens: s.GetOutputTokens(),
 		CachedTokens: s.GetCachedTokens(),

@@ -13,7 +13,6 @@ import (
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/bodies"
 	"github.com/spate-load/spate/api/registry"
-	"github.com/spate-load/spate/api/template"
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -155,7 +154,7 @@ func givesFalse(object *structpb.Struct, name string) bool {
 // template checks the API that a target describes. discover: files of the plan will be read.
 func (c *checker) template(path string, t *spatev1.Target, discover bool) {
 	at, s := path+".template", t.GetTemplate()
-	switch used := t.GetApi() == template.Name; {
+	switch used := t.GetApi() == registry.TemplateName; {
 	case used && s == nil:
 		c.wrong(path+".api", "needs the target's template: give its path and body")
 		return
@@ -166,7 +165,7 @@ func (c *checker) template(path string, t *spatev1.Target, discover bool) {
 		return
 	}
 	c.templateBody(at, t, discover)
-	streams := s.GetStream() == template.SSE || s.GetStream() == template.Lines
+	streams := s.GetStream() == registry.SSE || s.GetStream() == registry.Lines
 	if streams && s.GetText() == "" {
 		c.wrong(at+".stream", "needs text: without it no event has a token")
 	}

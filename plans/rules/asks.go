@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/spate-load/spate/api"
-	"github.com/spate-load/spate/api/openai"
+	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/api/schema"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -151,7 +151,7 @@ func (c *checker) form(path, target string, t *spatev1.Target, w *spatev1.Worklo
 	if a.NoOutput && content.PlaysSessions(w) {
 		c.wrong(path, fmt.Sprintf("%s: api: %s has no answers that a conversation could continue", target, a.Name))
 	}
-	if w.GetRandom().GetImages() != nil && a.Name != openai.Chat.Name {
+	if w.GetRandom().GetImages() != nil && a.Name != registry.Chat.Name {
 		c.wrong(path+".random.images", fmt.Sprintf("%s of api: %s: only chat takes them", target, a.Name))
 	}
 	if why := textAlone(w); why != "" && defaults.SendsTokenIDs(t) {

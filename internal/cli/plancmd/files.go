@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/api/openai"
+	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/words"
@@ -257,7 +257,7 @@ func fieldProblem(opened *rows.File, t *spatev1.Target, f plans.File) string {
 		if !opened.HasField(name) {
 			continue
 		}
-		if t.GetApi() != openai.Chat.Name {
+		if t.GetApi() != registry.Chat.Name {
 			return fmt.Sprintf("its rows have %s, which only api: chat takes", name)
 		}
 		for _, other := range others {

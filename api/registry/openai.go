@@ -1,5 +1,4 @@
-// Package openai has OpenAI's APIs: chat, completions and responses.
-package openai
+package registry
 
 import (
 	"bytes"
@@ -19,8 +18,8 @@ var Chat = api.API{
 	Name: "chat", Path: "/v1/chat/completions", Model: "model",
 	Prompts: []api.Prompt{{Form: workload.Messages, Field: "messages"}}, Defaults: usageInStream,
 	MaxFields: []string{"max_tokens", "max_completion_tokens"}, IgnoreEOS: "ignore_eos",
-	MinFields: []string{"min_tokens"}, ExactServers: engines, Trials: true, Parse: parse, Tools: tools, Forms: forms,
-	Demand: demand,
+	MinFields: []string{"min_tokens"}, ExactServers: openaiEngines, Trials: true, Parse: parseOpenAI, Tools: openaiTools, Forms: openaiForms,
+	Demand: openaiDemand,
 }
 
 // Completions is POST /v1/completions.
@@ -29,15 +28,15 @@ var Completions = api.API{
 	Prompts:   []api.Prompt{{Form: workload.TokenIDs, Field: "prompt"}, {Form: workload.Text, Field: "prompt"}},
 	Defaults:  usageInStream,
 	MaxFields: []string{"max_tokens", "max_completion_tokens"}, IgnoreEOS: "ignore_eos",
-	MinFields: []string{"min_tokens"}, ExactServers: engines, Trials: true, Parse: parse, Forms: forms,
-	Demand: demand,
+	MinFields: []string{"min_tokens"}, ExactServers: openaiEngines, Trials: true, Parse: parseOpenAI, Forms: openaiForms,
+	Demand: openaiDemand,
 }
 
-// engines are the serving engines that accept ignore_eos and min_tokens in chat and completions.
-var engines = []string{"vllm", "sglang", "tensorrt_llm"}
+// openaiEngines are the serving engines that accept ignore_eos and min_tokens in chat and completions.
+var openaiEngines = []string{"vllm", "sglang", "tensorrt_llm"}
 
-// tools are the tools of the chat API.
-var tools = &api.Tools{Names: "tools.#.function.name", Calls: func(value []byte, add func(api.CallPiece)) {
+// openaiTools are the tools of the chat API.
+var openaiTools = &api.Tools{Names: "tools.#.function.name", Calls: func(value []byte, add func(api.CallPiece)) {
 	gjson.ParseBytes(value).ForEach(func(_, call gjson.Result) bool {
 		add(api.CallPiece{
 			Index: api.IndexOf(call.Get("index")), Name: call.Get("function.name").String(),
@@ -49,7 +48,7 @@ var tools = &api.Tools{Names: "tools.#.function.name", Calls: func(value []byte,
 	fields := make(map[string]any)
 	var list []any
 	for _, t := range all {
-		list = append(list, map[string]any{"type": "function", "function": members(&t)})
+		list = append(list, map[string]any{"type": "function", "function": openaiMembers(&t)})
 	}
 	fields["tools"] = list
 	switch choice {
@@ -62,8 +61,8 @@ var tools = &api.Tools{Names: "tools.#.function.name", Calls: func(value []byte,
 	return fields
 }}
 
-// members returns the members of a tool's definition.
-func members(t *api.Tool) map[string]any {
+// openaiMembers returns the members of a tool's definition.
+func openaiMembers(t *api.Tool) map[string]any {
 	all := t.As("name", "description", "parameters")
 	if t.Strict {
 		all["strict"] = true
@@ -71,8 +70,8 @@ func members(t *api.Tool) map[string]any {
 	return all
 }
 
-// forms are OpenAI's fields for the form of an answer, and those of vLLM, today's and earlier ones.
-var forms = []api.Form{
+// openaiForms are OpenAI's fields for the form of an answer, and those of vLLM, today's and earlier ones.
+var openaiForms = []api.Form{
 	{Kind: api.FormSchema, Path: "response_format.json_schema.schema"},
 	{Kind: api.FormSchema, Path: "structured_outputs.json"},
 	{Kind: api.FormSchema, Path: "guided_json"},
@@ -99,10 +98,10 @@ var responsesTools = &api.Tools{Names: "tools.#.name", Calls: func(value []byte,
 		return true
 	})
 }, Define: func(all []api.Tool, choice string) map[string]any {
-	fields := tools.Define(nil, choice)
+	fields := openaiTools.Define(nil, choice)
 	var list []any
 	for _, t := range all {
-		tool := members(&t)
+		tool := openaiMembers(&t)
 		tool["type"] = "function"
 		list = append(list, tool)
 	}
@@ -121,8 +120,8 @@ var responsesForms = []api.Form{
 // answerName is the name that schemas of answers have. OpenAI wants one.
 const answerName = "answer"
 
-// demand demands an answer of chat and completions.
-func demand(schema any) map[string]any {
+// openaiDemand demands an answer of chat and completions.
+func openaiDemand(schema any) map[string]any {
 	return map[string]any{"response_format": map[string]any{
 		"type": "json_schema", "json_schema": map[string]any{"name": answerName, "schema": schema},
 	}}

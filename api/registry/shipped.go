@@ -1,4 +1,4 @@
-package template
+package registry
 
 import (
 	"context"
@@ -30,7 +30,7 @@ var TGI = shipped(api.API{
 	Demand: func(schema any) map[string]any {
 		return map[string]any{"parameters": map[string]any{"grammar": map[string]any{"type": "json", "value": schema}}}
 	},
-}, Spec{
+}, Template{
 	Text: "token.text", Finish: "details.finish_reason", Error: "error",
 	InputTokens: "details.input_length", OutputTokens: "details.generated_tokens",
 	token: "token", special: "token.special", whole: "generated_text", kind: "error_type",
@@ -49,13 +49,13 @@ var Triton = shipped(api.API{
 	Count: func(_ context.Context, s api.Server, _ string, _ bool) (api.Tokens, error) {
 		return api.Tokens{}, s.Unusable("/tokenize", "this API cannot count tokens")
 	},
-}, Spec{Text: "text_output", Error: "error", model: "model_name"})
+}, Template{Text: "text_output", Error: "error", model: "model_name"})
 
 // shipped completes an API whose answers are objects that are read by paths.
-func shipped(a api.API, s Spec) *api.API {
+func shipped(a api.API, s Template) *api.API {
 	a.Parse = func(e api.Event, f *api.Frame) error {
 		err := s.parse(e, f)
-		if err == nil && !object(e.Data) {
+		if err == nil && !templateObject(e.Data) {
 			return jsonscan.ErrNotObject
 		}
 		return err

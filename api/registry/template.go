@@ -1,7 +1,4 @@
-// Package template is for APIs without code of their own, whose answers have their text, their usage and their errors
-// at paths: those that a plan describes, with the body of requests as a Go template, and those that ship as
-// definitions.
-package template
+package registry
 
 import (
 	"bytes"
@@ -18,8 +15,8 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// Name of the API in plans.
-const Name = "template"
+// TemplateName is the name in plans of the API that the plan describes.
+const TemplateName = "template"
 
 // Framings of streams in plans.
 const (
@@ -27,8 +24,10 @@ const (
 	Lines = "lines"
 )
 
-// Spec is what a plan says about the API. Paths are those of gjson; empty: answers do not have it.
-type Spec struct {
+// Template describes an API without code of its own, whose answers have their text, their usage and their errors at
+// paths: one that a plan describes, with the body of requests as a Go template, or one that ships as a definition.
+// Paths are those of gjson; empty: answers do not have it.
+type Template struct {
 	// Path of requests, and the template of their body.
 	Path, Body string
 	// Form is sent in place of a body. Nil: there is none.
@@ -47,13 +46,14 @@ type Spec struct {
 	token, special, whole, kind, model string
 }
 
-// Any stands for all APIs of this kind, where only the name counts.
-var Any = New(Spec{Text: "text"})
+// Any stands for all APIs that plans describe, where only the name counts.
+var Any = OfTemplate(Template{Text: "text"})
 
-// New returns the API that a plan describes.
-func New(s Spec) *api.API {
+// OfTemplate returns the API that a plan describes.
+func OfTemplate(s Template) *api.API {
 	a := &api.API{
-		Name: Name, Path: s.Path, Template: s.Body, Form: s.Form, Prompts: []api.Prompt{{Form: workload.Text, Field: "prompt"}},
+		Name: TemplateName, Path: s.Path, Template: s.Body, Form: s.Form,
+		Prompts:  []api.Prompt{{Form: workload.Text, Field: "prompt"}},
 		NoOutput: s.Text == "", NoEndMark: s.Finish == "", Uncounted: s.InputTokens == "", Parse: s.parse, Check: s.check,
 	}
 	a.Headers = make(map[string]string)
@@ -67,13 +67,13 @@ func New(s Spec) *api.API {
 }
 
 // parse reads one event, or a whole answer.
-func (s Spec) parse(e api.Event, f *api.Frame) error {
+func (s Template) parse(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
-	if !valid(e.Data) {
+	if !validPath(e.Data) {
 		return errors.New("it is not JSON")
 	}
-	if fault := raw(e.Data, s.Error); jsonscan.Filled(fault) {
-		f.Fail(jsonscan.StringBytes(raw(e.Data, s.kind)), fault)
+	if fault := rawText(e.Data, s.Error); jsonscan.Filled(fault) {
+		f.Fail(jsonscan.StringBytes(rawText(e.Data, s.kind)), fault)
 		return nil
 	}
 	switch {
@@ -82,47 +82,47 @@ func (s Spec) parse(e api.Event, f *api.Frame) error {
 	case s.token != "":
 		s.parseToken(e.Data, f)
 	case s.model != "":
-		text := raw(e.Data, s.Text)
+		text := rawText(e.Data, s.Text)
 		f.Chunk, f.Answer, f.Span = len(text) > 0, jsonscan.Unquoted(text), api.SpanUnsure
-		f.Model = raw(e.Data, s.model)
+		f.Model = rawText(e.Data, s.model)
 	default:
-		if text := raw(e.Data, s.Text); len(text) > 0 && text[0] == '"' {
+		if text := rawText(e.Data, s.Text); len(text) > 0 && text[0] == '"' {
 			f.Chunk, f.Answer = true, jsonscan.Unquoted(text)
 			f.AddOutput(text, false)
 		}
 	}
-	f.Finish = jsonscan.StringBytes(raw(e.Data, s.Finish))
+	f.Finish = jsonscan.StringBytes(rawText(e.Data, s.Finish))
 	f.Closes = len(f.Finish) > 0 && s.token == ""
-	f.SetUsage(raw(e.Data, s.InputTokens), raw(e.Data, s.CachedTokens), raw(e.Data, s.OutputTokens))
+	f.SetUsage(rawText(e.Data, s.InputTokens), rawText(e.Data, s.CachedTokens), rawText(e.Data, s.OutputTokens))
 	return nil
 }
 
 // parseToken reads a frame that has one token, or an answer in one piece.
-func (s Spec) parseToken(data []byte, f *api.Frame) {
-	token, all := raw(data, s.token), raw(data, s.whole)
+func (s Template) parseToken(data []byte, f *api.Frame) {
+	token, all := rawText(data, s.token), rawText(data, s.whole)
 	switch {
 	case len(token) == 0:
 		f.Answer = jsonscan.Unquoted(all)
-	case string(raw(data, s.special)) != "true":
-		f.Answer = jsonscan.Unquoted(raw(data, s.Text))
+	case string(rawText(data, s.special)) != "true":
+		f.Answer = jsonscan.Unquoted(rawText(data, s.Text))
 	}
 	f.OneToken, f.TextBytes, f.HasAnswer = jsonscan.Filled(token), len(f.Answer), len(f.Answer) > 0
 	f.Token = f.HasAnswer || f.OneToken
 	f.Chunk, f.End = f.Token, len(all) > 0 && all[0] == '"'
 }
 
-// raw returns the JSON value at a path, nil if there is none. A path of plain names is read in place.
-func raw(data []byte, path string) []byte {
+// rawText returns the JSON value at a path, nil if there is none. A path of plain names is read in place.
+func rawText(data []byte, path string) []byte {
 	switch {
 	case path == "":
 		return nil
-	case !plain(path):
+	case !plainPath(path):
 		return []byte(gjson.GetBytes(data, path).Raw)
 	}
 	for more := true; more; {
 		names, values := [1]string{}, [1][]byte{}
 		names[0], path, more = strings.Cut(path, ".")
-		if !object(data) || jsonscan.Members(data, names[:], values[:]) != nil {
+		if !templateObject(data) || jsonscan.Members(data, names[:], values[:]) != nil {
 			return nil
 		}
 		data = values[0]
@@ -130,8 +130,8 @@ func raw(data []byte, path string) []byte {
 	return data
 }
 
-// plain reports whether a path consists of the names of members, one within the other.
-func plain(path string) bool {
+// plainPath reports whether a path consists of the names of members, one within the other.
+func plainPath(path string) bool {
 	for i := range len(path) {
 		if b := path[i] | 0x20; (b < 'a' || b > 'z') && path[i] != '_' && path[i] != '.' {
 			return false
@@ -140,14 +140,15 @@ func plain(path string) bool {
 	return true
 }
 
-// object reports whether JSON is an object.
-func object(data []byte) bool {
+// templateObject reports whether JSON is an object.
+func templateObject(data []byte) bool {
 	c := jsonscan.Cursor{B: data}
 	return c.Peek() == '{'
 }
 
-// valid reports whether data is JSON. It does not ask gjson, whose stack grows as deep as a server nests its values.
-func valid(data []byte) bool {
+// validPath reports whether data is JSON. It does not ask gjson, whose stack grows as deep as a server nests its
+// values.
+func validPath(data []byte) bool {
 	c := jsonscan.Cursor{B: data}
 	c.Skip(0)
 	return c.End() || json.Valid(data)
@@ -155,7 +156,7 @@ func valid(data []byte) bool {
 
 // check returns an error if a path finds nothing in any of an answer's events, or if lines are those of server-sent
 // events, in which paths also find their values.
-func (s Spec) check(events [][]byte) error {
+func (s Template) check(events [][]byte) error {
 	sse := func(event []byte) bool { return bytes.HasPrefix(event, []byte("data:")) }
 	if s.Stream == Lines && slices.ContainsFunc(events, sse) {
 		return errors.New("template.stream: the server sends server-sent events, not lines of JSON: set stream: sse")

@@ -1,4 +1,4 @@
-package openai
+package registry
 
 import (
 	"bytes"
@@ -10,14 +10,14 @@ import (
 	"github.com/spate-load/spate/api/jsonscan"
 )
 
-// parser parses a frame in place.
-type parser struct{ jsonscan.Cursor }
+// openaiParser parses a frame in place.
+type openaiParser struct{ jsonscan.Cursor }
 
-// parse parses one frame, or a whole answer, of the chat or the completions API. It makes one pass over the text
+// parseOpenAI parses one frame, or a whole answer, of the chat or the completions API. It makes one pass over the text
 // and allocates nothing. Errors, unusual texts and invalid JSON are left to encoding/json, which decides.
-func parse(e api.Event, f *api.Frame) error {
+func parseOpenAI(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
-	c := parser{jsonscan.Cursor{B: e.Data}}
+	c := openaiParser{jsonscan.Cursor{B: e.Data}}
 	c.frame(f)
 	if c.End() {
 		return nil
@@ -27,13 +27,13 @@ func parse(e api.Event, f *api.Frame) error {
 }
 
 // rejectRepeat sets bad if a name occurs twice in an object: encoding/json decides which of the two counts.
-func (c *parser) rejectRepeat(seen *uint, bit uint) {
+func (c *openaiParser) rejectRepeat(seen *uint, bit uint) {
 	c.Bad = c.Bad || *seen&bit != 0
 	*seen |= bit
 }
 
 // frame parses the whole object.
-func (c *parser) frame(f *api.Frame) {
+func (c *openaiParser) frame(f *api.Frame) {
 	c.Eat('{')
 	var seen uint
 	for n := 0; ; n++ {
@@ -66,7 +66,7 @@ func (c *parser) frame(f *api.Frame) {
 }
 
 // choices parses the array of choices.
-func (c *parser) choices(f *api.Frame) {
+func (c *openaiParser) choices(f *api.Frame) {
 	if c.Peek() != '[' {
 		c.Skip(1)
 		return
@@ -79,7 +79,7 @@ func (c *parser) choices(f *api.Frame) {
 }
 
 // choice parses one element of choices.
-func (c *parser) choice(f *api.Frame) {
+func (c *openaiParser) choice(f *api.Frame) {
 	if c.Peek() != '{' {
 		c.Skip(2)
 		return
@@ -144,7 +144,7 @@ func setAnswer(f *api.Frame, s *choiceContent) {
 }
 
 // delta parses a delta, or a whole message, and returns its content. It sets calls to its tool calls, if it has some.
-func (c *parser) delta(f *api.Frame, calls *[]byte) (content []byte) {
+func (c *openaiParser) delta(f *api.Frame, calls *[]byte) (content []byte) {
 	if c.Peek() != '{' {
 		c.Skip(3)
 		return nil
@@ -209,7 +209,7 @@ func tokenField(name []byte) uint {
 }
 
 // finish parses a finish reason. An empty string means none.
-func (c *parser) finish(f *api.Frame) {
+func (c *openaiParser) finish(f *api.Frame) {
 	if c.Peek() != '"' {
 		c.Skip(3)
 		return
@@ -222,7 +222,7 @@ func (c *parser) finish(f *api.Frame) {
 }
 
 // usage parses the usage object. A usage without output tokens is ignored.
-func (c *parser) usage(f *api.Frame) {
+func (c *openaiParser) usage(f *api.Frame) {
 	if c.Peek() != '{' {
 		c.Skip(1)
 		return
@@ -256,7 +256,7 @@ func (c *parser) usage(f *api.Frame) {
 }
 
 // detail parses one number of an object with details of a usage's tokens.
-func (c *parser) detail(wanted string) (number uint64, given bool) {
+func (c *openaiParser) detail(wanted string) (number uint64, given bool) {
 	if c.Peek() != '{' {
 		c.Skip(2)
 		return 0, false
@@ -326,7 +326,7 @@ func decodeChoices(data json.RawMessage, f *api.Frame) {
 		if number, given := jsonscan.DecodeCount(choice["index"]); !given || number == 0 {
 			delta, message := jsonscan.Object(choice["delta"]), jsonscan.Object(choice["message"])
 			setAnswer(f, &choiceContent{delta["content"], message["content"], choice["text"],
-				filled(delta["tool_calls"]), filled(message["tool_calls"])})
+				filledValue(delta["tool_calls"]), filledValue(message["tool_calls"])})
 		}
 		if reason := jsonscan.Text(choice["finish_reason"]); reason != "" {
 			f.Finish = []byte(reason)
@@ -334,8 +334,8 @@ func decodeChoices(data json.RawMessage, f *api.Frame) {
 	}
 }
 
-// filled returns a value, or nil if it is empty.
-func filled(value json.RawMessage) []byte {
+// filledValue returns a value, or nil if it is empty.
+func filledValue(value json.RawMessage) []byte {
 	if !jsonscan.Filled(value) {
 		return nil
 	}

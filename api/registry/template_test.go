@@ -1,4 +1,4 @@
-package template
+package registry
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 )
 
 // specs are what the fuzz test reads frames by.
-var specs = []Spec{
+var specs = []Template{
 	{Text: "response", Finish: "done_reason", Error: "error", InputTokens: "u.in", OutputTokens: "u.out",
 		CachedTokens: "u.hit"},
 	{Text: "out.0.piece", InputTokens: "in"},
@@ -75,7 +75,7 @@ func textAt(data []byte, path string) string {
 
 // TestEventsForLines: paths find their values in "data: {...}", too, so the framing is checked.
 func TestEventsForLines(t *testing.T) {
-	s := Spec{Stream: Lines, Text: "text"}
+	s := Template{Stream: Lines, Text: "text"}
 	if err := s.check([][]byte{[]byte(`{"text": "a"}`)}); err != nil {
 		t.Error(err)
 	}
@@ -104,7 +104,7 @@ func TestPathsThatFindNothing(t *testing.T) {
 // Values that nest without end cost no more memory than their bytes: they are no JSON that anybody reads.
 func TestDeepValuesAreNoAnswer(t *testing.T) {
 	deep := []byte(`{"text": ` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20) + "}")
-	if err := (Spec{Text: "text"}).parse(api.Event{Data: deep}, &api.Frame{}); err == nil {
+	if err := (Template{Text: "text"}).parse(api.Event{Data: deep}, &api.Frame{}); err == nil {
 		t.Error("a value nested a million deep was read")
 	}
 }

@@ -1,4 +1,4 @@
-package openai
+package registry
 
 import (
 	"bytes"
@@ -117,7 +117,7 @@ func checkFrame(t *testing.T, data []byte) {
 	t.Helper()
 	want, valid := oracle(data)
 	var got api.Frame
-	err := parse(api.Event{Data: data}, &got)
+	err := parseOpenAI(api.Event{Data: data}, &got)
 	if (err == nil) != valid {
 		t.Fatalf("%q: error %v, sound %v", data, err, valid)
 	}
@@ -240,10 +240,10 @@ func TestFrames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			checkFrame(t, []byte(tt.data))
 			var f api.Frame
-			if err := parse(api.Event{Data: []byte(tt.data)}, &f); err != nil || f.Token != tt.token {
+			if err := parseOpenAI(api.Event{Data: []byte(tt.data)}, &f); err != nil || f.Token != tt.token {
 				t.Errorf("token %v, want %v; error %v", f.Token, tt.token, err)
 			}
-			c := parser{jsonscan.Cursor{B: []byte(tt.data)}}
+			c := openaiParser{jsonscan.Cursor{B: []byte(tt.data)}}
 			c.frame(&f)
 			if c.End() != tt.scanned {
 				t.Errorf("scanned without encoding/json: %v, want %v", c.End(), tt.scanned)
@@ -263,7 +263,7 @@ func TestFaultMessages(t *testing.T) {
 		`{"error":{"code":7}}`:                    `{"code":7}`,
 	} {
 		var f api.Frame
-		if err := parse(api.Event{Data: []byte(data)}, &f); err != nil || !f.Failed || f.Fault != want {
+		if err := parseOpenAI(api.Event{Data: []byte(data)}, &f); err != nil || !f.Failed || f.Fault != want {
 			t.Errorf("%s: %q, %v", data, f.Fault, err)
 		}
 	}
@@ -301,7 +301,7 @@ func BenchmarkScan(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var f api.Frame
-		if parse(api.Event{Data: data}, &f) != nil || !f.Token {
+		if parseOpenAI(api.Event{Data: data}, &f) != nil || !f.Token {
 			b.Fatal("no token")
 		}
 	}
@@ -312,7 +312,7 @@ func BenchmarkScanRunningUsage(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var f api.Frame
-		if parse(api.Event{Data: data}, &f) != nil || !f.HasOutput {
+		if parseOpenAI(api.Event{Data: data}, &f) != nil || !f.HasOutput {
 			b.Fatal("no usage")
 		}
 	}
