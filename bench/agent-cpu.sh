@@ -10,8 +10,8 @@ pids=()
 trap 'kill "${pids[@]}" 2>/dev/null; wait; rm -rf "$dir"' EXIT
 cd "$dir"
 
-taskset -c 1 "$bin/spate" simulate --listen 127.0.0.1:18100 --decode-step 20ms --decode-step-per-request 0s --max-running 65536 \
-    --prefill 1e9 >simulator.log & pids+=($!)
+taskset -c 1 "$bin/spate" simulate --listen 127.0.0.1:18100 --decode-step 20ms --set decode_step_per_request=0s --max-running 65536 \
+    --set prefill_tokens_per_second=1e9 >simulator.log & pids+=($!)
 taskset -c 1 "$bin/spate-coordinator" --listen 127.0.0.1:17711 --no-gossip --data-dir runs 2>coordinator.log & pids+=($!)
 taskset -c 0 "$bin/spate-agent" --coordinator 127.0.0.1:17711 --name a 2>agent.log & agent=$!; pids+=("$agent")
 until "$bin/spate" agents --coordinator 127.0.0.1:17711 2>/dev/null | grep -q ready; do sleep 0.1; done

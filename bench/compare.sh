@@ -18,9 +18,9 @@ loads: [{concurrency: 16, duration: 10s}]
 PLAN
 
 measure() { # NAME SEED PERCENT
-    "$bin/spate" simulate --listen 127.0.0.1:18101 --seed "$2" --prefill 60000 --max-running 32 --step-jitter 0.1 \
-        --prefill-jitter 0.2 --decode-step "$(awk -v p="$3" 'BEGIN { print 5000 + 50 * p }')us" \
-        --decode-step-per-request "$(awk -v p="$3" 'BEGIN { print 50000 + 500 * p }')ns" >simulator.log & simulator=$!
+    "$bin/spate" simulate --listen 127.0.0.1:18101 --seed "$2" --set prefill_tokens_per_second=60000 --max-running 32 --set step_jitter=0.1 \
+        --set prefill_jitter=0.2 --decode-step "$(awk -v p="$3" 'BEGIN { print 5000 + 50 * p }')us" \
+        --set "decode_step_per_request=$(awk -v p="$3" 'BEGIN { print 50000 + 500 * p }')ns" >simulator.log & simulator=$!
     until curl -s -o /dev/null http://127.0.0.1:18101/v1/models; do sleep 0.1; done
     "$bin/spate" run plan.yaml --out "$1" --no-progress --fail-on never >/dev/null
     kill "$simulator"

@@ -28,7 +28,7 @@ background() {
     $PRIORITY "$@" >"$dir/$name.log" 2>&1 & process[$name]=$!
     pids+=($!)
 }
-background simulator "$bin/spate" simulate --listen "127.0.0.1:$port" --decode-step-per-request 0s --max-running 65536 --prefill 1e9
+background simulator "$bin/spate" simulate --listen "127.0.0.1:$port" --set decode_step_per_request=0s --max-running 65536 --set prefill_tokens_per_second=1e9
 background coordinator "$bin/spate-coordinator" --listen "$control" --no-gossip --data-dir "$dir/runs" --http-listen "127.0.0.1:$((port + 2))"
 status[coordinator]=$((port + 2))
 for n in 1 2; do

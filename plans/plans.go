@@ -11,6 +11,7 @@ package plans
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -129,6 +130,20 @@ func Load(path string, data []byte, opts Options) (*Plan, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// LoadSimulator reads the settings of a simulator, which a plan's target has in its simulator, with assignments as in
+// Changes.Set. Its error is like that of Load.
+func LoadSimulator(path string, data []byte, set []string) (*spatev1.SimulatedTarget, error) {
+	msg := &spatev1.SimulatedTarget{}
+	d, err := document.Parse(path, data, msg.ProtoReflect().Descriptor(), Options{}.withDefaults().MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(d.Edit(), d.Assign(set, defaultName), d.Read(msg)); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return msg, d.Mistakes().OrNil()
 }
 
 // Changes are changes of a plan that a person asks for without editing its file. The zero value changes nothing.

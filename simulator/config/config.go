@@ -12,62 +12,62 @@ import (
 )
 
 // Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds a secret (APIKey):
-// do not print it. Its tags declare the flags of `spate simulate`.
+// do not print it. Its tags declare flags of `spate simulate`.
 type Config struct {
 	// Endpoints is the number of endpoints that Start serves if it is given no addresses. Default 1.
 	Endpoints int `least:"1" plan:"endpoints"`
 	// Replicas is the number of equal engines behind one endpoint. A request goes to the engine with the fewest
 	// requests in flight, the first among equals. Default 1.
-	Replicas int `least:"1" group:"engines" flag:"replicas" help:"equal engines; with --prefill-engines those that decode"`
+	Replicas int `least:"1" plan:"replicas"`
 	// ReplicaSpread is how much slower the last engine is than the first, as a share, counted over all endpoints. The
 	// engines between lie evenly between them. Not for use with PrefillEngines. Default 0: all are equal.
-	ReplicaSpread float64 `group:"engines" flag:"replica-spread" help:"how much slower the last engine is than the first, as a <share>; the others are evenly between"`
+	ReplicaSpread float64 `plan:"replica_spread"`
 	// ReplicaSkew is how unevenly ReplicaSpread is spaced: above 0 few engines are slow. Default 0: evenly.
-	ReplicaSkew float64 `group:"engines" flag:"replica-skew" help:"how unevenly that is spaced, a <number>: above 0 few engines are slow, and most near the first"`
+	ReplicaSkew float64 `plan:"replica_skew"`
 	// PrefillEngines makes an endpoint a disaggregated group: this number of engines prefill, from one queue, and the
 	// Replicas decode. 0, the default: each engine does both.
-	PrefillEngines int `group:"engines" flag:"prefill-engines" help:"engines that only prefill, so that the replicas only decode (default: each does both)"`
+	PrefillEngines int `plan:"prefill_engines"`
 	// Model is the speed of each engine.
-	Model Model `group:"engines"`
+	Model Model `group:"Engines" rare:"yes"`
 	// Pace, if set, replaces the engines: each endpoint sends in a steady rhythm.
 	Pace Pace
 	// Processors is the number of processors that send the frames of one instant of an engine. The more there are, the
 	// closer together the frames are sent, and the more streams one engine can serve. Default 1.
-	Processors int `least:"1" group:"served" flag:"processors" help:"processors that send the frames of one instant (default: all but one, which reads requests)"`
+	Processors int `least:"1" group:"What is served" rare:"yes" flag:"processors" help:"processors that send the frames of one instant (default: all but one, which reads requests)"`
 	// Seed determines everything random: early ends, faults and jitter. Random numbers of a request depend on its
 	// X-Request-Id, so that the same IDs have the same fate in any order. Without an ID they depend on the request's
 	// number at the endpoint.
-	Seed uint64 `group:"answers" flag:"seed" help:"seed of faults, early ends, tokens without text, jitter and stalls"`
+	Seed uint64 `group:"Answers" flag:"seed" help:"seed of faults, early ends, tokens without text, jitter and stalls"`
 
 	// ModelName is the model served. Requests for another name get 404. Empty, the default: every name is served.
-	ModelName string `group:"served" flag:"model" help:"model <name> to serve (default: every name)"`
+	ModelName string `group:"What is served" flag:"model" help:"model <name> to serve (default: every name)"`
 	// Adapters are names of models that are served besides ModelName, such as those of LoRA adapters.
 	Adapters []string
 	// APIKey is the bearer token that requests must carry. Others get 401. Empty: no key is required.
 	APIKey string
 	// Protocol is the protocol that Start speaks.
-	Protocol Protocol `group:"served"`
+	Protocol Protocol `group:"What is served"`
 	// AllowRemote lets Start listen on addresses that are not loopback. A simulator should not be left on a network.
-	AllowRemote bool `group:"served" flag:"allow-remote" help:"allow addresses beyond loopback: a simulator is not a server to leave on a network"`
+	AllowRemote bool `group:"What is served" rare:"yes" flag:"allow-remote" help:"allow addresses beyond loopback: a simulator is not a server to leave on a network"`
 	// MaxModelTokens is the maximum of prompt and output together. Longer requests get 400. 0, the default: no limit.
-	MaxModelTokens int `group:"served" flag:"max-model-tokens" help:"longest prompt and output together, as reported by /v1/models (default: no limit)"`
+	MaxModelTokens int `plan:"max_model_tokens"`
 	// ChatTemplateTokens is the number of tokens that a chat template adds to the words of a conversation. Default 0.
-	ChatTemplateTokens int `group:"dialect" flag:"chat-template-tokens" help:"<tokens> that the chat template adds to a conversation"`
+	ChatTemplateTokens int `plan:"chat_template_tokens"`
 	// OutputLength is the length of outputs that end by themselves.
-	OutputLength OutputLength `group:"answers"`
+	OutputLength OutputLength
 	// TextlessShare is the chance of each token to be streamed as a frame with empty text, as engines send halves of
 	// characters and special tokens, 0 (default) to 1. In APIs without such frames (responses and Anthropic's messages,
 	// as vLLM serves them), these tokens have no frame.
-	TextlessShare float64 `group:"answers" most:"1" flag:"textless-share" help:"<share> of the tokens that are streamed without text, as halves of characters are"`
+	TextlessShare float64 `most:"1" plan:"textless_share"`
 	// Dialect is how the server introduces itself, and how it handles request fields that only some servers know.
-	Dialect Dialect `group:"dialect"`
+	Dialect Dialect
 
 	// Frames is the shape of the stream.
-	Frames Frames `group:"frames"`
+	Frames Frames `group:"Answers" rare:"yes"`
 	// Faults are tried in this order for each request. The first one that strikes is the request's only fault.
 	Faults []Fault
 	// Truth is what is recorded about the frames sent.
-	Truth Truth `group:"truth"`
+	Truth Truth `group:"The truth" rare:"yes"`
 }
 
 // Default returns the default configuration.

@@ -14,17 +14,17 @@ const (
 // value is a server that names no owner and honours everything.
 type Dialect struct {
 	// OwnedBy is owned_by of /v1/models: "vllm", "nvidia" for Dynamo, "openai" for LiteLLM. Default "spate".
-	OwnedBy string `flag:"owned-by" help:"<owner> that /v1/models names: vllm, nvidia for Dynamo, openai for LiteLLM"`
+	OwnedBy string `plan:"owned_by"`
 	// NoTokenize answers /tokenize with 404, as most servers do. Default: the path exists, as in vLLM.
-	NoTokenize bool `flag:"no-tokenize" help:"have no /tokenize"`
+	NoTokenize bool `plan:"no_tokenize"`
 	// ExactOutput is the handling of ignore_eos and min_tokens, under whatever names an API has for them. Default
 	// Honoured.
-	ExactOutput FieldHandling `flag:"exact-output" default:"honoured" words:"honoured, ignored, refused" help:"ignore_eos and min_tokens: <treatment>"`
+	ExactOutput FieldHandling `default:"honoured" words:"honoured, ignored, refused" plan:"exact_output"`
 	// Tools is the handling of tools, response_format and the like in chat, completions and Anthropic's messages.
 	// Honoured, the default: a tool that tool_choice forces is called, and answers have the form. Ignored: answers are
 	// words.
-	Tools FieldHandling `flag:"tools" default:"honoured" words:"honoured, ignored, refused" help:"tools, response_format and the like: <treatment>; a tool that tool_choice forces is called"`
+	Tools FieldHandling `default:"honoured" words:"honoured, ignored, refused" plan:"tools"`
 	// ToolCallShare is the share of the answers that call one of the request's tools where tool_choice is auto, from 0
 	// (default: they are words) to 1. Each tool is as likely as the others.
-	ToolCallShare float64 `most:"1" flag:"tool-call-share" help:"<share> of answers that call a tool where tool_choice is auto, from 0 to 1"`
+	ToolCallShare float64 `most:"1" plan:"tool_call_share"`
 }

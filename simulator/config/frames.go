@@ -31,19 +31,19 @@ type Frames struct {
 	// block of Anthropic starts at once, as at Anthropic. Default RoleWithFirstToken.
 	Role RoleFrame `flag:"role" words:"first-token, at-once, none" help:"<when> to send what comes before the first token, such as a chat's role: first-token, at-once or none"`
 	// Deliver is how much of the output is sent at a time. Default, and "": DeliverAsProduced.
-	Deliver Delivery `flag:"deliver" default:"as-produced" words:"as-produced, one-write, one-frame" help:"<how> answers are sent: as-produced, or at the end of the output as one-write or one-frame"`
+	Deliver Delivery `default:"as-produced" words:"as-produced, one-write, one-frame" plan:"deliver"`
 	// ReasoningTokens is the number of reasoning tokens at the start of the output. Chat, responses, Anthropic's
 	// messages, Bedrock and Gemini stream them separately from the answer. In the other APIs they are text like the
 	// rest, unless they are hidden. Default 0.
-	ReasoningTokens int `group:"answers" flag:"reasoning-tokens" help:"<tokens> at the start of each output that are reasoning"`
+	ReasoningTokens int `plan:"reasoning_tokens"`
 	// ReasoningField is the field of a chat's delta that carries reasoning: "reasoning_content" (default), "reasoning",
 	// or any other name. With ReasoningHidden no API streams reasoning, but it takes its time and counts in usage.
-	ReasoningField string `group:"answers" flag:"reasoning-field" default:"reasoning_content" help:"<field> of a chat's delta that carries reasoning: reasoning, or any other; hidden: it is not streamed, in any API"`
+	ReasoningField string `default:"reasoning_content" plan:"reasoning_field"`
 	// NoReasoningUsage leaves the number of reasoning tokens out of usage. Default: chat and responses report it.
-	NoReasoningUsage bool `group:"answers" flag:"reasoning-untold" help:"do not report the number of reasoning tokens in usage"`
+	NoReasoningUsage bool `plan:"reasoning_untold"`
 	// TokensPerFrame is the number of tokens per frame. The first token is alone in its frame and the last frame has
 	// the rest, as with vLLM's stream interval. Default 1.
-	TokensPerFrame int `least:"1" flag:"tokens-per-frame" help:"<tokens> of one frame, as with speculative decoding"`
+	TokensPerFrame int `least:"1" plan:"tokens_per_frame"`
 	// FinishFrame sends finish_reason in a separate frame after the last token, as OpenAI does, and an output that ends
 	// by itself ends with its last text. Default, as in vLLM: finish_reason comes with the last token, and an output
 	// that ends by itself ends with the end-of-sequence token, which has no text, takes a step of its own and counts in

@@ -5,9 +5,9 @@ package config
 type OutputLength struct {
 	// MeanShare is the mean length of outputs as a share of their limit, above 0 and below 1. Each token is the last
 	// with the same chance. 0, the default: outputs do not end by themselves.
-	MeanShare float64 `most:"1" flag:"output-share" help:"end outputs early, unless a request says ignore_eos: mean <share> of max_tokens; each token is the last with the same chance"`
+	MeanShare float64 `most:"1" plan:"output_share"`
 	// Mean and Stddev are those of a lognormal distribution of lengths in tokens, before the limit applies. 0, the
 	// default: outputs do not end by themselves.
-	Mean   float64 `flag:"output-mean" help:"end outputs early, unless a request says ignore_eos: after a lognormal number of <tokens> with this mean, or at max_tokens"`
-	Stddev float64 `flag:"output-stddev" help:"with --output-mean: its standard deviation in <tokens>"`
+	Mean   float64 `plan:"output_mean"`
+	Stddev float64 `plan:"output_stddev"`
 }

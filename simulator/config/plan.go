@@ -1,9 +1,7 @@
 package config
 
 import (
-	"cmp"
 	"reflect"
-	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -11,19 +9,24 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// FromPlan returns the configuration of a plan's simulated target: Default, overridden by what the plan sets. A field
-// of the target has the name of the tag `plan`, else that of the flag with underscores. A duration that the plan sets to
-// zero is zero. A nil target gives Default.
+// FromPlan returns the configuration of a plan's simulated target: Default, overridden by what the plan sets. A
+// duration that the plan sets to zero is zero. A nil target gives Default.
 func FromPlan(t *spatev1.SimulatedTarget) Config {
 	c := Default()
-	setFields(reflect.ValueOf(&c).Elem(), t.ProtoReflect())
+	c.Take(t)
+	return c
+}
+
+// Take sets what a plan's simulated target sets: the fields whose tag `plan` has its name.
+func (c *Config) Take(t *spatev1.SimulatedTarget) {
+	setFields(reflect.ValueOf(c).Elem(), t.ProtoReflect())
 	if p := t.GetErrorShare(); p > 0 {
 		c.Faults = []Fault{{Kind: FaultServerError, Probability: p}}
 	}
 	if k := t.GetSpeed(); k > 0 {
 		c.Model.SpeedUp(k)
+		c.Pace.SpeedUp(k)
 	}
-	return c
 }
 
 // setFields sets the fields of a struct, and of the structs in it, to those fields of a message that are set.
@@ -34,8 +37,7 @@ func setFields(of reflect.Value, from protoreflect.Message) {
 			setFields(v, from)
 			continue
 		}
-		name := cmp.Or(field.Tag.Get("plan"), strings.ReplaceAll(field.Tag.Get("flag"), "-", "_"))
-		f := from.Descriptor().Fields().ByName(protoreflect.Name(name))
+		f := from.Descriptor().Fields().ByName(protoreflect.Name(field.Tag.Get("plan")))
 		if f == nil || !from.Has(f) {
 			continue
 		}

@@ -14,23 +14,36 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator/config"
 )
 
 // simulateFlags are the flags of `spate simulate`.
 type simulateFlags struct {
-	Listen []string `group:"served" flag:"listen" help:"<addresses> to listen on, one endpoint each"`
+	Listen []string `group:"What is served" flag:"listen" help:"<addresses> to listen on, one endpoint each"`
 	config.Config
-	UntilInputEnds bool          `group:"served" flag:"until-input-ends" help:"end when the input ends, as a child of another program should"`
-	TLS            bool          `group:"served" flag:"tls" help:"serve HTTPS with a new certificate, and print the CA file to check it with"`
-	CAFile         string        `group:"served" flag:"ca-file" help:"with --tls: write the CA to this <file>, and keep it (default: a temporary file)"`
-	Speed          float64       `group:"engines" flag:"speed" default:"1" help:"run everything this many <times> faster than the flags say"`
-	TTFT           time.Duration `group:"rhythm" flag:"ttft" default:"50ms" help:"time from a request to its first token"`
-	ITL            time.Duration `group:"rhythm" flag:"itl" default:"10ms" help:"time from one token to the next"`
-	Spread         bool          `group:"rhythm" flag:"spread" help:"each stream on its own schedule, from its arrival (the default without --ticks)"`
-	Ticks          bool          `group:"rhythm" flag:"ticks" help:"all streams at the same instants, as batching engines do; first tokens at the next one"`
-	Faults         []string      `group:"answers" flag:"fault" commas:"kept" help:"a fault and its share of requests, <KIND=SHARE>[,after=TOKENS][,pause=TIME]; may be repeated; kinds: see above"`
-	TruthFile      string        `group:"truth" flag:"truth-file" help:"write what was sent when to this <file>, a JSON line for each request"`
+	UntilInputEnds bool          `group:"What is served" rare:"yes" flag:"until-input-ends" help:"end when the input ends, as a child of another program should"`
+	TLS            bool          `group:"What is served" flag:"tls" help:"serve HTTPS with a new certificate, and print the CA file to check it with"`
+	CAFile         string        `group:"What is served" rare:"yes" flag:"ca-file" help:"with --tls: write the CA to this <file>, and keep it (default: a temporary file)"`
+	Set            []string      `group:"Engines" flag:"set" commas:"kept" typed:"only" help:"a setting of the simulator as in a plan, <FIELD=VALUE>, for example prefill_tokens_per_second=8000; may be repeated"`
+	Engine         engineFlags   `group:"Engines"`
+	TTFT           time.Duration `group:"A steady rate instead of engines" flag:"ttft" default:"50ms" help:"time from a request to its first token"`
+	ITL            time.Duration `group:"A steady rate instead of engines" flag:"itl" default:"10ms" help:"time from one token to the next"`
+	Spread         bool          `group:"A steady rate instead of engines" rare:"yes" flag:"spread" help:"each stream on its own schedule, from its arrival (the default without --ticks)"`
+	Ticks          bool          `group:"A steady rate instead of engines" flag:"ticks" help:"all streams at the same instants, as batching engines do; first tokens at the next one"`
+	Faults         []string      `group:"Answers" flag:"fault" commas:"kept" help:"a fault and its share of requests, <KIND=SHARE>[,after=TOKENS][,pause=TIME]; may be repeated; kinds: docs/simulator.md"`
+	TruthFile      string        `group:"The truth" flag:"truth-file" help:"write what was sent when to this <file>, a JSON line for each request"`
+}
+
+// engineFlags are settings of --set that have flags of their own: the fields of these names, with underscores.
+type engineFlags struct {
+	DecodeStep     string `flag:"decode-step" help:"<time> of a decode step with one running request (default 5ms)"`
+	MaxRunning     string `flag:"max-running" help:"largest <number> of requests that one engine runs; the rest queue (default 256)"`
+	Replicas       string `flag:"replicas" help:"<number> of equal engines; with --prefill-engines those that decode (default 1)"`
+	PrefillEngines string `flag:"prefill-engines" help:"<number> of engines that only prefill, so that the replicas only decode (default: each does both)"`
+	Speed          string `flag:"speed" help:"run everything this many <times> faster than the settings say (default 1)"`
 }
 
 // newFlags returns the flags with their defaults.
@@ -40,17 +53,33 @@ func newFlags() *simulateFlags {
 	return f
 }
 
-// complete fills in the settings that flags give in another form than the configuration.
-func (f *simulateFlags) complete(given *pflag.FlagSet) error {
-	for _, text := range f.Faults {
-		fault, err := parseFault(text)
-		if err != nil {
-			return err
+// block returns the settings that a plan has, too: those of a file, of --set, and of flags, which win in this order.
+func (f *simulateFlags) block(given *pflag.FlagSet, args []string) (*spatev1.SimulatedTarget, error) {
+	path, text := "<flags>", []byte("{}")
+	if len(args) > 0 {
+		var err error
+		path = args[0]
+		if text, err = files.ReadFile(path, maxBlock); err != nil {
+			return nil, err
 		}
-		f.Config.Faults = append(f.Config.Faults, fault)
 	}
-	if !(f.Speed > 0) || f.Speed > fastest {
-		return fmt.Errorf("--speed %v: want more than 0 and at most %d", f.Speed, fastest)
+	set := slices.Clone(f.Set)
+	for _, name := range command.Names(&f.Engine) {
+		if given.Changed(name) {
+			set = append(set, strings.ReplaceAll(name, "-", "_")+"="+given.Lookup(name).Value.String())
+		}
+	}
+	return plans.LoadSimulator(path, text, set)
+}
+
+// maxBlock is the largest size of a file of settings, in bytes.
+const maxBlock = 1 << 20
+
+// complete fills in the settings that flags and files give in another form than the configuration.
+func (f *simulateFlags) complete(given *pflag.FlagSet, args []string) error {
+	block, err := f.block(given, args)
+	if err != nil {
+		return err
 	}
 	if f.Spread && f.Ticks {
 		return errors.New("--spread and --ticks exclude one another: give one of them")
@@ -58,8 +87,14 @@ func (f *simulateFlags) complete(given *pflag.FlagSet) error {
 	if slices.ContainsFunc([]string{"ttft", "itl", "spread", "ticks"}, given.Changed) {
 		f.Pace = config.Pace{FirstToken: f.TTFT, BetweenTokens: f.ITL, Ticks: f.Ticks}
 	}
-	f.Model.SpeedUp(f.Speed)
-	f.Pace.SpeedUp(f.Speed)
+	f.Take(block)
+	for _, text := range f.Faults {
+		fault, err := parseFault(text)
+		if err != nil {
+			return err
+		}
+		f.Config.Faults = append(f.Config.Faults, fault)
+	}
 	return nil
 }
 
@@ -113,6 +148,3 @@ func inFlags(err error) error {
 	}
 	return errors.New(strings.NewReplacer(pairs...).Replace(err.Error()))
 }
-
-// fastest is the strongest --speed, as in plans.
-const fastest = 10_000

@@ -25,47 +25,33 @@ import (
 func NewSimulate() *cobra.Command {
 	f := newFlags()
 	cmd := &cobra.Command{
-		Use:   "simulate",
+		Use:   "simulate [FILE]",
 		Short: "Serve a model of LLM engines behind the APIs of today's servers",
 		Long: `Serve a model of LLM engines: a prefill queue, continuous batching, and decode steps whose time
-depends on the batch. It needs no GPU and no model. Engines prefill and decode, or, with
---prefill-engines, form a disaggregated group: 3P1D is --prefill-engines 3 --replicas 1. With --ttft
-and --itl a steady rhythm replaces them, so that what a client should see is known.
+depends on the batch. It needs no GPU and no model. FILE has settings in YAML, the fields of a
+plan's simulator (docs/simulator.md); --set and flags change them. Engines prefill and decode, or,
+with --prefill-engines, form a disaggregated group: 3P1D is --prefill-engines 3 --replicas 1. With
+--ttft and --itl a steady rate replaces them, so that what a client should see is known.
 
 Every address serves all APIs: OpenAI's chat, completions and responses below /v1, Anthropic's
-/v1/messages, Bedrock's Converse, Gemini's generateContent, and SGLang's /generate; beside them
-/v1/models, /tokenize, /health and /metrics.
-
-With --truth each frame carries the instant at which it was sent, "sent_ns", on this machine's
-monotonic clock. --truth-file records what was sent when. A client can be judged by both.
-
-Faults affect a share of the requests, the same ones for the same --seed and X-Request-Id. A fault
-is KIND=SHARE, with the number of tokens before it and the length of its pause if they matter:
-stall=0.01,after=20,pause=2s. The kinds:
-  429, 500       the error, and nothing else
-  garbage        200, and a body that is not of the API at all
-  json-body      the whole answer as JSON where a stream was asked for
-  garbage-frame  a frame of broken JSON, then the end as if nothing was wrong
-  error-frame    an error object in the stream after its 200, then the end
-  cut            the connection closed in an orderly way before the end of the body
-  reset          the connection reset (TCP RST)
-  stall          silence for the pause, or until the client leaves; then all that is due at once`,
+/v1/messages, SGLang's /generate, TGI's /generate_stream, and Triton's
+/v2/models/MODEL/generate_stream; beside them /v1/models, /tokenize, /health and /metrics.`,
 		Example: `  spate simulate --listen 127.0.0.1:8000,127.0.0.1:8001
-  spate simulate --decode-step 20ms --prefill 8000 --truth-file truth.jsonl
-  spate simulate --prefill-engines 3 --replicas 1 --transfer-per-thousand-tokens 20ms
+  spate simulate engine.yaml --decode-step 20ms --truth-file truth.jsonl
+  spate simulate --prefill-engines 3 --replicas 1 --set transfer_per_thousand_tokens=20ms
   spate simulate --ttft 50ms --itl 10ms --ticks --truth
-  spate simulate --fault 500=0.01 --fault cut=0.02,after=10 --finish-frame
+  spate simulate --fault 500=0.01 --fault cut=0.02,after=10 --split-bytes 7 --crlf
   spate simulate --tls --http 2`,
-		Args: command.Arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Args: command.Arguments(cobra.MaximumNArgs(1)),
+		RunE: f.run,
 	}
 	command.Declare(cmd.Flags(), f)
 	return cmd
 }
 
 // run serves until an interrupt.
-func (f *simulateFlags) run(cmd *cobra.Command) error {
-	if err := f.complete(cmd.Flags()); err != nil {
+func (f *simulateFlags) run(cmd *cobra.Command, args []string) error {
+	if err := f.complete(cmd.Flags(), args); err != nil {
 		return command.BadInput(err)
 	}
 	closeTruth, err := f.openTruth()

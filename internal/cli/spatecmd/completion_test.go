@@ -31,16 +31,16 @@ func completed(t *testing.T, words ...string) []string {
 
 func TestCompletionOfValues(t *testing.T) {
 	for words, want := range map[string]string{
-		"run --fail-on|":           "invalid suspect never",
-		"run --records|":           "parquet jsonl none",
-		"run --api|":               strings.Join(registry.Names(), " "),
-		"simulate --exact-output|": "honoured ignored refused",
-		"runs --output|":           "table json",
-		"run|quick":                "quickstart",
-		"plan show|quick":          "quickstart",
-		"plan validate|quick":      "quickstart",
-		"ver|":                     "",
-		"|ver":                     "version",
+		"run --fail-on|":      "invalid suspect never",
+		"run --records|":      "parquet jsonl none",
+		"run --api|":          strings.Join(registry.Names(), " "),
+		"simulate --role|":    "first-token at-once none",
+		"runs --output|":      "table json",
+		"run|quick":           "quickstart",
+		"plan show|quick":     "quickstart",
+		"plan validate|quick": "quickstart",
+		"ver|":                "",
+		"|ver":                "version",
 	} {
 		line, typed, _ := strings.Cut(words, "|")
 		if got := strings.Join(completed(t, append(strings.Fields(line), typed)...), " "); got != want {
