@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/spate-load/spate/internal/foreign"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -148,8 +149,15 @@ func (s *shape) unknown(path string, key *yaml.Node, desc protoreflect.MessageDe
 	}
 	f := Finding{In: path, Path: path, node: key, absent: true,
 		meant: words.Nearest(key.Value, fieldNames(desc.Fields()))}
+	place := foreign.Field(key.Value)
+	if name := place[strings.LastIndexByte(place, '.')+1:]; name != "" && desc.Fields().ByName(protoreflect.Name(name)) != nil {
+		f.meant, place = name, ""
+	}
 	hint := fmt.Sprintf("did you mean %q?", f.meant)
-	if f.meant == "" {
+	switch {
+	case place != "":
+		hint = "did you mean " + place + "?"
+	case f.meant == "":
 		hint = "expected one of " + strings.Join(fieldNames(desc.Fields()), ", ")
 	}
 	f.Message = fmt.Sprintf("unknown field %q; %s", shorten(key.Value), hint)

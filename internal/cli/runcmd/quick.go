@@ -12,15 +12,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/foreign"
 	"github.com/spate-load/spate/plans/draft"
 )
 
 // quickFlags make a plan for the common case, without a file.
 type quickFlags struct {
 	_           struct{}  `group:"A plan from flags" typed:"only"`
+	From        string    `flag:"from" help:"do what this <command> of vllm bench serve, guidellm benchmark or aiperf profile does; other flags change it"`
 	Targets     []string  `flag:"target" help:"base <URL>, or host:port, of the deployment under test; several are endpoints of one deployment"`
 	Model       string    `flag:"model" help:"model name to ask for (default: the only one that the server lists)"`
 	API         string    `flag:"api" words:"APIS" help:"API of the endpoints: APIS (default chat)"`
@@ -49,6 +52,36 @@ type quickFlags struct {
 // used reports whether any flag that makes a plan was given.
 func (q *quickFlags) used(flags *pflag.FlagSet) bool {
 	return slices.ContainsFunc(command.Names(q), flags.Changed)
+}
+
+// translate sets the flags that do what the command of --from does, unless they were typed, and says so.
+func (q *quickFlags) translate(cmd *cobra.Command) error {
+	args, left, err := foreign.Translate(q.From)
+	if err != nil {
+		return fmt.Errorf("--from: %w", err)
+	}
+	ours := "spate run"
+	for _, arg := range args {
+		name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		if _, text, _ := strings.Cut(value, "="); name == "api-key" || name == "header" && text != "" {
+			arg = "--" + name + "=***" // may be a secret
+		}
+		if command.Typed(cmd.Flags(), name) && !slices.Contains([]string{"set", "body", "header"}, name) {
+			continue
+		}
+		if err := cmd.Flags().Set(name, value); err != nil {
+			return fmt.Errorf("--from: %w", err)
+		}
+		if strings.ContainsAny(arg, " '\"{}[]*?&;$") {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		ours += " " + arg
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "In Spate: %s\n", ours)
+	for _, text := range left {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Not translated: %s\n", text)
+	}
+	return nil
 }
 
 // yaml returns the plan as text.

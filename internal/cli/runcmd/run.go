@@ -2,6 +2,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -20,6 +22,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/plancmd"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/foreign"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
@@ -68,7 +71,8 @@ func (f *runFlags) command() *cobra.Command {
 		Long: `Run a plan on this machine with embedded agents, or with --coordinator on a coordinator and its
 agents. PLAN.yaml is a file, "-" for standard input, or the name of a plan that ships with Spate
 ("spate plan list" lists them). Without a plan, --target and the flags below it make one, which is
-printed and kept in the run directory.
+printed and kept in the run directory; flags may have the names that vLLM, GuideLLM, AIPerf and k6
+give them.
 
 The command shows progress, with --live in full screen, and at the end the tables of results and
 the run directory. The first Ctrl-C starts no more requests and waits for those in flight; the
@@ -86,6 +90,7 @@ Ctrl-C then leaves the run, as --detach does from the start; "spate runs follow"
   spate run plan.yaml --simulate=20
   spate run deepseek-r1-h20 --only vllm --set targets.vllm.endpoints=http://10.0.0.5:8000
   spate run --target http://10.0.0.5:8000 --concurrency 1,2,4 --isl 3000 --osl 150
+  spate run --from 'vllm bench serve --model m --random-input-len 3000 --max-concurrency 4'
   spate run plan.yaml --live
   spate run plan.yaml --agents eu=2,us=1
   spate run --coordinator 127.0.0.1:7700 --min-agents 3 plan.yaml
@@ -94,6 +99,9 @@ Ctrl-C then leaves the run, as --detach does from the start; "spate runs follow"
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	command.Declare(cmd.Flags(), f, "APIS="+strings.Join(registry.Names(), ", "))
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(foreign.Alias(name), name))
+	})
 	return cmd
 }
 
@@ -227,6 +235,11 @@ func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunRespons
 
 // plan reads the plan that was named, or makes one from flags and prints it.
 func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) {
+	if f.Quick.From != "" {
+		if err := f.Quick.translate(cmd); err != nil {
+			return nil, err
+		}
+	}
 	set, err := f.Source.Changes()
 	switch {
 	case err != nil:

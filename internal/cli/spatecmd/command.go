@@ -20,6 +20,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/plancmd"
 	"github.com/spate-load/spate/internal/cli/resultscmd"
 	"github.com/spate-load/spate/internal/cli/runcmd"
+	"github.com/spate-load/spate/internal/foreign"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
@@ -144,7 +145,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		name, _, _ := strings.Cut(part[1], "=")
-		if near := words.Nearest(name, names); near != "" {
+		if meant := foreign.Meant(name); meant != "" {
+			hint = command.DidYouMean(meant)
+		} else if near := words.Nearest(name, names); near != "" {
 			hint = command.DidYouMean("--" + near)
 		}
 	}
