@@ -57,7 +57,7 @@ func writePage(
 	if err != nil {
 		return err
 	}
-	in := page.Input{Result: r, Plan: plan, Judged: verdicts(r.Stages), Overview: headline.Overview(r),
+	in := page.Input{Result: r, Plan: plan, Overview: headline.Overview(r),
 		Recordings: recordings, Events: events, Thresholds: thresholdsSection(r), Details: details}
 	if k != nil {
 		in.Simulation = compressed(*k)

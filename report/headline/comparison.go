@@ -26,11 +26,18 @@ const (
 
 // Verdict returns the verdict on a side of a comparison, from the counts of its outcomes.
 func Verdict(a *compare.Against) string {
-	counts := map[compare.Outcome]int{}
+	counts, _ := countsOf(a)
+	return verdict(counts)
+}
+
+// countsOf counts the outcomes of a side, and all of them.
+func countsOf(a *compare.Against) (counts map[compare.Outcome]int, total int) {
+	counts = map[compare.Outcome]int{}
 	for d := range a.Differences() {
 		counts[d.Outcome]++
+		total++
 	}
-	return verdict(counts)
+	return counts, total
 }
 
 func verdict(counts map[compare.Outcome]int) string {
@@ -75,28 +82,19 @@ func Newest(lines []*compare.Line) string {
 
 // Compared returns the answer of a side of a comparison: the verdict with its counts, and how the main numbers change;
 // then a line with what is doubtful, if anything is.
-func Compared(a *compare.Against, baseline string) (lines []string) {
-	var answer []string
-	for _, text := range []string{fmt.Sprintf("%s against %s: %s, %s", a.Name, baseline, Verdict(a), Counts(a)), changes(a)} {
-		if text != "" {
-			answer = append(answer, text+".")
-		}
-	}
-	lines = append(lines, words.Printable(strings.Join(answer, " ")))
-	if text := strings.Join(append(doubts(a), marks(a)...), "; "); text != "" {
-		lines = append(lines, words.Printable("Doubt: "+text+"."))
+func Compared(a *compare.Against, baseline string) []string {
+	answer := fmt.Sprintf("%s against %s: %s, %s. %s", a.Name, baseline, Verdict(a), Counts(a), changes(a))
+	lines := []string{words.Printable(strings.TrimSuffix(answer, " "))}
+	if of := doubts(a, "\x00"); len(of) > 0 {
+		lines = append(lines, words.Printable("Doubt: "+strings.Join(of, "; ")+"."))
 	}
 	return lines
 }
 
 // Counts says how many numbers of a side have which outcome.
 func Counts(a *compare.Against) string {
-	total, counts := uint64(0), map[compare.Outcome]int{}
-	for d := range a.Differences() {
-		counts[d.Outcome]++
-		total++
-	}
-	return strings.TrimSpace("of " + words.Count(total, "number") + " " + outcomeWords(counts))
+	counts, total := countsOf(a)
+	return strings.TrimSpace("of " + words.Count(uint64(total), "number") + " " + outcomeWords(counts))
 }
 
 // mainMetrics are the numbers whose changes are told, each with its title.
@@ -142,7 +140,7 @@ func changes(a *compare.Against) string {
 	if n := len(a.Stages); n > 1 {
 		loads = fmt.Sprintf("Over %d equal loads", n)
 	}
-	return loads + ": " + strings.Join(parts, ", ")
+	return loads + ": " + strings.Join(parts, ", ") + "."
 }
 
 // outcomeWords counts outcomes: "14 better, 2 unclear".
@@ -157,14 +155,14 @@ func outcomeWords(counts map[compare.Outcome]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// doubts says what of a side was not compared, and why most others are not tested or unclear.
-func doubts(a *compare.Against) (parts []string) {
+// doubts says what of a side was not compared, why most others are not tested or unclear, and what a reader must know
+// of the first stage that has marks, other than those with some words.
+func doubts(a *compare.Against, without string) (parts []string) {
 	if gaps := a.Gaps(); gaps != "" {
 		parts = append(parts, gaps)
 	}
-	reasons, total, most := map[string]int{}, 0, ""
+	reasons, most := map[string]int{}, ""
 	for d := range a.Differences() {
-		total++
 		if d.Why != "" {
 			reasons[d.Why]++
 		}
@@ -175,51 +173,37 @@ func doubts(a *compare.Against) (parts []string) {
 		}
 	}
 	const many = 3 // of which one is a share that matters
-	if n := reasons[most]; n > 0 && (many*n >= total || Verdict(a) == Unclear) {
+	counts, total := countsOf(a)
+	if n := reasons[most]; n > 0 && (many*n >= total || verdict(counts) == Unclear) {
 		parts = append(parts, fmt.Sprintf("%s (%d of %s)", most, n, words.Count(uint64(total), "number")))
 	}
-	return append(parts, a.Warnings...)
-}
-
-// marks returns what a reader must know of the first stage that has marks.
-func marks(a *compare.Against) []string {
-	n, first := 0, ""
+	parts = append(parts, a.Warnings...)
+	var marked []string
 	for i := range a.Stages {
-		if s := &a.Stages[i]; len(s.Marks) > 0 {
-			if n++; n == 1 {
-				first = s.Load + ": " + s.Marks[0]
-			}
+		if s := &a.Stages[i]; len(s.Marks) > 0 && !strings.Contains(s.Marks[0], without) {
+			marked = append(marked, s.Load+": "+s.Marks[0])
 		}
 	}
-	if n == 0 {
-		return nil
+	if len(marked) > 0 {
+		parts = append(parts, andMore(marked[0], len(marked)))
 	}
-	return []string{andMore(first, n)}
+	return parts
 }
 
 // amount says by how much something is more or less, over one or several changes.
 func amount(changes []float64) string {
 	low, high := slices.Min(changes), slices.Max(changes)
+	if low < 0 && high >= 0 && percent(low) != percent(high) {
+		return "from " + percent(-low) + " less to " + percent(high) + " more"
+	}
+	direction := " more"
+	if high < 0 {
+		low, high, direction = -high, -low, " less"
+	}
 	if percent(low) == percent(high) {
-		return size(low) + direction(low)
+		return percent(high) + direction
 	}
-	if (low < 0) == (high < 0) {
-		near, far := low, high
-		if math.Abs(near) > math.Abs(far) {
-			near, far = far, near
-		}
-		return strings.TrimSuffix(size(near), " %") + " to " + size(far) + direction(low)
-	}
-	return "from " + size(low) + " less to " + size(high) + " more"
-}
-
-func size(change float64) string { return percent(math.Abs(change)) }
-
-func direction(change float64) string {
-	if change < 0 {
-		return " less"
-	}
-	return " more"
+	return strings.TrimSuffix(percent(low), " %") + " to " + percent(high) + direction
 }
 
 // span returns the range of changes: "+13.1 to +33.8 %".

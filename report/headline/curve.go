@@ -116,13 +116,8 @@ func (p *point) judge(r *results.Result) {
 	}
 }
 
-// throughput returns what a point carries, on the scale of its curve.
-func (c *curve) throughput(p *point) float64 {
-	if c.tokens {
-		return *p.OutputTokenThroughput
-	}
-	return *p.RequestThroughput
-}
+// throughput returns what a point carries: output tokens, or requests of answers without tokens.
+func (c *curve) throughput(p *point) float64 { return *p.Number(c.metric()) }
 
 // metric names the throughput in results.json. unit is that in words.
 func (c *curve) metric() string {
@@ -133,10 +128,7 @@ func (c *curve) metric() string {
 }
 
 func (c *curve) unit() string {
-	if c.tokens {
-		return "output tok/s"
-	}
-	return "req/s"
+	return map[bool]string{true: "output tok/s", false: "req/s"}[c.tokens]
 }
 
 // peak returns the point with the highest throughput.
@@ -191,24 +183,16 @@ func sloWords(g *results.Goodput) string {
 	return fmt.Sprintf("the SLO (%s for 95 %% of requests)", strings.Join(limits, ", "))
 }
 
-// open says how many requests of a point are within the SLO, if that leaves open whether the load is. Empty: it does
-// not.
-func (p *point) open() string {
+// good returns the share of requests within the SLO with its interval, and whether that leaves open if the load is.
+// Empty: it is not known.
+func (p *point) good() (text string, open bool) {
 	if p.Goodput == nil || p.Goodput.Share == nil {
-		return ""
+		return "", false
 	}
-	low, high := proportion(*p.Goodput.Share, float64(p.Requests.Completed+p.Requests.Failed))
-	if low >= goodShare || high < goodShare {
-		return ""
-	}
-	return p.good()
-}
-
-// good returns the share of requests within the SLO with its interval.
-func (p *point) good() string {
 	n := float64(p.Requests.Completed + p.Requests.Failed)
 	low, high := proportion(*p.Goodput.Share, n)
-	return fmt.Sprintf("%s of %s requests (%.3g to %s) are good", percent(*p.Goodput.Share), words.Whole(n), 100*low, percent(high))
+	return fmt.Sprintf("%s of %s requests (%.3g to %s) are good", percent(*p.Goodput.Share), words.Whole(n), 100*low,
+		percent(high)), low < goodShare && goodShare <= high
 }
 
 // proportion returns the 95 % confidence interval of a share of n (Wilson 1927).

@@ -184,28 +184,16 @@ func (w *writer) believe() {
 // found reports whether a series is an answer: a sweep is not, its stages are.
 func found(s results.SeriesResult) bool { return s.Kind != loadpoint.Sweep && s.Sentence != "" }
 
-// series says what searches and frontiers found.
+// series says what searches and frontiers found, in the words of their records.
 func (w *writer) series() {
 	all := slices.DeleteFunc(slices.Clone(w.r.Run.Series), func(s results.SeriesResult) bool { return !found(s) })
 	for i := range all[:min(len(all), most)] {
 		s := &all[i]
-		if s.Kind == loadpoint.Search {
-			w.say("%s", searched(s))
-		} else {
-			w.say("%s, %s: %s", s.Target, s.Workload, s.Sentence)
-		}
+		w.say("%s, %s: %s", s.Target, s.Workload, s.Words())
 		for _, p := range []*uint32{s.Limit().Stage, s.Knee, s.HighestGoodput} {
 			if p != nil {
 				w.Rest(*p)
 			}
-		}
-		for _, reason := range []*string{s.Doubts, s.Caution, s.Reason} {
-			if reason != nil {
-				w.doubt("%s: %s", s.Workload, *reason)
-			}
-		}
-		if s.Overruled > 0 {
-			w.doubt("%s: %d of %s overruled", s.Workload, s.Overruled, words.Count(uint64(s.Stages), "probe"))
 		}
 	}
 	if at := all[0].Limit().Stage; len(all) == 1 && at != nil && results.StageAt(w.r.Stages, *at) != nil {
@@ -214,35 +202,4 @@ func (w *writer) series() {
 	if len(all) > most {
 		w.doubt("%d more answers are in the tables", len(all)-most)
 	}
-}
-
-// searched says which load a search found.
-func searched(s *results.SeriesResult) string {
-	l, within := s.Limit(), fmt.Sprintf(" of %s within %s", s.Workload, strings.Join(s.Objectives, ", "))
-	switch {
-	case l.Kept == nil && l.Broke == nil:
-		return fmt.Sprintf("%s, %s: %s", s.Target, s.Workload, s.Sentence)
-	case l.Kept == nil:
-		return fmt.Sprintf("%s carries no load%s: %s is too high%s", s.Target, within, loadWords(s, *l.Broke), because(l.Reason))
-	case l.Broke == nil:
-		return fmt.Sprintf("%s carries %s or more%s: no load was too high", s.Target, loadWords(s, *l.Kept), within)
-	}
-	return fmt.Sprintf("%s carries %s%s; %s is too high%s", s.Target, loadWords(s, *l.Kept), within, loadWords(s, *l.Broke),
-		because(l.Reason))
-}
-
-// loadWords returns a load of a series in words.
-func loadWords(s *results.SeriesResult, v float64) string {
-	if s.Unit == "concurrency" {
-		return fmt.Sprintf("concurrency %.4g", v)
-	}
-	return fmt.Sprintf("%.4g req/s", v)
-}
-
-// because returns a reason in parentheses.
-func because(reason *string) string {
-	if reason == nil {
-		return ""
-	}
-	return " (" + *reason + ")"
 }

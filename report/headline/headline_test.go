@@ -62,14 +62,22 @@ func working(workload string, loads []load) []load {
 func searching(target string, kept, broke *float64, change func(*results.SeriesResult)) func(*results.Result) {
 	return func(r *results.Result) {
 		s := results.SeriesResult{Kind: "search", Target: target, Workload: "500:50", Unit: "rate", Stages: 9, Converged: true,
-			Objectives: []string{"p95 ttft <= 300ms"}, Limits: []results.LoadLimit{{Kept: kept, Broke: broke}}, Sentence: "a sentence"}
+			Objectives: []string{"p95 ttft <= 300ms"}, Limits: []results.LoadLimit{{Kept: kept, Broke: broke}}}
 		for i := range r.Stages {
 			if kept != nil && r.Stages[i].Target == target {
 				s.Limits[0].Stage = &r.Stages[i].Index
 			}
 		}
-		if broke != nil {
-			s.Limits[0].Reason = new("p95 TTFT 361 ms > 300 ms")
+		switch {
+		case kept != nil && broke != nil:
+			s.Sentence = fmt.Sprintf("%g req/s is within the limits in 2 of 2 probes, %g req/s is too high in 3 of 4 probes "+
+				"(p95 TTFT 361 ms > 300 ms); VALID; 9 probes", *kept, *broke)
+		case kept != nil:
+			s.Sentence = fmt.Sprintf("%g req/s is within the limits in 2 of 2 probes; the upper bound of the search: raise it "+
+				"to find the limit; 9 probes", *kept)
+		case broke != nil:
+			s.Sentence = fmt.Sprintf("%g req/s is too high in 2 of 2 probes (p95 TTFT 361 ms > 300 ms); the search does not "+
+				"go below 10 req/s; 9 probes", *broke)
 		}
 		if change != nil {
 			change(&s)
@@ -193,11 +201,11 @@ var cases = []of{
 	{name: "a search without a limit", loads: []load{{rate: 55, ttft: 75, tpot: 17, noise: 0.1}}, make: searching("vllm", new(55.0), nil, nil)},
 	{name: "a search that no load meets", loads: []load{{rate: 10, ttft: 400, tpot: 17, noise: 0.1}}, make: searching("vllm", nil, new(10.0), nil)},
 	{name: "a search that contradicts itself", loads: []load{{rate: 55, ttft: 75, tpot: 17, noise: 0.1}}, make: searching("vllm", new(55.0), new(56.6), func(s *results.SeriesResult) {
-		s.Overruled, s.Converged, s.Reason, s.Caution = 2, false, new("its probes are too few for a precision of 1 %"), new("p95 TTFT is known from 90 requests only")
+		s.Sentence += ", 2 of them overruled by the others; its probes are too few for a precision of 1 %: raise probes or narrow the bounds"
 	})},
 	{name: "a search that ended early", loads: []load{{rate: 55, ttft: 75, tpot: 17, noise: 0.1}}, make: searching("vllm", nil, nil, func(s *results.SeriesResult) { s.Sentence = "no result: the run was stopped" })},
 	{name: "a frontier", loads: each(one, 16, 1, 8, 32), make: func(r *results.Result) {
-		r.Run.Series = []results.SeriesResult{{Kind: "frontier", Target: "vllm", Workload: "500:50", Unit: "concurrency", Knee: new(uint32(1)),
+		r.Run.Series = []results.SeriesResult{{Kind: "frontier", Target: "vllm", Workload: "500:50", Unit: "concurrency", Latency: "mean e2e", Knee: new(uint32(1)),
 			Sentence: "most throughput for its mean e2e at concurrency 8; 3 stages"}}
 	}},
 	{name: "a sweep", loads: join([]load{one}, []load{{rate: 5, ttft: 40, tpot: 8, noise: 0.1}}), make: func(r *results.Result) {

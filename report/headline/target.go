@@ -1,6 +1,7 @@
 package headline
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -70,17 +71,12 @@ func (w *writer) oneLoad(c *curve, of string) error {
 	carried, err := w.carries(c, p)
 	w.say("%s carries %s%s at %s: %s", c.target, carried, of, p.load, felt)
 	if p.limit != "" {
-		verb, why := "meets", p.why
-		if !p.kept {
-			verb = "misses"
-		}
-		if p.Goodput != nil {
-			why = p.good()
-		}
-		if p.open() != "" {
+		good, open := p.good()
+		verb := map[bool]string{true: "meets", false: "misses"}[p.kept]
+		if open {
 			verb = "may meet"
 		}
-		w.say("%s", strings.TrimSuffix(fmt.Sprintf("It %s %s: %s", verb, p.limit, why), ": "))
+		w.say("%s", strings.TrimSuffix(fmt.Sprintf("It %s %s: %s", verb, p.limit, cmp.Or(good, p.why)), ": "))
 	}
 	w.doubt("one load was measured: what the target can take at most is not known")
 	return err
@@ -125,7 +121,7 @@ func (w *writer) kept(c *curve, kept, broke *point, of string) error {
 
 // uncertain doubts whether a point is within the SLO, if its requests leave that open.
 func (w *writer) uncertain(p *point) {
-	if open := p.open(); open != "" {
-		w.doubt("whether %s is within the SLO is not certain: %s", p.load, open)
+	if good, open := p.good(); open {
+		w.doubt("whether %s is within the SLO is not certain: %s", p.load, good)
 	}
 }

@@ -54,10 +54,8 @@ func (w *writer) targets(names []string, searched bool) error {
 		if g := w.times(side.Name, names[0]); g > 0 {
 			w.doubt("%s has %.3g times the GPUs of %s", side.Name, g, names[0])
 		}
-		for _, text := range append(doubts(side), marks(side)...) {
-			if !strings.Contains(text, " is SUSPECT: ") { // which is told anyway
-				w.doubt("%s", text)
-			}
+		for _, text := range doubts(side, " is SUSPECT: ") { // which is told anyway
+			w.doubt("%s", text)
 		}
 	}
 	if w.Verdict = &verdicts[0]; len(verdicts) > 1 {
@@ -129,10 +127,13 @@ func (w *writer) ratio(pairs []pair, baseline, target, where string) string {
 	var changes, perGPU []float64
 	outcomes := map[compare.Outcome]int{}
 	for i, p := range pairs {
-		d := p.difference
-		changes = append(changes, p.value/p.baseline-1)
+		d, change := p.difference, p.value/p.baseline-1
+		if d.Change != nil {
+			change = *d.Change // without a drift
+		}
+		changes = append(changes, change)
 		if g := w.times(target, baseline); g > 0 {
-			perGPU = append(perGPU, p.value/p.baseline/g-1)
+			perGPU = append(perGPU, (1+change)/g-1)
 		}
 		if outcomes[d.Outcome]++; d.Why != "" && i == 0 {
 			w.doubt("%s at %s: %s", p.of.unit(), p.ours.load, d.Why)
@@ -158,6 +159,9 @@ func (p *pair) words() string {
 	text += fmt.Sprintf(", both at %s; %s", p.ours.load, p.difference.Outcome)
 	if d := p.difference; d.Low != nil {
 		text += ", " + span(*d.Low, *d.High)
+	}
+	if p.difference.Drift != nil {
+		text += ", without what changed over time"
 	}
 	return text
 }

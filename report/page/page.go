@@ -33,8 +33,6 @@ type Input struct {
 	Overview *table.Table
 	// Groups are the tables of results, each of one target and workload.
 	Groups []Group
-	// Judged says how many stages have which verdict.
-	Judged string
 }
 
 // Group is the table of one target and workload.

@@ -74,7 +74,6 @@ func TestDoubtfulStagesAreNeverShownWithoutTheirMark(t *testing.T) {
 // The answer comes first, in its own words, with its doubt and where the reasons are.
 func TestTheAnswerComesFirst(t *testing.T) {
 	in := input(trust.Suspect, stage(0, "t", 1, trust.Suspect))
-	in.Judged = "1 SUSPECT"
 	in.Result.Headline = &results.Headline{Sentences: []string{"t carries <1>.", "More."}, Doubt: new("few.")}
 	in.Overview = table.New(table.Words("Workload"), table.Numbers("t"))
 	in.Overview.Add("w", "1,234 at concurrency 1")
