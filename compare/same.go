@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/docs"
 )
 
 // Sameness is the answer to whether two stages were sent the same requests.
@@ -140,7 +141,7 @@ func runWarnings(a, b *results.RunResult, byTarget bool) (warnings []string) {
 	}
 	if a.Definitions != b.Definitions {
 		warnings = append(warnings, fmt.Sprintf("the numbers have different definitions (versions %d and %d): "+
-			"see docs/versions.md for what changed", a.Definitions, b.Definitions))
+			"see %s for what changed", a.Definitions, b.Definitions, docs.URL("versions.md", "")))
 	}
 	if compression(a) != compression(b) {
 		warnings = append(warnings, fmt.Sprintf("time was compressed differently: %s against %s", compression(a),

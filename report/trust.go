@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/docs"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 )
@@ -57,16 +58,13 @@ func verdicts(stages []results.StageResult) string {
 	return strings.Join(parts, ", ")
 }
 
-// verdictsPage explains each check.
-const verdictsPage = "docs/verdicts.md"
-
 // remedies returns what to do about the checks that failed in any stage, once each, the worst first.
 func remedies(stages []results.StageResult) (lines []string) {
 	for _, verdict := range []trust.Verdict{trust.Invalid, trust.Suspect} {
 		for _, s := range stages {
 			for _, c := range s.Trust.Checks {
 				if c.Verdict == verdict && c.Remedy != nil {
-					lines = words.AppendOnce(lines, fmt.Sprintf("%s: %s (%s#%s)", c.Name, *c.Remedy, verdictsPage, c.Name))
+					lines = words.AppendOnce(lines, fmt.Sprintf("%s: %s %s", c.Name, *c.Remedy, docs.URL("verdicts.md", c.Name)))
 				}
 			}
 		}

@@ -103,7 +103,8 @@ func (t *Threshold) outcome(r *results.Result, s *results.StageResult, base *res
 	out.Passed = t.holds(sides) && doubt == ""
 	out.Words = value
 	if !out.Passed {
-		out.Words = fmt.Sprintf("%s, want %s", value, strings.TrimPrefix(t.compare+" "+limit, "= "))
+		unit := t.left.unit()
+		out.Words = fmt.Sprintf("%s%s, want %s%s", value, unit, strings.TrimPrefix(t.compare+" "+limit, "= "), unit)
 	}
 	if doubt != "" {
 		out.Words = doubt + ": " + value
@@ -202,6 +203,20 @@ type node struct {
 	quoted      bool   // of a word
 	field       field
 	column      int
+}
+
+// unit returns the unit of a field's value as it is put behind the number, or "".
+func (n *node) unit() string {
+	name, _, _ := strings.Cut(n.text, ".")
+	switch {
+	case n.kind != aField:
+		return ""
+	case strings.HasSuffix(name, "_ms"):
+		return " ms"
+	case strings.HasSuffix(name, "_s"):
+		return " s"
+	}
+	return ""
 }
 
 // The kinds of values.

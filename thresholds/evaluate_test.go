@@ -60,11 +60,11 @@ func TestConditions(t *testing.T) {
 	}{
 		"ttft_ms.p99 < 500":                           {true, "450"},
 		"ttft_ms.p99 <= 450":                          {true, "450"},
-		"ttft_ms.p99 < 450":                           {false, "450, want < 450"},
+		"ttft_ms.p99 < 450":                           {false, "450 ms, want < 450 ms"},
 		"ttft_ms.p99 > 449.5":                         {true, "450"},
-		"ttft_ms.p99 >= 450.5":                        {false, "450, want >= 450.5"},
+		"ttft_ms.p99 >= 450.5":                        {false, "450 ms, want >= 450.5 ms"},
 		"ttft_ms.p99 = 450":                           {true, "450"},
-		"ttft_ms.p99 != 450":                          {false, "450, want != 450"},
+		"ttft_ms.p99 != 450":                          {false, "450 ms, want != 450 ms"},
 		"ttft_ms.p99 <= 2 * ttft_ms.mean":             {true, "450"},
 		"requests.failed / requests.started <= 0.005": {false, "0.01, want <= 0.005"},
 		"(requests.failed + 1) * 2 - 1 == 5":          {true, "5"},
@@ -142,7 +142,7 @@ func TestParts(t *testing.T) {
 		words      []string
 	}{
 		{"ttft_ms.p99 < 100", "chat", r, true, []string{"90"}},
-		{"ttft_ms.p99 < 100", "batch", r, false, []string{"2000, want < 100", "5"}},
+		{"ttft_ms.p99 < 100", "batch", r, false, []string{"2000 ms, want < 100 ms", "5"}},
 		{"errors.http_429 = 0", "batch", r, false, []string{"3, want 0", "0"}},
 		{"ttft_ms.p99 <= baseline", "chat", r, true, []string{"90"}},
 		{"ttft_ms.p99 <= baseline", "batch", r, false, []string{"in the baseline, the stage has no part batch",
@@ -196,7 +196,7 @@ func TestBaseline(t *testing.T) {
 		words string
 	}{
 		"met":         {run(stage(ttft(1), load("concurrency 4")), stage(ttft(100))), "103"},
-		"missed":      {run(stage(ttft(99))), "103, want <= 101.97"},
+		"missed":      {run(stage(ttft(99))), "103 ms, want <= 101.97 ms"},
 		"own repeat":  {run(stage(ttft(100), repeat(0)), stage(ttft(1), repeat(1))), "103"},
 		"other loads": {run(stage(ttft(100), load("concurrency 9"))), "the baseline has no stage of t, w, concurrency 8"},
 		"other workloads": {run(stage(ttft(100), func(s *results.StageResult) { s.Workload = "x" })),

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/spate-load/spate/internal/docs"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/watch"
@@ -26,7 +27,7 @@ var (
 	files     embed.FS
 	templates = template.Must(template.New("").Funcs(template.FuncMap{
 		"when": when, "bytes": size, "clean": watch.Clean, "dict": dict, "class": class, "link": link,
-		"day": day,
+		"day": day, "docs": docs.URL,
 	}).ParseFS(files, "*.tmpl"))
 )
 

@@ -197,7 +197,7 @@ func TestTrialThatFails(t *testing.T) {
 	if err != nil || f.Preparation.GetExactOutputBy() != "known" ||
 		!strings.Contains(notes, `does not list the model "m"; it lists "other"`) ||
 		!strings.Contains(notes, "A short request to the server failed: POST /v1/responses: 404 Not Found") ||
-		!strings.Contains(notes, "by server: POST /tokenize: 404 Not Found: 404 page not found; short requests fail)") {
+		!strings.Contains(notes, "by server: POST /tokenize: 404 Not Found: 404 page not found; short requests fail.") {
 		t.Errorf("%v, %v", f.Preparation, err)
 	}
 }

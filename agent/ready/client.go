@@ -191,9 +191,8 @@ func (f *finder) server(ctx context.Context) {
 	first := f.askEndpoint(ctx, endpoint)
 	if first.err != nil {
 		f.unreachable = stream.Unreachable(first.err)
-		f.note("The server does not list its models (%v), so its software and its maximum context length are not "+
-			"known.",
-			first.err)
+		f.note("The server does not list its models, so its software and its maximum context length are not known. "+
+			"Why: %v.", first.err)
 		return
 	}
 	f.compare(ctx, first)

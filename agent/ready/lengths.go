@@ -111,12 +111,12 @@ func (f *finder) useUncounted(why string) {
 	f.found.Preparation.Lengths = "words"
 	switch {
 	case why != "":
-		f.note("Each word of a prompt counts as one token, and the chat template is not known: the server's tokens "+
-			"could not be counted (%s). For exact lengths, set the target's tokenizer to file:PATH, the model's "+
-			"tokenizer.json.", why)
+		f.note("Each word of a prompt counts as one token: the server's tokens and its chat template are not known. For "+
+			"exact lengths, set the target's tokenizer to file:PATH, the model's tokenizer.json. Why they could not be "+
+			"counted: %s.", why)
 	case f.owner != ownSimulator: // for the simulator a word is a token
 		f.note("Each word of a prompt counts as one token, which is not checked, and the chat template is not " +
-			"known: for exact lengths, set the target's tokenizer to auto or file:PATH.")
+			"known. For exact lengths, set the target's tokenizer to auto or file:PATH.")
 	}
 }
 

@@ -127,8 +127,8 @@ func (f *finder) countRequest() {
 func (f *finder) form() {
 	switch {
 	case f.api().NoOutput:
-		f.note("Answers of this API have no tokens and come in one piece: E2E and throughput are measured, TTFT, TPOT " +
-			"and ITL are not; an output length is not used.")
+		f.note("Answers of this API have no tokens and come in one piece: TTFT, TPOT and ITL are not measured. E2E and " +
+			"throughput are. An output length is not used.")
 	case !defaults.Streams(f.stage.GetTarget()):
 		f.note("Answers are requested in one piece: TTFT, TPOT and ITL are not measured.")
 	}

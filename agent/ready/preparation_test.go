@@ -275,7 +275,7 @@ func TestServers(t *testing.T) {
 		"no models": {&fakeServer{models: `{"data":[]}`}, &spatev1.Target{ExactOutput: "always"}, true, "", 0,
 			"lists no models"},
 		"no list": {&fakeServer{}, &spatev1.Target{ExactOutput: "always"}, true, "", 0,
-			"does not list its models (GET /v1/models: 404"},
+			"are not known. Why: GET /v1/models: 404"},
 	} {
 		tt.target.Api = "completions"
 		f, err := found(t, tt.server, stageOf(tt.target))

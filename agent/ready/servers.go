@@ -94,8 +94,8 @@ func (s *Stage) noteMissing(missing []scrape.Missing) {
 	if n := len(missing) - 1; n > 0 {
 		others = fmt.Sprintf(" and %d more", n)
 	}
-	s.note("No server metrics at %s%s: %v. The results therefore lack the server's own counts. If the server has "+
-		"metrics at another address, set server_metrics: {urls: [...]}.", missing[0].URL, others, missing[0].Err)
+	s.note("No server metrics at %s%s, so results lack the server's own counts. If the server has metrics at another "+
+		"address, set server_metrics: {urls: [...]}. Why: %v.", missing[0].URL, others, missing[0].Err)
 }
 
 // failureLogger returns a function that logs why a server cannot be read.

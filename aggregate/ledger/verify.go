@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/spate-load/spate/internal/docs"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -171,8 +172,8 @@ func inspectDefinitions(value []byte) error {
 		return fmt.Errorf("%w: %x is not a version of definitions", ErrForeign, value)
 	}
 	if d := binary.BigEndian.Uint32(value); d != measure.Definitions {
-		return fmt.Errorf("%w: its numbers were measured by definitions %d, and this program uses %d (docs/versions.md): use the version that wrote it",
-			ErrForeign, d, measure.Definitions)
+		return fmt.Errorf("%w: its numbers were measured by definitions %d, and this program uses %d: use the version that wrote it, see %s",
+			ErrForeign, d, measure.Definitions, docs.URL("versions.md", ""))
 	}
 	return nil
 }

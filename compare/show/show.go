@@ -191,6 +191,6 @@ func advice(a *compare.Against) string {
 		return ""
 	}
 	slices.Sort(times)
-	return fmt.Sprintf("Unclear changes beyond the tolerance: %d. Stages %.1f times as long would tell half of them from "+
-		"chance; three or more runs of each setting show more.", len(times), max(times[(len(times)-1)/2], 1.1))
+	return fmt.Sprintf("Unclear changes beyond the tolerance: %d. Stages %.1f times as long would make half of them "+
+		"clear; three or more runs of each setting show more.", len(times), max(times[(len(times)-1)/2], 1.1))
 }

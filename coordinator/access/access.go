@@ -288,7 +288,7 @@ func (f *File) read() error {
 	return nil
 }
 
-// Policy returns what the file says now. If it cannot be read or has a mistake, what it said before holds, and the log
+// Policy returns what the file says now. If it cannot be read or is invalid, the old rules stay, and the log
 // says why. It blocks while the file is read.
 func (f *File) Policy() *Policy {
 	if f == nil {
@@ -297,7 +297,7 @@ func (f *File) Policy() *Policy {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.read(); err != nil {
-		f.log.Error("the access file cannot be used: what it said before holds", "error", err)
+		f.log.Error("the access file is invalid: the old rules stay", "error", err)
 	}
 	return f.policy
 }

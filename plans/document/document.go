@@ -203,12 +203,18 @@ func unreadable(r rune, size int, rest []byte) string {
 // neighbouring line, and it has no column.
 var readerError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 
+// indentation matches what the YAML reader says of lines that start in the wrong column.
+var indentation = regexp.MustCompile(`mapping values are not allowed|did not find expected (key|'-' indicator)`)
+
 // syntaxMistakes says why data is not YAML, and where.
 func syntaxMistakes(path string, data []byte, err error) Mistakes {
 	m := Mistake{Path: path, Message: "not readable as YAML: " + err.Error()}
 	if part := readerError.FindStringSubmatch(err.Error()); part != nil {
 		m.Line, _ = strconv.Atoi(part[1])
 		m.Message = "not readable as YAML: " + part[2]
+		if indentation.MatchString(part[2]) {
+			m.Message += ": check the indentation, fields that belong together start in one column"
+		}
 	}
 	if at, found := brokenAt(data); found {
 		begin := bytes.LastIndexByte(data[:at], '\n') + 1

@@ -29,6 +29,8 @@ func kindWord(node *yaml.Node) string {
 		return "a number"
 	case node.Tag == "!!bool":
 		return "true or false"
+	case node.Tag == "!!timestamp":
+		return "a date"
 	}
 	return "text"
 }
@@ -90,6 +92,10 @@ func (s *shape) whole(path string, node *yaml.Node, bits int) (value uint64, ok 
 	if n, err := strconv.ParseUint(node.Value, 10, bits); err == nil && node.Tag == "!!int" {
 		return n, true
 	}
+	if n, err := strconv.ParseFloat(node.Value, 64); err == nil && withExponent.MatchString(node.Value) &&
+		n <= min(float64(largest), 1<<53) {
+		return uint64(n), true
+	}
 	switch {
 	case quoted(node) && allDigits.MatchString(node.Value):
 		s.add(path, node, "expected a whole number: take it out of its quotes")
@@ -105,7 +111,11 @@ func (s *shape) whole(path string, node *yaml.Node, bits int) (value uint64, ok 
 	return 0, false
 }
 
-var allDigits = regexp.MustCompile(`^[0-9]+$`)
+var (
+	allDigits = regexp.MustCompile(`^[0-9]+$`)
+	// withExponent matches a whole number like 1e4 or 12e06.
+	withExponent = regexp.MustCompile(`^[0-9]+[eE]\+?[0-9]+$`)
+)
 
 func quoted(node *yaml.Node) bool {
 	return node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0

@@ -160,8 +160,22 @@ func (s *shape) unknown(path string, key *yaml.Node, desc protoreflect.MessageDe
 	case f.meant == "":
 		hint = "expected one of " + strings.Join(fieldNames(desc.Fields()), ", ")
 	}
+	if owner := ownerOf(key.Value, desc.Fields()); owner != "" {
+		hint = fmt.Sprintf("it is a field of %s: check the indentation", owner)
+	}
 	f.Message = fmt.Sprintf("unknown field %q; %s", shorten(key.Value), hint)
 	s.keep(f)
+}
+
+// ownerOf returns the first of some fields that itself has a field with a name, or "".
+func ownerOf(name string, fields protoreflect.FieldDescriptors) string {
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if m := f.Message(); m != nil && !f.IsMap() && m.Fields().ByName(protoreflect.Name(name)) != nil {
+			return string(f.Name())
+		}
+	}
+	return ""
 }
 
 // mapping calls visit for each entry with a usable key that is not a duplicate.

@@ -87,7 +87,7 @@ var latencies = []latency{
 	{"TTFT", "time to first token", spatev1.Metric_METRIC_TTFT},
 	{"TPOT", "time per output token after the first", spatev1.Metric_METRIC_TPOT},
 	{"ITL", "gaps between token frames", spatev1.Metric_METRIC_ITL},
-	{"E2E", "time to last token", spatev1.Metric_METRIC_E2E},
+	{"E2E", "time to the end of the answer", spatev1.Metric_METRIC_E2E},
 }
 
 // key returns the latency's name in results.json.

@@ -61,7 +61,7 @@ func TestDoubtfulStagesAreNeverShownWithoutTheirMark(t *testing.T) {
 			t.Errorf("a row has no mark: %s", row)
 		}
 	}
-	for _, mark := range []string{"INVALID", "INCOMPLETE", "SUSPECT"} {
+	for _, mark := range []string{"INVALID", "PARTIAL", "SUSPECT"} {
 		if n := strings.Count(page, ", "+mark+"</title>"); n == 0 {
 			t.Errorf("no point of a chart says %s", mark)
 		}

@@ -79,7 +79,7 @@ func verdictOf(r *results.Result) verdict {
 	case v == nil:
 		return verdict{"suspect", "NOT JUDGED"}
 	case *v != trust.Invalid && !r.Run.Complete:
-		return verdict{"suspect", "INCOMPLETE"}
+		return verdict{"suspect", "PARTIAL"}
 	default:
 		return verdict{strings.ToLower(string(*v)), string(*v)}
 	}
@@ -140,7 +140,7 @@ func marksOf(s results.StageResult) (marks []string) {
 		marks = append(marks, string(s.Trust.Verdict))
 	}
 	if !s.Complete {
-		marks = append(marks, "INCOMPLETE")
+		marks = append(marks, "PARTIAL")
 	}
 	return marks
 }

@@ -19,7 +19,7 @@ type certsFlags struct {
 func NewCerts() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certs",
-		Short: "Make the certificates that coordinator, agents and clients identify one another by",
+		Short: "Make TLS certificates for coordinator, agents and clients",
 		Long: `Make a cluster's own certificates. With them, connections between coordinator, agents and clients
 are encrypted, both sides are authenticated, and each program may do only what its role allows:
 agents take assignments, clients run plans.

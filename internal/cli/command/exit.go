@@ -6,8 +6,10 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -127,6 +129,10 @@ func Arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 		case cmd.HasAvailableSubCommands() && len(args) > 0:
 			return BadInputf("unknown command %q%s\nsee: %s --help", args[0], nearCommand(cmd, args[0]),
 				cmd.CommandPath())
+		}
+		if strings.Contains(err.Error(), "arg(s)") { // cobra's words for too few or too many
+			_, wanted, _ := strings.Cut(cmd.Use, " ")
+			err = fmt.Errorf("give %s, got %s", wanted, cmp.Or(strings.Join(args, " "), "nothing"))
 		}
 		return BadInputf("%w\nusage: %s\nsee: %s --help", err, cmd.UseLine(), cmd.CommandPath())
 	}

@@ -190,7 +190,8 @@ func enumWord(e protoreflect.Enum) string {
 	return strings.ToLower(strings.TrimPrefix(string(value.Name()), common))
 }
 
-// Logger makes the structured logger of a command. level is debug, info, warn or error; format is text or json.
+// Logger makes the structured logger of a command. level is debug, info, warn or error; format is text, json or
+// Sentences.
 func Logger(w io.Writer, level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -200,6 +201,8 @@ func Logger(w io.Writer, level, format string) (*slog.Logger, error) {
 	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, options)), nil
+	case Sentences:
+		return slog.New(&sentenceHandler{w: w, level: l}), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, options)), nil
 	}

@@ -142,7 +142,7 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 	noun := plans.ArrivalNoun(stages)
 	speed, _ := plan.Compression()
 	t := table.New(table.Numbers("stage"), table.Words("target", "workload", "load"), table.Numbers(noun, "time"))
-	first := uint64(0)
+	first := uint64(1)
 	for _, s := range stages {
 		one := plans.TotalOf([]*spatev1.Stage{s})
 		number := fmt.Sprint(first)

@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/compare/show"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/docs"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -55,7 +56,7 @@ Stages are compared if their target, workload and load are equal. For each numbe
 the change, its 95 % interval, and whether it is worse, better, the same within --tolerance, or
 unclear. The chance of even one false alarm among all numbers is 5 %. Stages that are INVALID or
 incomplete are not compared. Of frontiers and searches, what they found is compared, too.
-More: docs/compare.md
+More: ` + docs.URL("compare.md", "") + `
 
 ` + command.ExitHint,
 		Example: `  spate compare runs/before runs/after

@@ -40,6 +40,9 @@ func (s *showFlags) logTo(w io.Writer) io.Writer {
 // onScreen makes a follower show its run in full screen, if that is wanted and there is a terminal for it. Otherwise it
 // shows lines. plan is what is known before the run; nil: nothing.
 func (s *showFlags) onScreen(cmd *cobra.Command, f *follower, plan *plans.Plan) {
+	if s.log != nil {
+		s.log.Within(nil, f.view)
+	}
 	if !s.Live {
 		return
 	}
@@ -61,6 +64,6 @@ func (s *showFlags) onScreen(cmd *cobra.Command, f *follower, plan *plans.Plan) 
 		},
 	})
 	if s.log != nil {
-		s.log.Within(f.screen)
+		s.log.Within(f.screen, f.view)
 	}
 }

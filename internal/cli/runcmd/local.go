@@ -61,7 +61,7 @@ func (l *localFlags) check() error {
 func (l *localFlags) embed(
 	ctx context.Context, logs io.Writer, out string, resume *coordinator.Resumption,
 ) (*backend, error) {
-	logger, err := command.Logger(logs, l.LogLevel, "text")
+	logger, err := command.Logger(logs, l.LogLevel, command.Sentences)
 	if err != nil {
 		return nil, command.BadInput(err)
 	}

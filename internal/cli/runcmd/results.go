@@ -111,6 +111,9 @@ func usesBaseline(condition, part string) bool {
 
 // take follows a run to its end, saves its results and shows them.
 func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *follower) error {
+	if dir, err := f.dir(follower.id); err == nil && !f.Quiet {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Run %s: plan, notes and results go to %s\n", follower.id, dir)
+	}
 	ended, err := follower.follow(ctx)
 	if err != nil {
 		return err
@@ -131,20 +134,14 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 
 // keep fetches the ledger into the run directory and makes the run's files from it. A broken transfer restarts.
 func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *results.Result, error) {
-	dir := f.Place.Out
-	if dir == "" {
-		if !runName.MatchString(from.id) {
-			return "", nil, fmt.Errorf(
-				"the coordinator calls the run %.80q, which is not a valid name of a directory: give --out",
-				from.id,
-			)
-		}
-		dir = filepath.Join("runs", from.id)
+	dir, err := f.dir(from.id)
+	if err != nil {
+		return "", nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", nil, fmt.Errorf("run directory: %w", err)
 	}
-	err := from.persist.do(ctx, func(ctx context.Context) error {
+	err = from.persist.do(ctx, func(ctx context.Context) error {
 		return clustercmd.FetchLedger(ctx, from.client, from.id, filepath.Join(dir, ledger.File))
 	})
 	if err != nil {
@@ -161,6 +158,17 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *result
 			dir, err, dir)
 	}
 	return dir, result, nil
+}
+
+// dir returns the run directory.
+func (f *resultFlags) dir(id string) (string, error) {
+	switch {
+	case f.Place.Out != "":
+		return f.Place.Out, nil
+	case !runName.MatchString(id):
+		return "", fmt.Errorf("the coordinator calls the run %.80q, which is not a valid name of a directory: give --out", id)
+	}
+	return filepath.Join("runs", id), nil
 }
 
 // runName matches names of runs. A coordinator chooses them, and a client writes to directories with these names.

@@ -71,7 +71,7 @@ func (f *runFlags) command() *cobra.Command {
 		Long: `Run a plan on this machine with embedded agents, or with --coordinator on a coordinator and its
 agents. PLAN.yaml is a file, "-" for standard input, or the name of a plan that ships with Spate
 ("spate plan list" lists them). Without a plan, --target and the flags below it make one, which is
-printed and kept in the run directory; flags may have the names that vLLM, GuideLLM, AIPerf and k6
+kept in the run directory; flags may have the names that vLLM, GuideLLM, AIPerf and k6
 give them.
 
 The command shows progress, with --live in full screen, and at the end the tables of results and
@@ -233,7 +233,7 @@ func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunRespons
 	return nil
 }
 
-// plan reads the plan that was named, or makes one from flags and prints it.
+// plan reads the plan that was named, or makes one from flags.
 func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) {
 	if f.Quick.From != "" {
 		if err := f.Quick.translate(cmd); err != nil {
@@ -256,13 +256,6 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	text, err := f.Quick.yaml(cmd.Flags())
 	if err != nil {
 		return nil, err
-	}
-	switch {
-	case f.Results.Quiet:
-	case f.Where.Detach: // standard output is for the run's ID
-		fmt.Fprintf(cmd.ErrOrStderr(), "# The plan made from the flags:\n%s\n", text)
-	default:
-		fmt.Fprintf(cmd.OutOrStdout(), "# The plan made from the flags:\n%s\n", text)
 	}
 	return f.Source.Load("<flags>", text, set...)
 }

@@ -87,7 +87,11 @@ func (p *progress) show(e *spatev1.RunEvent) {
 	case *spatev1.RunEvent_AgentChanged:
 		p.note(changeWords(e.AgentChanged))
 	case *spatev1.RunEvent_Notice:
-		p.note(Mark(e.Notice.GetSeverity()), e.Notice.GetText())
+		text := e.Notice.GetText()
+		if e.Notice.GetSeverity() == spatev1.Severity_SEVERITY_INFO {
+			text = firstSentence(text)
+		}
+		p.note(Mark(e.Notice.GetSeverity()), text)
 	case *spatev1.RunEvent_RunEnded:
 		p.clear()
 	}
@@ -281,6 +285,14 @@ func (p *progress) note(mark, text string) {
 			mark = strings.Repeat(" ", utf8.RuneCountInString(mark))
 		}
 	}
+}
+
+// firstSentence returns the first sentence of a note: report.md has the others, with the reasons and what to do.
+func firstSentence(note string) string {
+	if first, _, more := strings.Cut(note, ". "); more {
+		return first + ". …"
+	}
+	return note
 }
 
 // line prints a line that stays.

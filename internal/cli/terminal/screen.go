@@ -185,29 +185,34 @@ func (s *Screen) Close() {
 	s.lines.Close()
 }
 
-// Log is a writer for the log of this process: it writes to a file, or while a screen is up into its notices. The zero
-// value is not valid.
+// Log is a writer for the log of this process: it writes to a file, or between the lines of a view, or while a screen
+// is up into its notices. The zero value is not valid.
 type Log struct {
 	to     io.Writer
 	mu     sync.Mutex
 	screen *Screen
+	view   *View
 }
 
 // NewLog returns a log that writes to a writer.
 func NewLog(to io.Writer) *Log { return &Log{to: to} }
 
-// Within makes a screen show the lines of the log while it is up.
-func (l *Log) Within(s *Screen) {
+// Within makes a screen, which may be nil, show the lines of the log while it is up, and a view at other times.
+func (l *Log) Within(s *Screen, v *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.screen = s
+	l.screen, l.view = s, v
 }
 
 // Write writes a line of the log.
 func (l *Log) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.screen.noted(strings.TrimSpace(string(line))) {
+	switch text := strings.TrimSpace(string(line)); {
+	case l.screen.noted(text):
+		return len(line), nil
+	case l.view != nil:
+		l.view.line(text)
 		return len(line), nil
 	}
 	return l.to.Write(line)

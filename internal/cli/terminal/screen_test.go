@@ -130,20 +130,23 @@ func TestAPanicIsTheScreensOwn(t *testing.T) {
 	s.Close()
 }
 
-// The log goes into the notices while the screen is up, and not between its lines.
+// The log goes into the notices while the screen is up, and not between its lines. Later it goes between those of the
+// view, which clears the line that it rewrites.
 func TestLogWithinTheScreen(t *testing.T) {
 	term := terminaltest.New(t, 80, 24)
 	var out bytes.Buffer
 	log := NewLog(&out)
 	fmt.Fprintln(log, "before")
 	s, lines, _ := open(term.File)
-	log.Within(s)
+	var between bytes.Buffer
+	view := NewView(&between, false)
+	log.Within(s, view)
 	fmt.Fprintln(log, "meanwhile")
 	term.Press("5")
 	term.Await("  meanwhile")
 	s.Close()
 	fmt.Fprintln(log, "after")
-	if out.String() != "before\nafter\n" || lines.String() != "  meanwhile\n" {
-		t.Errorf("log %q, lines %q", &out, lines)
+	if out.String() != "before\n" || lines.String() != "  meanwhile\n" || between.String() != "after\n" {
+		t.Errorf("log %q, lines %q, view %q", &out, lines, &between)
 	}
 }

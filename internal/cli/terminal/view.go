@@ -39,6 +39,13 @@ func (v *View) Show(e *spatev1.RunEvent) {
 	}
 }
 
+// line shows a line of a log.
+func (v *View) line(text string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.p.note("", text)
+}
+
 // Close removes a line that is being rewritten.
 func (v *View) Close() {
 	v.mu.Lock()
