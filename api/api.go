@@ -193,12 +193,13 @@ func EscapeModel(name string) string { return strings.ReplaceAll(url.PathEscape(
 // versionIn matches a version in a path.
 var versionIn = regexp.MustCompile(`/v[0-9][a-z0-9]*(/|$)`)
 
-// VersionFor returns the version to add to the path of an endpoint's URL.
-func (a *API) VersionFor(path string) string {
-	if versionIn.MatchString(path) {
-		return ""
+// Versioned returns the index at which a path has its first version, such as the /v1beta of /v1beta/openai. -1: it has
+// none.
+func Versioned(path string) int {
+	if at := versionIn.FindStringIndex(path); at != nil {
+		return at[0]
 	}
-	return a.Version
+	return -1
 }
 
 // SetKey adds the header with a key to the headers of requests to an endpoint. An empty key is not sent.

@@ -175,15 +175,18 @@ func TestShorthand(t *testing.T) {
 // TestShorthandPositions: positions of mistakes are those in the text, not in the text written out.
 func TestShorthandPositions(t *testing.T) {
 	for change, want := range map[[2]string]string{
-		{"requests: 10,", "requests: x,"}:       "p:9:33: loads[0].requests: expected a whole number",
-		{"concurrency: 16", "concurrency: x"}:   "p:9:19: loads[0].concurrency[0]: expected a whole number",
-		{"warmup: 10s", "warmup: soon"}:         "p:12:13: loads[1].warmup: expected",
-		{"requests: 10,", "requests: 0x10,"}:    "p:9:33: loads[0].requests: expected a whole number",
-		{"endpoints: 'h:1'", "endpoints: h"}:    "p:3:26: targets[0].endpoints[0]: must be a base URL like http://localhost:8000, or host:port",
-		{"h:3/x/v1", "h:3/v1/chat/completions"}: "p:5:26: targets[2].endpoints[0]: must end before /v1/chat/completions",
-		{"h:3/x/v1", "ftp://h"}:                 "p:5:26: targets[2].endpoints[0]: must be a base URL",
-		{"h:3/x/v1", "h:1/"}:                    "",
-		{"h:3/x/v1", "[h:1/, 'http://h:1/v1']"}: "p:5:33: targets[2].endpoints[1]: is listed twice",
+		{"requests: 10,", "requests: x,"}:            "p:9:33: loads[0].requests: expected a whole number",
+		{"concurrency: 16", "concurrency: x"}:        "p:9:19: loads[0].concurrency[0]: expected a whole number",
+		{"warmup: 10s", "warmup: soon"}:              "p:12:13: loads[1].warmup: expected",
+		{"requests: 10,", "requests: 0x10,"}:         "p:9:33: loads[0].requests: expected a whole number",
+		{"endpoints: 'h:1'", "endpoints: h"}:         "p:3:26: targets[0].endpoints[0]: must be a base URL like http://localhost:8000, or host:port",
+		{"h:3/x/v1", "h:3/v1/chat/completions"}:      "",
+		{"h:3/x/v1", "'http://h/?api_key=x'"}:        "p:5:26: targets[2].endpoints[0]: must not have api_key in its query: use api_key",
+		{"h:3/x/v1", "'http://h/d/x?api-version=1'"}: "",
+		{"h:3/x/v1", "h:3/v1/responses"}:             "p:5:26: targets[2].endpoints[0]: ends in /responses, the path of api: responses, but the target has api: chat",
+		{"h:3/x/v1", "ftp://h"}:                      "p:5:26: targets[2].endpoints[0]: must be a base URL",
+		{"h:3/x/v1", "h:1/"}:                         "",
+		{"h:3/x/v1", "[h:1/, 'http://h:1/v1']"}:      "p:5:33: targets[2].endpoints[1]: is listed twice",
 	} {
 		_, err := Load("p", []byte(strings.Replace(shortPlan, change[0], change[1], 1)), Options{})
 		if want == "" && err == nil {

@@ -34,9 +34,9 @@ const (
 func (c *Client) at(endpoint int, path string) *url.URL {
 	u := *c.endpoints[endpoint]
 	a := c.dialect
-	prefix := strings.TrimSuffix(strings.TrimSuffix(u.RawPath, a.PathFor(c.model)), a.Version)
-	if rest, versioned := strings.CutPrefix(path, a.Version); versioned {
-		path = a.VersionFor(prefix) + rest
+	prefix, versioned := strings.CutSuffix(strings.TrimSuffix(u.RawPath, a.PathFor(c.model)), a.Version)
+	if !versioned {
+		path = strings.TrimPrefix(path, a.Version)
 	}
 	u.RawPath = prefix + path
 	if a.Query != "" {
@@ -327,7 +327,7 @@ func (c *Client) tokenize(ctx context.Context, endpoint int, fields map[string]a
 // of the text and those that the server adds. The request has those of the plan's fields that can change the prompt. It
 // blocks for at most 10 s.
 func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64, error) {
-	path := c.dialect.PathFor(c.model)
+	path := c.endpoints[endpoint].Path
 	encoded, err := c.promptOf(text)
 	if err != nil {
 		return 0, c.unusable(path, err.Error())
@@ -347,7 +347,7 @@ func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64
 	if f.Failed {
 		return 0, c.unusable(path, f.Fault)
 	}
-	return c.promptCount(f.Input)
+	return c.promptCount(path, f.Input)
 }
 
 // promptOf returns a text as the prompt of a request: the only message of a chat, or the text itself.
@@ -371,15 +371,15 @@ func (c *Client) measureStream(ctx context.Context, endpoint int, body []byte) (
 		return 0, o.Err
 	case o.Cancelled:
 		return 0, &Error{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, Message: "POST " +
-			c.dialect.PathFor(c.model) + ": no answer in time"}
+			c.endpoints[endpoint].Path + ": no answer in time"}
 	}
-	return c.promptCount(0)
+	return c.promptCount(c.endpoints[endpoint].Path, 0)
 }
 
-// promptCount returns the server's count of a prompt's tokens, or an error if there is none.
-func (c *Client) promptCount(tokens uint64) (uint64, error) {
+// promptCount returns the count of a prompt's tokens that a path answered with, or an error if there is none.
+func (c *Client) promptCount(path string, tokens uint64) (uint64, error) {
 	if tokens == 0 {
-		return 0, c.unusable(c.dialect.PathFor(c.model),
+		return 0, c.unusable(path,
 			"the answer does not match this API: no usage with prompt tokens")
 	}
 	return tokens, nil

@@ -118,8 +118,8 @@ func (x *exchange) GotConn(c *wire.Conn, reused bool) *wire.RequestIO {
 	return x.io
 }
 
-// endpointOf parses a base URL and adds the API's path for a model, unless the URL ends in it. A version (/v1, /v2) at
-// the end of the URL is replaced by the path.
+// endpointOf parses a base URL and adds the API's path for a model, unless the URL ends in it. The path begins with the
+// API's version, unless the URL has one (/v3, /v1beta/openai) or a query (Azure's api-version).
 func endpointOf(base string, a *api.API, model string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -135,11 +135,14 @@ func endpointOf(base string, a *api.API, model string) (*url.URL, error) {
 	}
 	prefix := strings.TrimRight(u.EscapedPath(), "/")
 	path := a.PathFor(model)
-	prefix = strings.TrimSuffix(prefix, path)
-	for _, version := range []string{"/v1", "/v2"} {
-		prefix = strings.TrimSuffix(prefix, version)
+	switch base, whole := strings.CutSuffix(prefix, path); {
+	case whole:
+		prefix = base
+	case a.Version == "":
+		prefix = strings.TrimSuffix(strings.TrimSuffix(prefix, "/v1"), "/v2") // which people write behind any address
+	case u.RawQuery == "" && api.Versioned(prefix) < 0:
+		prefix += a.Version
 	}
-	path = a.VersionFor(prefix) + path
 	u.Fragment = ""
 	if a.Query != "" {
 		u.RawQuery = a.Query

@@ -32,6 +32,12 @@ func TestEndpointURLs(t *testing.T) {
 		"http://h/v1/chat/completions":    "http://h/v1/chat/completions",
 		"http://h/v1/chat/completions/":   "http://h/v1/chat/completions",
 		"http://[::1]:8000/v1?version=2#": "http://[::1]:8000/v1/chat/completions?version=2",
+		"https://h/v3":                    "https://h/v3/chat/completions",
+		"https://h/v1beta/openai/":        "https://h/v1beta/openai/chat/completions",
+		"https://h/api/paas/v4":           "https://h/api/paas/v4/chat/completions",
+		"https://h/v1/proj/v1":            "https://h/v1/proj/v1/chat/completions",
+		"https://h/openai/deployments/d/?api-version=2024": "https://h/openai/deployments/d/chat/completions?api-version=2024",
+		"https://h/proxy/chat/completions":                 "https://h/proxy/chat/completions",
 	} {
 		u, err := endpointOf(base, &registry.Chat, "m")
 		if err != nil || u.String() != want {
@@ -103,7 +109,11 @@ func TestDialectURLs(t *testing.T) {
 		"anthropic": "/v1/messages",
 		"sglang":    "/generate", "tgi": "/generate_stream", "triton": "/v2/models/en%2Fs%20emble/generate_stream",
 	} {
-		for _, base := range []string{"", "/", "/v1", "/v1/", path, "/v2"} {
+		bases := []string{"", "/", "/v1", "/v1/", path}
+		if !strings.HasPrefix(path, "/v1/") {
+			bases = append(bases, "/v2")
+		}
+		for _, base := range bases {
 			for _, prefix := range []string{"", "/a", "/a%2Fb"} {
 				c := newTestClient(t, Config{Endpoints: []string{"http://h:1" + prefix + base}, API: apiName,
 					Model: "en/s emble"})

@@ -34,7 +34,7 @@ func TestWholeRequests(t *testing.T) {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			path, other := paths[a.Name]
 			if !other {
-				path = a.Path
+				path = a.Version + a.Path
 			}
 			var body map[string]any
 			if err := json.NewDecoder(r.Body).Decode(&body); err != nil {

@@ -14,7 +14,7 @@ import (
 // Anthropic is its API for messages: POST /v1/messages, which vLLM and others serve too. Each event has its kind in
 // "type". The first event has the prompt tokens, the last but one the output tokens.
 var Anthropic = api.API{
-	Name: "anthropic", Provider: "anthropic", Path: "/v1/messages",
+	Name: "anthropic", Provider: "anthropic", Version: "/v1", Path: "/messages",
 	Headers:   map[string]string{"Anthropic-Version": "2023-06-01"},
 	KeyHeader: "X-Api-Key", Model: "model", Prompts: []api.Prompt{{Form: workload.Messages, Field: "messages"}},
 	OtherPrompts: []string{"system"}, Rewrite: moveSystem, Defaults: map[string]any{"stream": true},

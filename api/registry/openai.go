@@ -15,7 +15,7 @@ var usageInStream = map[string]any{"stream": true, api.StreamOptions: map[string
 
 // Chat is POST /v1/chat/completions.
 var Chat = api.API{
-	Name: "chat", Path: "/v1/chat/completions", Model: "model",
+	Name: "chat", Version: "/v1", Path: "/chat/completions", Model: "model",
 	Prompts: []api.Prompt{{Form: workload.Messages, Field: "messages"}}, Defaults: usageInStream,
 	MaxFields: []string{"max_tokens", "max_completion_tokens"}, IgnoreEOS: "ignore_eos",
 	MinFields: []string{"min_tokens"}, ExactServers: openaiEngines, Trials: true, Parse: parseOpenAI, Tools: openaiTools, Forms: openaiForms,
@@ -24,7 +24,7 @@ var Chat = api.API{
 
 // Completions is POST /v1/completions.
 var Completions = api.API{
-	Name: "completions", Operation: "text_completion", Path: "/v1/completions", Model: "model",
+	Name: "completions", Operation: "text_completion", Version: "/v1", Path: "/completions", Model: "model",
 	Prompts:   []api.Prompt{{Form: workload.TokenIDs, Field: "prompt"}, {Form: workload.Text, Field: "prompt"}},
 	Defaults:  usageInStream,
 	MaxFields: []string{"max_tokens", "max_completion_tokens"}, IgnoreEOS: "ignore_eos",
@@ -136,7 +136,7 @@ func responsesDemand(schema any) map[string]any {
 
 // Responses is POST /v1/responses. Each event has its kind in "type". The last one repeats the whole answer.
 var Responses = api.API{
-	Name: "responses", Path: "/v1/responses", Model: "model",
+	Name: "responses", Version: "/v1", Path: "/responses", Model: "model",
 	Prompts:   []api.Prompt{{Form: workload.Messages, Field: "input"}},
 	Defaults:  map[string]any{"stream": true, "store": false},
 	MaxFields: []string{"max_output_tokens"}, IgnoreEOS: "ignore_eos", ExactServers: []string{"vllm"}, Trials: true,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/spate-load/spate/api"
@@ -48,6 +49,9 @@ func (c *openaiParser) frame(f *api.Frame) {
 		case "usage":
 			c.rejectRepeat(&seen, 2)
 			c.usage(f)
+		case "x_groq":
+			c.rejectRepeat(&seen, 8)
+			c.nestedUsage(f)
 		case "error":
 			value := c.Skip(1)
 			c.Bad = c.Bad || string(value) != "null"
@@ -113,6 +117,9 @@ func (c *openaiParser) choice(f *api.Frame) {
 		case "token_ids":
 			c.rejectRepeat(&seen, 32)
 			f.Token = jsonscan.Filled(c.Skip(3)) || f.Token
+		case "usage":
+			c.rejectRepeat(&seen, 64)
+			c.usage(f)
 		default:
 			c.Skip(3)
 		}
@@ -151,9 +158,11 @@ func (c *openaiParser) delta(f *api.Frame, calls *[]byte) (content []byte) {
 	}
 	c.I++
 	var seen uint
+	var details []byte
 	for n := 0; ; n++ {
 		name, ok := c.Key(n)
 		if !ok {
+			addDetails(f, details)
 			return content
 		}
 		value := c.Skip(4)
@@ -163,6 +172,8 @@ func (c *openaiParser) delta(f *api.Frame, calls *[]byte) (content []byte) {
 			switch {
 			case bit == contentBit:
 				content = value
+			case bit == detailsBit:
+				details = value
 			case bit == callsBit && jsonscan.Filled(value):
 				*calls = value
 			}
@@ -172,11 +183,32 @@ func (c *openaiParser) delta(f *api.Frame, calls *[]byte) (content []byte) {
 
 // setDeltaField records a field of a delta.
 func setDeltaField(f *api.Frame, bit uint, value []byte) {
-	if bit == roleBit {
+	switch bit {
+	case roleBit:
 		f.Role = f.Role || jsonscan.Filled(value)
-		return
+	case detailsBit: // see addDetails
+	default:
+		f.AddOutput(value, bit&reasoningBits != 0 || bit == contentBit && isThinking(value))
 	}
-	f.AddOutput(value, bit&reasoningBits != 0)
+}
+
+// addDetails records OpenRouter's reasoning_details, which servers send alone or beside reasoning with the same text.
+func addDetails(f *api.Frame, details []byte) {
+	if !f.Reasoning && jsonscan.Filled(details) {
+		f.AddOutput(details, true)
+	}
+}
+
+// isThinking reports whether a content is a list of parts one of which is a thought, as Mistral sends it.
+func isThinking(content []byte) bool {
+	if len(content) == 0 || content[0] != '[' {
+		return false
+	}
+	var parts []map[string]json.RawMessage // behind the check, because it is allocated
+	if json.Unmarshal(content, &parts) != nil {
+		return false
+	}
+	return slices.ContainsFunc(parts, func(p map[string]json.RawMessage) bool { return jsonscan.Text(p["type"]) == "thinking" })
 }
 
 // Bits of a delta's fields.
@@ -185,6 +217,7 @@ const (
 	reasoningBits = 2 | 4
 	callsBit      = 8
 	roleBit       = 64
+	detailsBit    = 128
 )
 
 // tokenField returns a distinct bit for each field of a delta that describes the output, and 0 for other fields.
@@ -196,6 +229,8 @@ func tokenField(name []byte) uint {
 		return 2
 	case "reasoning":
 		return 4
+	case "reasoning_details":
+		return detailsBit
 	case "tool_calls":
 		return callsBit
 	case "function_call":
@@ -221,15 +256,17 @@ func (c *openaiParser) finish(f *api.Frame) {
 	}
 }
 
-// usage parses the usage object. A usage without output tokens is ignored.
+// usage parses a usage object, of which a frame has one: at the top level, in a choice (Moonshot) or in x_groq. A usage
+// without output tokens is ignored.
 func (c *openaiParser) usage(f *api.Frame) {
 	if c.Peek() != '{' {
-		c.Skip(1)
+		c.Skip(3)
 		return
 	}
+	c.Bad = c.Bad || f.HasOutput
 	c.I++
 	var seen uint
-	f.HasCached, f.HasReasoningTokens = false, false
+	var u openaiUsage
 	for n := 0; ; n++ {
 		name, ok := c.Key(n)
 		if !ok {
@@ -238,55 +275,106 @@ func (c *openaiParser) usage(f *api.Frame) {
 		switch string(name) {
 		case "prompt_tokens":
 			c.rejectRepeat(&seen, 1)
-			f.Input, f.HasInput = jsonscan.Count(c.Skip(2))
+			u.input = countOf(c.Skip(4))
 		case "completion_tokens":
 			c.rejectRepeat(&seen, 2)
-			f.Output, f.HasOutput = jsonscan.Count(c.Skip(2))
+			u.output = countOf(c.Skip(4))
 		case "prompt_tokens_details":
 			c.rejectRepeat(&seen, 4)
-			f.Cached, f.HasCached = c.detail("cached_tokens")
+			u.cached = c.detail("cached_tokens")
 		case "completion_tokens_details":
 			c.rejectRepeat(&seen, 8)
-			f.ReasoningTokens, f.HasReasoningTokens = c.detail("reasoning_tokens")
+			u.reasoning = c.detail("reasoning_tokens")
+		case "prompt_cache_hit_tokens":
+			c.rejectRepeat(&seen, 16)
+			u.hit = countOf(c.Skip(4))
+		case "total_tokens":
+			c.rejectRepeat(&seen, 32)
+			u.total = countOf(c.Skip(4))
+		default:
+			c.Skip(4)
+		}
+	}
+	u.set(f)
+}
+
+// nestedUsage parses an object with a usage.
+func (c *openaiParser) nestedUsage(f *api.Frame) {
+	if c.Peek() != '{' {
+		c.Skip(1)
+		return
+	}
+	c.I++
+	var seen uint
+	for n := 0; ; n++ {
+		switch name, ok := c.Key(n); {
+		case !ok:
+			return
+		case string(name) == "usage":
+			c.rejectRepeat(&seen, 1)
+			c.usage(f)
 		default:
 			c.Skip(2)
 		}
 	}
-	onlyWithOutput(f)
+}
+
+// openaiUsage has the counts of a usage object.
+type openaiUsage struct {
+	input, output, cached, reasoning count
+	hit                              count // DeepSeek's cached tokens
+	total                            count
+}
+
+// count is a number of tokens that a usage may have.
+type count struct {
+	n     uint64
+	given bool
+}
+
+// countOf reads a count.
+func countOf(value []byte) (c count) {
+	c.n, c.given = jsonscan.Count(value)
+	return c
+}
+
+// set sets a frame's counts. Without output tokens it sets none. Some servers, such as xAI's, count the tokens of
+// reasoning beside those of the output; the total tells.
+func (u *openaiUsage) set(f *api.Frame) {
+	if !u.output.given {
+		return
+	}
+	if !u.cached.given {
+		u.cached = u.hit
+	}
+	if u.total.given && u.input.given && u.total.n == u.input.n+u.output.n+u.reasoning.n {
+		u.output.n += u.reasoning.n
+	}
+	f.Output, f.HasOutput = u.output.n, true
+	f.Input, f.HasInput = u.input.n, u.input.given
+	f.Cached, f.HasCached = u.cached.n, u.cached.given
+	f.ReasoningTokens, f.HasReasoningTokens = u.reasoning.n, u.reasoning.given
 }
 
 // detail parses one number of an object with details of a usage's tokens.
-func (c *openaiParser) detail(wanted string) (number uint64, given bool) {
+func (c *openaiParser) detail(wanted string) (number count) {
 	if c.Peek() != '{' {
-		c.Skip(2)
-		return 0, false
+		c.Skip(4)
+		return count{}
 	}
 	c.I++
 	var seen uint
 	for n := 0; ; n++ {
 		name, ok := c.Key(n)
 		if !ok {
-			return number, given
+			return number
 		}
 		if string(name) == wanted {
 			c.rejectRepeat(&seen, 1)
-			number, given = jsonscan.Count(c.Skip(3))
+			number = countOf(c.Skip(5))
 		} else {
-			c.Skip(3)
+			c.Skip(5)
 		}
-	}
-}
-
-// onlyWithOutput clears the numbers that the usage does not have, and all of them if it has no output tokens.
-func onlyWithOutput(f *api.Frame) {
-	if !f.HasOutput || !f.HasInput {
-		f.Input, f.HasInput = 0, false
-	}
-	if !f.HasOutput || !f.HasCached {
-		f.Cached, f.HasCached = 0, false
-	}
-	if !f.HasOutput || !f.HasReasoningTokens {
-		f.ReasoningTokens, f.HasReasoningTokens = 0, false
 	}
 }
 
@@ -301,6 +389,7 @@ func decodeFrame(data []byte, f *api.Frame) error {
 	}
 	decodeUsage(top["usage"], f)
 	decodeChoices(top["choices"], f)
+	decodeUsage(jsonscan.Object(top["x_groq"])["usage"], f)
 	f.Timing, f.Model = top["nvext"], top["model"]
 	decodeFault(top, f)
 	return nil
@@ -314,14 +403,17 @@ func decodeChoices(data json.RawMessage, f *api.Frame) {
 	for _, c := range choices {
 		f.Chunk = true
 		choice := jsonscan.Object(c)
+		decodeUsage(choice["usage"], f)
 		f.AddOutput(choice["text"], false)
 		f.Token = f.Token || jsonscan.Filled(choice["token_ids"])
 		for _, part := range []string{"delta", "message"} {
-			for name, value := range jsonscan.Object(choice[part]) {
+			delta := jsonscan.Object(choice[part])
+			for name, value := range delta {
 				if bit := tokenField([]byte(name)); bit != 0 {
 					setDeltaField(f, bit, value)
 				}
 			}
+			addDetails(f, delta["reasoning_details"])
 		}
 		if number, given := jsonscan.DecodeCount(choice["index"]); !given || number == 0 {
 			delta, message := jsonscan.Object(choice["delta"]), jsonscan.Object(choice["message"])
@@ -342,14 +434,21 @@ func filledValue(value json.RawMessage) []byte {
 	return value
 }
 
+// decodeUsage sets the counts of a usage, unless the frame has some.
 func decodeUsage(data json.RawMessage, f *api.Frame) {
-	usage := jsonscan.Object(data)
-	f.Output, f.HasOutput = jsonscan.DecodeCount(usage["completion_tokens"])
-	f.Input, f.HasInput = jsonscan.DecodeCount(usage["prompt_tokens"])
-	f.Cached, f.HasCached = jsonscan.DecodeCount(jsonscan.Object(usage["prompt_tokens_details"])["cached_tokens"])
-	f.ReasoningTokens, f.HasReasoningTokens = jsonscan.DecodeCount(
-		jsonscan.Object(usage["completion_tokens_details"])["reasoning_tokens"])
-	onlyWithOutput(f)
+	if f.HasOutput {
+		return
+	}
+	object := jsonscan.Object(data)
+	of := func(value json.RawMessage) (c count) {
+		c.n, c.given = jsonscan.DecodeCount(value)
+		return c
+	}
+	u := openaiUsage{input: of(object["prompt_tokens"]), output: of(object["completion_tokens"]),
+		cached:    of(jsonscan.Object(object["prompt_tokens_details"])["cached_tokens"]),
+		reasoning: of(jsonscan.Object(object["completion_tokens_details"])["reasoning_tokens"]),
+		hit:       of(object["prompt_cache_hit_tokens"]), total: of(object["total_tokens"])}
+	u.set(f)
 }
 
 // decodeFault finds the error: an object with a message, or a string. Older vLLM sends the error's fields at the top

@@ -19,36 +19,27 @@ func oracle(data []byte) (f api.Frame, valid bool) {
 	if !json.Valid(data) || d.Decode(&top) != nil || top == nil {
 		return api.Frame{}, false
 	}
-	if usage, ok := top["usage"].(map[string]any); ok {
-		if out, ok := usage["completion_tokens"].(json.Number); ok {
-			if f.Output, f.HasOutput = jsonscan.DecodeCount([]byte(out)); f.HasOutput {
-				in, _ := usage["prompt_tokens"].(json.Number)
-				f.Input, _ = jsonscan.DecodeCount([]byte(in))
-				details, _ := usage["prompt_tokens_details"].(map[string]any)
-				cached, _ := details["cached_tokens"].(json.Number)
-				f.Cached, f.HasCached = jsonscan.DecodeCount([]byte(cached))
-				more, _ := usage["completion_tokens_details"].(map[string]any)
-				thought, _ := more["reasoning_tokens"].(json.Number)
-				f.ReasoningTokens, f.HasReasoningTokens = jsonscan.DecodeCount([]byte(thought))
-			}
-		}
-	}
+	usageOracle(top["usage"], &f)
 	choices, _ := top["choices"].([]any)
 	for _, c := range choices {
 		f.Chunk = true
 		choice, _ := c.(map[string]any)
+		usageOracle(choice["usage"], &f)
 		f.HasAnswer = f.HasAnswer || holdsSomething(choice["text"])
 		f.EmptyText = f.EmptyText || choice["text"] == ""
 		for _, part := range []any{choice["delta"], choice["message"]} {
 			delta, _ := part.(map[string]any)
 			for _, name := range []string{"content", "tool_calls", "function_call", "refusal"} {
-				f.HasAnswer = f.HasAnswer || holdsSomething(delta[name])
+				thought := name == "content" && thinks(delta[name])
+				f.HasAnswer = f.HasAnswer || holdsSomething(delta[name]) && !thought
+				f.Reasoning = f.Reasoning || thought
 				f.EmptyText = f.EmptyText || delta[name] == ""
 			}
 			for _, name := range []string{"reasoning_content", "reasoning"} {
 				f.Reasoning = f.Reasoning || holdsSomething(delta[name])
 				f.EmptyText = f.EmptyText || delta[name] == ""
 			}
+			f.Reasoning = f.Reasoning || holdsSomething(delta["reasoning_details"])
 			f.Role = f.Role || holdsSomething(delta["role"])
 		}
 		f.Token = f.Token || f.HasAnswer || f.Reasoning || holdsSomething(choice["token_ids"])
@@ -62,8 +53,47 @@ func oracle(data []byte) (f api.Frame, valid bool) {
 			f.Finish = []byte(reason)
 		}
 	}
+	groq, _ := top["x_groq"].(map[string]any)
+	usageOracle(groq["usage"], &f)
 	f.Failed = top["object"] == "error" || holdsSomething(top["error"])
 	return f, true
+}
+
+// usageOracle sets the counts of a usage, unless the frame has some.
+func usageOracle(value any, f *api.Frame) {
+	usage, _ := value.(map[string]any)
+	number := func(of map[string]any, name string) (uint64, bool) {
+		n, _ := of[name].(json.Number)
+		return jsonscan.DecodeCount([]byte(n))
+	}
+	output, given := number(usage, "completion_tokens")
+	if f.HasOutput || !given {
+		return
+	}
+	f.Output, f.HasOutput = output, true
+	f.Input, f.HasInput = number(usage, "prompt_tokens")
+	details, _ := usage["prompt_tokens_details"].(map[string]any)
+	if f.Cached, f.HasCached = number(details, "cached_tokens"); !f.HasCached {
+		f.Cached, f.HasCached = number(usage, "prompt_cache_hit_tokens")
+	}
+	more, _ := usage["completion_tokens_details"].(map[string]any)
+	f.ReasoningTokens, f.HasReasoningTokens = number(more, "reasoning_tokens")
+	if total, given := number(usage, "total_tokens"); given && f.HasInput && total-f.Input-f.Output == f.ReasoningTokens {
+		f.Output += f.ReasoningTokens
+	}
+}
+
+// thinks reports whether a content is a list of parts one of which is a thought.
+func thinks(content any) (thought bool) {
+	parts, _ := content.([]any)
+	for _, p := range parts {
+		part, ok := p.(map[string]any)
+		if !ok && p != nil {
+			return false
+		}
+		thought = thought || part["type"] == "thinking"
+	}
+	return thought
 }
 
 // answerOracle returns the decoded content of a choice if it is the first choice.
@@ -210,6 +240,11 @@ var frames = []struct {
 	{"odd cache", `{"usage":{"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":1.0}}}`, false, true},
 	{"cache of another type", `{"usage":{"completion_tokens":5,"prompt_tokens_details":[{"cached_tokens":1}]}}`,
 		false, true},
+	{"usage in a choice", `{"choices":[{"delta":{},"finish_reason":"stop","usage":{"completion_tokens":5}}]}`, false, true},
+	{"usage in x_groq", `{"choices":[{"delta":{}}],"x_groq":{"id":"r","usage":{"completion_tokens":5}}}`, false, true},
+	{"usage twice", `{"choices":[{"delta":{},"usage":{"completion_tokens":4}}],"usage":{"completion_tokens":5}}`, false, false},
+	{"thinking", `{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}`, true, true},
+	{"reasoning details", `{"choices":[{"delta":{"content":"","reasoning_details":[{"type":"reasoning.text","text":"hm"}]}}]}`, true, true},
 	{"second choice", `{"choices":[{"index":1,"delta":{"content":"b"}}]}`, true, true},
 	{"second choice first", `{"choices":[{"delta":{"content":"b"},"index":1},{"delta":{"content":"a"},"index":0}]}`,
 		true, true},
@@ -244,6 +279,7 @@ func TestFrames(t *testing.T) {
 				t.Errorf("token %v, want %v; error %v", f.Token, tt.token, err)
 			}
 			c := openaiParser{jsonscan.Cursor{B: []byte(tt.data)}}
+			f = api.Frame{}
 			c.frame(&f)
 			if c.End() != tt.scanned {
 				t.Errorf("scanned without encoding/json: %v, want %v", c.End(), tt.scanned)
@@ -252,6 +288,47 @@ func TestFrames(t *testing.T) {
 				checkFrame(t, []byte(tt.data[:i]))
 			}
 		})
+	}
+}
+
+// TestUsageDialects checks how servers count, each in its own way.
+func TestUsageDialects(t *testing.T) {
+	for name, tt := range map[string]struct {
+		data                             string
+		output, input, cached, reasoning uint64
+	}{
+		"OpenAI": {`{"usage":{"prompt_tokens":20,"completion_tokens":10,"total_tokens":30,
+			"completion_tokens_details":{"reasoning_tokens":4}}}`, 10, 20, 0, 4},
+		"xAI counts reasoning apart": {`{"usage":{"prompt_tokens":20,"completion_tokens":10,"total_tokens":50,
+			"completion_tokens_details":{"reasoning_tokens":20}}}`, 30, 20, 0, 20},
+		"no total": {`{"usage":{"prompt_tokens":20,"completion_tokens":10,
+			"completion_tokens_details":{"reasoning_tokens":20}}}`, 10, 20, 0, 20},
+		"DeepSeek's cache": {`{"usage":{"prompt_tokens":20,"completion_tokens":10,"prompt_cache_hit_tokens":16,
+			"prompt_cache_miss_tokens":4,"total_tokens":30}}`, 10, 20, 16, 0},
+		"both caches": {`{"usage":{"completion_tokens":10,"prompt_cache_hit_tokens":16,
+			"prompt_tokens_details":{"cached_tokens":8}}}`, 10, 0, 8, 0},
+		"Moonshot": {`{"choices":[{"delta":{},"usage":{"prompt_tokens":20,"completion_tokens":10}}]}`, 10, 20, 0, 0},
+		"Groq":     {`{"choices":[],"x_groq":{"usage":{"prompt_tokens":20,"completion_tokens":10}}}`, 10, 20, 0, 0},
+		"two usages": {`{"choices":[{"usage":{"completion_tokens":4}}],"usage":{"prompt_tokens":20,"completion_tokens":10}}`,
+			10, 20, 0, 0},
+	} {
+		var f api.Frame
+		err := parseOpenAI(api.Event{Data: []byte(tt.data)}, &f)
+		if err != nil || f.Output != tt.output || f.Input != tt.input || f.Cached != tt.cached ||
+			f.ReasoningTokens != tt.reasoning {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+		checkFrame(t, []byte(tt.data))
+	}
+	for _, data := range []string{
+		`{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}`,
+		`{"choices":[{"delta":{"content":"","reasoning_details":[{"type":"reasoning.text","text":"hm"}]}}]}`,
+	} {
+		var f api.Frame
+		err := parseOpenAI(api.Event{Data: []byte(data)}, &f)
+		if err != nil || !f.Token || !f.Reasoning || f.HasAnswer {
+			t.Errorf("%s: %+v, %v", data, f, err)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // Embeddings is OpenAI's POST /v1/embeddings. Answers of this and the following APIs, of pooling models, have no
 // tokens.
 var Embeddings = api.API{
-	Name: "embeddings", Operation: "embeddings", Path: "/v1/embeddings", Model: "model", NoOutput: true,
+	Name: "embeddings", Operation: "embeddings", Version: "/v1", Path: "/embeddings", Model: "model", NoOutput: true,
 	Prompts:  []api.Prompt{{Form: workload.Text, Field: "input"}, {Form: workload.TokenIDs, Field: "input"}},
 	Defaults: map[string]any{"encoding_format": "float"}, Parse: parsePooling,
 }
@@ -28,7 +28,7 @@ var TEI = api.API{
 
 // CohereEmbed is Cohere's POST /v2/embed.
 var CohereEmbed = api.API{
-	Name: "cohere_embed", Provider: "cohere", Operation: "embeddings", Path: "/v2/embed", Model: "model", NoOutput: true,
+	Name: "cohere_embed", Provider: "cohere", Operation: "embeddings", Version: "/v2", Path: "/embed", Model: "model", NoOutput: true,
 	Prompts: []api.Prompt{{Form: workload.Text, Field: "texts"}}, OtherPrompts: []string{"images", "inputs"},
 	Defaults: map[string]any{"input_type": "search_document", "embedding_types": []any{"float"}},
 	Rewrite:  listText, Parse: parsePooling,
@@ -36,14 +36,14 @@ var CohereEmbed = api.API{
 
 // Rerank is POST /v1/rerank, Jina's API, which vLLM and others have, too.
 var Rerank = api.API{
-	Name: "rerank", Operation: "rerank", Path: "/v1/rerank", Model: "model", NoOutput: true, Cuts: true,
+	Name: "rerank", Operation: "rerank", Version: "/v1", Path: "/rerank", Model: "model", NoOutput: true, Cuts: true,
 	Prompts: []api.Prompt{{Form: workload.Text, Field: "query"}}, OtherPrompts: []string{"documents"},
 	Rewrite: cutWordsInto(`,"documents":`), Parse: parsePooling,
 }
 
 // CohereRerank is Cohere's POST /v2/rerank.
 var CohereRerank = api.API{
-	Name: "cohere_rerank", Provider: "cohere", Operation: "rerank", Path: "/v2/rerank", Model: "model", NoOutput: true,
+	Name: "cohere_rerank", Provider: "cohere", Operation: "rerank", Version: "/v2", Path: "/rerank", Model: "model", NoOutput: true,
 	Cuts: true, Prompts: []api.Prompt{{Form: workload.Text, Field: "query"}}, OtherPrompts: []string{"documents"},
 	Rewrite: cutWordsInto(`,"documents":`), Parse: parsePooling,
 }

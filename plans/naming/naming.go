@@ -13,6 +13,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/spate-load/spate/api"
 )
 
 // MaxRegion is the largest size of a region's name, in bytes. Gossip carries no longer name.
@@ -95,13 +97,29 @@ func CheckRegion(name string) error {
 // hostAndPort matches an endpoint without a scheme.
 var hostAndPort = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9a-fA-F:.]+\]):[0-9]+(/|$)`)
 
-// BaseURL returns an endpoint as stages have it: with a scheme, and without the path that Spate adds. The URLs that
-// engines print, and that OpenAI's own clients take, end in /v1.
+// BaseURL returns an endpoint as stages have it: with a scheme, and without the /v1 that Spate adds. The URLs that
+// engines print, and that OpenAI's own clients take, end in it. Other versions stay.
 func BaseURL(endpoint string) string {
 	if hostAndPort.MatchString(endpoint) {
 		endpoint = "http://" + endpoint
 	}
-	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(endpoint, "/"), "/v1"), "/")
+	if strings.Contains(endpoint, "?") {
+		return endpoint
+	}
+	endpoint = strings.TrimRight(endpoint, "/")
+	if base := strings.TrimRight(strings.TrimSuffix(endpoint, "/v1"), "/"); api.Versioned(base) < 0 {
+		return base
+	}
+	return endpoint
+}
+
+// Metrics returns the URL of the metrics of the server behind an endpoint: beside the version of its API.
+func Metrics(endpoint string) string {
+	base, _, _ := strings.Cut(BaseURL(endpoint), "?")
+	if i := api.Versioned(base); i >= 0 {
+		base = base[:i]
+	}
+	return strings.TrimRight(base, "/") + "/metrics"
 }
 
 // ValidPort reports whether a URL has a port from 1 to 65535, or none.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -41,18 +42,18 @@ func (c *checker) target(path string, t *spatev1.Target, simulation, discover bo
 	c.api(path, t)
 	c.wholeTarget(path, t)
 	c.template(path, t, discover)
-	c.endpoints(path+".endpoints", t.GetEndpoints())
+	c.endpoints(path+".endpoints", t)
 	c.headers(path, t)
 	c.body(path+".body", t)
 	c.serverMetrics(path+".server_metrics", t)
 	c.connection(path+".connection", t)
 }
 
-func (c *checker) endpoints(path string, urls []string) {
+func (c *checker) endpoints(path string, t *spatev1.Target) {
 	seen := make(map[string]bool)
-	for i, text := range urls {
+	for i, text := range t.GetEndpoints() {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		if problem := endpointProblem(text); problem != "" {
+		if problem := endpointProblem(text, defaults.API(t)); problem != "" {
 			c.wrong(at, problem)
 			continue
 		}
@@ -64,21 +65,9 @@ func (c *checker) endpoints(path string, urls []string) {
 	}
 }
 
-// apiPaths returns the paths that Spate adds to an endpoint's base URL, up to a model's name.
-func apiPaths() (paths []string) {
-	for _, a := range registry.All {
-		for _, whole := range []string{a.Path, a.WholePath} {
-			if path, _, _ := strings.Cut(whole, "/models/"); path != "" {
-				paths = append(paths, path)
-			}
-		}
-	}
-	return paths
-}
-
 // endpointProblem returns what is wrong with a base URL, or "" if nothing is. It never repeats the URL, which may hold
 // a password.
-func endpointProblem(text string) string {
+func endpointProblem(text string, a *api.API) string {
 	u, err := url.Parse(naming.BaseURL(text))
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" ||
 		strings.ContainsFunc(text, unicode.IsSpace) {
@@ -87,9 +76,21 @@ func endpointProblem(text string) string {
 	if problem := addressProblem(u, text, "use api_key or headers with env:NAME or file:PATH"); problem != "" {
 		return problem
 	}
-	for _, suffix := range apiPaths() {
-		if strings.HasSuffix(naming.BaseURL(u.Path), suffix) {
-			return "must end before " + suffix + ", which Spate adds"
+	return apiProblem(u, a)
+}
+
+// apiProblem returns what in a URL does not fit the API that is asked there, or "".
+func apiProblem(u *url.URL, a *api.API) string {
+	for name := range u.Query() {
+		if secret.HeaderName(name) || a.Query != "" {
+			return "must not have " + name + " in its query: use api_key or headers with env:NAME or file:PATH"
+		}
+	}
+	for _, other := range registry.All {
+		path, _, _ := strings.Cut(other.Path, "/models/")
+		if path != "" && other.Version != "" && !strings.HasSuffix(a.Path, path) &&
+			strings.HasSuffix(u.Path, other.Version+path) {
+			return fmt.Sprintf("ends in %s, the path of api: %s, but the target has api: %s", path, other.Name, a.Name)
 		}
 	}
 	return ""
@@ -101,8 +102,6 @@ func addressProblem(u *url.URL, text, instead string) string {
 	switch {
 	case u.User != nil:
 		return "must not contain a user or password: " + instead
-	case u.RawQuery != "" || u.ForceQuery:
-		return "must not contain a query (?...)"
 	case strings.Contains(text, "#"):
 		return "must not contain a fragment (#...)"
 	case !naming.ValidPort(u):
@@ -318,6 +317,9 @@ func metricsProblem(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" {
 		return "must be a URL like http://localhost:8000/metrics"
+	}
+	if u.RawQuery != "" || u.ForceQuery {
+		return "must not contain a query (?...)"
 	}
 	return addressProblem(u, text, "api_key and headers go to the hosts of the target's endpoints")
 }

@@ -62,14 +62,14 @@ func System(reference string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// secretWords occur in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie. Plans
-// are kept with results, so a false match does less harm than a missed secret.
-var secretWords = []string{"key", "token", "secret", "auth", "password", "cookie", "credential"}
+// secretWords are words in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie.
+var secretWords = []string{"key", "apikey", "accesskey", "token", "authtoken", "accesstoken", "secret", "clientsecret",
+	"auth", "authorization", "authentication", "password", "passwd", "cookie", "credential", "credentials", "jwt", "bearer"}
 
-// HeaderName reports whether a header probably carries a secret, by its name.
+// HeaderName reports whether a header probably carries a secret, by the words of its name.
 func HeaderName(header string) bool {
-	header = strings.ToLower(header)
-	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(header, word) })
+	words := strings.FieldsFunc(strings.ToLower(header), func(r rune) bool { return r == '-' || r == '_' })
+	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(secretWords, word) })
 }
 
 // secretFields are body fields that probably hold secrets, in lower case. A body cannot hold references to secrets.

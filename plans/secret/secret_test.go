@@ -40,3 +40,16 @@ func TestSystem(t *testing.T) {
 		})
 	}
 }
+
+// TestHeaderNames: words of a name, not letters in it, tell that a header carries a secret.
+func TestHeaderNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"Authorization": true, "X-Api-Key": true, "Set-Cookie": true, "x-goog-authtoken": true, "Ocp-Apim-Subscription-Key": true,
+		"X-Auth-Token": true, "apikey": true, "X-Amz-Security-Token": true, "client_secret": true,
+		"x-portkey-provider": false, "X-Author": false, "x-keyword": false, "x-tokens-per-minute": false, "X-Team": false,
+	} {
+		if HeaderName(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+}

@@ -36,7 +36,7 @@ func serverSources(t *spatev1.Target) []string {
 	}
 	var sources []string
 	for _, e := range t.GetEndpoints()[:min(len(t.GetEndpoints()), MaxSources)] {
-		sources = append(sources, naming.BaseURL(e)+"/metrics")
+		sources = append(sources, naming.Metrics(e))
 	}
 	return sources
 }
