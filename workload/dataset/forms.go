@@ -60,17 +60,26 @@ func (b *builder) file(c *spatev1.FileContent, parse func(text []byte, row *rows
 	b.rows(parse)
 }
 
-// trace reads rows with times by a function, and adds them in the order of their times.
+// trace reads rows by a function, and adds them in the order of their times. If the first row has no time, none has
+// one: such a trace cannot be replayed, but gives a load its requests.
 func (b *builder) trace(
 	c *spatev1.TraceContent, parse func(text []byte) (timedRow, error), fill func(timedRow, *rows.Row) error,
 ) {
 	b.setMaxSkipped(c.MaxSkipped)
-	b.flags |= rows.HasTimes
-	sorter := newTimeSorter(sorterBytes, "line")
+	sorter, known := newTimeSorter(sorterBytes, "line"), false
 	b.parse = func(it item) error {
 		t, err := parse(it.Text)
 		if err != nil {
 			return err
+		}
+		if !known && !t.untimed {
+			b.flags |= rows.HasTimes
+		}
+		switch known = true; {
+		case t.untimed && b.flags&rows.HasTimes != 0:
+			return unusable("has no timestamp")
+		case !t.untimed && b.flags&rows.HasTimes == 0:
+			return unusable("has a timestamp, and the first row has none")
 		}
 		t.number, sorter.unit = it.Number, b.skipped.Unit
 		return sorter.add(t)

@@ -45,7 +45,7 @@ type mooncake struct {
 	row     rows.Row
 }
 
-// parse reads a row that has a time. The row's blocks and content are valid until the next call.
+// parse reads a row. The row's blocks and content are valid until the next call.
 func (m *mooncake) parse(text []byte) (t timedRow, err error) {
 	o, err := readObject(text)
 	if err != nil {
@@ -55,9 +55,7 @@ func (m *mooncake) parse(text []byte) (t timedRow, err error) {
 	if err != nil {
 		return t, err
 	}
-	if !timed {
-		return t, unusable("has no timestamp")
-	}
+	t.untimed = !timed
 	o.rest(m.unused, "")
 	return t, nil
 }

@@ -68,7 +68,8 @@ func callOf(line, request, response object) (c call, err error) {
 		start = response["created"]
 	}
 	if start == nil {
-		return c, unusable("has no timestamp")
+		c.untimed = true
+		return c, nil
 	}
 	if c.start, err = parseInstant("timestamp", start); err != nil {
 		return c, err

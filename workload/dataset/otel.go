@@ -88,6 +88,35 @@ func (v otelValue) text() string {
 	return string(text)
 }
 
+// flatSpan reads a span whose attributes are an object and whose times are texts, as inference-perf records them.
+func (r *spanReader) flatSpan(o, given object) (c call, row *linkedRow, err error) {
+	attributes := map[string]string{}
+	for name, value := range given {
+		if strings.HasPrefix(name, "gen_ai.") {
+			attributes[name] = textIn(value)
+		}
+	}
+	c = call{trace: textIn(o["trace_id"]), id: textIn(o["span_id"]), parent: textIn(o["parent_span_id"]),
+		session: attributes["gen_ai.conversation.id"], ended: true}
+	for name, into := range map[string]*int64{"start_time": &c.start, "end_time": &c.end} {
+		value := o.take(name)
+		if value == nil {
+			return c, nil, unusable("has no %s", name)
+		}
+		if *into, err = parseInstant(name, value); err != nil {
+			return c, nil, err
+		}
+	}
+	if c.end < c.start {
+		return c, nil, unusable("ends before it starts")
+	}
+	if !slices.Contains(operations, attributes["gen_ai.operation.name"]) {
+		return c, nil, nil
+	}
+	row, err = r.request(attributes)
+	return c, row, err
+}
+
 // operations are the values of gen_ai.operation.name that are requests to a model.
 var operations = []string{"chat", "text_completion", "generate_content"}
 
@@ -96,9 +125,16 @@ type spanReader struct{ requests *recordedRequests }
 
 // read returns the call of a span and, if it is a request to a model, its row.
 func (r *spanReader) read(it item) (call, *linkedRow, error) {
+	o, err := readObject(it.Text)
+	if err != nil {
+		return call{}, nil, err
+	}
+	if attributes := objectIn(o["attributes"]); attributes != nil {
+		return r.flatSpan(o, attributes)
+	}
 	var s span
-	if err := json.Unmarshal(it.Text, &s); err != nil {
-		return call{}, nil, unusable("is not a span: %v", err)
+	if json.Unmarshal(it.Text, &s) != nil {
+		return call{}, nil, unusable("is not a span of OTLP JSON, with attributes of a key and a value each")
 	}
 	attributes := map[string]string{}
 	for _, a := range s.Attributes {
@@ -108,7 +144,6 @@ func (r *spanReader) read(it item) (call, *linkedRow, error) {
 	}
 	c := call{trace: s.TraceID, id: s.SpanID, parent: s.ParentID, session: attributes["gen_ai.conversation.id"],
 		ended: true}
-	var err error
 	if c.start, err = strconv.ParseInt(s.Start.String(), 10, 64); err != nil {
 		return c, nil, unusable("has the startTimeUnixNano %.40q, not a number", s.Start)
 	}
@@ -159,8 +194,9 @@ func (r *spanReader) request(attributes map[string]string) (*linkedRow, error) {
 
 // otelMessage is a message of gen_ai.input.messages.
 type otelMessage struct {
-	Role  string     `json:"role"`
-	Parts []otelPart `json:"parts"`
+	Role    string          `json:"role"`
+	Parts   []otelPart      `json:"parts"`
+	Content json.RawMessage `json:"content"` // in place of parts, as OpenAI has it
 }
 
 // otelPart is a part of a message: text, a tool call or its response.
@@ -177,6 +213,9 @@ type otelPart struct {
 // chat returns the message as messages of a chat: a message for each response of a tool, and one for the rest.
 // Reasoning and parts of other types are left out.
 func (m otelMessage) chat() (messages []any) {
+	if m.Parts == nil && m.Content != nil {
+		return []any{map[string]any{"role": m.Role, "content": m.Content}}
+	}
 	var calls []any
 	for _, p := range m.Parts {
 		switch p.Type {

@@ -17,6 +17,7 @@ type call struct {
 	session    string
 	start, end int64 // ns, by the recording's clock
 	ended      bool  // the end is known; else end is the start
+	untimed    bool  // the recording has no times
 	row        int   // of the request; -1: the call is none
 }
 
@@ -41,7 +42,10 @@ func (b *builder) recorded(c *spatev1.TraceContent, parse func(it item) (call, *
 		}
 		one.row = -1
 		if row != nil {
-			row.at, row.timed = one.start, true
+			if one.untimed && played {
+				return unusable("has no timestamp")
+			}
+			row.at, row.timed = one.start, !one.untimed
 			if played {
 				row.session = one.trace
 			}

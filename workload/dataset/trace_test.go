@@ -101,3 +101,37 @@ func TestSharingIsRealistic(t *testing.T) {
 		t.Errorf("%.2f of the prompt tokens are shared", share)
 	}
 }
+
+// TestTracesWithoutTimes: a trace without times has its rows in the order of the file, and no span; if only some rows
+// have one, the first row decides which are unusable.
+func TestTracesWithoutTimes(t *testing.T) {
+	half := 0.5
+	w := mooncakeOf(&spatev1.TraceContent{MaxSkipped: &half})
+	d, _, r := built(t, w, `{"text_input": "b", "output_length": 2}
+{"text_input": "a", "output_length": 1}`, Options{})
+	if got := rowsOf(t, r); len(got) != 2 || string(got[0].Content) != "b" || got[1].OSL != 1 || d.GetSpan() != nil {
+		t.Errorf("%v of %v", got, d)
+	}
+	for second, reason := range map[string]string{
+		`{"text_input": "b"}`:                 "",
+		`{"timestamp": 3, "text_input": "b"}`: "line 2 has a timestamp, and the first row has none",
+	} {
+		_, skipped, _ := built(t, w, `{"text_input": "a"}`+"\n"+second, Options{})
+		if skipped.String() != reason {
+			t.Errorf("%s: %v", second, skipped)
+		}
+	}
+}
+
+// TestFlatSpans: spans with attributes in an object and times in texts, as inference-perf records them.
+func TestFlatSpans(t *testing.T) {
+	const span = `{"trace_id": "t", "span_id": "s%d", "parent_span_id": null, "start_time": "2026-02-25T10:00:0%d.000000",
+		"end_time": "2026-02-25T10:00:0%d.500000", "attributes": {"gen_ai.operation.name": "chat",
+		"gen_ai.request.max_tokens": 20, "gen_ai.input.messages": "[{\"role\": \"user\", \"content\": \"Why?\"}]"}}`
+	const messages = `[{"content":"Why?","role":"user"}]`
+	_, skipped, r := built(t, otelOf(&spatev1.TraceContent{}),
+		`{"trace_id": "t", "spans": [`+fmt.Sprintf(span, 0, 0, 0)+`, `+fmt.Sprintf(span, 1, 2, 2)+`]}`, Options{})
+	if shape := shapeOf(t, r); shape != strings.ReplaceAll("0s: 0=0:20M\n2s: 0=0:20M\n", "M", messages) || skipped.Unusable > 0 {
+		t.Errorf("%s, %+v", shape, skipped)
+	}
+}

@@ -15,6 +15,7 @@ const sorterBytes = 16 << 20
 // timedRow is a row of a trace before it is written to the file.
 type timedRow struct {
 	at       int64 // ns, by the trace's own clock
+	untimed  bool  // the row has no time
 	number   uint64
 	isl, osl uint32
 	kind     rows.Kind
