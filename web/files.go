@@ -48,7 +48,7 @@ type fileInfo struct {
 }
 
 func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) {
-	dir, err := s.files(r, r.PathValue("id"))
+	dir, err := s.files(r.Context(), r.PathValue("id"))
 	if err != nil {
 		failed(w, err)
 		return
@@ -88,7 +88,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusNotFound, fmt.Sprintf("runs have no file %.80q", r.PathValue("name")))
 		return
 	}
-	dir, err := s.files(r, r.PathValue("id"))
+	dir, err := s.files(r.Context(), r.PathValue("id"))
 	if err != nil {
 		failed(w, err)
 		return
@@ -116,8 +116,8 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, path, media s
 
 // files returns the directory of an ended run, with all its files. They are made if they are not there yet. Its error
 // is a status.
-func (s *Server) files(r *http.Request, id string) (dir string, err error) {
-	run, err := s.summary(r.Context(), id)
+func (s *Server) files(ctx context.Context, id string) (dir string, err error) {
+	run, err := s.summary(ctx, id)
 	if err != nil {
 		return "", err
 	}
@@ -129,7 +129,7 @@ func (s *Server) files(r *http.Request, id string) (dir string, err error) {
 	if current(dir) {
 		return dir, nil
 	}
-	if err := s.takeTurn(r.Context()); err != nil {
+	if err := s.takeTurn(ctx); err != nil {
 		return "", err
 	}
 	defer s.endTurn()
@@ -192,7 +192,7 @@ func (s *Server) compare(r *http.Request, format string) ([]byte, error) {
 		if q.Get(side) == "" {
 			return nil, status.Errorf(codes.InvalidArgument, "%s is not given: name a run", side)
 		}
-		dir, err := s.files(r, q.Get(side))
+		dir, err := s.files(r.Context(), q.Get(side))
 		if err != nil {
 			return nil, err
 		}

@@ -387,6 +387,12 @@ func (s *Server) produceEnd(ctx context.Context, t *topic, page Run, err error) 
 		s.topics.fail(t, status.Convert(cmp.Or(err, errClosing)).Err())
 		return
 	}
+	if page.Answer == nil && err == nil { // it is in the files, which take a while
+		s.draw(ctx, t, page, page.Parts, false)
+		if _, err := s.files(ctx, page.Summary.GetRunId()); err == nil {
+			_ = s.look(ctx, &page, page.Summary.GetRunId()) // without it the page says less
+		}
+	}
 	s.draw(context.WithoutCancel(ctx), t, page, page.Parts, true)
 }
 
