@@ -184,6 +184,13 @@ func Errors(s *Stage) (text string, none bool) {
 	if !counted(s) {
 		return Unknown, true
 	}
+	if s.From == 0 { // windows, which have the classes, may come before the progress of their second
+		byClass := uint64(0)
+		for _, n := range s.Errors {
+			byClass += n
+		}
+		failed = max(failed, byClass)
+	}
 	if failed == 0 && len(s.Errors) == 0 {
 		return "none", true
 	}

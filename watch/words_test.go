@@ -114,6 +114,15 @@ func TestWhatWasNotCounted(t *testing.T) {
 	}
 }
 
+// Classes of errors come with windows, before the progress of their second: failures are never fewer than these.
+func TestFailuresAreThoseOfTheClasses(t *testing.T) {
+	s := &Stage{Started: &spatev1.StageStarted{}, Progress: &spatev1.StageProgress{Completed: 8, Failed: 1},
+		Errors: map[string]uint64{"http_500": 3, "timeout": 1}}
+	if got, none := Errors(s); none || got != "4 (50 %): http_500 3, timeout 1" {
+		t.Error(got)
+	}
+}
+
 // A run of one stage has no plural.
 func TestRunCountsStages(t *testing.T) {
 	for stages, want := range map[uint32]string{1: "0s · 1 stage", 8: "0s · 8 stages"} {

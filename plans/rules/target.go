@@ -34,7 +34,7 @@ func (c *checker) target(path string, t *spatev1.Target, simulation, discover bo
 	case !endpoints && !simulation && !discover && c.Has(path+".kubernetes.service"):
 		c.absent(path, "has no endpoints: spate run looks them up by kubernetes, and writes them into the plan that it submits",
 			"endpoints")
-	case endpoints && t.GetModel() == "" && !c.Has(path+".model") && !discover:
+	case endpoints && t.GetModel() == "" && !c.Has(path+".model") && !discover && !simulation:
 		c.absent(path, "has no model: give the name under which the endpoints serve it", "model")
 	case c.Has(path+".model") && t.GetModel() == "":
 		c.wrong(path+".model", "must not be empty: give the name under which the endpoints serve it")
