@@ -48,12 +48,8 @@ func startServer(ctx context.Context, spate string, core int, l Load, dir string
 
 // serverArgs returns the simulator's arguments for a load.
 func serverArgs(l Load, addr, truth string) []string {
-	shape := "--ticks"
-	if l.Shape == Spread {
-		shape = "--spread"
-	}
 	return []string{"simulate", "--listen", addr, "--model", "m", "--ttft", l.TTFT.String(), "--itl",
-		l.ITL.String(), shape,
+		l.ITL.String(), fmt.Sprintf("--ticks=%t", l.Shape != Spread),
 		"--truth-file", truth, "--truth-tokens"}
 }
 

@@ -10,8 +10,8 @@ const log = (name) => join(folder, `${name}.log`);
 
 /** The runs: the same plan before and after a change of the engines. */
 const runs = [
-  { plan: 'engines-before', target: 'engines', model: ['--decode-step=7ms', '--decode-step-per-request=250us', '--prefill=25000', '--max-running=24'] },
-  { plan: 'engines-after', target: 'engines', model: ['--decode-step=5ms', '--decode-step-per-request=150us', '--prefill=40000', '--max-running=48'] },
+  { plan: 'engines-before', target: 'engines', model: ['--decode-step=7ms', '--set=decode_step_per_request=250us', '--set=prefill_tokens_per_second=25000', '--max-running=24'] },
+  { plan: 'engines-after', target: 'engines', model: ['--decode-step=5ms', '--set=decode_step_per_request=150us', '--set=prefill_tokens_per_second=40000', '--max-running=48'] },
 ];
 
 const faults = ['--fault=500=0.002', '--fault=429=0.0015', '--fault=cut=0.0015'];

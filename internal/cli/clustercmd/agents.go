@@ -26,12 +26,10 @@ func NewAgents() *cobra.Command {
 		Short: "List the agents that a coordinator knows",
 		Long: `List the agents that a coordinator knows, with their place, capacity and health.
 
-HEALTH is "ready", "busy" (in a run), "silent" and for how long (heartbeats are late), "found"
-(seen by gossip, but not connected: its log says why), or "missing" (expected by the coordinator or
-cordoned, and not connected; without a name: one more of its region). "cordoned", "draining" or
-"drained" behind it: it takes no new runs. STREAMS is its limit of requests in flight, CPU the cores
-that it uses now, and CLOCK the uncertainty of its clock. EXACT TO is the streams and frames per
-second up to which its machine was exact in "spate calibrate"; n/a: not calibrated. A narrow
+HEALTH "silent" is for how long heartbeats are late, "found" seen by gossip but not connected,
+"missing" expected or cordoned and not connected; "cordoned", "draining" or "drained" agents take no
+new runs. CPU is the cores in use, CLOCK the uncertainty of the clock, EXACT TO the streams and
+frames per second up to which the machine was exact in "spate calibrate". A narrow
 terminal shows fewer columns; --output json has all, with offsets and addresses.`,
 		Example: "  spate agents --coordinator 127.0.0.1:7700\n  spate agents --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),

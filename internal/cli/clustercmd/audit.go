@@ -36,11 +36,9 @@ func NewAudit() *cobra.Command {
 		Long: `List who changed what on a coordinator, the newest first: its audit log. Where --access says who may
 do what, only operators may.
 
-ACTION is "submit", "stop", "remove", "cordon", "drain" or "uncordon"; "at once": requests
-in flight were cancelled. BY is the name in a certificate, or the holder of a token; with the proof
-"token", which is the coordinator's own, it is only what the caller said. Flags select the entries
-for which all that is given holds. A time is a duration before now (90m, 24h), a day (2026-03-29),
-or a time as RFC 3339 has it. Times of day and days are this machine's. --output jsonl has a line
+BY is the name in a certificate, or the holder of a token; with the proof "token", which is the
+coordinator's own, it is only what the caller said. Flags select the entries for which all that is
+given holds. A time is a duration before now (90m, 24h), a day, or RFC 3339. --output jsonl: a line
 of JSON for each entry, in the form of the coordinator's audit.jsonl.`,
 		Example: `  spate audit --coordinator 127.0.0.1:7700
   spate audit --coordinator 127.0.0.1:7700 --by anna --action stop,drain --since 24h`,

@@ -43,14 +43,11 @@ func NewRuns(others ...*cobra.Command) *cobra.Command {
 		Long: `List the runs below runs/, or with --coordinator those of a coordinator: those that wait, those in
 progress, and those that have ended, the newest first.
 
-STATE is "waiting" (for other runs to end), "running", "done", "incomplete" (done, but its result
-lacks something), "failed", "stopped", or "broken" (its coordinator was lost, and the run was not
-continued). TIME is from its start to its end, or until now. STAGES is the number of stages that
-have ended, and of all, at most. BY is the name in the certificate of the client that submitted it,
-or "token" and the user that came with it. WAITS is about how long a waiting run still waits, by
-what the plans before it say of their times, and FOR the run whose agents or server it needs. Times
-of day are this machine's. A narrow terminal shows fewer columns; --long shows all, and when and
-from where (FROM) runs were submitted, their priorities, why runs wait, and who stopped them.`,
+STATE "incomplete" is done, but the result lacks something; "broken": the coordinator was lost, and
+the run was not continued. BY is the name in the certificate of the client that submitted it, or
+"token" and the user that came with it. WAITS is about how long a run still waits, and FOR the run
+whose agents or server it needs. A narrow terminal shows fewer columns; --long shows all, and who
+submitted and stopped runs, when and from where (FROM), their priorities, and why they wait.`,
 		Example: "  spate runs\n  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE:    f.run,

@@ -40,12 +40,7 @@ func NewDaemon(d Daemon, run func(ctx context.Context, version string, logger *s
 		Long: d.Long + `
 
 Every flag can also be set by an environment variable (SPATE_LISTEN for --listen) or in the file
-that --config names.
-
-Exit codes:
-  0  stopped by a signal
-  1  a fault of Spate or of this machine
-  2  a mistake in a flag or setting`,
+that --config names. The exit code is 0 after a signal, 1 for a fault, 2 for a mistake in a setting.`,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -43,25 +43,8 @@ func Names(settings any) (names []string) {
 	return names
 }
 
-// Field is a field that a flag sets.
-type Field struct {
-	// Path is the field in Go: Model.Stall.
-	Path string
-	// Flag is the flag as a person types it: --stall.
-	Flag string
-}
-
-// Fields returns the fields of settings, a pointer to a struct, that flags set.
-func Fields(settings any) (fields []Field) {
-	for _, d := range declared(reflect.ValueOf(settings).Elem(), declaration{}) {
-		fields = append(fields, Field{d.path, "--" + d.tag("flag")})
-	}
-	return fields
-}
-
 // declaration is a field, what its tags say, and what they inherit.
 type declaration struct {
-	path                     string
 	value                    reflect.Value
 	tags                     reflect.StructTag
 	group, rare, typed, with string
@@ -96,7 +79,7 @@ func declared(of reflect.Value, outer declaration) (list []declaration) {
 	for i := range of.NumField() {
 		field := of.Type().Field(i)
 		d := outer
-		d.value, d.tags, d.path = of.Field(i), field.Tag, strings.TrimPrefix(outer.path+"."+field.Name, ".")
+		d.value, d.tags = of.Field(i), field.Tag
 		d.inherit(field.Tag)
 		switch _, is := field.Tag.Lookup("flag"); {
 		case is:

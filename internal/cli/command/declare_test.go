@@ -76,11 +76,3 @@ func TestDeclare(t *testing.T) {
 		t.Errorf("groups: %s", got)
 	}
 }
-
-// Fields maps fields to flags, also those of nested structs.
-func TestFields(t *testing.T) {
-	fields := Fields(&everything{})
-	if !slices.Contains(fields, Field{"Nested.Size", "--size"}) || len(fields) != len(Names(&everything{})) {
-		t.Errorf("%v", fields)
-	}
-}

@@ -29,17 +29,6 @@ const (
 // ExitHint says in --help where the exit codes are explained.
 const ExitHint = `The exit code says how the run ended: spate help exit-codes.`
 
-// ExitHelp explains the codes in the help of spate.
-const ExitHelp = `Exit codes:
-  0  done; a run is complete, and its verdict is not one that --fail-on names
-  1  a fault of Spate or of this machine
-  2  a mistake in a plan, flag or setting; nothing was started
-  3  a run failed, or is incomplete (a dead target, a lost agent, a search without an answer), or
-     its verdict is one that --fail-on names (default: INVALID); what was measured is kept
-  4  stopped by a person; what was measured is kept
-  5  a run is complete, and a threshold failed, or it is worse than the run of --gate
-More: spate help exit-codes`
-
 // NewExitCodes is the help topic about exit codes.
 func NewExitCodes() *cobra.Command {
 	return &cobra.Command{

@@ -63,16 +63,13 @@ func (s *server) check() error {
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("unknown parameter %q: want %s", name, strings.Join(known, ", "))
 		}
-		if len(s.parameters[name]) > 1 && name != "header" {
-			return fmt.Errorf("%s is given twice", name)
-		}
 	}
 	ca, insecure := s.parameters.Get("ca"), s.parameters.Get("insecure")
 	switch {
 	case s.kind == influx.Kind && s.parameters.Get("bucket") == "":
 		return errors.New("bucket=BUCKET is missing")
-	case !slices.Contains([]string{"", "true", "false"}, insecure):
-		return errors.New("insecure: want true or false")
+	case insecure != "" && insecure != "true":
+		return errors.New("insecure: want true")
 	case ca != "" && insecure == "true":
 		return errors.New("ca and insecure do not go together: check the server's certificate or do not")
 	case (ca != "" || insecure == "true") && !strings.HasPrefix(s.url, "https://"):

@@ -1,8 +1,6 @@
 package labcmd
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"runtime"
@@ -31,8 +29,7 @@ type simulateFlags struct {
 	Engine         engineFlags   `group:"Engines"`
 	TTFT           time.Duration `group:"A steady rate instead of engines" flag:"ttft" default:"50ms" help:"time from a request to its first token"`
 	ITL            time.Duration `group:"A steady rate instead of engines" flag:"itl" default:"10ms" help:"time from one token to the next"`
-	Spread         bool          `group:"A steady rate instead of engines" rare:"yes" flag:"spread" help:"each stream on its own schedule, from its arrival (the default without --ticks)"`
-	Ticks          bool          `group:"A steady rate instead of engines" flag:"ticks" help:"all streams at the same instants, as batching engines do; first tokens at the next one"`
+	Ticks          bool          `group:"A steady rate instead of engines" flag:"ticks" help:"all streams at the same instants, as batching engines do (default: each on its own schedule, from its arrival)"`
 	Faults         []string      `group:"Answers" flag:"fault" commas:"kept" help:"a fault and its share of requests, <KIND=SHARE>[,after=TOKENS][,pause=TIME]; may be repeated; kinds: docs/simulator.md"`
 	TruthFile      string        `group:"The truth" flag:"truth-file" help:"write what was sent when to this <file>, a JSON line for each request"`
 }
@@ -81,10 +78,7 @@ func (f *simulateFlags) complete(given *pflag.FlagSet, args []string) error {
 	if err != nil {
 		return err
 	}
-	if f.Spread && f.Ticks {
-		return errors.New("--spread and --ticks exclude one another: give one of them")
-	}
-	if slices.ContainsFunc([]string{"ttft", "itl", "spread", "ticks"}, given.Changed) {
+	if slices.ContainsFunc([]string{"ttft", "itl", "ticks"}, given.Changed) {
 		f.Pace = config.Pace{FirstToken: f.TTFT, BetweenTokens: f.ITL, Ticks: f.Ticks}
 	}
 	f.Take(block)
@@ -134,17 +128,4 @@ func (f *simulateFlags) hosts() []string {
 		}
 	}
 	return hosts
-}
-
-// inFlags rewrites an error of the configuration in terms of flags.
-func inFlags(err error) error {
-	pairs := []string{"Pace.FirstToken", "--ttft", "Pace.BetweenTokens", "--itl", "simulator: Faults", "--fault",
-		"simulator: ", ""}
-	fields := command.Fields(&config.Config{})
-	// A longer name comes before one that it starts with.
-	slices.SortFunc(fields, func(a, b command.Field) int { return cmp.Compare(len(b.Path), len(a.Path)) })
-	for _, f := range fields {
-		pairs = append(pairs, f.Path, f.Flag)
-	}
-	return errors.New(strings.NewReplacer(pairs...).Replace(err.Error()))
 }

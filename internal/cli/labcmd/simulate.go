@@ -67,7 +67,7 @@ func (f *simulateFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	defer dropCA()
 	if err := f.Validate(); err != nil {
-		return command.BadInput(inFlags(err))
+		return command.BadInput(err)
 	}
 	server, err := simulator.Start(f.Config, f.Listen...)
 	if err != nil {

@@ -52,10 +52,10 @@ func NewCompare() *cobra.Command {
 runs of one setting are given with commas between them (a1,a2,a3); three or more of each setting are
 the best comparison, because only they show how much runs differ from one another.
 
-Stages are compared if their target, workload and load are equal. For each number the command shows
-the change, its 95 % interval, and whether it is worse, better, the same within --tolerance, or
-unclear. The chance of even one false alarm among all numbers is 5 %. Stages that are INVALID or
-incomplete are not compared. Of frontiers and searches, what they found is compared, too.
+Stages are compared if their target, workload and load are equal: the change of each number, its
+95 % interval, and whether it is worse, better, the same within --tolerance, or unclear. The chance
+of even one false alarm among all numbers is 5 %. Stages that are INVALID or incomplete are left
+out.
 More: ` + docs.URL("compare.md", "") + `
 
 ` + command.ExitHint,

@@ -26,9 +26,8 @@ and print the tables.
 --format prints the whole report in another form, and --table one table of it, such as the targets
 side by side, or what vLLM's, GuideLLM's or AIPerf's benchmark would print, by their definitions.
 
-All of the ledger is checked first. If it is damaged, nothing is written, and the error says what
-is lost: by stage, agent and window if possible. --salvage makes a ledger and files from what is
-intact, in DIR/salvaged; their result is incomplete and says what is lost.
+If the ledger is damaged, nothing is written, and the error says what is lost; --salvage makes a
+ledger and files from what is intact, in DIR/salvaged.
 
 The exit code is 5 if a threshold failed, of the plan or of --threshold. Conditions with the word
 "baseline" compare with --baseline, or with the baseline that the run was given.`,

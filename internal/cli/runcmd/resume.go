@@ -40,13 +40,10 @@ func NewResume(version string) *cobra.Command {
 		Use:   "resume DIR",
 		Short: "Continue a local run whose command was killed",
 		Long: `Continue a local run that was interrupted because "spate run" was killed, or the machine went down.
-DIR is its run directory. The command first shows what the run has left to do, and to which
-endpoints. Nothing is sent until you confirm.
-
-Stages that had ended keep their results. The stage that was in progress is measured again from its
-start. To get the results of what was measured, without the rest, use "spate report DIR". A run on a
-coordinator does not need this command: the coordinator continues it when it is restarted with the
-same --data-dir.
+DIR is its run directory. The command first shows what is left to do, and to which endpoints;
+nothing is sent until you confirm. Stages that had ended keep their results; the one in progress is
+measured again. "spate report DIR" makes the results of what was measured, without the rest. A
+coordinator continues its runs itself when it is restarted with the same --data-dir.
 
 ` + command.ExitHint,
 		Example: "  spate runs resume runs/quickstart-20260329T120000Z-1a2b3c\n  spate runs resume results/today --yes",

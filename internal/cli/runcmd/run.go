@@ -74,15 +74,10 @@ agents. PLAN.yaml is a file, "-" for standard input, or the name of a plan that 
 kept in the run directory; flags may have the names that vLLM, GuideLLM, AIPerf and k6
 give them.
 
-The command shows progress, with --live in full screen, and at the end the tables of results and
-the run directory. The first Ctrl-C starts no more requests and waits for those in flight; the
-second cancels them. What was measured is kept, and marked as partial. A run continues when its
-terminal is closed.
-
-A coordinator has several runs at once if each has agents of its own. A plan that asks for none
-takes all; until they are free the run waits in a queue. Ctrl-C removes it.
-If the connection to the coordinator breaks, or it restarts, the command continues when it is back.
-Ctrl-C then leaves the run, as --detach does from the start; "spate runs follow" shows it again.
+The first Ctrl-C starts no more requests and waits for those in flight; the second cancels them.
+What was measured is kept, and marked as partial. On a coordinator, a run waits in a queue until
+agents are free; Ctrl-C removes it. After a lost connection the command continues, and Ctrl-C then
+leaves the run, as --detach does from the start; "spate runs follow" shows it again.
 
 ` + command.ExitHint,
 		Example: `  spate run quickstart

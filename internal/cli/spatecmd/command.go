@@ -49,7 +49,7 @@ A plan says what to test: targets x workloads x loads. Each combination is a sta
 a plan on this machine, or with --coordinator on a coordinator and its agents. "spate plan list"
 lists the plans that ship with Spate; "spate plan new" writes one of your own.
 
-` + command.ExitHelp,
+What exit codes mean: spate help exit-codes`,
 		Example: `  spate run quickstart
   spate plan list
   spate plan show slo-search
