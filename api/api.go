@@ -89,6 +89,8 @@ type API struct {
 	NoEndMark bool
 	// Uncounted: servers never report the number of tokens of a prompt.
 	Uncounted bool
+	// Unsimulated: the simulator does not answer it.
+	Unsimulated bool
 
 	// Tools is how answers call tools. Nil: they do not.
 	Tools *Tools

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/bodies"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
@@ -192,7 +193,7 @@ func (c *Client) server(endpoint int) server { return server{c, endpoint} }
 func (s server) Model() string { return s.c.model }
 
 func (s server) Field(name string) (value any, given bool) {
-	value, given = s.c.extra[name]
+	value, given = s.c.config.Body[name]
 	return value, given
 }
 
@@ -297,7 +298,7 @@ func (c *Client) TokenizeChat(ctx context.Context, endpoint int, text string) (a
 	}
 	body := map[string]any{"model": c.model, "messages": api.ChatOf(text)}
 	for _, name := range templateFields {
-		if value, ok := c.extra[name]; ok {
+		if value, ok := c.config.Body[name]; ok {
 			body[name] = value
 		}
 	}
@@ -324,7 +325,8 @@ func (c *Client) tokenize(ctx context.Context, endpoint int, fields map[string]a
 }
 
 // Measure asks an endpoint for one output token and returns how many tokens the endpoint counted in the prompt: those
-// of the text and those that the server adds. The request has those of the plan's fields that can change the prompt. It
+// of the text and those that the server adds. The request has those of the plan's fields that can change the prompt. A
+// server that refuses to answer in one piece is asked for a stream, if the plan's requests ask for streams. Measure
 // blocks for at most 10 s.
 func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64, error) {
 	path := c.endpoints[endpoint].Path
@@ -332,13 +334,25 @@ func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64
 	if err != nil {
 		return 0, c.unusable(path, err.Error())
 	}
-	body := c.countBody.Append(nil, 1, func(dst []byte) []byte { return append(dst, encoded...) }, c.dialect.Rewrite)
+	prompt := func(dst []byte) []byte { return append(dst, encoded...) }
+	body := c.countBody.Append(nil, 1, prompt, c.dialect.Rewrite)
 	if c.dialect.WholePath != "" || c.dialect.DescribedBody() {
 		return c.measureStream(ctx, endpoint, body)
 	}
+	if c.streams.Load() {
+		return c.measureStreamed(ctx, endpoint, prompt)
+	}
 	var answer json.RawMessage
 	if err := c.call(ctx, c.endpoints[endpoint], body, &answer); err != nil {
-		return 0, err
+		if !Refused(err) || !c.dialect.StreamField() || c.config.Whole {
+			return 0, err
+		}
+		n, failed := c.measureStreamed(ctx, endpoint, prompt)
+		if failed != nil {
+			return 0, err
+		}
+		c.streams.Store(true)
+		return n, nil
 	}
 	var f api.Frame
 	if err := c.dialect.Parse(api.Event{Data: answer}, &f); err != nil {
@@ -348,6 +362,17 @@ func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64
 		return 0, c.unusable(path, f.Fault)
 	}
 	return c.promptCount(path, f.Input)
+}
+
+// measureStreamed is Measure of a server that only streams.
+func (c *Client) measureStreamed(ctx context.Context, endpoint int, prompt func([]byte) []byte) (uint64, error) {
+	fields := c.dialect.CountFields(c.config.Body)
+	delete(fields, "stream")
+	body, err := bodies.New(c.dialect, c.model, fields, bodies.Options{})
+	if err != nil {
+		return 0, c.unusable(c.endpoints[endpoint].Path, err.Error())
+	}
+	return c.measureStream(ctx, endpoint, body.Append(nil, 1, prompt, c.dialect.Rewrite))
 }
 
 // promptOf returns a text as the prompt of a request: the only message of a chat, or the text itself.

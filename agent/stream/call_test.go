@@ -115,6 +115,36 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
+// TestMeasureWhereAllAnswersAreStreams: a server that refuses answers in one piece is asked for streams, and from then
+// on for nothing else.
+func TestMeasureWhereAllAnswersAreStreams(t *testing.T) {
+	var refused, streamed atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body["stream"] != true {
+			refused.Add(1)
+			http.Error(w, "only streams are supported", http.StatusBadRequest)
+			return
+		}
+		streamed.Add(1)
+		io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n")
+	}))
+	defer s.Close()
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}, Model: "m"})
+	for range 3 {
+		if n, err := c.Measure(t.Context(), 0, "a"); n != 12 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if refused.Load() != 1 || streamed.Load() != 3 {
+		t.Errorf("%d refused, %d streamed", refused.Load(), streamed.Load())
+	}
+	whole := newTestClient(t, Config{Endpoints: []string{s.URL}, Model: "m", Whole: true})
+	if _, err := whole.Measure(t.Context(), 0, "a"); !Refused(err) || streamed.Load() != 3 {
+		t.Errorf("a plan without streams: %v", err)
+	}
+}
+
 func TestMeasure(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config     Config

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/wire"
@@ -32,7 +33,7 @@ type Client struct {
 	countBody bodies.Body   // body of a request whose tokens are counted; it is not timed
 	model     string        // model name in bodies, after the plan's fields
 	config    Config
-	extra     map[string]any
+	streams   atomic.Bool // the server refuses to answer in one piece
 	secrets   secrets
 	timeout   time.Duration
 	patience  patience
@@ -51,7 +52,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{dialect: d, model: modelOf(config), config: config, extra: config.Body,
+	c := &Client{dialect: d, model: modelOf(config), config: config,
 		secrets:  secretsOf(config.APIKey, config.Connection.ProxyAuth, config.Headers),
 		timeout:  orDefault(config.RequestTimeout, defaultRequestTimeout),
 		patience: patience{first: config.FirstTokenTimeout, gap: config.GapTimeout}}
@@ -121,7 +122,7 @@ func (c *Client) LeaveOut(names []string) error {
 	for _, name := range names {
 		config.Body[name] = nil
 	}
-	c.config, c.extra, c.bodies = config, config.Body, nil
+	c.config, c.bodies = config, nil
 	return c.writeBodies(config)
 }
 

@@ -118,7 +118,7 @@ func (c *Client) eventsOf(data []byte) (all [][]byte) {
 
 // trialBody writes the body of a trial request.
 func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
-	fields := maps.Clone(c.extra)
+	fields := maps.Clone(c.config.Body)
 	if fields == nil {
 		fields = make(map[string]any)
 	}

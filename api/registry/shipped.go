@@ -53,6 +53,7 @@ var Triton = shipped(api.API{
 
 // shipped completes an API whose answers are objects that are read by paths.
 func shipped(a api.API, s Template) *api.API {
+	a.Unsimulated = true
 	a.Parse = func(e api.Event, f *api.Frame) error {
 		err := s.parse(e, f)
 		if err == nil && !templateObject(e.Data) {

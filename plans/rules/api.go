@@ -25,11 +25,14 @@ const (
 )
 
 // api checks the API of a target, and the fields that its API does not support.
-func (c *checker) api(path string, t *spatev1.Target) {
+func (c *checker) api(path string, t *spatev1.Target, simulated bool) {
 	a, known := registry.Find(t.GetApi())
 	if !known {
 		c.wrong(path+".api", "must be one of "+strings.Join(registry.Names(), ", "))
 		return
+	}
+	if simulated && a.Unsimulated {
+		c.wrong(path+".api", fmt.Sprintf("cannot be simulated: the simulator does not answer api: %s", a.Name))
 	}
 	if at := path + ".prompts"; c.Has(at) {
 		_, takesIDs := a.Prompt(workload.TokenIDs)

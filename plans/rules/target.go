@@ -26,6 +26,19 @@ import (
 )
 
 func (c *checker) target(path string, t *spatev1.Target, simulation, discover bool) {
+	c.reached(path, t, simulation, discover)
+	c.api(path, t, simulation || !c.Has(path+".endpoints") && c.Has(path+".simulator"))
+	c.wholeTarget(path, t)
+	c.template(path, t, discover)
+	c.endpoints(path+".endpoints", t)
+	c.headers(path, t)
+	c.body(path+".body", t)
+	c.serverMetrics(path+".server_metrics", t)
+	c.connection(path+".connection", t)
+}
+
+// reached checks where a target is reached, and as what.
+func (c *checker) reached(path string, t *spatev1.Target, simulation, discover bool) {
 	endpoints, simulated := c.Has(path+".endpoints"), c.Has(path+".simulator")
 	switch {
 	case !endpoints && !simulated && !c.Has(path+".kubernetes.service"):
@@ -39,14 +52,6 @@ func (c *checker) target(path string, t *spatev1.Target, simulation, discover bo
 	case c.Has(path+".model") && t.GetModel() == "":
 		c.wrong(path+".model", "must not be empty: give the name under which the endpoints serve it")
 	}
-	c.api(path, t)
-	c.wholeTarget(path, t)
-	c.template(path, t, discover)
-	c.endpoints(path+".endpoints", t)
-	c.headers(path, t)
-	c.body(path+".body", t)
-	c.serverMetrics(path+".server_metrics", t)
-	c.connection(path+".connection", t)
 }
 
 func (c *checker) endpoints(path string, t *spatev1.Target) {
