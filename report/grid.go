@@ -71,18 +71,7 @@ func byProbedLoad(a, b results.StageResult) int {
 	if a.Probe == nil || b.Probe == nil || a.Probe.Series != b.Probe.Series {
 		return cmp.Compare(a.Index, b.Index)
 	}
-	return cmp.Or(cmp.Compare(loadValue(a.Load), loadValue(b.Load)), cmp.Compare(a.Index, b.Index))
-}
-
-// loadValue returns a load's concurrency or rate.
-func loadValue(l results.Load) float64 {
-	switch {
-	case l.Concurrency != nil:
-		return float64(*l.Concurrency)
-	case l.Rate != nil:
-		return *l.Rate
-	}
-	return 0
+	return cmp.Or(cmp.Compare(a.Load.Value(), b.Load.Value()), cmp.Compare(a.Index, b.Index))
 }
 
 // title returns the title of the table.

@@ -82,7 +82,7 @@ func writePage(
 
 // pageRow returns a stage as a row of the page. It does not repeat what the notes of other rows have said.
 func pageRow(s results.StageResult, notes *once) page.Row {
-	row := page.Row{Stage: s, Load: strings.TrimSuffix(loadCell(s), " !"), Value: loadValue(s.Load)}
+	row := page.Row{Stage: s, Load: strings.TrimSuffix(loadCell(s), " !"), Value: s.Load.Value()}
 	if note := noteOf(s, notes); note != "" {
 		row.Note = s.Load.String() + ": " + note
 	}

@@ -40,7 +40,7 @@ func (g *grid) published(s results.StageResult) (values []marked) {
 			continue
 		}
 		for _, table := range p.Tables {
-			at := slices.IndexFunc(table.Rows, func(row []float64) bool { return row[0] == loadValue(s.Load) })
+			at := slices.IndexFunc(table.Rows, func(row []float64) bool { return row[0] == s.Load.Value() })
 			if table.Workload != g.workload || at < 0 {
 				continue
 			}

@@ -69,6 +69,17 @@ func loadOf(p *spatev1.LoadPoint) Load {
 	return l
 }
 
+// Value returns the load's concurrency or rate. 0: it has neither.
+func (l Load) Value() float64 {
+	switch {
+	case l.Concurrency != nil:
+		return float64(*l.Concurrency)
+	case l.Rate != nil:
+		return *l.Rate
+	}
+	return 0
+}
+
 // Shared returns the load in words, without the number of the repeat: that of all repeats.
 func (l Load) Shared() string { return strings.TrimSuffix(l.Words, loadpoint.RepeatWords(l.Repeat)) }
 

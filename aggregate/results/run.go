@@ -311,15 +311,14 @@ func StageAt(stages []StageResult, index uint32) *StageResult {
 // ProbedLoad returns the concurrency or rate of a stage of a sweep, a search or a frontier, and 0 of another stage.
 // Their loads are not in order: they depend on what was measured.
 func (s *StageResult) ProbedLoad() float64 {
-	switch {
-	case s.Probe == nil:
-	case s.Load.Concurrency != nil:
-		return float64(*s.Load.Concurrency)
-	case s.Load.Rate != nil:
-		return *s.Load.Rate
+	if s.Probe == nil {
+		return 0
 	}
-	return 0
+	return s.Load.Value()
 }
+
+// Believable reports whether the numbers of the stage mean what they say.
+func (s *StageResult) Believable() bool { return s.Complete && s.Trust.Verdict != trust.Invalid }
 
 // Middle returns the middle of the stage in seconds since 1970 by the coordinator's clock, and whether it is known.
 func (s *StageResult) Middle() (float64, bool) {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -34,14 +33,11 @@ type curve struct {
 	plain            bool // loads can be put in order
 }
 
-// believable reports whether the numbers of a stage mean what they say.
-func believable(s *results.StageResult) bool { return s.Complete && s.Trust.Verdict != trust.Invalid }
-
 // curvesOf returns the curves of a run, in the order of their first stages.
 func (w *writer) curvesOf() (all []*curve) {
 	for i := range w.r.Stages {
 		s := &w.r.Stages[i]
-		if !believable(s) || s.Requests.Completed == 0 || s.RequestThroughput == nil {
+		if !s.Believable() || s.Requests.Completed == 0 || s.RequestThroughput == nil {
 			continue
 		}
 		at := slices.IndexFunc(all, func(c *curve) bool { return c.target == s.Target && c.workload == s.Workload })
@@ -67,12 +63,8 @@ func (w *writer) curvesOf() (all []*curve) {
 // pointOf returns the point of a stage, or of the repeats that it is one of.
 func (w *writer) pointOf(s *results.StageResult) *point {
 	p := &point{StageResult: s, load: s.Load.Shared(), of: []uint32{s.Index}}
-	switch l := s.Load; {
-	case len(l.Phases) > 0:
-	case l.Concurrency != nil:
-		p.value = float64(*l.Concurrency)
-	case l.Rate != nil:
-		p.value = *l.Rate
+	if len(s.Load.Phases) == 0 {
+		p.value = s.Load.Value()
 	}
 	for i := range w.r.Repeats {
 		if r := &w.r.Repeats[i]; slices.Contains(r.Stages, s.Index) {

@@ -56,7 +56,6 @@ func (w *workload) latencyFigure(latency, name string, plain bool) figure {
 			if f.Latency != latency {
 				continue
 			}
-			unit += answerWords(f, len(w.Groups) > 1)
 			points := pointsOn(f, func(p results.SeriesPoint) (x, y *float64) {
 				return p.RequestThroughput, p.LatencyMs
 			})
@@ -94,23 +93,6 @@ func (w *workload) goodputChart(plain bool) chart.Chart {
 		good.Series = nil
 	}
 	return good
-}
-
-// answerWords returns the loads of a frontier's knee and highest goodput, with its target if there are several.
-func answerWords(f results.SeriesResult, several bool) (text string) {
-	of := ""
-	if several {
-		of = f.Target + ": "
-	}
-	for _, p := range f.Points {
-		if f.Knee != nil && *f.Knee == p.Stage {
-			text += fmt.Sprintf("; %sknee at %.4g", of, p.Load)
-		}
-		if f.HighestGoodput != nil && *f.HighestGoodput == p.Stage {
-			text += fmt.Sprintf("; %shighest goodput at %.4g", of, p.Load)
-		}
-	}
-	return text
 }
 
 // pointsOn returns the points of a frontier's curve that have both values, by load. Their labels are their loads.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/internal/table"
@@ -54,7 +53,7 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 // baseRow returns the row of the baseline among those of one load. Nil: there is none, or it is not believable.
 func baseRow(rows []targetRow, baseline string) (base *targetRow) {
 	for i := range rows {
-		if rows[i].Target == baseline && believable(rows[i].StageResult) {
+		if rows[i].Target == baseline && rows[i].Believable() {
 			base = &rows[i]
 		}
 	}
@@ -66,7 +65,7 @@ func (s *targetRow) numbers(r *results.Result, base *targetRow, turns *chance.Tu
 	for i, v := range targetNumbers(r, s.StageResult) {
 		c := number(v)
 		c.Mark = s.Mark(numberOf(targetValues[i].Key))
-		if base != nil && s.Target != base.Target && believable(s.StageResult) {
+		if base != nil && s.Target != base.Target && s.Believable() {
 			c.Ratio = s.ratio(r, base, turns, i)
 		}
 		cells = append(cells, c)
@@ -191,9 +190,6 @@ func targetNumbers(r *results.Result, s *results.StageResult) []*float64 {
 	}
 	return values
 }
-
-// believable reports whether a stage's numbers mean what they say.
-func believable(s *results.StageResult) bool { return s.Complete && s.Trust.Verdict != trust.Invalid }
 
 // ratio returns a / b, or nil if it is not known.
 func ratio(a, b *float64) *float64 {
