@@ -30,22 +30,22 @@ import (
 
 // flags are the settings of the agent.
 type flags struct {
-	Name         string        `flag:"name" help:"unique name of this agent (default: host name and a random suffix)"`
-	Region       string        `flag:"region" help:"region that this agent is in"`
-	Labels       []string      `flag:"label" help:"<NAME=VALUE> that plans and flags select agents by; may be repeated; region=VALUE is --region"`
-	Coordinators []string      `flag:"coordinator" help:"<host:port> of the coordinator, or of several to try in turn, instead of gossip"`
-	Allowed      []string      `flag:"allow-target" help:"<hosts> that this agent may send to: names, addresses or networks, with or without :PORT; * matches no dot (default: all)"`
-	Sources      []string      `flag:"source-address" help:"local <addresses> to connect to targets from, in turn: each adds a range of ports (default: the system picks)"`
-	Weight       uint32        `flag:"weight" default:"1" help:"weight of this agent's stripe of the load; if none is given and all agents are calibrated, their capacity decides"`
-	Capacity     string        `flag:"capacity" help:"<file> written by spate calibrate, or none (default: the one that calibrate keeps, if it is of this machine)"`
-	MaxStreams   uint32        `flag:"max-streams" help:"largest number of requests in flight (default: what the descriptor limit allows)"`
-	MaxRate      float64       `flag:"max-rate" help:"largest number of requests per second that this agent starts: it rejects its part of an open loop if that is more, and ends a closed loop or replay that exceeds it (0: not limited)"`
-	DatasetDir   string        `flag:"dataset-dir" help:"<directory> of datasets, by hash; missing ones come from the coordinator"`
-	LeaveTimeout time.Duration `flag:"leave-timeout" default:"5m" help:"how long the agent may take to hand over its part of a stage after SIGTERM (0: it ends at once)"`
-	Plaintext    bool          `flag:"insecure-plaintext" help:"connect to a coordinator beyond loopback without encryption: only on a network you trust"`
-	KeepDatasets command.Keep  `with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=32GiB"`
-	Exactness    command.Exactness
-	Gossip       command.Gossip `with:"LISTEN=127.0.0.1:0"`
+	Name         string            `flag:"name" help:"unique name of this agent (default: host name and a random suffix)"`
+	Region       string            `flag:"region" help:"region that this agent is in"`
+	Labels       []string          `flag:"label" help:"<NAME=VALUE> that plans and flags select agents by; may be repeated; region=VALUE is --region"`
+	Coordinators []string          `flag:"coordinator" help:"<host:port> of the coordinator, or of several to try in turn, instead of gossip"`
+	Allowed      []string          `flag:"allow-target" help:"<hosts> that this agent may send to: names, addresses or networks, with or without :PORT; * matches no dot (default: all)"`
+	Sources      []string          `rare:"yes" flag:"source-address" help:"local <addresses> to connect to targets from, in turn: each adds a range of ports (default: the system picks)"`
+	Weight       uint32            `rare:"yes" flag:"weight" default:"1" help:"weight of this agent's stripe of the load; if none is given and all agents are calibrated, their capacity decides"`
+	Capacity     string            `rare:"yes" flag:"capacity" help:"<file> written by spate calibrate, or none (default: the one that calibrate keeps, if it is of this machine)"`
+	MaxStreams   uint32            `rare:"yes" flag:"max-streams" help:"largest number of requests in flight (default: what the descriptor limit allows)"`
+	MaxRate      float64           `rare:"yes" flag:"max-rate" help:"largest number of requests per second that this agent starts: it rejects its part of an open loop if that is more, and ends a closed loop or replay that exceeds it (0: not limited)"`
+	DatasetDir   string            `rare:"yes" flag:"dataset-dir" help:"<directory> of datasets, by hash; missing ones come from the coordinator"`
+	LeaveTimeout time.Duration     `rare:"yes" flag:"leave-timeout" default:"5m" help:"how long the agent may take to hand over its part of a stage after SIGTERM (0: it ends at once)"`
+	Plaintext    bool              `flag:"insecure-plaintext" help:"connect to a coordinator beyond loopback without encryption: only on a network you trust"`
+	KeepDatasets command.Keep      `rare:"yes" with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=32GiB"`
+	Exactness    command.Exactness `rare:"yes"`
+	Gossip       command.Gossip    `with:"LISTEN=127.0.0.1:0"`
 	TLS          command.TLS
 	Status       command.Status
 

@@ -32,8 +32,8 @@ func (d *Daemon) name() string { return d.Program[strings.LastIndexByte(d.Progra
 // NewDaemon makes the command of a daemon. run blocks until its context ends, which SIGINT and SIGTERM cause.
 func NewDaemon(d Daemon, run func(ctx context.Context, version string, logger *slog.Logger) error) *cobra.Command {
 	var logging struct {
-		Level  string `flag:"log-level" default:"info" words:"debug, info, warn, error" help:"debug, info, warn or error"`
-		Format string `flag:"log-format" default:"text" words:"text, json" help:"text or json"`
+		Level  string `rare:"yes" flag:"log-level" default:"info" words:"debug, info, warn, error" help:"debug, info, warn or error"`
+		Format string `rare:"yes" flag:"log-format" default:"text" words:"text, json" help:"text or json"`
 	}
 	cmd := &cobra.Command{
 		Use: d.name(), Version: d.Version, Short: d.Short, Example: strings.ReplaceAll(d.Example, "PROGRAM", d.Program),

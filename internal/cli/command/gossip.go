@@ -14,11 +14,11 @@ import (
 // Gossip holds the flags for a daemon's part in gossip. In its tags, LISTEN is the default of --gossip-listen.
 type Gossip struct {
 	Listen    string   `flag:"gossip-listen" default:"LISTEN" help:"<IP:PORT> that gossip listens on, TCP and UDP; port 0 takes a free one"`
-	Advertise string   `flag:"gossip-advertise" help:"<IP[:PORT]> at which others reach this machine (default: the listen address, or its first private one)"`
+	Advertise string   `rare:"yes" flag:"gossip-advertise" help:"<IP[:PORT]> at which others reach this machine (default: the listen address, or its first private one)"`
 	Join      []string `flag:"join" help:"gossip <addresses> of any members to join"`
-	Label     string   `flag:"cluster" default:"spate" help:"name of the cluster; members of another one are refused"`
+	Label     string   `rare:"yes" flag:"cluster" default:"spate" help:"name of the cluster; members of another one are refused"`
 	Key       string   `flag:"gossip-key" help:"keys that encrypt gossip, 16, 24 or 32 bytes in base64, one a line: env:NAME or file:PATH; the first encrypts, all decrypt; a changed file is read within seconds"`
-	WAN       bool     `flag:"wan" help:"use gossip timeouts for networks between regions"`
+	WAN       bool     `rare:"yes" flag:"wan" help:"use gossip timeouts for networks between regions"`
 }
 
 // Config returns the configuration for membership. Gossip beyond loopback needs a key, or plaintext to be true.

@@ -18,9 +18,9 @@ import (
 // request. It serves no secrets and takes no commands.
 type Status struct {
 	Listen string `flag:"http-listen" help:"<IP:PORT> that serves /healthz and /metrics (Prometheus); empty: none"`
-	PProf  bool   `flag:"pprof" help:"with --http-listen: serve /debug/pprof too, which shows what the program does in detail"`
+	PProf  bool   `rare:"yes" flag:"pprof" help:"with --http-listen: serve /debug/pprof too, which shows what the program does in detail"`
 	// PProfPublic serves /debug/pprof to everybody who can reach Listen.
-	PProfPublic bool `flag:"pprof-public" help:"with --pprof: serve it beyond this machine, to anyone who can reach --http-listen"`
+	PProfPublic bool `rare:"yes" flag:"pprof-public" help:"with --pprof: serve it beyond this machine, to anyone who can reach --http-listen"`
 	// Results is what /metrics has besides the daemon's own metrics. Nil: nothing.
 	Results prometheus.Gatherer
 }

@@ -25,22 +25,22 @@ import (
 
 // flags are the settings of the coordinator.
 type flags struct {
-	Name         string        `flag:"name" help:"name of this coordinator in gossip and logs"`
+	Name         string        `rare:"yes" flag:"name" help:"name of this coordinator in gossip and logs"`
 	Listen       string        `flag:"listen" default:"127.0.0.1:7700" help:"<IP:PORT> of the control, metrics and run services"`
 	DataDir      string        `flag:"data-dir" default:"runs" help:"<directory> that the ledgers of runs are kept in"`
-	DatasetDir   string        `flag:"dataset-dir" help:"<directory> of datasets, by hash, for agents to fetch (default: datasets in --data-dir)"`
+	DatasetDir   string        `rare:"yes" flag:"dataset-dir" help:"<directory> of datasets, by hash, for agents to fetch (default: datasets in --data-dir)"`
 	Lease        time.Duration `flag:"lease" default:"30s" help:"how long agents continue without this coordinator before they drain and end, at least 5s"`
-	Handover     time.Duration `flag:"reassign-lease" default:"10s" help:"the lease in stages with on_agent_loss: reassign, after which other agents take over; at most --lease, at least 5s"`
-	MaxWaiting   int           `flag:"max-waiting" default:"64" help:"largest number of runs in the queue; more are refused"`
-	MaxRuns      int           `flag:"max-runs" default:"16" help:"largest number of runs in progress at once, each with agents and servers of its own"`
+	Handover     time.Duration `rare:"yes" flag:"reassign-lease" default:"10s" help:"the lease in stages with on_agent_loss: reassign, after which other agents take over; at most --lease, at least 5s"`
+	MaxWaiting   int           `rare:"yes" flag:"max-waiting" default:"64" help:"largest number of runs in the queue; more are refused"`
+	MaxRuns      int           `rare:"yes" flag:"max-runs" default:"16" help:"largest number of runs in progress at once, each with agents and servers of its own"`
 	Expect       []string      `flag:"expect-agents" help:"<agents> that should be connected, by name, or as numbers by region such as eu=10; missing ones are listed"`
 	Require      bool          `flag:"require-agents" help:"begin no run without the agents of --expect-agents"`
 	Access       string        `flag:"access" help:"<file> that says who may do what, and the most load of targets; it is read again when it changes (default: clients may do everything)"`
-	MaxDataset   command.Size  `flag:"max-dataset-size" default:"64GiB" help:"largest dataset accepted from a client (0: any)"`
+	MaxDataset   command.Size  `rare:"yes" flag:"max-dataset-size" default:"64GiB" help:"largest dataset accepted from a client (0: any)"`
 	Plaintext    bool          `flag:"insecure-plaintext" help:"serve beyond loopback without encryption or authentication: only on a network you trust"`
 	NoGossip     bool          `flag:"no-gossip" help:"do not use gossip: agents need --coordinator with this --listen address"`
 	KeepRuns     command.Keep  `with:"KEPT=runs|WHAT=runs that have ended|AGE=0|SPACE=0"`
-	KeepDatasets command.Keep  `with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=64GiB"`
+	KeepDatasets command.Keep  `rare:"yes" with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=64GiB"`
 	TLS          command.TLS
 	Status       command.Status
 	Web          WebFlags       `with:"ADDRESS=web-listen|BARE=|SERVES=<IP:PORT> that shows runs to browsers and serves them to programs (REST); empty: none"`

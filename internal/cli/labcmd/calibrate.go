@@ -35,15 +35,15 @@ type calibrateFlags struct {
 	Streams  []int         `flag:"streams" help:"closed loop: numbers of <streams> to measure, rising (default: from 100 to what is safe)"`
 	Starts   []float64     `flag:"starts" help:"open loop: rates of short <requests> to measure, rising (default: from 500 to what is safe)"`
 	Duration time.Duration `flag:"duration" default:"4s" help:"how long each load is measured, once all streams have started"`
-	Step     time.Duration `flag:"step" default:"20ms" help:"time between two tokens of a stream"`
-	Spread   bool          `flag:"spread" help:"streams tick one after another (default: all at once, as engines that batch send)"`
+	Step     time.Duration `rare:"yes" flag:"step" default:"20ms" help:"time between two tokens of a stream"`
+	Spread   bool          `rare:"yes" flag:"spread" help:"streams tick one after another (default: all at once, as engines that batch send)"`
 	Quick    bool          `flag:"quick" help:"a few loads, 1.5 s each: a rough result in about 20 s"`
 	Cores    int           `flag:"cores" help:"<cores> for the agent; the simulator gets the others (default: half)"`
-	Budget   time.Duration `flag:"budget" help:"largest p99 error of timestamps at which a load is safe"`
-	Late     time.Duration `flag:"late" help:"largest p99 of the lateness of starts at which a load is safe"`
+	Budget   time.Duration `rare:"yes" flag:"budget" help:"largest p99 error of timestamps at which a load is safe"`
+	Late     time.Duration `rare:"yes" flag:"late" help:"largest p99 of the lateness of starts at which a load is safe"`
 	JSON     string        `flag:"json" help:"write all that was measured to this <file>"`
-	Out      string        `flag:"out" help:"<file> for the limit; agents read the default one"`
-	NoKeep   bool          `flag:"no-keep" help:"do not store the limit"`
+	Out      string        `rare:"yes" flag:"out" help:"<file> for the limit; agents read the default one"`
+	NoKeep   bool          `rare:"yes" flag:"no-keep" help:"do not store the limit"`
 	version  string
 }
 
