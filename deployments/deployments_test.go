@@ -48,7 +48,7 @@ func static(t *testing.T, program string) {
 // takes checks that a program accepts all of the flags: it parses them before it prints its help.
 func takes(t *testing.T, where, program string, args ...string) {
 	t.Helper()
-	command := exec.Command(program, append(args, "--help")...)
+	command := exec.Command(program, append(args, "--help-all")...)
 	command.Dir = t.TempDir()
 	if said, err := command.CombinedOutput(); err != nil {
 		t.Errorf("%s: %s %s: %v\n%s", where, filepath.Base(program), strings.Join(args, " "), err, said)
@@ -124,7 +124,7 @@ func TestProgramsTakeTheFlags(t *testing.T) {
 // known checks that a flag is in a program's help.
 func known(t *testing.T, where, program, flag string) {
 	t.Helper()
-	said, err := exec.Command(program, "--help").Output()
+	said, err := exec.Command(program, "--help-all").Output()
 	if err != nil || !strings.Contains(string(said), flag+" ") {
 		t.Errorf("%s: %s has no %s (%v)", where, filepath.Base(program), flag, err)
 	}

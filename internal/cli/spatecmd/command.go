@@ -145,7 +145,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		name, _, _ := strings.Cut(part[1], "=")
-		if meant := foreign.Meant(name); meant != "" {
+		if meant := foreign.Meant(name); meant != "" && cmd.Flags().Lookup("target") != nil {
 			hint = command.DidYouMean(meant)
 		} else if near := words.Nearest(name, names); near != "" {
 			hint = command.DidYouMean("--" + near)
