@@ -116,6 +116,7 @@ func TestDocumentsNameTheFlagsThereAre(t *testing.T) {
 			if strings.HasPrefix(line, "helm ") {
 				continue
 			}
+			line = regexp.MustCompile(`'[^']*'`).ReplaceAllString(line, "") // command lines of others
 			for _, match := range command.FindAllStringSubmatch(line, -1) {
 				known := flagsOf(t, match[1], strings.Fields(match[2]))
 				for _, f := range flag.FindAllStringSubmatch(match[2], -1) {
@@ -158,13 +159,13 @@ func flagsOf(t *testing.T, program string, words []string) []string {
 		}
 		command = append(command, word)
 	}
-	if len(command) == 2 && command[1] != "rm" && !slices.Contains([]string{"plan", "certs", "export"}, command[0]) {
+	if len(command) == 2 && !slices.Contains([]string{"plan", "certs", "runs"}, command[0]) {
 		command = command[:1]
 	}
 	name := strings.Join(append([]string{program}, command...), " ")
 	if helps[name] == nil {
 		helps[name] = []string{"help", "version"}
-		said, err := exec.Command(paths[program], append(command, "--help")...).Output()
+		said, err := exec.Command(paths[program], append(command, "--help-all")...).Output()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
