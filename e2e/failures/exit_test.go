@@ -44,7 +44,7 @@ func TestExitCodes(t *testing.T) {
 			"but its verdict is INVALID; "},
 		"invalid, never mind": {spoiltPlan, []string{"--fail-on", "never"}, 0, "Run spoilt"},
 		"no answer": {lostSearch, []string{"--fail-on", "never"}, 3,
-			"the search of server, 10:4 did not converge"},
+			"the search of server, 10:4 has no complete answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
