@@ -52,7 +52,7 @@ func TestServersWithoutMetricsAreNoted(t *testing.T) {
 	u := begin(t, a, ready.Limits{})
 	note := strings.Join(u.Found.Preparation.GetNotes(), " ")
 	if want := "No server metrics at " + e.URL +
-		"/metrics and 1 more: it answered with status 404"; !strings.Contains(note, want) {
+		"/metrics and 1 more, so results lack"; !strings.Contains(note, want) {
 		t.Errorf("noted: %q", note)
 	}
 	questions := e.Questions()
