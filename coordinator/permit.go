@@ -43,11 +43,12 @@ func (s runService) ReadAuditLog(
 	if err := s.c.permit(caller, s.c.cfg.Access.Policy().MayOperate(caller)); err != nil {
 		return nil, err
 	}
-	filter, err := filterOf(q)
-	if err != nil {
-		return nil, err
+	for _, name := range q.GetActions() {
+		if err := access.CheckAction(name); err != nil {
+			return nil, status.Error(codes.InvalidArgument, err.Error())
+		}
 	}
-	entries, err := s.c.audit.Newest(int(min(cmp.Or(q.GetLimit(), defaultListed), maxListed)), filter)
+	entries, err := s.c.audit.Newest(int(min(cmp.Or(q.GetLimit(), defaultListed), maxListed)), q)
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "audit log: %v", err)
 	}
@@ -59,23 +60,4 @@ func (s runService) ReadAuditLog(
 		})
 	}
 	return out, nil
-}
-
-// filterOf returns which entries of the audit log a request asks for. Its error is a status.
-func filterOf(q *spatev1.ReadAuditLogRequest) (access.AuditFilter, error) {
-	f := access.AuditFilter{By: q.GetBy(), About: q.GetAbout()}
-	for _, name := range q.GetActions() {
-		action, err := access.ParseAction(name)
-		if err != nil {
-			return f, status.Error(codes.InvalidArgument, err.Error())
-		}
-		f.Actions = append(f.Actions, action)
-	}
-	if q.GetSince() != nil {
-		f.Since = q.GetSince().AsTime()
-	}
-	if q.GetUntil() != nil {
-		f.Until = q.GetUntil().AsTime()
-	}
-	return f, nil
 }

@@ -131,7 +131,7 @@ func (a *Admission) refuse(ctx context.Context, format string, args ...any) erro
 
 // AddressOf returns the address of a call's peer, empty if it is not known.
 func AddressOf(ctx context.Context) string {
-	if p, ok := peer.FromContext(ctx); ok {
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
 		return p.Addr.String()
 	}
 	return ""

@@ -15,9 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/peer"
-
 	"github.com/spate-load/spate/certs"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // auditFile is the newest file in the data directory. Older ones have a number behind the name, the oldest the largest.
@@ -45,16 +44,16 @@ const (
 // Actions are all actions.
 var Actions = []Action{Submit, Stop, Remove, Cordon, Drain, Uncordon}
 
-// ParseAction returns the action of a name.
-func ParseAction(name string) (Action, error) {
+// CheckAction refuses the name of an action that there is not.
+func CheckAction(name string) error {
 	if slices.Contains(Actions, Action(name)) {
-		return Action(name), nil
+		return nil
 	}
 	names := make([]string, len(Actions))
 	for i, a := range Actions {
 		names[i] = string(a)
 	}
-	return "", fmt.Errorf("action %.40q: want one of %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("action %.40q: want one of %s", name, strings.Join(names, ", "))
 }
 
 // AuditEntry is one line.
@@ -123,9 +122,7 @@ func CallerOf(ctx context.Context) Caller {
 	if holder, ok := ctx.Value(tokenKey{}).(Caller); ok {
 		c = holder
 	}
-	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
-		c.Address = p.Addr.String()
-	}
+	c.Address = AddressOf(ctx)
 	return c
 }
 
@@ -210,47 +207,37 @@ func torn(f *os.File) bool {
 	return last[0] != '\n'
 }
 
-// AuditFilter selects entries. What is empty or zero selects all.
-type AuditFilter struct {
-	// By is who did it.
-	By string
-	// Actions are what was done.
-	Actions []Action
-	// About is the ID of the run or the name of the agent that it was done to.
-	About string
-	// Since and Until are the time from which on, and before which, it was done.
-	Since, Until time.Time
+// asked reports whether a request asks for an entry. What is not given in it asks for all.
+func asked(q *spatev1.ReadAuditLogRequest, e *AuditEntry) bool {
+	by, about := q.GetBy(), q.GetAbout()
+	return (by == "" || e.By == by) &&
+		(len(q.GetActions()) == 0 || slices.Contains(q.GetActions(), string(e.Action))) &&
+		(about == "" || e.Run == about || slices.Contains(e.Agents, about)) &&
+		(q.GetSince() == nil || !e.Time.Before(q.GetSince().AsTime())) &&
+		(q.GetUntil() == nil || e.Time.Before(q.GetUntil().AsTime()))
 }
 
-// selects reports whether an entry is one of those that the filter selects.
-func (f *AuditFilter) selects(e *AuditEntry) bool {
-	return (f.By == "" || e.By == f.By) &&
-		(len(f.Actions) == 0 || slices.Contains(f.Actions, e.Action)) &&
-		(f.About == "" || e.Run == f.About || slices.Contains(e.Agents, f.About)) &&
-		!e.Time.Before(f.Since) && (f.Until.IsZero() || e.Time.Before(f.Until))
-}
-
-// Newest returns up to most of the entries that a filter selects, the newest first. Lines that cannot be read are left
-// out.
-func (l *AuditLog) Newest(most int, filter AuditFilter) (entries []AuditEntry, err error) {
+// Newest returns up to most of the entries that a request asks for, the newest first. Lines that cannot be read are
+// left out.
+func (l *AuditLog) Newest(most int, q *spatev1.ReadAuditLogRequest) (entries []AuditEntry, err error) {
 	files, err := l.files()
 	for _, f := range files {
 		if err == nil && len(entries) < most {
 			var text []byte
 			text, err = io.ReadAll(f)
-			entries = append(entries, newest(text, most-len(entries), &filter)...)
+			entries = append(entries, newest(text, most-len(entries), q)...)
 		}
 		err = errors.Join(err, f.Close())
 	}
 	return entries, err
 }
 
-// newest returns up to most of the entries of a file that a filter selects, the newest first.
-func newest(text []byte, most int, filter *AuditFilter) (entries []AuditEntry) {
+// newest returns up to most of the entries of a file that a request asks for, the newest first.
+func newest(text []byte, most int, q *spatev1.ReadAuditLogRequest) (entries []AuditEntry) {
 	lines := bytes.Split(text, []byte("\n"))
 	for _, line := range slices.Backward(lines) {
 		var e AuditEntry
-		if len(entries) < most && json.Unmarshal(line, &e) == nil && filter.selects(&e) {
+		if len(entries) < most && json.Unmarshal(line, &e) == nil && asked(q, &e) {
 			entries = append(entries, e)
 		}
 	}

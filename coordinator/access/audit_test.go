@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // lines returns the entries of all files of a log, the oldest first.
@@ -64,7 +67,7 @@ func TestTornLine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	entries, err := l.Newest(10, AuditFilter{})
+	entries, err := l.Newest(10, nil)
 	if err != nil || len(entries) != 2 || entries[0].Run != "b" || entries[1].Run != "a" {
 		t.Errorf("%v, %v: want b and a", entries, err)
 	}
@@ -100,7 +103,7 @@ func TestFilesAreBounded(t *testing.T) {
 		t.Errorf("only %d entries are kept", len(kept))
 	}
 	for _, most := range []int{0, 3, len(kept), len(kept) + 1} {
-		newest, err := l.Newest(most, AuditFilter{})
+		newest, err := l.Newest(most, nil)
 		if err != nil || len(newest) != min(most, len(kept)) {
 			t.Fatalf("%d newest of %d: %d, %v", most, len(kept), len(newest), err)
 		}
@@ -166,26 +169,26 @@ func TestFilter(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		most   int
-		filter AuditFilter
-		want   string // seconds
+		most int
+		q    *spatev1.ReadAuditLogRequest
+		want string // seconds
 	}{
-		{10, AuditFilter{}, "4 3 2 1 0"},
-		{2, AuditFilter{By: "anna"}, "4 2"},
-		{10, AuditFilter{By: "ann"}, ""},
-		{10, AuditFilter{Actions: []Action{Submit, Drain}}, "2 1 0"},
-		{10, AuditFilter{About: "a"}, "3 0"},
-		{10, AuditFilter{About: "eu-2"}, "2"},
-		{10, AuditFilter{Since: at(1), Until: at(4)}, "3 2 1"},
-		{10, AuditFilter{By: "bob", Actions: []Action{Stop}, Since: at(4)}, ""},
+		{10, nil, "4 3 2 1 0"},
+		{2, &spatev1.ReadAuditLogRequest{By: "anna"}, "4 2"},
+		{10, &spatev1.ReadAuditLogRequest{By: "ann"}, ""},
+		{10, &spatev1.ReadAuditLogRequest{Actions: []string{"submit", "drain"}}, "2 1 0"},
+		{10, &spatev1.ReadAuditLogRequest{About: "a"}, "3 0"},
+		{10, &spatev1.ReadAuditLogRequest{About: "eu-2"}, "2"},
+		{10, &spatev1.ReadAuditLogRequest{Since: timestamppb.New(at(1)), Until: timestamppb.New(at(4))}, "3 2 1"},
+		{10, &spatev1.ReadAuditLogRequest{By: "bob", Actions: []string{"stop"}, Since: timestamppb.New(at(4))}, ""},
 	} {
-		entries, err := l.Newest(c.most, c.filter)
+		entries, err := l.Newest(c.most, c.q)
 		var got []string
 		for _, e := range entries {
 			got = append(got, strconv.FormatInt(e.Time.Unix(), 10))
 		}
 		if err != nil || strings.Join(got, " ") != c.want {
-			t.Errorf("%+v: %v %v, want %s", c.filter, err, got, c.want)
+			t.Errorf("%+v: %v %v, want %s", c.q, err, got, c.want)
 		}
 	}
 }
