@@ -21,8 +21,8 @@ import (
 )
 
 // join registers an agent's session, and tells the run that the agent belongs to. An error is a status.
-func (c *Coordinator) join(h *spatev1.Hello, from fleet.Origin) (*fleet.Session, error) {
-	s := fleet.NewSession(h, from)
+func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity) (*fleet.Session, error) {
+	s := fleet.NewSession(h, address, who)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {

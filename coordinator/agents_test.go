@@ -307,7 +307,7 @@ func TestADrainedAgentIsMissingOnce(t *testing.T) {
 	h := start(t, setUp)
 	join := func(name, region string) *fleet.Session {
 		s, err := h.c.join(&spatev1.Hello{Incarnation: 1, Agent: &spatev1.AgentInfo{Name: name, Region: region}},
-			fleet.Origin{})
+			"", certs.Identity{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -395,22 +395,22 @@ func TestASessionIsBoundToItsCertificate(t *testing.T) {
 			Agent: &spatev1.AgentInfo{Name: "z"}}
 	}
 	eu, us := certs.Identity{Role: certs.Agent, Name: "eu"}, certs.Identity{Role: certs.Agent, Name: "us"}
-	first, err := h.c.join(hello(7), fleet.Origin{Address: "1.1.1.1:1", Who: eu})
+	first, err := h.c.join(hello(7), "1.1.1.1:1", eu)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.c.join(hello(7), fleet.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
+	if _, err := h.c.join(hello(7), "2.2.2.2:2", us); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("while it is connected: %v", err)
 	}
 	h.c.leave(first, "it went away")
-	if _, err := h.c.join(hello(7), fleet.Origin{Address: "2.2.2.2:2", Who: us}); status.Code(err) != codes.PermissionDenied {
+	if _, err := h.c.join(hello(7), "2.2.2.2:2", us); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("while it is away: %v", err)
 	}
 	push := &spatev1.Snapshot{Key: &spatev1.SnapshotKey{RunId: "r", Agent: "z", Incarnation: 7, Sequence: 1}}
 	if _, err := h.c.receiveSnapshot(push, us); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a snapshot: %v", err)
 	}
-	if _, err := h.c.join(hello(7), fleet.Origin{Address: "1.1.1.1:3", Who: eu}); err != nil {
+	if _, err := h.c.join(hello(7), "1.1.1.1:3", eu); err != nil {
 		t.Errorf("the process itself: %v", err)
 	}
 }

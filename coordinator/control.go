@@ -50,7 +50,7 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 		return err
 	}
 	who, _ := certs.PeerOf(stream.Context())
-	session, err := s.c.join(hello, fleet.Origin{Address: access.AddressOf(stream.Context()), Who: who})
+	session, err := s.c.join(hello, access.AddressOf(stream.Context()), who)
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (h *hand) connect() bool {
 	if h.job != nil {
 		hello.Resume, hello.Armed = h.job.ref, h.job.start != 0
 	}
-	session, err := h.s.c.join(hello, fleet.Origin{})
+	session, err := h.s.c.join(hello, "", certs.Identity{})
 	if err != nil {
 		if status.Code(err) != codes.AlreadyExists { // the old process was heard a moment ago
 			h.s.t.Fatal(err)

@@ -207,15 +207,11 @@ func (f *Fleet) Others(run string, first *spatev1.Stage) (out []string) {
 	return out
 }
 
-// Origin is where an agent's messages come from.
-type Origin struct {
-	Address string
-	Who     certs.Identity // identity in the agent's certificate; zero without one
-}
-
 // Session is the control stream of one agent. The coordinator's lock guards all but the channels.
 type Session struct {
-	Origin
+	// Address is where the agent's messages come from, Who the identity in its certificate; zero without one.
+	Address string
+	Who     certs.Identity
 	// Info and Incarnation are from Hello, with which the agent introduced itself.
 	Info        *spatev1.AgentInfo
 	Incarnation uint64
@@ -234,9 +230,9 @@ type Session struct {
 const outboxSize = 64
 
 // NewSession returns the session of an agent that has just introduced itself.
-func NewSession(h *spatev1.Hello, from Origin) *Session {
+func NewSession(h *spatev1.Hello, address string, who certs.Identity) *Session {
 	return &Session{
-		Origin: from, Info: h.GetAgent(), Incarnation: h.GetIncarnation(), Hello: h, Heard: clock.Now(),
+		Address: address, Who: who, Info: h.GetAgent(), Incarnation: h.GetIncarnation(), Hello: h, Heard: clock.Now(),
 		Outbox: make(chan *spatev1.ConnectResponse, outboxSize), Gone: make(chan struct{}),
 	}
 }

@@ -6,11 +6,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/spate-load/spate/certs"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 func TestAnAgentThatDoesNotReadIsCutOff(t *testing.T) {
-	s := NewSession(&spatev1.Hello{}, Origin{})
+	s := NewSession(&spatev1.Hello{}, "", certs.Identity{})
 	for range outboxSize + 2 {
 		s.Send(&spatev1.ConnectResponse{})
 	}
