@@ -2,8 +2,6 @@ package storage
 
 import (
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -159,25 +158,11 @@ func (r Reserve) Hold(log *slog.Logger) {
 	if info, err := os.Stat(string(r)); err == nil && info.Size() == reserveBytes {
 		return
 	}
-	if err := r.fill(); err != nil {
+	room := make([]byte, reserveBytes)
+	rand.Read(room) // zeros would take no space on a file system that compresses; never fails, by its contract
+	if err := files.Replace(string(r), room); err != nil {
 		log.Warn("no disk space is reserved for the end of the run", "error", err)
 	}
-}
-
-// fill writes random bytes, because zeros would take no space on a file system that compresses. A partial file of a
-// coordinator that died is overwritten.
-func (r Reserve) fill() error {
-	f, err := os.OpenFile(string(r), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	room := make([]byte, reserveBytes)
-	rand.Read(room) // never fails, by its contract
-	_, err = f.Write(room)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(fmt.Errorf("reserve %s: %w", r, err), os.Remove(string(r)))
-	}
-	return nil
 }
 
 // Release frees the space and reports whether there was any.
