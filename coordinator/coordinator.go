@@ -232,16 +232,6 @@ func (c *Coordinator) gossip(a net.Addr) error {
 	return nil
 }
 
-// GossipAddress returns the address that agents can use as a seed. Empty: no gossip, or Serve has not started it yet.
-func (c *Coordinator) GossipAddress() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cluster == nil {
-		return ""
-	}
-	return c.cluster.Address()
-}
-
 // closeTimeout bounds how long Close waits for handlers, which have all been told to return.
 const closeTimeout = 2 * time.Second
 
@@ -361,7 +351,8 @@ func (c *Coordinator) LatestRows() []sink.Row { return c.latest.Rows() }
 
 // Stats returns the coordinator's current state.
 func (c *Coordinator) Stats() Stats {
-	s := c.intake.stats()
+	s := Stats{Snapshots: c.intake.written.Load(), Duplicates: c.intake.duplicates.Load(),
+		Refused: c.intake.refused.Load(), Dropped: c.intake.dropped.Load()}
 	s.ConnectionsRefused, s.CallsRefused = c.admission.ConnectionsRefused.Load(), c.admission.CallsRefused.Load()
 	s.Windows, s.WindowDelay = c.lag.Windows(), c.lag.Delay()
 	s.Limited, s.Renewals, s.Restarts = c.admission.Limited.Load(), c.renewals.Load(), c.restarts.Load()

@@ -38,11 +38,6 @@ func (i *intake) acknowledge(s *spatev1.Snapshot, fresh bool) *spatev1.PushRespo
 	return &spatev1.PushResponse{Key: s.GetKey()}
 }
 
-func (i *intake) stats() Stats {
-	return Stats{Snapshots: i.written.Load(), Duplicates: i.duplicates.Load(), Refused: i.refused.Load(),
-		Dropped: i.dropped.Load()}
-}
-
 // errDropped refuses a snapshot that comes too late: other agents have been told to take the work over, or the result
 // was computed without the snapshot.
 var errDropped = errors.New("the agent was lost, and its part of the stage was dropped or taken over")

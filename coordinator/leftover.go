@@ -52,24 +52,29 @@ func (r *leftoverRun) gapNotice() string {
 	return "the coordinator was restarted; the run continues as soon as its agents are back"
 }
 
+// begun returns the state of a run that had begun, with its last stage, and the records of all stages by index.
+func (r *leftoverRun) begun(l *ledger.Ledger) (lifecycle.Memory, map[uint32]*spatev1.StageRecord, error) {
+	stages, err := l.Stages()
+	records := map[uint32]*spatev1.StageRecord{}
+	for _, rec := range stages {
+		records[rec.GetStage().GetIndex()] = rec
+	}
+	last := records[r.checkpoint.GetBegun()-1] // nil if no stage had begun: there is no such index
+	return lifecycle.Memory{Submission: r.submission, Checkpoint: r.checkpoint, Stage: last}, records, err
+}
+
 // memory returns what the machine needs to be restored, but for what the stage in progress has delivered. It calls
 // known with the record of each stage, and merges the probes of a search in progress.
 func (r *leftoverRun) memory(l *ledger.Ledger, known func(*spatev1.StageRecord)) (lifecycle.Memory, error) {
-	m := lifecycle.Memory{Submission: r.submission, Checkpoint: r.checkpoint}
-	records, err := l.Stages()
+	m, records, err := r.begun(l)
 	if err != nil {
 		return m, err
 	}
-	byIndex := map[uint32]*spatev1.StageRecord{}
 	for _, rec := range records {
-		byIndex[rec.GetStage().GetIndex()] = rec
 		known(rec)
 	}
-	if begun := r.checkpoint.GetBegun(); begun > 0 {
-		m.Stage = byIndex[begun-1]
-	}
 	for _, p := range r.checkpoint.GetProbes() {
-		rec := byIndex[p.GetStageIndex()]
+		rec := records[p.GetStageIndex()]
 		if rec == nil {
 			return m, errors.New("the record of a probe is missing")
 		}
@@ -146,19 +151,12 @@ func (r *leftoverRun) resumable() error {
 // rewound returns the state from which a run is resumed, and the stage that was in progress and is measured again, nil
 // if there was none.
 func (r *leftoverRun) rewound(l *ledger.Ledger) (lifecycle.Memory, *spatev1.Stage, error) {
-	m := lifecycle.Memory{Submission: r.submission, Checkpoint: &spatev1.Checkpoint{}}
 	if err := r.resumable(); err != nil || r.checkpoint == nil {
-		return m, nil, err
+		return lifecycle.Memory{Submission: r.submission, Checkpoint: &spatev1.Checkpoint{}}, nil, err
 	}
-	m.Checkpoint = r.checkpoint
-	stages, err := l.Stages()
+	m, _, err := r.begun(l)
 	if err != nil {
 		return m, nil, err
-	}
-	for _, rec := range stages {
-		if rec.GetStage().GetIndex()+1 == r.checkpoint.GetBegun() {
-			m.Stage = rec
-		}
 	}
 	return m, m.Rewind(), nil
 }

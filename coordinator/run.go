@@ -93,13 +93,8 @@ func (r *run) plan() string { return r.submission.GetName() }
 // points returns the run's identity for its points.
 func (r *run) points() points.Run { return points.Run{ID: r.id, Plan: r.plan()} }
 
-// first returns the first stage of the plan, from which the agents of the run are known. Nil: the plan is empty.
-func (r *run) first() *spatev1.Stage {
-	if len(r.submission.GetPlan()) == 0 {
-		return nil
-	}
-	return r.submission.GetPlan()[0]
-}
+// first returns the first stage of the plan, from which the agents of the run are known. No plan is empty.
+func (r *run) first() *spatev1.Stage { return r.submission.GetPlan()[0] }
 
 // begin puts the run into progress. It has no agents yet. The lock is held.
 func (r *run) begin(now clock.Instant) {
@@ -115,7 +110,6 @@ func (r *run) begin(now clock.Instant) {
 // machineConfig returns the configuration of a run's machine.
 func (r *run) machineConfig() lifecycle.Config {
 	cfg := r.cfg.Run
-	cfg.Lease = r.cfg.Lease
 	cfg.MinAgents = int(r.submission.GetMinAgents())
 	if d := r.submission.GetAgentsTimeout(); d != nil {
 		cfg.AgentsTimeout = d.AsDuration()
