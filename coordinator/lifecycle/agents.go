@@ -60,22 +60,18 @@ const maxGreeted = 256
 
 // welcome tells followers what a new agent will do.
 func (r *Run) welcome(at clock.Instant, a *agent) {
-	switch {
-	case r.greeted[a.name()] || len(r.greeted) == maxGreeted: // comes and goes: followers know
-	case r.phase == gathering || r.stage != nil && r.mayJoin(r.stage.record.GetStage()):
-	case r.excluded(a, r.first()) != "":
-		r.greeted[a.name()] = true
-		r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s connected during the run and takes no part: %s", a.name(),
-			r.excluded(a, r.first()))
-	case len(r.roster) >= int(r.first().GetAgents().GetCount()) && r.first().GetAgents().GetCount() > 0:
-		r.greeted[a.name()] = true
-		r.notice(at, spatev1.Severity_SEVERITY_INFO,
-			"agent %s connected during the run, which has its agents: it takes part if one of them is gone", a.name())
-	default:
-		r.greeted[a.name()] = true
-		r.notice(at, spatev1.Severity_SEVERITY_INFO,
-			"agent %s connected during the run: it takes part from the next stage", a.name())
+	if r.greeted[a.name()] || len(r.greeted) == maxGreeted || // comes and goes: followers know
+		r.phase == gathering || r.stage != nil && r.mayJoin(r.stage.record.GetStage()) {
+		return
 	}
+	r.greeted[a.name()] = true
+	what, most := ": it takes part from the next stage", int(r.first().GetAgents().GetCount())
+	if why := r.excluded(a, r.first()); why != "" {
+		what = " and takes no part: " + why
+	} else if most > 0 && len(r.roster) >= most {
+		what = ", which has its agents: it takes part if one of them is gone"
+	}
+	r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s connected during the run%s", a.name(), what)
 }
 
 // resendMissed tells an agent that has reconnected all that it may have missed, based on what it says it works on.
@@ -159,7 +155,7 @@ func (r *Run) resendStop(p *assignment) {
 // and its totals are on their way, or it has lost the assignment.
 func (r *Run) cameBackWithout(at clock.Instant, p *assignment) {
 	r.markToldToEnd(p, "came back without its assignment")
-	r.markLost(p, p.lost, at.Add(r.cfg.StopGrace))
+	r.markLost(p, p.lost, at.Add(stopGrace))
 	r.checkLost(at)
 }
 

@@ -80,7 +80,7 @@ func (r *Run) applyTimeout(st *spatev1.Stage) time.Duration {
 	for _, source := range content.Sources(st) {
 		bytes += source.Rows.GetSize()
 	}
-	return r.cfg.ApplyTimeout + time.Duration(bytes/slowTransfer)*time.Second +
+	return getReady + time.Duration(bytes/slowTransfer)*time.Second +
 		st.GetTarget().GetReady().GetWithin().AsDuration()
 }
 
@@ -247,12 +247,12 @@ func (r *Run) lead() time.Duration {
 			continue
 		}
 		worst = max(worst, p.uncertainty)
-		near = near && p.uncertainty > 0 && p.uncertainty <= r.cfg.NearUncertainty
+		near = near && p.uncertainty > 0 && p.uncertainty <= nearUncertainty
 	}
 	if near {
 		return r.cfg.NearLead
 	}
-	return r.cfg.FarLead + worst
+	return farLead + worst
 }
 
 // The time for opening connections, by the agent that opens the most. A connection costs an agent about 100 us of a

@@ -28,7 +28,7 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 		Phase: phases[r.phase], Roster: infos(r.roster), Next: uint32(r.next), Begun: r.begun,
 		BegunSeries: r.begunSeries,
 		Noted:       slices.Sorted(maps.Keys(r.noted)), Dead: maps.Clone(r.dead), Rejected: maps.Clone(r.rejected),
-		StopRequested: r.stopped, Fatal: r.fatal, Failure: r.failure, Incomplete: r.incomplete,
+		Pending: clone(r.pending), StopRequested: r.stopped, Fatal: r.fatal, Failure: r.failure, Incomplete: r.incomplete,
 	}
 	leaving := map[string]bool{}
 	for _, a := range r.roster {
@@ -42,9 +42,6 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 		for _, stage := range r.series.probes {
 			c.Probes = append(c.Probes, &spatev1.ProbeOutcome{StageIndex: stage, Complete: true})
 		}
-	}
-	if r.pending != nil {
-		c.Pending = clone(r.pending)
 	}
 	if s := r.stage; r.phase.inStage() {
 		c.StartClockNs, c.Revision = int64(s.start), s.ref.GetRevision()

@@ -42,14 +42,8 @@ func (r *Run) gather(at clock.Instant) {
 // quietWait is how long the run waits for agents before it says so.
 const quietWait = 2 * time.Second
 
-// first returns the first entry of the plan, from which the regions and agents of the run are known. Nil: the plan is
-// empty.
-func (r *Run) first() *spatev1.Stage {
-	if len(r.plan) == 0 {
-		return nil
-	}
-	return r.plan[0]
-}
+// first returns the first entry of the plan, from which the regions and agents of the run are known. No plan is empty.
+func (r *Run) first() *spatev1.Stage { return r.plan[0] }
 
 // needed returns how many agents the run waits for.
 func (r *Run) needed() int { return max(r.cfg.MinAgents, int(r.first().GetAgents().GetCount())) }

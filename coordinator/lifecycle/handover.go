@@ -247,23 +247,16 @@ func (s *stage) givesAt(p *assignment) (at clock.Instant) {
 	return at
 }
 
-// overdue reports whether a part of an assignment is about to change hands, or has, without its agent having applied
-// the change.
-func (s *stage) overdue(at clock.Instant, p *assignment) bool {
-	gives := s.givesAt(p)
-	return gives != 0 && at >= gives
-}
-
 // checkAnswers ends the assignments that did not apply a change in time. An assignment that did not apply a handover
 // that takes a part from it ends just before the part changes hands, even if the stage is being stopped, so that
 // nothing is counted twice. Other assignments have longer, by Silence.
 func (r *Run) checkAnswers(at clock.Instant) {
 	for _, p := range r.stage.assignments {
-		switch {
+		switch gives := r.stage.givesAt(p); {
 		case r.phase == closing || !p.active() || p.agent.notBack:
-		case r.stage.overdue(at, p):
+		case gives != 0 && at >= gives:
 			r.markToldToEnd(p, "did not apply a change of its assignment before a handover took effect")
-			r.sayLost(at, p, p.lost, "%s", r.consequence(p))
+			r.sayLost(at, p, p.lost, r.consequence(p))
 			r.decide(at, p)
 		case r.phase == running && p.answerBy != 0 && at >= p.answerBy:
 			r.tellToEnd(at, p, "did not apply a change of its assignment in time")

@@ -59,7 +59,7 @@ func (s *stage) weights() (n int) {
 // when it is ready.
 func (r *Run) admit(at clock.Instant) {
 	st := r.stage.record.GetStage()
-	if !r.mayJoin(st) || r.full(st) || r.overBy(r.changeFrom(at, r.joinLead())) || len(r.givers(nil)) == 0 {
+	if !r.mayJoin(st) || r.full(st) || r.overBy(r.changeFrom(at, r.joinLead())) || len(r.givers()) == 0 {
 		return
 	}
 	newcomers := r.agentsThat(func(a *agent) bool {
@@ -120,35 +120,30 @@ func (r *Run) invite(at clock.Instant, a *agent) {
 func (r *Run) weightOf(a *agent) uint32 {
 	var present []*spatev1.AgentInfo
 	var given []uint32
-	for _, p := range r.beside(a) {
+	for _, p := range r.near(r.stage.assignments, a) {
 		present, given = append(present, p.agent.info), append(given, p.weight)
 	}
 	return weightBeside(a.info, present, given)
 }
 
-// beside returns the places by which a newcomer's weight is scaled: those of its region if the plan splits by region
-// and there are any, else all.
-func (r *Run) beside(a *agent) []*assignment {
+// near returns those places by which a newcomer's weight is scaled, or that give it its part: those of its region if the
+// plan splits by region and there are any, else all.
+func (r *Run) near(places []*assignment, a *agent) []*assignment {
 	if len(r.stage.record.GetStage().GetRegions()) == 0 {
-		return r.stage.assignments
+		return places
 	}
-	return inRegion(r.stage.assignments, a.info.GetRegion())
+	return inRegion(places, a.info.GetRegion())
 }
 
-// givers returns the active places that give a newcomer its part: those of its region if the plan splits by region and
-// there are any, else all.
-func (r *Run) givers(c *assignment) []*assignment {
-	active := r.stage.where(func(p *assignment) bool { return p.active() && p.left == nil })
-	if c == nil || len(r.stage.record.GetStage().GetRegions()) == 0 {
-		return active
-	}
-	return inRegion(active, c.agent.info.GetRegion())
+// givers returns the active places that can give a newcomer its part.
+func (r *Run) givers() []*assignment {
+	return r.stage.where(func(p *assignment) bool { return p.active() && p.left == nil })
 }
 
 // join gives a newcomer that is ready its part of each giver's assignment.
 func (r *Run) join(at clock.Instant, c *assignment) {
 	s := r.stage
-	givers, from := r.givers(c), max(time.Second, r.changeFrom(at, r.joinLead()))
+	givers, from := r.near(r.givers(), c.agent), max(time.Second, r.changeFrom(at, r.joinLead()))
 	if r.phase != running || len(givers) == 0 || r.overBy(from) {
 		r.dropJoining(at, c.agent, "came too late to join")
 		return

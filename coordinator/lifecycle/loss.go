@@ -128,7 +128,7 @@ func (r *Run) loseAssignment(at clock.Instant, p *assignment, reason string) {
 		r.assignAgain(at, p, reason)
 	default:
 		r.markLost(p, reason, r.fenceOf(p.agent))
-		r.sayLost(at, p, reason, "%s", r.consequence(p))
+		r.sayLost(at, p, reason, r.consequence(p))
 	}
 }
 
@@ -137,7 +137,7 @@ func (r *Run) loseAssignment(at clock.Instant, p *assignment, reason string) {
 func (r *Run) replace(at clock.Instant, p *assignment, reason string) {
 	r.markToldToEnd(p, reason)
 	p.fence = at
-	r.sayLost(at, p, reason, "%s", r.consequence(p))
+	r.sayLost(at, p, reason, r.consequence(p))
 	r.dropAssignment(at, p)
 }
 
@@ -193,19 +193,19 @@ func (s *stage) mayReturn(at clock.Instant) bool {
 }
 
 // decide applies the policy to an assignment that is lost beyond its fence: the run fails, others take the assignment
-// over, or the assignment is dropped. It is dropped once nothing else is waited for, at the latest StopGrace after its
+// over, or the assignment is dropped. It is dropped once nothing else is waited for, at the latest stopGrace after its
 // fence.
 func (r *Run) decide(at clock.Instant, p *assignment) {
 	over := r.stage.all(func(q *assignment) bool { return q == p || q.done() || q.isLost() && at >= q.fence })
 	if !p.lossTold {
-		r.sayLost(at, p, p.lost, "%s", r.consequence(p))
+		r.sayLost(at, p, p.lost, r.consequence(p))
 	}
 	switch {
 	case r.policy() == fail:
 		r.failBy(at, p, r.lossText(p))
 	case r.phase == running && r.policy() == reassign:
 		r.takeOver(at, p)
-	case over || p.toldToEnd || r.stage.givesAt(p) != 0 || at >= p.fence.Add(r.cfg.StopGrace):
+	case over || p.toldToEnd || r.stage.givesAt(p) != 0 || at >= p.fence.Add(stopGrace):
 		r.dropAssignment(at, p)
 	}
 }
@@ -257,7 +257,7 @@ func (p *assignment) unsentFrom() *uint32 {
 func (r *Run) tellToEnd(at clock.Instant, p *assignment, reason string) {
 	r.markToldToEnd(p, reason)
 	r.markLost(p, reason, at.Add(r.lease()))
-	r.sayLost(at, p, reason, "%s", r.consequence(p))
+	r.sayLost(at, p, reason, r.consequence(p))
 	r.sendStopTo(p, false, reason)
 }
 
@@ -276,9 +276,9 @@ func (r *Run) stopDropped(p *assignment, reason string) {
 }
 
 // sayLost tells followers that an agent is lost, and the consequence.
-func (r *Run) sayLost(at clock.Instant, p *assignment, reason, format string, args ...any) {
+func (r *Run) sayLost(at clock.Instant, p *assignment, reason, consequence string) {
 	p.lossTold = true
-	r.changed(at, p, false, reason, fmt.Sprintf(format, args...))
+	r.changed(at, p, false, reason, consequence)
 }
 
 // changed tells followers that an agent was lost or joined, and the consequence.

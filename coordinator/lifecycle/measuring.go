@@ -46,7 +46,7 @@ func (r *Run) checkRules(at clock.Instant) {
 	}
 	load := r.stage.record.GetStage().GetLoad()
 	if longest := load.GetAbort().GetDuration(); longest != nil && at.Sub(r.stage.start) >= longest.AsDuration() {
-		r.abortStage(at, tooLong(longest.AsDuration()))
+		r.abortStage(at, fmt.Sprintf(abortedPrefix+"it took longer than %v", longest.AsDuration()))
 		return
 	}
 	if longest := load.GetWarmupUntilSteady(); longest != nil &&

@@ -121,11 +121,6 @@ func preciseEnough(rule *spatev1.Precision, p *Interval) string {
 		series.Milliseconds(p.Low), series.Milliseconds(p.High), 100*rule.GetConfidence(), p.Count)
 }
 
-// tooLong returns why a stage must be aborted that took longer than its abort rule allows.
-func tooLong(longest time.Duration) string {
-	return fmt.Sprintf(abortedPrefix+"it took longer than %v", longest)
-}
-
 // abortedPrefix is the prefix of the reasons of abort rules.
 const abortedPrefix = "aborted: "
 

@@ -38,9 +38,6 @@ type Config struct {
 	MinAgents int
 	// AgentsTimeout is how long the run waits for these agents. Default 30 s.
 	AgentsTimeout time.Duration
-	// ApplyTimeout is how long agents may take to get ready for a stage, plus a second for each MiB of its dataset. It
-	// is more than the minute that it may take to find out about a slow target. Default 90 s.
-	ApplyTimeout time.Duration
 	// Lease is how long an agent continues without its coordinator. After a restart of the coordinator, an agent that
 	// was connected has as long to come back. ReassignLease is the lease in stages whose policy is reassign. Defaults
 	// 30 s and 10 s.
@@ -51,14 +48,9 @@ type Config struct {
 	// Stall is how long an agent that sends heartbeats may deliver no snapshots before its assignment ends. Agents send
 	// a snapshot a second. Default 60 s.
 	Stall time.Duration
-	// NearLead is the time from arming to the start if no agent's clock is more uncertain than NearUncertainty, as with
-	// agents on this machine or close to it. Defaults 200 ms and 1 ms.
-	NearLead        time.Duration
-	NearUncertainty time.Duration
-	// FarLead is the time from arming to the start in all other cases, added to the largest uncertainty. Default 2 s.
-	FarLead time.Duration
-	// StopGrace is how long the run waits for an agent's totals after the end of a drain. Default 10 s.
-	StopGrace time.Duration
+	// NearLead is the time from arming to the start if no agent's clock is more uncertain than nearUncertainty, as with
+	// agents on this machine or close to it. Default 200 ms.
+	NearLead time.Duration
 	// Missing returns in words which agents have to be connected before the run begins and are not. Nil: none have to.
 	Missing func() []string
 	// Others returns in words which connected agents do not belong to the run, and why. Nil: all do.
@@ -66,6 +58,19 @@ type Config struct {
 	// Records makes agents report a row for each request.
 	Records bool
 }
+
+// Times that are the same for all runs.
+const (
+	// getReady is how long agents may take to get ready for a stage, plus a second for each MiB of its dataset. It is
+	// more than the minute that it may take to find out about a slow target.
+	getReady = 90 * time.Second
+	// nearUncertainty is the most that an agent's clock may be uncertain for Config.NearLead.
+	nearUncertainty = time.Millisecond
+	// farLead is the time from arming to the start in all other cases, added to the largest uncertainty.
+	farLead = 2 * time.Second
+	// stopGrace is how long the run waits for an agent's totals after the end of a drain.
+	stopGrace = 10 * time.Second
+)
 
 // withDefaults fills in what is not set.
 func (c Config) withDefaults() Config {
@@ -76,15 +81,11 @@ func (c Config) withDefaults() Config {
 	}
 	c.MinAgents = max(1, c.MinAgents)
 	set(&c.AgentsTimeout, 30*time.Second)
-	set(&c.ApplyTimeout, 90*time.Second)
 	set(&c.Lease, 30*time.Second)
 	set(&c.ReassignLease, 10*time.Second)
 	set(&c.Silence, 3500*time.Millisecond)
 	set(&c.Stall, time.Minute)
 	set(&c.NearLead, 200*time.Millisecond)
-	set(&c.NearUncertainty, time.Millisecond)
-	set(&c.FarLead, 2*time.Second)
-	set(&c.StopGrace, 10*time.Second)
 	return c
 }
 

@@ -96,7 +96,7 @@ func (r *Run) sayFailedItself(at clock.Instant, p *assignment) {
 	if r.phase == running && r.policy() == reassign {
 		follows = "the others take its part over"
 	}
-	r.sayLost(at, p, p.totals.GetFailure(), "%s", follows)
+	r.sayLost(at, p, p.totals.GetFailure(), follows)
 }
 
 // endAssignment checks whether an assignment whose snapshots are all merged has done all that it should.
@@ -107,7 +107,7 @@ func (r *Run) endAssignment(at clock.Instant, p *assignment) {
 			r.failAssignment(at, spatev1.FailureKind_FAILURE_KIND_AGENT, "agent "+p.agent.name()+" "+p.lost)
 			return
 		}
-		r.sayLost(at, p, p.lost, "%s", r.consequence(p))
+		r.sayLost(at, p, p.lost, r.consequence(p))
 	}
 	switch {
 	case p.failedItself(), p.toldToEnd && p.totals.GetStopped():

@@ -116,9 +116,9 @@ func (r *Run) sendStopTo(p *assignment, immediately bool, reason string) {
 // totalsTimeout returns how long totals are waited for after a stop.
 func (r *Run) totalsTimeout(immediately bool) time.Duration {
 	if immediately {
-		return r.cfg.StopGrace
+		return stopGrace
 	}
-	return r.cfg.StopGrace + r.stage.record.GetStage().GetDrainTimeout().AsDuration()
+	return stopGrace + r.stage.record.GetStage().GetDrainTimeout().AsDuration()
 }
 
 // checkDeadline ends a stage whose agents take too long to get ready or to stop.
