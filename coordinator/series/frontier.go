@@ -397,15 +397,10 @@ func (f *frontier) outside(p point, step Step, o Outcome) string {
 	case p.throughput <= 0:
 		return "no request completed"
 	case p.latency <= 0:
-		return f.latencyWords() + " is not known"
+		return LatencyWords(f.asked.GetMetric(), f.asked.GetPercentile()) + " is not known"
 	case f.integer:
 		return ""
 	}
 	_, reason := sustained(o, step.Load, f.tolerance/2)
 	return reason
-}
-
-// latencyWords names the latency.
-func (f *frontier) latencyWords() string {
-	return LatencyWords(f.asked.GetMetric(), f.asked.GetPercentile())
 }

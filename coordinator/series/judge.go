@@ -3,6 +3,7 @@ package series
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -10,28 +11,19 @@ import (
 	"github.com/spate-load/spate/schedule"
 )
 
-// metrics maps the names of latencies in plans.
-var metrics = map[string]struct {
-	metric spatev1.Metric
-	words  string
-}{
-	"ttft":           {spatev1.Metric_METRIC_TTFT, "TTFT"},
-	"tpot":           {spatev1.Metric_METRIC_TPOT, "TPOT"},
-	"itl":            {spatev1.Metric_METRIC_ITL, "ITL"},
-	"e2e":            {spatev1.Metric_METRIC_E2E, "E2E"},
-	"ttft_scheduled": {spatev1.Metric_METRIC_TTFT_SCHEDULED, "TTFT from schedule"},
-	"e2e_scheduled":  {spatev1.Metric_METRIC_E2E_SCHEDULED, "E2E from schedule"},
+// Metric returns the metric that a plan's Limit or Precision names, unspecified if there is no such name.
+func Metric(name string) spatev1.Metric {
+	return spatev1.Metric(spatev1.Metric_value["METRIC_"+strings.ToUpper(name)])
 }
 
-// Metric returns the metric that a plan's Limit or Precision names, unspecified if there is no such name.
-func Metric(name string) spatev1.Metric { return metrics[name].metric }
-
-// LatencyWords names a percentile of a latency for people: "p99 TTFT". Percentile 0 is the mean.
+// LatencyWords names a percentile of a latency for people: "p99 TTFT", "p99 TTFT from schedule". Percentile 0 is the
+// mean.
 func LatencyWords(metric string, percentile float64) string {
+	words := strings.Replace(strings.ToUpper(metric), "_SCHEDULED", " from schedule", 1)
 	if percentile == 0 {
-		return "mean " + metrics[metric].words
+		return "mean " + words
 	}
-	return "p" + loadpoint.Number(percentile) + " " + metrics[metric].words
+	return "p" + loadpoint.Number(percentile) + " " + words
 }
 
 // Judge reports whether the measured values of an outcome keep the objectives, and if not, which objective broke first,
