@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,7 +74,7 @@ func Join(cfg Config) (*Cluster, error) {
 	ctx, halt := context.WithCancel(context.Background())
 	d := newDatagrams()
 	c := &Cluster{
-		cfg: cfg, log: cfg.Logger, roster: newRoster(d.drop), datagrams: d,
+		cfg: cfg, log: cfg.Logger, roster: newRoster(cfg.Logger, d.drop), datagrams: d,
 		watch: make(chan struct{}), stop: ctx.Done(), halt: halt,
 	}
 	if err := c.open(ctx); err != nil {
@@ -189,25 +190,7 @@ func (c *Cluster) Address() string {
 // Members returns the live members, sorted by name, including this one. Nodes whose meta cannot be parsed are left out:
 // they are of another version or another program.
 func (c *Cluster) Members() []Member {
-	var out []Member
-	for _, n := range c.roster.all() {
-		meta, err := ParseMeta(n.meta)
-		if err != nil {
-			c.log.Debug("gossip member ignored", "node", n.name, "reason", err)
-			continue
-		}
-		out = append(out, member(n, meta))
-	}
-	return out
-}
-
-// member combines what gossip knows of a node with the node's own meta.
-func member(n node, meta Meta) Member {
-	m := Member{Name: n.name, Process: withoutSuffix(n.name), Role: meta.Role, Region: meta.Region, Gossip: n.gossip}
-	if meta.GRPCPort != 0 {
-		m.GRPC = net.JoinHostPort(n.ip, strconv.Itoa(int(meta.GRPCPort)))
-	}
-	return m
+	return slices.DeleteFunc(c.roster.all(), func(m Member) bool { return m.Role == 0 })
 }
 
 // Changed returns a channel that is closed when the members change. Call it before Members, so that no change is
@@ -271,20 +254,15 @@ func (c *Cluster) Close() error {
 // fails when ctx ends first, or at Close. The caller bounds the wait with ctx, and may continue with the current
 // members.
 func (c *Cluster) Stable(ctx context.Context, quiet time.Duration) error {
-	return settle(ctx, c.stop, c.Changed, quiet)
-}
-
-// settle blocks until a channel returned by changed stays open for quiet.
-func settle(ctx context.Context, stop <-chan struct{}, changed func() <-chan struct{}, quiet time.Duration) error {
 	timer := time.NewTimer(quiet)
 	defer timer.Stop()
 	for {
 		select {
-		case <-changed():
+		case <-c.Changed():
 			timer.Reset(quiet)
 		case <-timer.C:
 			return nil
-		case <-stop:
+		case <-c.stop:
 			return errors.New("membership: closed")
 		case <-ctx.Done():
 			return fmt.Errorf("membership: members keep changing: %w", ctx.Err())

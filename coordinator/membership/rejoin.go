@@ -76,7 +76,7 @@ func (c *Cluster) report(err error, said string) string {
 func (c *Cluster) joinSeeds(ctx context.Context) error {
 	known := map[string]bool{}
 	for _, n := range c.roster.all() {
-		known[n.gossip] = true
+		known[n.Gossip] = true
 	}
 	var errs []error
 	for _, seed := range c.cfg.Seeds {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -14,34 +16,34 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// node is a copy of what memberlist knows of a live node.
-type node struct {
-	name, gossip string
-	ip           string
-	meta         []byte
-}
-
 // roster holds the live nodes. memberlist's own list returns pointers to nodes that it keeps writing to, so nodes are
 // copied in its callbacks. The callbacks hold memberlist's locks, so nothing here may call memberlist.
 type roster struct {
-	changed chan struct{}     // capacity 1: "look again"
+	changed chan struct{} // capacity 1: "look again"
+	log     *slog.Logger
 	left    func(name string) // called for each node that has left or died
 
 	mu    sync.Mutex
-	nodes map[string]node
+	nodes map[string]Member
 }
 
-func newRoster(left func(name string)) *roster {
-	return &roster{changed: make(chan struct{}, 1), left: left, nodes: map[string]node{}}
+func newRoster(log *slog.Logger, left func(name string)) *roster {
+	return &roster{changed: make(chan struct{}, 1), log: log, left: left, nodes: map[string]Member{}}
 }
 
-// NotifyJoin adds a node.
+// NotifyJoin adds a node: without a role if its meta cannot be parsed.
 func (r *roster) NotifyJoin(n *memberlist.Node) {
-	ip := n.Addr.String()
-	r.mu.Lock()
-	r.nodes[n.Name] = node{
-		name: n.Name, ip: ip, gossip: net.JoinHostPort(ip, strconv.Itoa(int(n.Port))), meta: slices.Clone(n.Meta),
+	at := func(port uint16) string { return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(port))) }
+	meta, err := ParseMeta(n.Meta)
+	if err != nil {
+		r.log.Debug("gossip member ignored", "node", n.Name, "reason", err)
 	}
+	m := Member{Name: n.Name, Process: withoutSuffix(n.Name), Role: meta.Role, Region: meta.Region, Gossip: at(n.Port)}
+	if meta.GRPCPort != 0 {
+		m.GRPC = at(meta.GRPCPort)
+	}
+	r.mu.Lock()
+	r.nodes[n.Name] = m
 	r.mu.Unlock()
 	r.wake()
 }
@@ -65,16 +67,11 @@ func (r *roster) wake() {
 	}
 }
 
-// all returns the live nodes, sorted by name. Callers must not change their meta.
-func (r *roster) all() []node {
+// all returns the live nodes, sorted by name.
+func (r *roster) all() []Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make([]node, 0, len(r.nodes))
-	for _, n := range r.nodes {
-		out = append(out, n)
-	}
-	slices.SortFunc(out, func(a, b node) int { return strings.Compare(a.name, b.name) })
-	return out
+	return slices.SortedFunc(maps.Values(r.nodes), func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // size returns the number of live nodes.
@@ -92,18 +89,6 @@ const (
 	RoleCoordinator Role = 1
 	RoleAgent       Role = 2
 )
-
-// String returns the role's name.
-func (r Role) String() string {
-	switch r {
-	case RoleCoordinator:
-		return "coordinator"
-	case RoleAgent:
-		return "agent"
-	default:
-		return fmt.Sprintf("role %d", uint8(r))
-	}
-}
 
 // Meta is what a member tells the others about itself. It must stay far below memberlist's limit of 512 bytes: beyond
 // the limit memberlist panics.
@@ -145,7 +130,7 @@ func ParseMeta(b []byte) (Meta, error) {
 	}
 	m := Meta{Role: Role(b[1]), GRPCPort: binary.BigEndian.Uint16(b[2:]), Region: string(b[metaHead:])}
 	if m.Role != RoleCoordinator && m.Role != RoleAgent {
-		return Meta{}, fmt.Errorf("%w: %v", errMeta, m.Role)
+		return Meta{}, fmt.Errorf("%w: role %d", errMeta, m.Role)
 	}
 	if !utf8.ValidString(m.Region) {
 		return Meta{}, fmt.Errorf("%w: region %q is not UTF-8", errMeta, m.Region)

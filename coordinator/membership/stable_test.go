@@ -3,41 +3,30 @@ package membership
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// bell is a source of changes.
-type bell struct {
-	mu   sync.Mutex
-	next chan struct{}
-}
-
-func newBell() *bell { return &bell{next: make(chan struct{})} }
-
-func (b *bell) changed() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.next
-}
-
-func (b *bell) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.next)
-	b.next = make(chan struct{})
+// changing returns a cluster, and a function that changes its members.
+func changing() (c *Cluster, change func()) {
+	c = &Cluster{watch: make(chan struct{})}
+	return c, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		close(c.watch)
+		c.watch = make(chan struct{})
+	}
 }
 
 func TestSettleWaitsForQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBell()
+		c, change := changing()
 		begin, done := time.Now(), make(chan error)
-		go func() { done <- settle(t.Context(), nil, b.changed, 2*time.Second) }()
+		go func() { done <- c.Stable(t.Context(), 2*time.Second) }()
 		for range 5 {
 			time.Sleep(1500 * time.Millisecond)
-			b.ring()
+			change()
 			synctest.Wait()
 		}
 		if err := <-done; err != nil {
@@ -53,15 +42,15 @@ func TestSettleIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		b := newBell()
+		c, change := changing()
 		go func() {
 			for range 5 {
 				time.Sleep(time.Second)
-				b.ring()
+				change()
 			}
 		}()
 		begin := time.Now()
-		err := settle(ctx, nil, b.changed, 2*time.Second)
+		err := c.Stable(ctx, 2*time.Second)
 		if err == nil || !strings.Contains(err.Error(), "keep changing") || time.Since(begin) != 5*time.Second {
 			t.Errorf("after %v: %v", time.Since(begin), err)
 		}
