@@ -90,29 +90,23 @@ type claim struct {
 // Claim blocks until nobody else has the key, and returns a function that gives it up.
 func (c *Claims) Claim(k *spatev1.SnapshotKey) (release func()) {
 	one, own := claim{k.GetAgent(), k.GetIncarnation(), k.GetSequence()}, make(chan struct{})
-	for other := c.try(one, own); other != nil; other = c.try(one, own) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other := c.held[one]; other != nil; other = c.held[one] {
+		c.mu.Unlock()
 		<-other
+		c.mu.Lock()
 	}
+	if c.held == nil {
+		c.held = map[claim]chan struct{}{}
+	}
+	c.held[one] = own
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.held, one)
 		close(own)
 	}
-}
-
-// try claims a key, or returns a channel that is closed when it is free.
-func (c *Claims) try(one claim, own chan struct{}) (other chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if other := c.held[one]; other != nil {
-		return other
-	}
-	if c.held == nil {
-		c.held = map[claim]chan struct{}{}
-	}
-	c.held[one] = own
-	return nil
 }
 
 // Queue is the queue of a run's tasks that may wait for the disk. It is safe for concurrent use; the zero value is
