@@ -69,7 +69,7 @@ type Limits struct {
 	// Runs is how many runs may be in progress.
 	Runs int
 	// Exceeded returns in words which limit of a target a run would exceed beside others, which are named by their ids.
-	// Empty: none. Nil: there are no limits.
+	// Empty: none.
 	Exceeded func(run string, beside []string) string
 }
 
@@ -149,9 +149,6 @@ func (t *table) decide(w Run) Decision {
 // load returns that a run waits for a limit of a target, if it does. A run that exceeds a limit alone, because the
 // limit was changed, keeps no other from beginning.
 func (t *table) load(w Run) Decision {
-	if t.limits.Exceeded == nil {
-		return Decision{}
-	}
 	words := t.limits.Exceeded(w.ID, t.loads)
 	if words == "" {
 		return Decision{}

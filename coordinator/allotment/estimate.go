@@ -14,24 +14,21 @@ import (
 // to take. Nil: it is not known, because a run before it may take any time.
 func Waits(agents []Agent, running, waiting []Run, limits Limits) []*time.Duration {
 	agents, running, left := slices.Clone(agents), slices.Clone(running), slices.Clone(waiting)
-	began, ends := map[string]*time.Duration{}, map[string]*time.Duration{}
-	for _, r := range running {
-		ends[r.ID] = r.Left
-	}
+	began := map[string]*time.Duration{}
 	for now := time.Duration(0); ; {
 		for i, d := range Decide(agents, running, left, limits) {
 			if w := left[i]; d.Wait == None {
-				began[w.ID], ends[w.ID] = new(now), after(now, w.Left)
+				began[w.ID], w.Left = new(now), after(now, w.Left) // from now on the instant at which it ends
 				running = append(running, w)
 				give(agents, w.ID, d.Agents)
 			}
 		}
 		left = slices.DeleteFunc(left, func(w Run) bool { return began[w.ID] != nil })
-		next := firstToEnd(running, ends)
+		next := firstToEnd(running)
 		if len(left) == 0 || next < 0 {
 			break
 		}
-		now = max(now, *ends[running[next].ID])
+		now = max(now, *running[next].Left)
 		take(agents, running[next].ID)
 		running = slices.Delete(running, next, next+1)
 	}
@@ -69,10 +66,10 @@ func take(agents []Agent, run string) {
 }
 
 // firstToEnd returns the index of the run that ends first, -1 if that is not known of any.
-func firstToEnd(running []Run, ends map[string]*time.Duration) int {
+func firstToEnd(running []Run) int {
 	first := -1
 	for i, r := range running {
-		if end := ends[r.ID]; end != nil && (first < 0 || *end < *ends[running[first].ID]) {
+		if r.Left != nil && (first < 0 || *r.Left < *running[first].Left) {
 			first = i
 		}
 	}
