@@ -28,7 +28,8 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 		Phase: phases[r.phase], Roster: infos(r.roster), Next: uint32(r.next), Begun: r.begun,
 		BegunSeries: r.begunSeries,
 		Noted:       slices.Sorted(maps.Keys(r.noted)), Dead: maps.Clone(r.dead), Rejected: maps.Clone(r.rejected),
-		Pending: clone(r.pending), StopRequested: r.stopped, Fatal: r.fatal, Failure: r.failure, Incomplete: r.incomplete,
+		Pending: clone(r.pending), StopRequested: r.stopped,
+		Fatal: r.fatal, Failure: r.failure, Incomplete: r.incomplete,
 	}
 	leaving := map[string]bool{}
 	for _, a := range r.roster {

@@ -96,15 +96,15 @@ func (r *Run) required() string {
 	if r.cfg.Missing == nil {
 		return ""
 	}
-	missing := r.cfg.Missing()
-	if len(missing) == 0 {
-		return ""
+	return firstOf(r.cfg.Missing(), ", ")
+}
+
+// firstOf joins the first of a list, and says how many more there are.
+func firstOf(list []string, separator string) string {
+	if n := len(list) - mostUnfit; n > 0 {
+		list = append(slices.Clone(list[:mostUnfit]), fmt.Sprintf("and %d more", n))
 	}
-	more := ""
-	if n := len(missing) - mostUnfit; n > 0 {
-		missing, more = missing[:mostUnfit], fmt.Sprintf(", and %d more", n)
-	}
-	return strings.Join(missing, ", ") + more
+	return strings.Join(list, separator)
 }
 
 // alsoMissing adds required agents that are missing to a sentence.
@@ -256,9 +256,5 @@ func (r *Run) unfitText() string {
 	if len(list) == 0 {
 		return ""
 	}
-	more := ""
-	if n := len(list) - mostUnfit; n > 0 {
-		list, more = list[:mostUnfit], fmt.Sprintf("; and %d more", n)
-	}
-	return "; agents that take no part: " + strings.Join(list, "; ") + more
+	return "; agents that take no part: " + firstOf(list, "; ")
 }

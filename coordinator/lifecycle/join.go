@@ -126,7 +126,7 @@ func (r *Run) weightOf(a *agent) uint32 {
 	return weightBeside(a.info, present, given)
 }
 
-// near returns those places by which a newcomer's weight is scaled, or that give it its part: those of its region if the
+// near returns the places by which a newcomer's weight is scaled, or that give it its part: those of its region if the
 // plan splits by region and there are any, else all.
 func (r *Run) near(places []*assignment, a *agent) []*assignment {
 	if len(r.stage.record.GetStage().GetRegions()) == 0 {
