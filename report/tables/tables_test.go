@@ -316,7 +316,7 @@ func TestProbesAreInTheOrderOfTheirLoad(t *testing.T) {
 	}
 }
 
-// Repeats of a load are one row for each target, and the percentages are without what changed steadily over time. The
+// Repeats of a load are one row for each target, and the percentages are without a clear drift, which a note tells. The
 // numbers are those of the repeats together. Of targets that ran one after the other, the reader is told.
 func TestTargetsInTurns(t *testing.T) {
 	at := func(target string, repeat uint32, second int, tpot float64) results.StageResult {
@@ -358,6 +358,12 @@ func TestTargetsInTurns(t *testing.T) {
 	const told = "concurrency 8, 3 repeats: A and B both slowed by 0.2 %/s (mean TPOT); the percentages are without that"
 	if !slices.Contains(turns.Notes, told) {
 		t.Errorf("notes %q", turns.Notes)
+	}
+	unclear := run([3]int{0, 30, 40}, [3]int{10, 20, 50})
+	unclear.Stages[1].TPOT.Mean *= 2 // so that the drift may be chance
+	plain, err := Targets(unclear, "")
+	if err != nil || math.Abs(*plain.Rows[1].Cells[i].Ratio-1.03*math.Exp(0.002*10/3)) > 1e-9 || len(plain.Notes) != 0 {
+		t.Errorf("%+v, %v", plain, err)
 	}
 	after, err := Targets(run([3]int{0, 10, 20}, [3]int{30, 40, 50}), "")
 	if err != nil || math.Abs(*after.Rows[1].Cells[i].Ratio-1.03*math.Exp(0.002*10/3)) > 1e-9 ||

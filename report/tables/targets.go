@@ -18,8 +18,8 @@ import (
 // the baseline target. baseline is the baseline's name; empty: the one that the plan marks, or the first. The error
 // names a baseline that the run does not have.
 //
-// Repeats are one row. If their targets ran in turns, a ratio is without what changed steadily over time. A ratio is
-// known if both stages are complete, their verdicts are not INVALID and neither number is 0.
+// Repeats are one row. If their targets ran in turns and clearly drifted, a ratio is without the drift, and a note says
+// so. A ratio is known if both stages are complete, their verdicts are not INVALID and neither number is 0.
 func Targets(r *results.Result, baseline string) (*table.Table, error) {
 	name, err := baselineOf(r, baseline)
 	if err != nil {
@@ -32,13 +32,17 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 		for i := range rows {
 			s := &rows[i]
 			turns := s.turns(base)
+			drift := s.drift(base, turns)
+			if drift == "" {
+				turns = nil // a ratio is that of the numbers in the table, unless a note says otherwise
+			}
 			cells := s.numbers(r, base, turns)
 			row := newRow(s.StageResult, s.Workload, cells...)
 			if len(s.of) > 1 {
 				row.Cells[0] = table.Cell{} // repeats are several stages
 			}
 			t.Rows = append(t.Rows, row)
-			if drift := s.drift(base, turns); drift != "" {
+			if drift != "" {
 				t.Notes = append(t.Notes, words.Printable(drift))
 			}
 		}

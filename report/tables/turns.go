@@ -69,7 +69,7 @@ func (s *targetRow) logarithms(base *targetRow, of func(*results.StageResult) *f
 	return values, true
 }
 
-// ratio returns the ratio of the number at a place in targetValues to the baseline's. In turns it is without what
+// ratio returns the ratio of the number at a place in targetValues to the baseline's. With turns it is without what
 // changed steadily over time: by as much as the stages' own numbers differ less without it.
 func (s *targetRow) ratio(r *results.Result, base *targetRow, turns *chance.Turns, i int) *float64 {
 	of := func(stage *results.StageResult) *float64 { return targetNumbers(r, stage)[i] }
