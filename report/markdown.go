@@ -137,7 +137,7 @@ func (g *grid) section() table.Section {
 		remarks = append(remarks, table.Block{Note: note})
 	}
 	for _, line := range g.conclusions() {
-		remarks = append(remarks, table.Text("Result of the %s", line))
+		remarks = append(remarks, table.Text("Result: %s", line))
 	}
 	headers := []string{g.loadHeader()}
 	for _, c := range g.columns() {

@@ -272,7 +272,7 @@ func TestMarkdownOfASearch(t *testing.T) {
 	}
 	for _, want := range []string{
 		"> **SIMULATION with time compressed 20 times", "| Good (%) |", "| 97.50 |",
-		"Result of the search for the highest load with p99 ttft &lt;= 500ms: 2.125 req/s is within",
+		"Result: 2.125 req/s is within the limits (p99 ttft &lt;= 500ms)",
 		"| t | w | n/a | words | n/a | no | no | n/a | 0 |\n\n- t: a note\n",
 	} {
 		if !strings.Contains(b.String(), want) {

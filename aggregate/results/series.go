@@ -100,12 +100,16 @@ func (s *SeriesResult) Limit() LoadLimit {
 	return s.Limits[0]
 }
 
-// Words says what was asked, and what was found.
+// Words says what was found, and what was asked: of a search the load first.
 func (s *SeriesResult) Words() string {
 	asked := s.Kind
 	switch s.Kind {
 	case loadpoint.Search:
-		asked = "search for the highest load with " + strings.Join(s.Objectives, ", ")
+		limits := strings.Join(s.Objectives, ", ")
+		if load, rest, found := strings.Cut(s.Sentence, " is within the limits"); found {
+			return load + " is within the limits (" + limits + ")" + rest
+		}
+		asked = "search for the highest load with " + limits
 	case loadpoint.Frontier:
 		asked = "frontier of throughput in the steady part of each stage against " + s.Latency
 	}
