@@ -37,11 +37,8 @@ const (
 	Operator Role = "operator" // stop and remove any run, cordon and drain agents
 )
 
-// roles are all roles, the one that may do least first.
+// roles are all roles.
 var roles = []Role{Viewer, Runner, Operator}
-
-// atLeast reports whether a role may do what another one may.
-func (r Role) atLeast(other Role) bool { return slices.Index(roles, r) >= slices.Index(roles, other) }
 
 // Policy is who may do what. A nil Policy allows everything.
 type Policy struct {
@@ -204,7 +201,7 @@ func (p *Policy) RoleOf(c Caller) Role {
 
 // MaySubmit returns an error if a caller may not submit runs or upload datasets.
 func (p *Policy) MaySubmit(c Caller) error {
-	if role := p.RoleOf(c); !role.atLeast(Runner) {
+	if role := p.RoleOf(c); role != Runner && role != Operator {
 		return fmt.Errorf("%s is a %s: submitting runs needs the role runner", callerWords(c), role)
 	}
 	return nil

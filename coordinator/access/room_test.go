@@ -25,13 +25,6 @@ func TestRoomIsWhatFilesAndMemoryAllow(t *testing.T) {
 	}
 }
 
-// Ten thousand agents have room on a machine of 8 GiB with files enough.
-func TestTenThousandAgentsHaveRoom(t *testing.T) {
-	if most, by := (room{1 << 16, 8 << 30}).connections(); most < 2*10_000 {
-		t.Errorf("%d connections, as %s", most, by)
-	}
-}
-
 func TestThisMachineHasRoom(t *testing.T) {
 	r := machineRoom()
 	if most, by := r.connections(); most < leastConnections {
