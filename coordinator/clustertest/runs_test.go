@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -212,18 +211,6 @@ func TestAnOversizeSnapshotIsRefusedAndTheAgentComesBack(t *testing.T) {
 	}
 	a.Sequence--
 	a.Acked(a.Snapshot(0))
-}
-
-func TestASilentAgentIsLost(t *testing.T) {
-	t.Parallel()
-	h := start(t, func(c *coordinator.Config) { c.Run.Silence = 2 * time.Second })
-	a := h.Agent("a")
-	id := h.Submit(1)
-	a.Apply()
-	a.Armed()
-	if end := h.End(id); !strings.Contains(end.GetReason(), "agent a lost: no heartbeat for ") {
-		t.Errorf("end: %v", end)
-	}
 }
 
 func TestStopKeepsWhatWasMeasured(t *testing.T) {

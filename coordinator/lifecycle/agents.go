@@ -277,10 +277,7 @@ func (r *Run) excluded(a *agent, st *spatev1.Stage) string {
 // Busy reports whether an agent takes part in the run and the run has not ended.
 func (r *Run) Busy(name string) bool {
 	a := r.agents[name]
-	if r.Ended() || a == nil {
-		return false
-	}
-	return r.takesPart(a)
+	return a != nil && !r.Ended() && r.takesPart(a)
 }
 
 // Released reports whether an agent that is leaving takes part in nothing any more, so that it may end.
@@ -307,15 +304,8 @@ func (r *Run) Wants(at clock.Instant, a *spatev1.AgentInfo) bool {
 		return true
 	}
 	has := r.agentsThat(func(a *agent) bool { return r.available(at, a) })
-	if len(has) < most {
-		return true
-	}
-	for _, region := range withoutAgents(has, st.GetRegions()) {
-		if r.phase == gathering && region == a.GetRegion() {
-			return true
-		}
-	}
-	return false
+	return len(has) < most ||
+		r.phase == gathering && slices.Contains(withoutAgents(has, st.GetRegions()), a.GetRegion())
 }
 
 // Needs returns the names of the agents that must stay with the run: those that take part, and those that may take part

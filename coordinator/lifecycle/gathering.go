@@ -210,13 +210,9 @@ func (r *Run) tooFewAgents(ready []*agent, missing []string) string {
 			strings.Join(missing, ", "), r.cfg.AgentsTimeout, r.unfitText()+alsoMissing(required),
 		)
 	}
-	names := make([]string, len(ready))
-	for i, a := range ready {
-		names[i] = a.info.GetName()
-	}
 	who := "none"
-	if len(names) > 0 {
-		who = strings.Join(names, ", ")
+	if len(ready) > 0 {
+		who = strings.Join(slices.Sorted(maps.Keys(named(ready))), ", ")
 	}
 	return fmt.Sprintf("only %d of %d agents%s are ready after %v (%s)%s: start more agents, or ask for fewer",
 		len(ready), r.needed(), withLabels(r.first()), r.cfg.AgentsTimeout, who, r.unfitText()+alsoMissing(required))
