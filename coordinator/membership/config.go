@@ -77,15 +77,11 @@ func (c Config) Validate() error {
 	if c.Name == "" {
 		errs = append(errs, errors.New("membership: the node needs a name"))
 	}
-	if _, err := c.keys(); err != nil {
-		errs = append(errs, err)
-	}
+	_, err := c.keys()
+	errs = append(errs, err)
 	if n := len(c.Label); n > memberlist.LabelMaxSize {
 		errs = append(errs, fmt.Errorf("membership: the cluster label has %d bytes; at most %d fit", n,
 			memberlist.LabelMaxSize))
 	}
-	if err := c.checkAddresses(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.checkAddresses())...)
 }
