@@ -53,7 +53,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -358,10 +357,7 @@ func (c *Coordinator) Stats() Stats {
 	s.Limited, s.Renewals, s.Restarts = c.admission.Limited.Load(), c.renewals.Load(), c.restarts.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.Agents = map[string]int{}
-	for health, n := range c.fleet.Health(c.work) {
-		s.Agents[strings.ToLower(strings.TrimPrefix(health.String(), "AGENT_HEALTH_"))] = n
-	}
+	s.Agents = c.fleet.Health(c.work)
 	s.Missing = len(c.cfg.Expected.Missing(c.fleet.Connected()))
 	s.Waiting, s.Cordoned = len(c.queue.waiting), len(c.fleet.Cordons.All())
 	for _, r := range c.queue.active {

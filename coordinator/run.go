@@ -73,7 +73,7 @@ type run struct {
 func newRun(g *ground, k keeper, record *spatev1.RunRecord, submission *spatev1.Submission) *run {
 	return &run{
 		ground: g, keeper: k, id: record.GetRunId(), record: record, submission: submission, sink: sink.Discard,
-		events:  live.NewEventLog(nil, 0),
+		events: live.NewEventLog(nil, 0), skewed: map[string]bool{},
 		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: &live.Stages{},
 	}
 }
@@ -263,9 +263,6 @@ func (r *run) connected(s *fleet.Session) {
 func (r *run) tellVersion(who, version string, at clock.Instant) {
 	if version == "" || r.cfg.Version == "" || version == r.cfg.Version || r.skewed[who] || len(r.skewed) == maxSkewed {
 		return
-	}
-	if r.skewed == nil {
-		r.skewed = make(map[string]bool)
 	}
 	r.skewed[who] = true
 	r.log.Warn("program of another version", "who", who, "version", version, "coordinator_version", r.cfg.Version)

@@ -276,12 +276,12 @@ func (f *Fleet) Statuses(asked func(name string) bool, work Work) (out []*spatev
 	return out
 }
 
-// Health counts the agents that have a session by their health.
-func (f *Fleet) Health(work Work) map[spatev1.AgentHealth]int {
-	out, now := map[spatev1.AgentHealth]int{}, clock.Now()
+// Health counts the agents that have a session by their health, in a word: "ready", "busy".
+func (f *Fleet) Health(work Work) map[string]int {
+	out, now := map[string]int{}, clock.Now()
 	for _, s := range f.sessions {
 		health, _ := f.status(s, now, work)
-		out[health]++
+		out[strings.ToLower(strings.TrimPrefix(health.String(), "AGENT_HEALTH_"))]++
 	}
 	return out
 }
