@@ -18,7 +18,10 @@ func Waits(agents []Agent, running, waiting []Run, limits Limits) []*time.Durati
 	for now := time.Duration(0); ; {
 		for i, d := range Decide(agents, running, left, limits) {
 			if w := left[i]; d.Wait == None {
-				began[w.ID], w.Left = new(now), after(now, w.Left) // from now on the instant at which it ends
+				began[w.ID] = new(now)
+				if w.Left != nil {
+					w.Left = new(now + *w.Left) // from now on the instant at which it ends
+				}
 				running = append(running, w)
 				give(agents, w.ID, d.Agents)
 			}
@@ -37,14 +40,6 @@ func Waits(agents []Agent, running, waiting []Run, limits Limits) []*time.Durati
 		out = append(out, began[w.ID])
 	}
 	return out
-}
-
-// after returns an instant that lies a duration later, nil if the duration is not known.
-func after(now time.Duration, d *time.Duration) *time.Duration {
-	if d == nil {
-		return nil
-	}
-	return new(now + *d)
 }
 
 // give lets a run have the named agents.

@@ -128,7 +128,3 @@ func (l *Lag) Windows() uint64 { return l.windows.Load() }
 
 // Delay returns how long after its end the last window was published.
 func (l *Lag) Delay() time.Duration { return time.Duration(l.delay.Load()) }
-
-// startInstant converts the wall time of a stage's start, from its record, into an instant. It is called when the first
-// window is published, so that later steps of the wall clock do not matter.
-func startInstant(wall time.Time) clock.Instant { return clock.Now().Add(time.Until(wall)) }

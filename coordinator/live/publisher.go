@@ -85,8 +85,8 @@ func (p *Publisher) current() (Stage, bool) {
 
 // count notes that the window p.next was published.
 func (p *Publisher) count(m Stage) {
-	if p.start == 0 {
-		p.start = startInstant(m.Record.GetStartTime().AsTime())
+	if p.start == 0 { // once, so that later steps of the wall clock do not matter
+		p.start = clock.Now().Add(time.Until(m.Record.GetStartTime().AsTime()))
 	}
 	p.lag.count(p.start.Add(time.Duration(p.next+1) * time.Second))
 }
