@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -112,13 +113,10 @@ func (q *queue) enqueue(r *run, failure error) (place int, written <-chan struct
 // wait puts a run into the queue, behind those of its priority. The lock is held.
 func (q *queue) wait(r *run) {
 	q.remember(r)
-	i := slices.IndexFunc(q.waiting, func(other *run) bool {
-		return other.record.GetPriority() < r.record.GetPriority()
+	q.waiting = append(q.waiting, r)
+	slices.SortStableFunc(q.waiting, func(a, b *run) int {
+		return cmp.Compare(b.record.GetPriority(), a.record.GetPriority())
 	})
-	if i < 0 {
-		i = len(q.waiting)
-	}
-	q.waiting = slices.Insert(q.waiting, i, r)
 }
 
 // stop stops a run, and returns nil if it is not in memory. stopper is who wants it.

@@ -184,7 +184,8 @@ func (f *frontier) Take(stageIndex uint32, o Outcome) string {
 	}
 	p := f.pointOf(step, stageIndex, o)
 	f.again, f.last = p.unmeasured && !o.Short && step.Purpose != Again, step.Value
-	f.runs = sorted(f.runs, p)
+	f.runs = append(f.runs, p)
+	slices.SortStableFunc(f.runs, func(a, b point) int { return cmp.Compare(a.load, b.load) })
 	f.settle()
 	switch {
 	case f.again:
@@ -310,15 +311,6 @@ func (f *frontier) bounds(p point) bool {
 	return slices.ContainsFunc(f.limits(), func(l *spatev1.LoadLimit) bool {
 		return l.Broke != nil && l.GetBroke() == p.load
 	})
-}
-
-// sorted inserts a point by its load, after others of that load.
-func sorted(points []point, p point) []point {
-	i := slices.IndexFunc(points, func(q point) bool { return q.load > p.load })
-	if i < 0 {
-		i = len(points)
-	}
-	return slices.Insert(points, i, p)
 }
 
 // saturated returns how the highest load shows that no higher one is needed. Empty: it does not.
