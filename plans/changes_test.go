@@ -123,7 +123,7 @@ loads:
 	want := `p: loads[0].rate[0]: must be greater than 0 and at most 10000000, got -1
 p: pause: expected a duration like 30s or 5m, got "x"
 p:11:27: workloads[0].random.osl: must be at least 1 and at most 16777216, or left out, got 0
-p:14:36: loads[0].warmup: expected fields (name: value), got text`
+p:14:36: loads[0].warmup: expected a duration like 5s, or fields such as requests: 100, got text`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

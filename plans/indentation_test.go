@@ -12,6 +12,9 @@ func TestIndentationIsNamed(t *testing.T) {
 		"targets:\n  - name: t\n     simulator: {}\n":            "mapping values are not allowed in this context: check the indentation",
 		"workloads:\n  - random:\n      isl: 10\n     osl: 10\n": "did not find expected key: check the indentation",
 		"targets:\n- name: t\nsimulator: {}\n":                   `unknown field "simulator"; it is a field of targets: check the indentation`,
+		"workload:\n- random: {isl: 10, osl: 10}\n":              `unknown field "workload"; did you mean "workloads"?`,
+		"targets:\n- endpoint: http://h:1\n":                     `unknown field "endpoint"; did you mean "endpoints"?`,
+		"loads:\n- warmup: 5\n":                                  "expected a duration like 5s, or fields such as requests: 100, got a number",
 		"targets:\n- name: t\n  labels: {a: 2026-01-01}\n":       "expected text, got a date: put it in quotes",
 	} {
 		if _, err := Load("p", []byte(text), Options{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -63,7 +63,7 @@ var checks = []check{
 	{"starts", starts, []string{"peak_output_token_throughput", "peak_concurrency", "steady"},
 		"Check the agents' clocks and their network to the coordinator."},
 	{"isl", isl, []string{requestRate, tokenRate, e2e, ttft},
-		"Set tokenizer to server, usage or file:PATH, so that prompts get their exact length."},
+		"Set tokenizer to server, usage or file:PATH (--set targets[0].tokenizer=usage), so that prompts get their exact length."},
 	{"osl", osl, []string{requestRate, tokenRate, e2e},
 		"Check whether the server honours ignore_eos and min_tokens, or set exact_output: never."},
 	{"usage", usage, []string{tokenRate, tpot}, "Find out why some answers had no usage: several servers behind one name?"},

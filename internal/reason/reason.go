@@ -109,9 +109,8 @@ var plainer = []struct {
 }{
 	{regexp.MustCompile(`rpc error: code = \w+ desc = `), ""},
 	{regexp.MustCompile(`strconv\.\w+: parsing "(?:[^"\\]|\\.)*": value out of range`), "the number is out of range"},
-	{regexp.MustCompile(`strconv\.ParseUint: parsing "(?:[^"\\]|\\.)*": invalid syntax`),
-		"want a whole number, 0 or more"},
-	{regexp.MustCompile(`strconv\.(?:ParseInt|Atoi): parsing "(?:[^"\\]|\\.)*": invalid syntax`),
+	{regexp.MustCompile(`strconv\.ParseUint: parsing "-[0-9]+": invalid syntax`), "want no negative number"},
+	{regexp.MustCompile(`strconv\.(?:ParseUint|ParseInt|Atoi): parsing "(?:[^"\\]|\\.)*": invalid syntax`),
 		"want a whole number"},
 	{regexp.MustCompile(`strconv\.ParseFloat: parsing "(?:[^"\\]|\\.)*": invalid syntax`), "want a number"},
 	{regexp.MustCompile(`strconv\.ParseBool: parsing "(?:[^"\\]|\\.)*": invalid syntax`), "want true or false"},

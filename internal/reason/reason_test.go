@@ -84,7 +84,8 @@ func TestPlain(t *testing.T) {
 	for _, c := range []struct{ err, want error }{
 		{fmt.Errorf("cannot be submitted: %w", broken), errors.New("cannot be submitted: the disk is full")},
 		{errors.Join(broken, broken), errors.New("the disk is full\nthe disk is full")},
-		{errors.New(`strconv.ParseUint: parsing "-3": invalid syntax`), errors.New("want a whole number, 0 or more")},
+		{errors.New(`strconv.ParseUint: parsing "-3": invalid syntax`), errors.New("want no negative number")},
+		{errors.New(`strconv.ParseUint: parsing "x": invalid syntax`), errors.New("want a whole number")},
 		{errors.New("nothing to change"), errors.New("nothing to change")},
 	} {
 		if got := reason.Plain(c.err.Error()); got != c.want.Error() {

@@ -126,6 +126,9 @@ func Nearest(name string, names []string) string {
 	return ""
 }
 
+// Alike reports whether two names differ in at most one letter.
+func Alike(a, b string) bool { return a != "" && b != "" && distance(a, b) <= 1 }
+
 // overlap reports whether one of two names contains the other, of at least 3 letters: two are in many by chance.
 func overlap(a, b string) bool {
 	a, b = plain(a), plain(b)

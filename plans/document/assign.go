@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/spate-load/spate/internal/words"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // NameOf returns the default name of a list's item that was given no name, or "" if such items have no default name.
@@ -33,6 +34,36 @@ func (d *Document) Assign(assignments []string, nameOf NameOf) error {
 		}
 	}
 	return nil
+}
+
+// Place returns where a plan has a field, or a flag of its name, as assignments write it: at the top, in the first
+// target, workload or load, or in a message within. "": nowhere.
+func Place(name string) string {
+	type message struct {
+		path  string
+		desc  protoreflect.MessageDescriptor
+		depth int
+	}
+	name = strings.ReplaceAll(name, "-", "_")
+	within := []message{{desc: (&spatev1.Plan{}).ProtoReflect().Descriptor()}}
+	for ; len(within) > 0; within = within[1:] {
+		at := within[0]
+		for i := range at.desc.Fields().Len() {
+			f := at.desc.Fields().Get(i)
+			path, inner := join(at.path, f.TextName()), f.Message()
+			plain := inner == nil || inner.Name() == "Duration" || inner.Name() == "Warmup"
+			switch {
+			case plain && f.TextName() == name:
+				return path
+			case plain, f.IsMap(), at.depth == 2, path == "thresholds":
+				continue
+			case f.IsList():
+				path += "[0]"
+			}
+			within = append(within, message{path, inner, at.depth + 1})
+		}
+	}
+	return ""
 }
 
 // withoutValue returns the part of an assignment that may be repeated: its value may be a secret in the wrong place.

@@ -107,6 +107,10 @@ func (s *shape) message(path string, node *yaml.Node, into protoreflect.Message)
 		s.field(join(path, name), node, into, fields.ByTextName(name))
 		return
 	}
+	if into.Descriptor().Name() == "Warmup" && node.Kind == yaml.ScalarNode {
+		s.add(path, node, "expected a duration like 5s, or fields such as requests: 100, got %s", kindWord(node))
+		return
+	}
 	chosen := make(map[protoreflect.OneofDescriptor]string)
 	s.mapping(path, node, func(key, value *yaml.Node) {
 		field := fields.ByTextName(key.Value)
@@ -149,7 +153,10 @@ func (s *shape) unknown(path string, key *yaml.Node, desc protoreflect.MessageDe
 	}
 	f := Finding{In: path, Path: path, node: key, absent: true,
 		meant: words.Nearest(key.Value, fieldNames(desc.Fields()))}
-	place := foreign.Field(key.Value)
+	place, same := foreign.Field(key.Value), words.Alike(key.Value, f.meant)
+	if same {
+		place = "" // a letter is wrong
+	}
 	if name := place[strings.LastIndexByte(place, '.')+1:]; name != "" && desc.Fields().ByName(protoreflect.Name(name)) != nil {
 		f.meant, place = name, ""
 	}
@@ -160,7 +167,7 @@ func (s *shape) unknown(path string, key *yaml.Node, desc protoreflect.MessageDe
 	case f.meant == "":
 		hint = "expected one of " + strings.Join(fieldNames(desc.Fields()), ", ")
 	}
-	if owner := ownerOf(key.Value, desc.Fields()); owner != "" {
+	if owner := ownerOf(key.Value, desc.Fields()); owner != "" && !same {
 		hint = fmt.Sprintf("it is a field of %s: check the indentation", owner)
 	}
 	f.Message = fmt.Sprintf("unknown field %q; %s", shorten(key.Value), hint)

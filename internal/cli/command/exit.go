@@ -43,9 +43,9 @@ compared where the results are, so not with --no-fetch.
         --fail-on names
   1     a fault of Spate or of this machine, or the coordinator       the same
         was lost
-  2     a mistake in the plan, its files, a flag or a setting;        a mistake in what was given
-        nothing was started
-  3     the run failed: a dead target, a lost agent                   calibrate: no load was safe
+  2     a mistake in the plan, its files, a flag or a setting, or no  a mistake in what was given
+        target of a local run answers; nothing was started
+  3     the run failed: a target or an agent was lost                 calibrate: no load was safe
         the run is incomplete: its result lacks something, or a       export: points were refused
         search has no answer                                          compare: stages are INVALID
         --fail-on invalid (default): a verdict is INVALID

@@ -33,7 +33,7 @@ func (s *Sinks) servers() (all []*server, err error) {
 			err = fmt.Errorf("%s+%s: there is one of this kind already", one.kind, one.url)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("--sink %w", err))
+			errs = append(errs, fmt.Errorf("--sink: %w", err))
 			continue
 		}
 		all = append(all, one)

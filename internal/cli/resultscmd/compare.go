@@ -47,10 +47,11 @@ func NewCompare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare BASELINE RUN...",
 		Short: "Compare runs: what differs, by how much, and whether by chance",
-		Long: `Compare runs with the first one, the baseline. Each is a run directory, a results.json or, with
---coordinator, the ID of a run that has ended there, a unique prefix of it, or "latest". Several
-runs of one setting are given with commas between them (a1,a2,a3); three or more of each setting are
-the best comparison, because only they show how much runs differ from one another.
+		Long: `Compare runs with the first one, the baseline. Each is a run directory, "latest" (the newest in
+runs), a results.json or, with --coordinator, the ID of a run that has ended there, a unique prefix
+of it, or "latest". Several runs of one setting are given with commas between them (a1,a2,a3);
+three or more of each setting are the best comparison, because only they show how much runs differ
+from one another.
 
 Stages are compared if their target, workload and load are equal: the change of each number, its
 95 % interval, and whether it is worse, better, the same within --tolerance, or unclear. The chance

@@ -134,7 +134,11 @@ func (f *historyFlags) compared(
 // newest names the newest runs that have ended.
 func (f *historyFlags) newest(ctx context.Context) ([]string, error) {
 	if f.Coordinator == "" {
-		return f.directories()
+		dirs, err := directories(f.Dir, int(f.Limit))
+		if err != nil {
+			return nil, command.BadInput(fmt.Errorf("--dir: %w", err))
+		}
+		return dirs, nil
 	}
 	conn, err := f.Connect()
 	if err != nil {
@@ -154,16 +158,16 @@ func (f *historyFlags) newest(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// directories returns the run directories that changed last.
-func (f *historyFlags) directories() ([]string, error) {
-	entries, err := os.ReadDir(f.Dir)
+// directories returns the run directories in a directory that changed last, the newest first.
+func directories(within string, limit int) ([]string, error) {
+	entries, err := os.ReadDir(within)
 	if err != nil {
-		return nil, command.BadInput(fmt.Errorf("--dir: %w", err))
+		return nil, err
 	}
 	changed := map[string]int64{}
 	var dirs []string
 	for _, e := range entries {
-		dir := filepath.Join(f.Dir, e.Name())
+		dir := filepath.Join(within, e.Name())
 		for _, name := range []string{ledger.File, results.File} {
 			if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
 				dirs, changed[dir] = append(dirs, dir), info.ModTime().UnixNano()
@@ -172,7 +176,7 @@ func (f *historyFlags) directories() ([]string, error) {
 		}
 	}
 	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(changed[b], changed[a]) })
-	return dirs[:min(len(dirs), int(f.Limit))], nil
+	return dirs[:min(len(dirs), limit)], nil
 }
 
 // read opens the runs, without those of other plans. One that cannot be read is an error if a person named it, and is

@@ -40,8 +40,14 @@ func (o *opener) close() {
 	}
 }
 
-// open opens a run: a file if one has this name, otherwise a run of the coordinator, if one is given.
+// open opens a run: a file if one has this name, otherwise a run of the coordinator, if one is given. "latest" is then
+// the last one there, else the newest in runs.
 func (o *opener) open(ctx context.Context, name string) (*runfiles.File, error) {
+	if _, err := os.Stat(name); err != nil && name == "latest" && o.Coordinator == "" {
+		if newest, err := directories("runs", 1); err == nil && len(newest) > 0 {
+			name = newest[0]
+		}
+	}
 	open := func(context.Context, string) (*runfiles.File, error) { return runfiles.Open(name) }
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
 		if o.Coordinator == "" {

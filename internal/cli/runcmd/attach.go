@@ -19,7 +19,7 @@ func oneRun(_ *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
 	}
-	return fmt.Errorf("want one run, its id or \"latest\", got %d", len(args))
+	return errors.New("name one run: its id, or \"latest\"")
 }
 
 // attachFlags are the flags of commands that work on a submitted run.
@@ -85,6 +85,9 @@ type stopFlags struct {
 	All bool `flag:"all" help:"stop all runs in progress, and empty the queue"`
 }
 
+// localStop says how a run ends that no coordinator has.
+const localStop = "; a local run stops with Ctrl-C in its terminal"
+
 // NewStop makes `spate runs stop`.
 func NewStop() *cobra.Command {
 	var f stopFlags
@@ -105,11 +108,17 @@ progress. Agents then end their load by themselves, also if the coordinator is l
 			if f.All {
 				return cobra.NoArgs(cmd, args)
 			}
-			return oneRun(cmd, args)
+			if err := oneRun(cmd, args); err != nil {
+				return fmt.Errorf("%w%s", err, localStop)
+			}
+			return nil
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			conn, err := f.Connect()
-			if err != nil {
+			switch {
+			case err != nil && f.Coordinator == "":
+				return command.BadInputf("%w%s", err, localStop)
+			case err != nil:
 				return err
 			}
 			defer conn.Close()

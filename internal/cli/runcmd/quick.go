@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/foreign"
+	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/document"
 	"github.com/spate-load/spate/plans/draft"
 )
 
@@ -53,6 +56,58 @@ type quickFlags struct {
 func (q *quickFlags) used(flags *pflag.FlagSet) bool {
 	return slices.ContainsFunc(command.Names(q), flags.Changed)
 }
+
+// besidePlan refuses the first flag that makes a plan, and says how to change the plan that was named.
+func (q *quickFlags) besidePlan(flags *pflag.FlagSet) error {
+	names := command.Names(q)
+	flag := flags.Lookup(names[slices.IndexFunc(names, flags.Changed)])
+	set := "--set"
+	if place := document.Place(fieldOf(flag.Name)); place != "" && flag.Name != "body" {
+		value := strings.Trim(flag.Value.String(), "[]")
+		if strings.HasPrefix(flag.Value.Type(), "string") {
+			value = "VALUE" // what was typed may be a secret
+		}
+		set += " " + place + "=" + value
+	}
+	return fmt.Errorf("--%s makes a plan, and a plan is named: change that plan, or use %s", flag.Name, set)
+}
+
+// fieldOf returns the field of a plan that a flag sets.
+func fieldOf(flag string) string {
+	return cmp.Or(map[string]string{"target": "endpoints", "header": "headers"}[flag], strings.ReplaceAll(flag, "-", "_"))
+}
+
+// fromFlags is the name of a plan from flags.
+const fromFlags = "<flags>"
+
+// named replaces positions in a plan from flags, which no person sees, by the flags that were typed.
+func (q *quickFlags) named(err error, flags *pflag.FlagSet) error {
+	var mistakes plans.Mistakes
+	if !errors.As(err, &mistakes) {
+		return err
+	}
+	mistakes = slices.Clone(mistakes)
+	for i := range mistakes {
+		m := &mistakes[i]
+		if m.Path != fromFlags || m.Line == 0 { // from --set
+			continue
+		}
+		m.Line, m.Column = 0, 0
+		path, key, _ := strings.Cut(m.Field, `["`)
+		steps := fieldName.FindAllString(path, -1)
+		for n := min(2, len(steps)); n > 0; n-- { // warmup.requests is --warmup-requests
+			field := strings.Join(steps[len(steps)-n:], "_")
+			typed := func(flag string) bool { return flags.Changed(flag) && fieldOf(flag) == field }
+			if i := slices.IndexFunc(command.Names(q), typed); i >= 0 {
+				m.Path, m.Field = "--"+command.Names(q)[i], strings.TrimSuffix(key, `"]`)
+				break
+			}
+		}
+	}
+	return mistakes
+}
+
+var fieldName = regexp.MustCompile(`[a-z_]+`)
 
 // translate sets the flags that do what the command of --from does, unless they were typed, and says so.
 func (q *quickFlags) translate(cmd *cobra.Command) error {
@@ -108,6 +163,8 @@ func (q *quickFlags) wrong(flags *pflag.FlagSet) error {
 	switch {
 	case len(q.Concurrency)+len(q.Rate) == 0:
 		return errors.New("--target needs --concurrency or --rate, for example --concurrency 1,2,4")
+	case slices.Contains(q.Rate, math.Inf(1)):
+		return errors.New("--rate inf: to send all requests at once, give --concurrency and --requests their number")
 	case flags.Changed("osl") && !draft.HasOutput(q.API):
 		return fmt.Errorf("--osl does not go with --api %s, whose answers have no tokens", q.API)
 	}

@@ -240,9 +240,7 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	case err != nil:
 		return nil, err
 	case len(args) == 1 && f.Quick.used(cmd.Flags()):
-		return nil, errors.New(
-			"a plan file and flags that make a plan (--target, ...) exclude one another: put the values into the plan, or use --set",
-		)
+		return nil, f.Quick.besidePlan(cmd.Flags())
 	case len(args) == 1:
 		return f.Source.Read(cmd.InOrStdin(), args[0], set...)
 	case len(f.Quick.Targets) == 0:
@@ -252,7 +250,8 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	if err != nil {
 		return nil, err
 	}
-	return f.Source.Load("<flags>", text, set...)
+	plan, err := f.Source.Load(fromFlags, text, set...)
+	return plan, f.Quick.named(err, cmd.Flags())
 }
 
 // check finds mistakes in the flags that do not depend on the plan.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ import (
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/document"
 )
 
 // Main executes the command line and returns the exit code. build is the version that the build was given, or empty.
@@ -145,9 +147,18 @@ func flagError(cmd *cobra.Command, err error) error {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		name, _, _ := strings.Cut(part[1], "=")
-		if meant := foreign.Meant(name); meant != "" && cmd.Flags().Lookup("target") != nil {
+		meant, near, place := foreign.Meant(name), words.Nearest(name, names), document.Place(name)
+		makesPlans := cmd.Flags().Lookup("target") != nil
+		switch {
+		case makesPlans && meant != "":
 			hint = command.DidYouMean(meant)
-		} else if near := words.Nearest(name, names); near != "" {
+		case makesPlans && place != "" && !words.Alike(name, near):
+			hint = command.DidYouMean("--set " + place + "=VALUE")
+		case makesPlans && strings.HasPrefix(commandOf[name], "plan new"):
+			hint = command.DidYouMean("spate " + commandOf[name])
+		case name == "target" && slices.Contains(names, "endpoint"):
+			hint = command.DidYouMean("--endpoint")
+		case near != "":
 			hint = command.DidYouMean("--" + near)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 var commandOf = map[string]string{
 	"bench": "run", "benchmark": "run", "profile": "run", "start": "run", "test": "run", "attack": "run",
 	"serve": "simulate", "mock": "simulate", "plans": "plan list", "init": "plan new", "new": "plan new",
-	"validate": "plan validate", "check": "plan validate", "show": "plan show", "schema": "plan schema",
+	"validate": "plan validate", "check": "plan validate", "show": "plan show", "search": "plan new --load search", "schema": "plan schema",
 	"gate": "run --gate DIR", "web": "run --web", "diff": "compare", "results": "report",
 	"follow": "runs follow", "attach": "runs follow", "fetch": "runs fetch", "stop": "runs stop", "rm": "runs rm",
 	"resume": "runs resume", "export": "runs export", "list": "runs", "ls": "runs", "ps": "runs",
