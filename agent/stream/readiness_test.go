@@ -56,6 +56,8 @@ func TestReady(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			if !slices.Equal(asked, tt.asked) {
 				t.Errorf("asked %v, want %v", asked, tt.asked)
 			}
