@@ -70,7 +70,7 @@ func (r *run) publishWindows(publisher *live.Publisher) {
 const sinkDeadline = 30 * time.Second
 
 // sinkPatience is how long a sink may take before a warning is logged.
-const sinkPatience = time.Second
+const sinkPatience = 5 * time.Second
 
 // closeSink closes the sink, which writes its remaining points for as long as their databases take them.
 func (r *run) closeSink() {

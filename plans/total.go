@@ -18,7 +18,8 @@ type Total struct {
 	Stages   uint64
 	AtMost   bool // templates may become fewer stages
 	arrivals Sum
-	Time     Sum // in seconds
+	Time     Sum  // in seconds
+	byServer bool // the time is that which the server takes for a number of requests
 }
 
 // Sum is a sum whose parts may be upper bounds, approximate, or unknown.
@@ -37,7 +38,7 @@ func (s Sum) Length() *time.Duration {
 
 // TotalOf sums up stages. The pauses between them are part of their time.
 func TotalOf(stages []*spatev1.Stage) *Total {
-	all := &Total{Time: TimeOf(Planned(stages))}
+	all := &Total{Time: TimeOf(Planned(stages)), byServer: len(stages) > 0}
 	for _, s := range stages {
 		e := EstimateOf(s)
 		one := arrivals(s, e)
@@ -46,6 +47,7 @@ func TotalOf(stages []*spatev1.Stage) *Total {
 		}
 		all.Stages += uint64(e.Stages)
 		all.arrivals.Add(one)
+		all.byServer = all.byServer && e.Counted && !e.Timed && s.GetLoad().GetConcurrency() > 0
 	}
 	return all
 }
@@ -187,8 +189,13 @@ func (o *Total) ArrivalWords(b bounds) string {
 	return b.Say(o.arrivals, words.Thousands(uint64(math.Round(o.arrivals.Known))))
 }
 
-// TimeWords returns the time that all stages take, or n/a.
-func (o *Total) TimeWords(b bounds) string { return b.Say(o.Time, words.Span(o.Time.Known)) }
+// TimeWords returns the time that all stages take, what it depends on, or n/a.
+func (o *Total) TimeWords(b bounds) string {
+	if b == InWords && o.byServer {
+		return "depends on the server"
+	}
+	return b.Say(o.Time, words.Span(o.Time.Known))
+}
 
 // StageWords says how many stages a plan has.
 func StageWords(plan *Plan) string { return TotalOf(plan.Outline()).StageWords() }

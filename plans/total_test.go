@@ -45,6 +45,22 @@ func TestArea(t *testing.T) {
 	})
 }
 
+// Closed loops that end by requests take as long as the server does; others have a time or none.
+func TestTimeOfClosedLoops(t *testing.T) {
+	counted := &spatev1.Stage{Load: &spatev1.LoadPoint{Concurrency: 1, Requests: 10}}
+	timed := &spatev1.Stage{Load: &spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(time.Minute)}}
+	for want, stages := range map[string][]*spatev1.Stage{
+		"depends on the server": {counted, counted}, "at least 1m": {counted, timed}, "1m": {timed},
+	} {
+		if got := TotalOf(stages).TimeWords(InWords); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := TotalOf([]*spatev1.Stage{counted}).TimeWords(InTable); got != "n/a" {
+		t.Errorf("in a table: %q", got)
+	}
+}
+
 func TestSumsSayWhatIsKnown(t *testing.T) {
 	exact, about, most, none := Sum{Known: 10}, Sum{Known: 20, About: true}, Sum{Known: 30, AtMost: true},
 		Sum{Unknown: true}

@@ -21,6 +21,8 @@ func Table(w io.Writer, r *results.Result, width int) error {
 		writeWrapped(&b, "", compressed(*k), width)
 		b.WriteByte('\n')
 	}
+	r = new(*r)
+	r.Stages = notable(r.Stages) // by times as they were
 	r = results.InPlanTime(r)
 	for i, g := range gridsOf(r) {
 		if i > 0 {

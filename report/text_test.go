@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/histogram"
 )
 
 // vllmBlock is a block exactly as vLLM's benchmark printed it.
@@ -403,5 +405,31 @@ func TestWholeAnswersHaveNoColumnsOfStreams(t *testing.T) {
 	if got := strings.Join(strings.Fields(terminal.String()), " "); !strings.Contains(got, "12.50 n/a n/a n/a 50.00") ||
 		!strings.Contains(got, "12.50 7.00 n/a n/a 50.00") {
 		t.Error("tokens of one stage have no column:\n" + terminal.String())
+	}
+}
+
+// Notes that differ in numbers are one line, with the first stage's. The terminal omits late ends of a few
+// milliseconds.
+func TestNotesOfOneKindAreOneLine(t *testing.T) {
+	r := &results.Result{}
+	for i, n := range []string{"90", "7.5"} {
+		r.Stages = append(r.Stages, results.StageResult{Index: uint32(i), Target: "t", Workload: "w", Trust: trust.Trust{
+			Verdict: trust.Valid, Notes: []string{n + " responses ended late, 2 ms", n + " held back"}}})
+		r.Stages[i].LateEnd = &histogram.Summary{P50: 2.1}
+	}
+	var terminal, markdown strings.Builder
+	if err := errors.Join(Table(&terminal, r, 0), writeMarkdown(&markdown, r)); err != nil {
+		t.Fatal(err)
+	}
+	const held, late = "stages 1, 2, such as 1: 90 held back", "stages 1, 2, such as 1: 90 responses ended late, 2 ms"
+	if got := terminal.String(); !strings.Contains(got, "Note: "+held) || strings.Count(got, "Note: ") != 1 {
+		t.Error(got)
+	}
+	if got := markdown.String(); !strings.Contains(got, held) || !strings.Contains(got, late) {
+		t.Error(got)
+	}
+	r.Stages[1].LateEnd.P50 = 101
+	if terminal.Reset(); Table(&terminal, r, 0) != nil || !strings.Contains(terminal.String(), "7.5 responses ended late") {
+		t.Error(terminal.String())
 	}
 }

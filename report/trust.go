@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -72,20 +73,51 @@ func remedies(stages []results.StageResult) (lines []string) {
 	return lines
 }
 
-// loadNotes returns what is worth knowing about the stages' loads. Stages with the same note are named together.
+// loadNotes returns what is worth knowing about the stages' loads. Stages whose notes differ at most in numbers are
+// named together, with the note of the first.
 func loadNotes(stages []results.StageResult) (lines []string) {
-	var notes []string
-	about := make(map[string][]results.StageResult)
+	type kind struct {
+		about []results.StageResult
+		notes []string // each once
+	}
+	var kinds []*kind
+	of := map[string]*kind{}
 	for _, s := range stages {
 		for _, note := range s.Trust.Notes {
-			notes = words.AppendOnce(notes, note)
-			about[note] = append(about[note], s)
+			key := number.ReplaceAllString(note, "0")
+			if of[key] == nil {
+				of[key] = &kind{}
+				kinds = append(kinds, of[key])
+			}
+			of[key].about, of[key].notes = append(of[key].about, s), words.AppendOnce(of[key].notes, note)
 		}
 	}
-	for _, note := range notes {
-		lines = append(lines, stageNames(about[note])+": "+note)
+	for _, k := range kinds {
+		line := stageNames(k.about)
+		if len(k.notes) > 1 {
+			line += fmt.Sprintf(", such as %d", k.about[0].Index+1)
+		}
+		lines = append(lines, line+": "+k.notes[0])
 	}
 	return lines
+}
+
+// number matches a number in a note.
+var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?`)
+
+// smallLateEnd is the median in milliseconds below which late ends of responses, which no number includes, are only in
+// report.md.
+const smallLateEnd = 10
+
+// notable returns stages without the notes that are only in report.md.
+func notable(stages []results.StageResult) []results.StageResult {
+	stages = slices.Clone(stages)
+	for i := range stages {
+		if late := stages[i].LateEnd; late != nil && late.P50 < smallLateEnd {
+			stages[i].Trust.Notes = slices.DeleteFunc(slices.Clone(stages[i].Trust.Notes), trust.OfLateEnds)
+		}
+	}
+	return stages
 }
 
 // stageNames names stages: one in full, several by their numbers.

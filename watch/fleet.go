@@ -45,8 +45,11 @@ func Runs(runs []*spatev1.RunSummary, now time.Time, in *time.Location) *table.T
 		if r.GetBeginTime() != nil {
 			began = r.GetBeginTime().AsTime().In(in).Format("2006-01-02 15:04")
 		}
-		t.Add(Clean(r.GetRunId()), State(r), began, lasted(r, now),
-			words.Thousands(uint64(r.GetStagesEnded()))+"/"+words.Thousands(uint64(r.GetStages())),
+		stages := words.Thousands(uint64(r.GetStagesEnded())) + "/" + words.Thousands(uint64(r.GetStages()))
+		if r.GetState() == spatev1.RunState_RUN_STATE_RUNNING && r.GetStages() == 0 {
+			stages = "in progress" // another process has the ledger
+		}
+		t.Add(Clean(r.GetRunId()), State(r), began, lasted(r, now), stages,
 			Clean(cmp.Or(r.GetVerdict(), Unknown)), Clean(cmp.Or(r.GetSubmitter(), Unknown)),
 		).Colour = colourOf(r.GetVerdict())
 	}

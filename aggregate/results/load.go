@@ -80,8 +80,11 @@ func (l Load) Value() float64 {
 	return 0
 }
 
-// Shared returns the load in words, without the number of the repeat: that of all repeats.
-func (l Load) Shared() string { return strings.TrimSuffix(l.Words, loadpoint.RepeatWords(l.Repeat)) }
+// Shared returns the load in words, without the number of the repeat, in older results from 0: that of all repeats.
+func (l Load) Shared() string {
+	shared, _, _ := strings.Cut(l.Words, ", repeat ")
+	return shared
+}
 
 // String returns the load in words: "concurrency 8", "2 req/s poisson".
 func (l Load) String() string { return l.Words }

@@ -190,8 +190,14 @@ func suspect(limit, value float64, words string, args ...any) (Check, bool) {
 // unknown returns the result of a check that cannot be made.
 func unknown() (Check, bool) { return Check{}, false }
 
+// endedLate is in the note about late ends of responses.
+const endedLate = " responses ended late, "
+
+// OfLateEnds reports whether a note is about late ends of responses.
+func OfLateEnds(note string) bool { return strings.Contains(note, endedLate) }
+
 // notes returns what is worth knowing about the load but does not make the numbers doubtful. Stages with the same note
-// have the same words, so that reports can name the stages together.
+// have the same words except for numbers, so that reports can name the stages together.
 func notes(e Evidence) []string {
 	all := []string{}
 	if inWaves(e) {
@@ -206,7 +212,7 @@ func notes(e Evidence) []string {
 			"keep-alive timeout, or set connection: {reuse: new}", n, e.Counts[measure.Started]))
 	}
 	if late := e.Summaries[metricLateEnd]; late != nil {
-		all = append(all, fmt.Sprintf("%d of %d responses ended late, %.4g ms after their last event in the median and %.4g ms at "+
+		all = append(all, fmt.Sprintf("%d of %d"+endedLate+"%.4g ms after their last event in the median and %.4g ms at "+
 			"most: no number includes that time, and it delayed no request", e.Counts[measure.LateEnds],
 			e.Counts[measure.Started], late.P50, late.Max))
 	}

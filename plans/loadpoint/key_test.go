@@ -33,7 +33,7 @@ func TestWords(t *testing.T) {
 		"2 req/s constant, at most 64 in flight": {Rate: 2, Arrival: "constant", MaxInFlight: 64},
 		"2 req/s constant, split random":         {Rate: 2, Arrival: "constant", Split: "random"},
 		"concurrency 8, stagger 1.5s":            {Concurrency: 8, Stagger: durationpb.New(1500 * time.Millisecond)},
-		"concurrency 8, think time 2s, repeat 1": {Concurrency: 8, Repeat: 1,
+		"concurrency 8, think time 2s, repeat 2": {Concurrency: 8, Repeat: 1,
 			ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(2 * time.Second)}},
 	}
 	for want, point := range tests {

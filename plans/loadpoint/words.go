@@ -36,12 +36,12 @@ func Words(l *spatev1.LoadPoint) string {
 	return words + RepeatWords(l.GetRepeat())
 }
 
-// RepeatWords returns the words for the number of a repeat, which Words ends with. Empty: it is the first.
+// RepeatWords returns the words for the number of a repeat, from 1, which Words ends with. Empty: it is the first.
 func RepeatWords(repeat uint32) string {
 	if repeat == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", repeat %d", repeat)
+	return fmt.Sprintf(", repeat %d", repeat+1)
 }
 
 func kindWords(l *spatev1.LoadPoint) string {

@@ -2,11 +2,17 @@ package delivery
 
 import (
 	"compress/gzip"
+	"context"
 	"encoding/base64"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -103,5 +109,18 @@ func TestEchoedSecretsAreMasked(t *testing.T) {
 func TestExcerpt(t *testing.T) {
 	if got := Excerpt([]byte("a\x00\x1b[31m\n\u202eb \xff")); got != "a [31m b" {
 		t.Errorf("%q", got)
+	}
+}
+
+// Why a server cannot be reached is said without Go's words and whatever the request's URL was.
+func TestCausesArePlain(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for want, err := range map[string]error{
+		"(connection refused)": refused, "(no answer in time)": context.DeadlineExceeded, "(odd)": errors.New("odd"),
+	} {
+		err = Unreachable("db", "http://a", &url.Error{Op: "Post", URL: "http://a/write", Err: err})
+		if got := err.Error(); !strings.HasSuffix(got, "right? "+want) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -219,12 +219,37 @@ func TestResumedRunIsReplayed(t *testing.T) {
 	}
 }
 
-// Close waits 15 s for a database that does not come back, and says what is missing and what to do.
+// A failure that the log has got, such as that of a check at the start, is not told again.
+func TestAFailureIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		s := open(t, delivery.Config{RunDir: t.TempDir(), Told: map[string]string{"db": "away"},
+			Log: slog.New(slog.NewTextHandler(&text, nil))}, &memory{kind: "db", down: errors.New("away")})
+		put(s, 0, 1)
+		if err := s.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "never took any") || text.Len() > 0 {
+			t.Errorf("%v\n%s", err, &text)
+		}
+	})
+}
+
+// Close waits 15 s for a database that does not come back, and 3 s for one that was never there. It says what is
+// missing and what to do.
 func TestDatabaseThatStaysAway(t *testing.T) {
-	for name, db := range map[string]*memory{"down": {kind: "db", down: errors.New("away")}, "hangs": {kind: "db", hangs: true}} {
+	for name, want := range map[string]time.Duration{
+		"down": 3 * time.Second, "hangs": 3 * time.Second, "goes down": 15 * time.Second, "then hangs": time.Minute,
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			dir := t.TempDir()
+			db, dir := &memory{kind: "db"}, t.TempDir()
 			s := open(t, delivery.Config{RunDir: dir}, db)
+			if want > 3*time.Second {
+				put(s, 0, 1)
+				synctest.Wait() // the database takes the first point
+			}
+			db.mu.Lock()
+			if db.hangs = strings.HasSuffix(name, "hangs"); !db.hangs {
+				db.down = errors.New("away")
+			}
+			db.mu.Unlock()
 			put(s, 0, 2500) // does not block
 			begin := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -235,11 +260,7 @@ func TestDatabaseThatStaysAway(t *testing.T) {
 				!strings.Contains(err.Error(), "spate runs export "+dir) || !delivery.Incomplete(dir) {
 				t.Errorf("%s: %v", name, err)
 			}
-			waited, want := time.Since(begin), 15*time.Second
-			if db.hangs {
-				want = time.Minute
-			}
-			if waited < want || waited > want+6*time.Second {
+			if waited := time.Since(begin); waited < want || waited > want+6*time.Second {
 				t.Errorf("%s: waited %v", name, waited)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spate-load/spate/internal/words"
@@ -87,8 +88,27 @@ func Unreachable(kind, serverURL string, err error) error {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s: %s does not speak TLS: is its URL http://? (%w)", kind, serverURL, err)
 	}
-	return fmt.Errorf("%s: %s cannot be reached: is the server up and the URL right? (%w)", kind, serverURL, err)
+	return fmt.Errorf("%s: %s cannot be reached: is the server up and the URL right? (%w)", kind, serverURL, causeOf(err))
 }
+
+// causeOf returns why a request had no answer, without the names of Go's functions and the request's URL: so a failure
+// has the same words whatever was asked.
+func causeOf(err error) error {
+	var number syscall.Errno
+	var request *url.Error
+	switch {
+	case errors.As(err, &number):
+		return number
+	case errors.Is(err, context.DeadlineExceeded):
+		return errSlow
+	case errors.As(err, &request):
+		return request.Err
+	}
+	return err
+}
+
+// errSlow says that a server did not answer before the time-out.
+var errSlow = errors.New("no answer in time")
 
 // maxAnswer bounds how much of an answer is read, in bytes, after it was decompressed.
 const maxAnswer = 1 << 16

@@ -29,6 +29,11 @@ const DefaultQueueBytes = 128 << 20
 // closePatience is how long a failing database is retried once the run has ended.
 const closePatience = 15 * time.Second
 
+// strangerPatience is how long one is waited for that has neither taken nor refused any: its URL is probably wrong.
+const strangerPatience = 3 * time.Second
+
+var errTookNone = errors.New("it never took any")
+
 // chunk is how many rows a goroutine takes from its queue at once.
 const chunk = 1000
 
@@ -41,6 +46,8 @@ type Config struct {
 	Replay func(emit func([]sink.Row) error) (ended bool, err error)
 	// QueueBytes bounds each queue in memory. 0: DefaultQueueBytes.
 	QueueBytes int
+	// Told has, by kind of database, failures that Log has already got.
+	Told map[string]string
 	// Log gets a message when writing starts to fail and when it works again.
 	Log *slog.Logger
 }
@@ -79,9 +86,10 @@ func (s *Sink) Put(p sink.Point) {
 	}
 }
 
-// Close sends what is left, for as long as the databases take it and ctx lasts. A database that fails is retried for 15
-// s. If points were dropped, or if an earlier process did not send all, Close then writes the points of the whole run
-// from the ledger, if the run has ended. Its error joins an UndeliveredError for each database that is incomplete.
+// Close sends what is left, for as long as the databases take it and ctx lasts. A database that fails is retried for
+// 15 s, or 3 s if it took none yet. If points were dropped, or if an earlier process did not send all, Close then
+// writes the points of the whole run from the ledger, if the run has ended. Its error joins an UndeliveredError for
+// each database that is incomplete.
 func (s *Sink) Close(ctx context.Context) error {
 	close(s.closing)
 	errs := make([]error, len(s.boxes))
@@ -100,8 +108,8 @@ type outbox struct {
 	queue   *queue
 	resumed bool // an earlier process of the run did not send everything
 
-	stop context.CancelFunc // stops the goroutine
-	done chan struct{}      // closed when the goroutine has ended
+	stop context.CancelCauseFunc // stops the goroutine
+	done chan struct{}           // closed when the goroutine has ended
 
 	// Only the goroutine uses these fields until done is closed.
 	writer *Writer
@@ -109,11 +117,12 @@ type outbox struct {
 }
 
 func newOutbox(config Config, db Database, resumed bool, closing <-chan struct{}) *outbox {
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancelCause(context.Background())
 	o := &outbox{
 		config: config, db: db, queue: newQueue(config.QueueBytes, db.Stores), resumed: resumed, stop: stop,
-		done:   make(chan struct{}),
-		writer: &Writer{db: db, log: config.Log, patience: closePatience, ending: closing},
+		done: make(chan struct{}),
+		writer: &Writer{db: db, log: config.Log, patience: closePatience, ending: closing,
+			trouble: config.Told[db.Kind()]},
 	}
 	go o.send(ctx)
 	return o
@@ -139,9 +148,14 @@ func (o *outbox) write(ctx context.Context, rows []sink.Row) error {
 
 // finish waits until the queue is sent, and then writes what is missing from the ledger.
 func (o *outbox) finish(ctx context.Context) error {
-	defer o.stop()
+	defer o.stop(nil)
 	o.queue.close()
-	defer context.AfterFunc(ctx, o.stop)()
+	defer context.AfterFunc(ctx, func() { o.stop(nil) })()
+	defer time.AfterFunc(strangerPatience, func() {
+		if !o.writer.answered.Load() {
+			o.stop(errTookNone)
+		}
+	}).Stop()
 	<-o.done
 	accepted, dropped := o.queue.counts()
 	unsent := accepted + dropped - o.writer.handled()

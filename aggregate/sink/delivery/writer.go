@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spate-load/spate/aggregate/sink"
@@ -39,6 +40,8 @@ type Writer struct {
 	batch   batch
 	since   time.Time // of the first failure that counts towards patience; zero: none
 	trouble string    // last failure logged; empty while writing works
+
+	answered atomic.Bool // the database has taken or refused points
 
 	written int   // points that the database has taken
 	refused int   // points that the database will never take
@@ -172,6 +175,7 @@ func (w *Writer) works() {
 		w.log.Info("the database can be written to again", "database", w.db.Name())
 	}
 	w.trouble, w.since = "", time.Time{}
+	w.answered.Store(true)
 }
 
 // pause waits before the next attempt. The start of the end cuts it short.

@@ -12,6 +12,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/clienttest"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/files"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 func TestRunsTable(t *testing.T) {
@@ -42,6 +43,15 @@ old-1    broken      n/a                 n/a     0/4  n/a      n/a
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got\n%s\nwithout %s", out.String(), want)
 		}
+	}
+}
+
+// The ledger of a run that another process writes cannot be read: the list says that it is in progress.
+func TestARunOfAnotherProcessIsInProgress(t *testing.T) {
+	runs := []*spatev1.RunSummary{{RunId: "a", State: spatev1.RunState_RUN_STATE_RUNNING}}
+	var out strings.Builder
+	if err := writeRuns(&out, runs, false, time.Unix(0, 0)); err != nil || !strings.Contains(out.String(), "  in progress  ") {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/points"
@@ -67,16 +68,21 @@ func (s *Sinks) Opener(ctx context.Context, logger *slog.Logger) (func(runDir st
 	if err != nil || len(databases) == 0 {
 		return nil, err
 	}
+	told := map[string]string{}
 	for _, db := range databases {
 		if err := db.Check(ctx); err != nil {
+			told[db.Kind()] = err.Error()
 			logger.Warn("the database does not take points now; the run continues and they are sent later",
 				"database", db.Name(), "error", err)
 		}
 	}
+	var first sync.Once // later runs of a coordinator say again what fails
 	return func(runDir string) (sink.Sink, error) {
 		replay := func(emit func([]sink.Row) error) (bool, error) {
 			return points.ReplayEnded(filepath.Join(runDir, ledger.File), emit)
 		}
-		return delivery.Open(delivery.Config{RunDir: runDir, Replay: replay, Log: logger}, databases...)
+		config := delivery.Config{RunDir: runDir, Replay: replay, Log: logger}
+		first.Do(func() { config.Told = told })
+		return delivery.Open(config, databases...)
 	}, nil
 }

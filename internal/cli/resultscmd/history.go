@@ -3,6 +3,7 @@ package resultscmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -186,6 +187,9 @@ func (f *historyFlags) read(cmd *cobra.Command, names []string, named bool) (run
 		var file *runfiles.File
 		if file, err = f.open(cmd.Context(), name); err != nil && named {
 			return nil, err
+		}
+		if errors.Is(err, ledger.ErrLocked) {
+			err = errors.New("it is in progress")
 		}
 		if err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "! %s is left out: %v\n", name, err)

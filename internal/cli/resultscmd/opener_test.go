@@ -2,13 +2,17 @@ package resultscmd
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/internal/cli/clienttest"
 	"github.com/spate-load/spate/internal/cli/command"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Runs of a coordinator are fetched, and what was fetched does not stay. The fake's ledger has no stages.
@@ -31,5 +35,22 @@ func TestRunsOfACoordinator(t *testing.T) {
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// A history leaves out the run that another process writes, and says so.
+func TestHistoryDuringARun(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "a"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := ledger.Create(filepath.Join(dir, "a", ledger.File), ledger.Change{Run: &spatev1.RunRecord{RunId: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, _, stderr := clienttest.Run(t, []*cobra.Command{NewHistory()}, "history", "--dir", dir)
+	if !strings.Contains(stderr, "a is left out: it is in progress\n") {
+		t.Error(stderr)
 	}
 }

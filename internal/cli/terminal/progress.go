@@ -287,10 +287,10 @@ func (p *progress) note(mark, text string) {
 	}
 }
 
-// firstSentence returns the first sentence of a note: report.md has the others, with the reasons and what to do.
+// firstSentence returns the first sentence of a note, and where the others are, with the reasons and what to do.
 func firstSentence(note string) string {
 	if first, _, more := strings.Cut(note, ". "); more {
-		return first + ". …"
+		return first + ". What to do: report.md, Targets and prompts."
 	}
 	return note
 }

@@ -153,14 +153,14 @@ func TestSearchProgress(t *testing.T) {
 	}
 }
 
-// A note takes one line: its first sentence. A warning is shown whole.
+// A note takes one line: its first sentence, and where the rest is. A warning is shown whole.
 func TestNotesAreShort(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{run: watch.New(), w: &out, width: func() int { return 0 }}
 	p.show(Notice(spatev1.Severity_SEVERITY_INFO, "t: Outputs of m.0 can be shorter. Set exact_output. Why: x."))
 	p.show(Notice(spatev1.Severity_SEVERITY_INFO, "One."))
 	p.show(Notice(spatev1.Severity_SEVERITY_WARNING, "This. And that."))
-	if want := "  t: Outputs of m.0 can be shorter. …\n  One.\n! This. And that.\n"; out.String() != want {
+	if want := "  t: Outputs of m.0 can be shorter. What to do: report.md, Targets and prompts.\n  One.\n! This. And that.\n"; out.String() != want {
 		t.Errorf("%q, want %q", &out, want)
 	}
 }
