@@ -2,7 +2,11 @@
 // what each is in Spate; flags, plans and translations use it.
 package foreign
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // setting is a setting of Spate, and what others call it.
 type setting struct {
@@ -16,7 +20,9 @@ type setting struct {
 
 // settings is what has an equivalent.
 var settings = []setting{
-	{"base-url url server-url host", "--target=%s", "targets[].endpoints"},
+	{"base-url url server-url", "--target=%s", "targets[].endpoints"},
+	{"host", "--target=http://%s:PORT", "targets[].endpoints"},
+	{"port", "--target=http://HOST:%s", "targets[].endpoints"},
 	{"served-model-name model-name model-names", "--model=%s", "targets[].model"},
 	{"backend backend-type endpoint-type endpoint custom-endpoint request-format request-type", "--api=%s", "targets[].api"},
 	{"request-rate qps rps", "--rate=%s", "loads[].rate"},
@@ -32,6 +38,7 @@ var settings = []setting{
 	{"request-rate-mode arrival-pattern", "--arrival=%s", "loads[].arrival"},
 	{"concurrency-ramp-duration", "--stagger=%ss", "loads[].stagger"},
 	{"streaming", "--stream=true", "targets[].stream"},
+	{"no-stream", "--stream=false", "targets[].stream"},
 	{"headers", "--header=%s", "targets[].headers"},
 	{"extra-inputs extra-body", "--body=%s", "targets[].body"},
 	{"temperature", "--body=temperature=%s", "targets[].body"},
@@ -40,9 +47,10 @@ var settings = []setting{
 	{"ignore-eos", "--set=targets[0].exact_output=always", "targets[].exact_output"},
 	{"random-range-ratio", "--set=workloads[0].random.range_ratio=%s", "workloads[].random.range_ratio"},
 	{"burstiness", "--set=loads[0].arrival=gamma --set=loads[0].burstiness=%s", "loads[].burstiness"},
-	{"ramp ramp-up stages", "", "loads[].rate_phases"},
+	{"ramp ramp-up stages ramp-up-strategy ramp-up-start-rps ramp-up-end-rps rampup", "", "loads[].rate_phases"},
 	{"goodput", "", "slo"},
 	{"dataset-path dataset-name input-file data custom-dataset-type public-dataset", "", "workloads"},
+	{"prefix-len random-prefix-len prefix-prompt-length", "", "workloads[].random.prefix"},
 	{"lora-modules", "", "workloads[].mix"},
 }
 
@@ -73,10 +81,13 @@ func Alias(name string) string {
 func Meant(name string) string {
 	s := byName[dashed(name)]
 	if s.args == "" && s.field != "" {
-		return s.field + " in a plan"
+		return s.field + " in a plan (docs/from-other-tools.md)"
 	}
 	return strings.NewReplacer("%ss", "TIME", "%s", "VALUE").Replace(s.args)
 }
+
+// Names returns the names of flags that others have.
+func Names() []string { return slices.Sorted(maps.Keys(byName)) }
 
 // Field returns the place in a plan of what others call name, or "".
 func Field(name string) string { return byName[dashed(name)].field }

@@ -21,6 +21,7 @@ import (
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/document"
 	"github.com/spate-load/spate/plans/draft"
+	"github.com/spate-load/spate/plans/secret"
 )
 
 // quickFlags make a plan for the common case, without a file.
@@ -109,35 +110,93 @@ func (q *quickFlags) named(err error, flags *pflag.FlagSet) error {
 
 var fieldName = regexp.MustCompile(`[a-z_]+`)
 
+// repeated are flags whose values add up.
+var repeated = []string{"set", "body", "header"}
+
 // translate sets the flags that do what the command of --from does, unless they were typed, and says so.
 func (q *quickFlags) translate(cmd *cobra.Command) error {
+	flags := cmd.Flags()
 	args, left, err := foreign.Translate(q.From)
 	if err != nil {
 		return fmt.Errorf("--from: %w", err)
 	}
-	ours := "spate run"
+	typed := []string{"from"} // and a typed load is the only one
+	for _, name := range command.Names(q) {
+		switch {
+		case !flags.Changed(name) || slices.Contains(repeated, name):
+		case name == "concurrency" || name == "rate":
+			typed = append(typed, "concurrency", "rate")
+		default:
+			typed = append(typed, name)
+		}
+	}
+	args = append(args, beside(flags)...)
 	for _, arg := range args {
 		name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-		if _, text, _ := strings.Cut(value, "="); name == "api-key" || name == "header" && text != "" {
-			arg = "--" + name + "=***" // may be a secret
-		}
-		if command.Typed(cmd.Flags(), name) && !slices.Contains([]string{"set", "body", "header"}, name) {
+		if slices.Contains(typed, name) {
 			continue
 		}
-		if err := cmd.Flags().Set(name, value); err != nil {
+		if err := flags.Set(name, value); err != nil {
 			return fmt.Errorf("--from: %w", err)
 		}
-		if strings.ContainsAny(arg, " '\"{}[]*?&;$") {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		ours += " " + arg
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "In Spate: %s\n", ours)
+	if len(q.Concurrency)+len(q.Rate) == 0 {
+		return fmt.Errorf("--from: it measures a sweep of rates: type `spate plan new --load sweep --endpoint %s "+
+			"--isl %d --osl %d --out plan.yaml` and `spate run plan.yaml`, or give --concurrency or --rate beside --from",
+			strings.Join(q.Targets, ","), q.ISL, q.OSL)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "In Spate: spate run%s\n", q.typed(flags))
 	for _, text := range left {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Not translated: %s\n", text)
 	}
 	return nil
 }
+
+// beside takes away the typed values of flags whose values add up, and returns them as arguments: last, they win.
+func beside(flags *pflag.FlagSet) (args []string) {
+	for _, name := range repeated {
+		if several, ok := flags.Lookup(name).Value.(pflag.SliceValue); ok {
+			for _, value := range several.GetSlice() {
+				args = append(args, "--"+name+"="+value)
+			}
+			_ = several.Replace(nil) // fails only for values that are not text
+		}
+	}
+	return args
+}
+
+// typed returns the flags that make the plan as they are typed in a shell, without secrets.
+func (q *quickFlags) typed(flags *pflag.FlagSet) (line string) {
+	for _, name := range append(command.Names(q)[1:], "set") {
+		f := flags.Lookup(name)
+		if !f.Changed {
+			continue
+		}
+		values := []string{f.Value.String()}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, value := range values {
+			head, text, _ := strings.Cut(value, "=")
+			switch {
+			case name == "rate":
+				value = strings.TrimRight(strings.TrimRight(value, "0"), ".")
+			case name == "api-key" && !secret.IsReference(value):
+				value = "***"
+			case name == "header" && secret.HeaderName(head) && !secret.IsReference(text):
+				value = head + "=***"
+			}
+			if strings.Trim(value, plain) != "" {
+				value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+			}
+			line += " --" + name + "=" + value
+		}
+	}
+	return line
+}
+
+// plain are the characters that are nothing special to a shell.
+const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%"
 
 // yaml returns the plan as text.
 func (q *quickFlags) yaml(flags *pflag.FlagSet) ([]byte, error) {

@@ -40,6 +40,8 @@ type runFlags struct {
 	Results resultFlags `group:"What is kept and shown"`
 	Records string      `group:"What is kept and shown" rare:"yes" flag:"records" default:"parquet" oneof:"parquet, jsonl, none" help:"keep one row for each request: parquet, jsonl or none"`
 	Local   localFlags
+
+	foreign bool // some flags have the names that other load generators give them
 }
 
 // coordinatorFlags say on which coordinator a run takes place, and how it is submitted.
@@ -95,7 +97,9 @@ leaves the run, as --detach does from the start; "spate runs follow" shows it ag
 	}
 	command.Declare(cmd.Flags(), f, "APIS="+strings.Join(registry.Names(), ", "))
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(cmp.Or(foreign.Alias(name), name))
+		alias := foreign.Alias(name)
+		f.foreign = f.foreign || alias != ""
+		return pflag.NormalizedName(cmp.Or(alias, name))
 	})
 	return cmd
 }
@@ -234,6 +238,10 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 		if err := f.Quick.translate(cmd); err != nil {
 			return nil, err
 		}
+	}
+	if q := f.Quick; f.foreign && len(q.Concurrency) > 0 && len(q.Rate) > 0 {
+		return nil, fmt.Errorf("--concurrency and --rate are two loads: for one with at most so many requests in flight, "+
+			"as other load generators have it, give --rate %v --max-in-flight %d", q.Rate[0], q.Concurrency[0])
 	}
 	set, err := f.Source.Changes()
 	switch {

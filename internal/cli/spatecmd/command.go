@@ -2,6 +2,7 @@
 package spatecmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,11 +148,15 @@ func flagError(cmd *cobra.Command, err error) error {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		name, _, _ := strings.Cut(part[1], "=")
-		meant, near, place := foreign.Meant(name), words.Nearest(name, names), document.Place(name)
 		makesPlans := cmd.Flags().Lookup("target") != nil
+		meant := func(string) string { return "" }
+		if makesPlans {
+			names, meant = append(names, foreign.Names()...), foreign.Meant
+		}
+		near, place := words.Nearest(name, names), document.Place(name)
 		switch {
-		case makesPlans && meant != "":
-			hint = command.DidYouMean(meant)
+		case meant(name) != "":
+			hint = command.DidYouMean(meant(name))
 		case makesPlans && place != "" && !words.Alike(name, near):
 			hint = command.DidYouMean("--set " + place + "=VALUE")
 		case makesPlans && strings.HasPrefix(commandOf[name], "plan new"):
@@ -159,7 +164,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		case name == "target" && slices.Contains(names, "endpoint"):
 			hint = command.DidYouMean("--endpoint")
 		case near != "":
-			hint = command.DidYouMean("--" + near)
+			hint = command.DidYouMean(cmp.Or(meant(near), "--"+near))
 		}
 	}
 	return command.BadInputf("%w%s\nsee: %s --help", err, hint, cmd.CommandPath())
