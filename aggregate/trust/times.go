@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -155,16 +156,15 @@ func timed(c *measure.Counts) string {
 	return cmp.Or(strings.Join(parts, ", "), "every frame has the kernel's timestamp")
 }
 
-// atLeast returns the lower end of the 95 % confidence interval of a share, by Wilson's score: n of one kind are not
-// evidence of more than that.
+// atLeast returns the lower end of the 95 % confidence interval of a share: n of one kind are not evidence of more than
+// that.
 func atLeast(part, whole uint64) float64 {
-	if whole == 0 || part == 0 {
+	if whole == 0 {
 		return 0
 	}
-	const z = 1.96
 	n := float64(whole)
-	p := min(1, float64(part)/n)
-	return (p + z*z/(2*n) - z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))) / (1 + z*z/n)
+	low, _ := chance.Share(min(1, float64(part)/n), n)
+	return low
 }
 
 // sendDelay fails if agents send late, which changes the load. The slots of a closed loop are idle until their next

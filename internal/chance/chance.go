@@ -56,6 +56,17 @@ func quantile(p, freedom float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile(p)
 }
 
+// Share returns the 95 % confidence interval of a share of n, which must be above 0 (Wilson 1927).
+func Share(share, n float64) (low, high float64) {
+	const z = 1.96
+	middle := (share + z*z/(2*n)) / (1 + z*z/n)
+	margin := z / (1 + z*z/n) * math.Sqrt(share*(1-share)/n+z*z/(4*n*n))
+	if share == 0 || share == 1 { // without the error of rounding
+		return max(share-2*margin, 0), min(share+2*margin, 1)
+	}
+	return middle - margin, middle + margin
+}
+
 // Holm adjusts the probabilities of several tests so that the chance of even one false alarm among all of them stays
 // below the level (Holm 1979). The result is in the order of ps.
 func Holm(ps []float64) []float64 {

@@ -85,7 +85,7 @@ func Newest(lines []*compare.Line) string {
 func Compared(a *compare.Against, baseline string) []string {
 	answer := fmt.Sprintf("%s against %s: %s, %s. %s", a.Name, baseline, Verdict(a), Counts(a), changes(a))
 	lines := []string{words.Printable(strings.TrimSuffix(answer, " "))}
-	if of := doubts(a, "\x00"); len(of) > 0 {
+	if of := doubts(a, ""); len(of) > 0 {
 		lines = append(lines, words.Printable("Doubt: "+strings.Join(of, "; ")+"."))
 	}
 	return lines
@@ -178,16 +178,21 @@ func doubts(a *compare.Against, without string) (parts []string) {
 		parts = append(parts, fmt.Sprintf("%s (%d of %s)", most, n, words.Count(uint64(total), "number")))
 	}
 	parts = append(parts, a.Warnings...)
-	var marked []string
-	for i := range a.Stages {
-		if s := &a.Stages[i]; len(s.Marks) > 0 && !strings.Contains(s.Marks[0], without) {
-			marked = append(marked, s.Load+": "+s.Marks[0])
-		}
-	}
-	if len(marked) > 0 {
-		parts = append(parts, andMore(marked[0], len(marked)))
+	if marks := marked(a, without); len(marks) > 0 {
+		parts = append(parts, andMore(marks[0], len(marks)))
 	}
 	return parts
+}
+
+// marked returns the first mark of each stage that has some, other than those with some words, unless these are empty.
+func marked(a *compare.Against, without string) (marks []string) {
+	for i := range a.Stages {
+		s := &a.Stages[i]
+		if len(s.Marks) > 0 && (without == "" || !strings.Contains(s.Marks[0], without)) {
+			marks = append(marks, s.Load+": "+s.Marks[0])
+		}
+	}
+	return marks
 }
 
 // amount says by how much something is more or less, over one or several changes.

@@ -3,12 +3,12 @@ package headline
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
 )
@@ -158,6 +158,12 @@ func (c *curve) within() (kept, broke *point, limited bool) {
 	return kept, nil, true
 }
 
+// kept returns the highest load within the limit, or nil.
+func (c *curve) kept() *point {
+	kept, _, _ := c.within()
+	return kept
+}
+
 // sloWords returns the limits of an SLO in words.
 func sloWords(g *results.Goodput) string {
 	var limits []string
@@ -182,29 +188,14 @@ func (p *point) good() (text string, open bool) {
 		return "", false
 	}
 	n := float64(p.Requests.Completed + p.Requests.Failed)
-	low, high := proportion(*p.Goodput.Share, n)
+	low, high := chance.Share(*p.Goodput.Share, n)
 	return fmt.Sprintf("%s of %s requests (%.3g to %s) are good", percent(*p.Goodput.Share), words.Whole(n), 100*low,
 		percent(high)), low < goodShare && goodShare <= high
 }
 
-// proportion returns the 95 % confidence interval of a share of n (Wilson 1927).
-func proportion(share, n float64) (low, high float64) {
-	const z = 1.96
-	middle := (share + z*z/(2*n)) / (1 + z*z/n)
-	margin := z / (1 + z*z/n) * math.Sqrt(share*(1-share)/n+z*z/(4*n*n))
-	low, high = middle-margin, middle+margin
-	if share == 0 || share == 1 { // without the error of rounding
-		low, high = max(share-2*margin, 0), min(share+2*margin, 1)
-	}
-	return low, high
-}
-
 // carries says what throughput a point has, with its interval if it is known.
 func (w *writer) carries(c *curve, p *point) (string, error) {
-	text := number(c.throughput(p)) + " " + c.unit()
-	if p.Mark(c.metric()) == results.Doubted {
-		text = "perhaps " + text
-	}
+	text := p.perhaps(c.metric()) + number(c.throughput(p)) + " " + c.unit()
 	w.Rest(p.of...)
 	if p.all != nil {
 		for _, s := range p.all.Spreads {
@@ -244,19 +235,20 @@ func (p *point) feels() string {
 	if p.TPOT == nil || p.TPOT.Mean <= 0 {
 		return text
 	}
-	perhaps := ""
-	if p.Mark("tpot_ms.mean") == results.Doubted {
-		perhaps = "perhaps "
+	return fmt.Sprintf("%s, then a user gets %s%s tok/s", text, p.perhaps("tpot_ms.mean"), number(1000/p.TPOT.Mean))
+}
+
+// perhaps returns the word before a number, by its name in results.json, if a check doubts it.
+func (p *point) perhaps(name string) string {
+	if p.Mark(name) == results.Doubted {
+		return "perhaps "
 	}
-	return fmt.Sprintf("%s, then a user gets %s%s tok/s", text, perhaps, number(1000/p.TPOT.Mean))
+	return ""
 }
 
 // median returns the median of a latency, and the p99 if enough requests show it.
 func (p *point) median(name string) string {
-	s, perhaps := p.Latency(name), ""
-	if p.Mark(name+".p50") == results.Doubted {
-		perhaps = "perhaps "
-	}
+	s, perhaps := p.Latency(name), p.perhaps(name+".p50")
 	if p.Mark(name+".p99") == "" {
 		return fmt.Sprintf("%s%s (median; p99 %s)", perhaps, millis(s.P50), millis(s.P99))
 	}

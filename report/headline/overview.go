@@ -10,43 +10,60 @@ import (
 	"github.com/spate-load/spate/internal/words"
 )
 
-// measures are the numbers of an overview.
-var measures = []string{"%s within %s", "highest %s", "highest %s per GPU", "tok/s of a user", "first token, median ms",
-	"answer, median ms"}
-
-// point returns where a measure is: at the highest load within the limit, at the peak, or for what a user feels at the
-// first, or without a limit at the lowest load with nearly the throughput of the second. Nil: there is none.
-func (c *curve) point(number int) *point {
-	kept, _, limited := c.within()
-	switch {
-	case number == 1 || number == 2:
-		return c.peak()
-	case number > 2 && !limited:
-		return c.enough()
-	}
-	return kept
+// measure is a number of an overview.
+type measure struct {
+	name string // UNIT is that of throughput, LIMIT what a load must be within
+	at   func(*curve) *point
+	of   func(*writer, *curve, *point) float64 // NaN: not known
 }
 
-// measure returns a measure at its point. Nil: it is not known.
-func (w *writer) measure(c *curve, p *point, number int) *float64 {
-	v := math.NaN()
-	switch {
-	case p == nil:
-	case number < 2:
-		v = c.throughput(p)
-	case number == 2:
-		v = c.throughput(p) / w.gpus(c.target)
-	case number == 3 && p.TPOT != nil:
-		v = 1000 / p.TPOT.Mean
-	case number == 4 && p.TTFT != nil:
-		v = p.TTFT.P50
-	case number == 5 && p.TTFT == nil && p.E2E != nil:
-		v = p.E2E.P50
+var measures = []measure{
+	{"UNIT within LIMIT", (*curve).kept, throughputAt},
+	{"highest UNIT", (*curve).peak, throughputAt},
+	{"highest UNIT per GPU", (*curve).peak, func(w *writer, c *curve, p *point) float64 {
+		return c.throughput(p) / w.gpus(c.target)
+	}},
+	{"tok/s of a user", (*curve).felt, func(_ *writer, _ *curve, p *point) float64 {
+		if p.TPOT == nil {
+			return math.NaN()
+		}
+		return 1000 / p.TPOT.Mean
+	}},
+	{"first token, median ms", (*curve).felt, func(_ *writer, _ *curve, p *point) float64 {
+		if p.TTFT == nil {
+			return math.NaN()
+		}
+		return p.TTFT.P50
+	}},
+	{"answer, median ms", (*curve).felt, func(_ *writer, _ *curve, p *point) float64 {
+		if p.TTFT != nil || p.E2E == nil {
+			return math.NaN()
+		}
+		return p.E2E.P50
+	}},
+}
+
+func throughputAt(_ *writer, c *curve, p *point) float64 { return c.throughput(p) }
+
+// felt returns the point at which it is told what a user feels: the highest load within the limit, or without a limit
+// the lowest with nearly the highest throughput. Nil: there is none.
+func (c *curve) felt() *point {
+	if kept, _, limited := c.within(); limited {
+		return kept
 	}
+	return c.enough()
+}
+
+// value returns a measure of a curve and where it is. Nil: it is not known.
+func (w *writer) value(c *curve, m measure) (p *point, value *float64) {
+	if p = m.at(c); p == nil {
+		return nil, nil
+	}
+	v := m.of(w, c, p)
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
+		return p, nil
 	}
-	return &v
+	return p, &v
 }
 
 // Overview returns the numbers behind the answer: for each workload what the targets carry and what a user feels there,
@@ -60,17 +77,16 @@ func Overview(r *results.Result) *table.Table {
 		workloads = words.AppendOnce(workloads, c.workload)
 	}
 	for _, workload := range workloads {
-		for number, name := range measures {
+		for _, m := range measures {
 			cells, baseline, known := []string{workload, ""}, (*float64)(nil), false
 			for i, target := range names {
 				text := table.Unknown
 				if c := w.curve(target, workload); c != nil {
-					at := c.point(number)
-					v := w.measure(c, at, number)
+					at, v := w.value(c, m)
 					if v != nil {
 						text, known = cell(at, *v, baseline), true
 						limit, _, _ := strings.Cut(at.limit, " (")
-						cells[1] = strings.NewReplacer("%s within %s", c.unit()+" within "+limit, "%s", c.unit()).Replace(name)
+						cells[1] = strings.NewReplacer("UNIT", c.unit(), "LIMIT", limit).Replace(m.name)
 					}
 					if i == 0 {
 						baseline = v

@@ -80,7 +80,7 @@ func (w *writer) targets(names []string, searched bool) error {
 // versus says by how much a target carries more or less than the baseline, within the limit of loads and at the peak.
 func (w *writer) versus(baseline string, side *compare.Against) {
 	var parts []string
-	within := w.pairs(baseline, side, func(c *curve) *point { kept, _, _ := c.within(); return kept })
+	within := w.pairs(baseline, side, (*curve).kept)
 	for i, p := range within {
 		w.uncertain(p.ours)
 		w.uncertain(p.theirs)
