@@ -209,8 +209,7 @@ func (r *reader) ask(array, fields []byte, row *rows.Row) error {
 	sent, asked := []byte{'['}, 0 // asked: the length of sent up to the last message before the answer
 	var answer []byte
 	for message := range values(array) {
-		o := objectIn(message)
-		if o == nil {
+		if message[0] != '{' {
 			return unusable("messages has %s in place of an object", typeOf(message))
 		}
 		if len(sent) > 1 {
@@ -218,8 +217,7 @@ func (r *reader) ask(array, fields []byte, row *rows.Row) error {
 		}
 		start := len(sent)
 		sent = r.message(sent, message)
-		if string(compact(o["role"])) != `"assistant"` && sides[string(bytes.Trim(o["from"], `"`))] != assistant ||
-			o.take("prefix", "partial") != nil {
+		if o := objectIn(sent[start:]); string(o["role"]) != `"assistant"` || o.take("prefix", "partial") != nil {
 			asked, answer = len(sent), nil
 		} else if text, _ := firstText(sent[start:]); answer == nil {
 			answer = text
