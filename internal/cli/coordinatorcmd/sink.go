@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/otlp"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/plans/secret"
 )
 
 // maxAuthorities is the largest size of a file of authorities, in bytes.
@@ -127,7 +128,7 @@ func (s *server) token() (string, error) {
 // secretOf returns the secret that a reference in a URL names. The secret itself has no place there: processes and logs
 // show arguments. The error does not have it.
 func secretOf(reference string) (string, error) {
-	if !strings.HasPrefix(reference, "env:") && !strings.HasPrefix(reference, "file:") {
+	if !secret.IsReference(reference) {
 		return "", errors.New("want env:NAME or file:PATH, not the secret itself, which others can read in a URL")
 	}
 	return command.Secret(reference)
