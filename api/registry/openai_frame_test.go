@@ -130,6 +130,7 @@ func callsOracle(choice map[string]any) []byte {
 	return nil
 }
 
+// holdsSomething reports whether a value is a string, array or object that is not empty.
 func holdsSomething(v any) bool {
 	switch v := v.(type) {
 	case string:

@@ -40,7 +40,7 @@ func FuzzAnswers(f *testing.F) {
 		}
 		some := false
 		for _, vector := range listText {
-			some = some || filled(vector)
+			some = some || holdsSomething(vector)
 		}
 		if isList && frame.Token != some {
 			t.Errorf("%q: TEI's answer has a vector: %v, want %v", data, frame.Token, some)
@@ -50,26 +50,13 @@ func FuzzAnswers(f *testing.F) {
 
 func checkPoolingAnswer(t *testing.T, data []byte, object map[string]any, f *api.Frame) {
 	t.Helper()
-	if f.Failed != filled(object["error"]) {
+	if f.Failed != holdsSomething(object["error"]) {
 		t.Errorf("%q: failed %v", data, f.Failed)
 	}
-	want := filled(object["data"]) || filled(object["embeddings"]) || filled(object["results"])
+	want := holdsSomething(object["data"]) || holdsSomething(object["embeddings"]) || holdsSomething(object["results"])
 	if !f.Failed && f.Token != want {
 		t.Errorf("%q: an answer: %v, want %v", data, f.Token, want)
 	}
-}
-
-// filled reports whether a value is a string, array or object that is not empty.
-func filled(v any) bool {
-	switch v := v.(type) {
-	case string:
-		return v != ""
-	case []any:
-		return len(v) > 0
-	case map[string]any:
-		return len(v) > 0
-	}
-	return false
 }
 
 // FuzzRewrites: whatever the text, a prompt becomes JSON, and has all of its words.

@@ -134,7 +134,7 @@ func applied(ref *spatev1.AssignmentRef) *spatev1.ConnectRequest {
 
 // beat sends one heartbeat per second.
 func (a *agent) beat(ctx context.Context) error {
-	for rest(ctx, time.Second) {
+	for clock.Sleep(ctx, time.Second) {
 		if err := a.say(a.heartbeat()); err != nil {
 			return ended(err)
 		}
@@ -163,7 +163,7 @@ func (a *agent) deliver(ctx context.Context, push spatev1.MetricsService_PushCli
 	}
 	start := clock.Instant(arm.GetStartClockNs())
 	for window := range a.windows {
-		if !rest(ctx, clock.Until(start.Add(time.Duration(window+1)*time.Second+sealDelay))) {
+		if !clock.SleepUntil(ctx, start.Add(time.Duration(window+1)*time.Second+sealDelay)) {
 			return nil
 		}
 		a.sent[window] = clock.Now()

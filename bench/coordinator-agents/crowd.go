@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -61,7 +62,7 @@ func (c *crowd) play(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, a := range agents {
 		group.Go(func() error {
-			if !rest(ctx, c.join*time.Duration(i)/time.Duration(c.agents)) {
+			if !clock.Sleep(ctx, c.join*time.Duration(i)/time.Duration(c.agents)) {
 				return nil
 			}
 			if err := a.attend(ctx); err != nil && ctx.Err() == nil {
@@ -100,7 +101,7 @@ func (c *crowd) awaitAcks(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for want := uint64(c.agents * c.windows); c.answers.acked.Load()+c.answers.refused.Load() < want; {
-		if !rest(ctx, 10*time.Millisecond) {
+		if !clock.Sleep(ctx, 10*time.Millisecond) {
 			return
 		}
 	}
@@ -114,16 +115,4 @@ func (a *answers) answeredBeat(after time.Duration, timed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.beats.Record(int64(after))
-}
-
-// rest waits, and reports whether ctx is still active.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -121,7 +121,7 @@ func (m *meter) watch(ctx context.Context, began, stop <-chan struct{}) (samples
 		return nil
 	}
 	end := time.After(time.Duration(m.windows) * time.Second)
-	if !rest(ctx, time.Duration(m.settle)*time.Second) {
+	if !clock.Sleep(ctx, time.Duration(m.settle)*time.Second) {
 		return nil
 	}
 	ticker := time.NewTicker(sampleInterval)
