@@ -85,7 +85,7 @@ while ((SECONDS - begun < seconds || upgraded < agents)); do
     fi
 done
 echo "after $((SECONDS - begun)) s: $submitted runs submitted, $killed agents killed, $upgraded upgraded, $copied copy"
-while "$bin/spate" runs --coordinator "$control" --output json >"$dir/runs.json" && grep -Eq '"state": ?"(waiting|running)"' "$dir/runs.json"; do
+while "$bin/spate" runs --coordinator "$control" --output json >"$dir/runs.json" && grep -Eq '"state": ?"RUN_STATE_(WAITING|RUNNING)"' "$dir/runs.json"; do
     sleep 1
 done
 for run in $(cat "$dir/submitted"); do

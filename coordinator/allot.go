@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spate-load/spate/clock"
@@ -12,7 +11,6 @@ import (
 	"github.com/spate-load/spate/coordinator/allotment"
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -149,20 +147,15 @@ func allotable(runs []*run) (out []allotment.Run) {
 	return out
 }
 
-// tellWaits tells the followers of waiting runs what these wait for, whenever that changes, and about how long. The
-// lock is held.
+// tellWaits tells the followers of waiting runs what these wait for, whenever that changes. The lock is held.
 func (q *queue) tellWaits() {
-	var estimate func() []*time.Duration
 	for i, r := range q.waiting {
 		text := "waiting: " + q.why(r) + "; " + placeText(i+1)
 		if r.told == text {
 			continue
 		}
 		r.told = text
-		if estimate == nil {
-			estimate = sync.OnceValue(q.estimateWaits())
-		}
-		r.later(func() { r.tellWait(text, estimate()[i]) })
+		r.later(func() { r.tellWait(text) })
 	}
 }
 
@@ -175,24 +168,6 @@ func placeText(place int) string {
 		return "1 run in the queue comes before this one"
 	}
 	return fmt.Sprintf("%d runs in the queue come before this one", place-1)
-}
-
-// estimateWaits returns a function that estimates how long the waiting runs still wait, in their order. The function
-// needs no lock, because it takes milliseconds with many agents and runs. The lock is held.
-func (q *queue) estimateWaits() func() []*time.Duration {
-	agents, running, waiting := q.fleet.Allotable(), allotable(q.active), allotable(q.waiting)
-	now, limits, runs := clock.Now(), q.limits(), slices.Clone(q.waiting)
-	for i, r := range q.active {
-		if r.isRebuilt() {
-			r.confined(func() { running[i].Left = r.machine.Left(now) })
-		}
-	}
-	return func() []*time.Duration {
-		for i, r := range runs {
-			waiting[i].Left = plans.TimeOf(plans.Planned(r.submission.GetPlan())).Length()
-		}
-		return allotment.Waits(agents, running, waiting, limits)
-	}
 }
 
 // limits returns the limits of all runs together. The lock is held; what is returned needs no lock.

@@ -207,18 +207,17 @@ func (q *queue) unended(id string) bool {
 	}
 }
 
-// summaries returns the runs in progress and those that wait, the latter also alone, with a function that estimates how
-// long they wait, without a lock.
-func (q *queue) summaries() (all, waiting []*spatev1.RunSummary, estimate func() []*time.Duration) {
+// summaries returns the runs in progress and those that wait.
+func (q *queue) summaries() (all []*spatev1.RunSummary) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, r := range slices.Concat(q.active, q.waiting) {
+	for _, r := range q.active {
 		all = append(all, r.summary())
 	}
-	waiting = all[len(q.active):]
-	for i, s := range waiting {
-		r := q.waiting[i]
+	for i, r := range q.waiting {
+		s := r.summary()
 		s.Place, s.WaitsFor, s.WaitsBecause = uint32(i+1), slices.Clone(r.wait.For), q.why(r)
+		all = append(all, s)
 	}
-	return all, waiting, q.estimateWaits()
+	return all
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -19,7 +18,6 @@ import (
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/storage"
-	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -334,10 +332,7 @@ func (r *run) summary() *spatev1.RunSummary {
 }
 
 // tellWait tells the followers of the waiting run what it waits for. It is a task of the run's write queue.
-func (r *run) tellWait(text string, wait *time.Duration) {
-	if wait != nil {
-		text += ", in about " + words.Span(wait.Seconds())
-	}
+func (r *run) tellWait(text string) {
 	n, ok := r.events.Number(&spatev1.RunEvent{Time: timestamppb.Now(), Event: &spatev1.RunEvent_Notice{
 		Notice: &spatev1.Notice{Severity: spatev1.Severity_SEVERITY_INFO, Text: text},
 	}})

@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator/access"
@@ -63,13 +62,7 @@ func (c *Coordinator) find(id string) ([]*spatev1.RunSummary, error) {
 
 // unendedRuns returns the waiting runs, last first, and then the runs in progress, newest first. unended has their ids.
 func (c *Coordinator) unendedRuns() (out []*spatev1.RunSummary, unended map[string]bool) {
-	out, waiting, estimate := c.queue.summaries()
-	for i, wait := range estimate() {
-		if wait != nil {
-			waiting[i].Wait = durationpb.New(*wait)
-		}
-	}
-	unended = map[string]bool{}
+	out, unended = c.queue.summaries(), map[string]bool{}
 	for _, s := range out {
 		unended[s.GetRunId()] = true
 	}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -271,7 +270,7 @@ func TestAnInterruptedLocalRunIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Runs wait by priority and then by time, also after a restart. A list says what each waits for, and about how long.
+// Runs wait by priority and then by time, also after a restart. A list says what each waits for.
 func TestPriority(t *testing.T) {
 	r := newRig(t)
 	submit := func(priority int32) string {
@@ -295,11 +294,10 @@ func TestPriority(t *testing.T) {
 		if want := []string{low, second, high, first}; !slices.Equal(got, want) {
 			t.Fatalf("%s: runs %v, want %v", when, got, want)
 		}
-		for i, wait := range []time.Duration{180 * time.Second, 120 * time.Second, 60 * time.Second} {
-			s := all[i]
-			if s.GetPlace() != uint32(3-i) || s.GetWait().AsDuration() != wait ||
+		for i, s := range all[:3] {
+			if s.GetPlace() != uint32(3-i) ||
 				!strings.HasPrefix(s.GetWaitsBecause(), "the same server is loaded by run "+s.GetWaitsFor()[0]) {
-				t.Errorf("%s: %v, want it to wait %v", when, s, wait)
+				t.Errorf("%s: %v", when, s)
 			}
 		}
 		if s := all[2]; !slices.Equal(s.GetWaitsFor(), []string{first}) || s.GetPriority() != 5 {

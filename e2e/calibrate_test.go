@@ -3,6 +3,10 @@
 package e2e
 
 import (
+	"google.golang.org/protobuf/encoding/protojson"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -156,24 +160,18 @@ func TestAgentTellsItsCapacity(t *testing.T) {
 	agent := process.Start(t, programs.Built.Agent, "--coordinator", address, "--name", "one", "--capacity",
 		filepath.Join(p.Dir, "capacity.json"))
 	agent.Await(`this machine was exact in calibration`)
-	var listed []struct {
-		WeightGiven bool `json:"weight_given"`
-		Capacity    *struct {
-			Streams         *uint32
-			StartsPerSecond *float64 `json:"starts_per_second"`
-		}
-	}
+	var listed spatev1.ListAgentsResponse
 	process.Eventually(t, "the agent is listed", func() bool {
 		list := process.Start(t, programs.Built.Spate, "agents", "--coordinator", address, "--output", "json")
 		if list.Exit() == 0 {
-			if err := json.Unmarshal([]byte(list.Stdout.String()), &listed); err != nil {
+			if err := protojson.Unmarshal([]byte(list.Stdout.String()), &listed); err != nil {
 				t.Fatal(err)
 			}
 		}
-		return len(listed) > 0
+		return len(listed.GetAgents()) > 0
 	})
-	c := listed[0].Capacity
-	if c == nil || c.Streams == nil || *c.Streams < 2 || c.StartsPerSecond != nil || listed[0].WeightGiven {
-		t.Errorf("%+v: %+v", listed[0], c)
+	a := listed.GetAgents()[0].GetAgent()
+	if c := a.GetCapacity(); c.GetStreams() < 2 || c.GetStartsPerSecond() > 0 || a.GetWeightGiven() {
+		t.Errorf("%v", a)
 	}
 }

@@ -54,20 +54,12 @@ func Runs(runs []*spatev1.RunSummary, now time.Time, in *time.Location) *table.T
 		).Colour = colourOf(r.GetVerdict())
 	}
 	if slices.ContainsFunc(runs, func(r *spatev1.RunSummary) bool { return r.GetPlace() > 0 }) {
-		t.Columns = slices.Concat(t.Columns, table.Numbers("waits"), table.Words("for"))
+		t.Columns = slices.Concat(t.Columns, table.Words("waits for"))
 		for i, r := range runs {
-			t.Rows[i].Add(Wait(r), Clean(cmp.Or(waitsFor(r), Unknown)))
+			t.Rows[i].Add(Clean(cmp.Or(waitsFor(r), Unknown)))
 		}
 	}
 	return t
-}
-
-// Wait returns about how long a waiting run still waits.
-func Wait(r *spatev1.RunSummary) string {
-	if r.GetWait() == nil {
-		return Unknown
-	}
-	return "~" + Span(r.GetWait().AsDuration())
 }
 
 // waitsFor names the first run that a run waits for, and says how many more there are.
@@ -188,26 +180,4 @@ func positive(n uint32) string {
 		return Unknown
 	}
 	return words.Thousands(uint64(n))
-}
-
-// Audit returns a table of who changed what, with times of a zone.
-func Audit(entries []*spatev1.AuditEntry, zone *time.Location) *table.Table {
-	t := table.New(table.Words("time", "action", "by", "proof", "address", "run or agents"))
-	for _, e := range entries {
-		what := append([]string{}, e.GetAgents()...)
-		if e.GetRun() != "" {
-			what = append(what, e.GetRun())
-		}
-		action := e.GetAction()
-		if e.GetImmediately() {
-			action += " at once"
-		}
-		row := []string{e.GetTime().AsTime().In(zone).Format("2006-01-02 15:04:05"), action, e.GetBy(), e.GetProof(),
-			e.GetAddress(), strings.Join(what, ", ")}
-		for i, cell := range row {
-			row[i] = Clean(cmp.Or(cell, Unknown))
-		}
-		t.Add(row...)
-	}
-	return t
 }

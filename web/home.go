@@ -12,7 +12,6 @@ import (
 
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/compare/show"
-	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -146,16 +145,6 @@ func (h Home) Write(w io.Writer, f Frame, baseline string) error {
 	return writePage(w, "home.html.tmpl", map[string]any{
 		"Title": fmt.Sprintf("Spate: %s", words.Count(uint64(len(h.Runs)), "run")), "Events": f.Events, "Frame": f,
 		"Ended": ended, "Baseline": baseline,
-	})
-}
-
-// Audit writes the page of the audit log: the entries that were asked for.
-func Audit(w io.Writer, entries []*spatev1.AuditEntry, asked *spatev1.ReadAuditLogRequest) error {
-	selected := asked.GetBy() != "" || asked.GetAbout() != "" || len(asked.GetActions()) > 0 ||
-		asked.GetSince() != nil || asked.GetUntil() != nil
-	return writePage(w, "audit.html.tmpl", map[string]any{
-		"Title": "Spate: who did what", "Events": "", "Table": watch.Audit(entries, time.UTC), "Asked": asked,
-		"Actions": access.Actions, "Selected": selected, "Frame": Frame{MayOperate: true, History: true},
 	})
 }
 

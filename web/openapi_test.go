@@ -232,11 +232,6 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		t.Errorf("run %v", &run)
 	}
 	s.ask(d, "GET", "/runs/{id}", "none", "", 404, nil)
-	var log spatev1.ReadAuditLogResponse
-	s.ask(d, "GET", "/audit", "", "", 200, &log)
-	if got := log.GetEntries(); len(got) != 2 || got[0].GetAction() != "stop" {
-		t.Errorf("audit log %v", got)
-	}
 	var over spatev1.ReadHistoryResponse
 	s.ask(d, "GET", "/history", "", "", 200, &over)
 	if got := over.GetLines(); len(got) != 2 || got[1].GetPoints()[1].GetChange() != 0.3 {

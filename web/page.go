@@ -27,7 +27,7 @@ var (
 	files     embed.FS
 	templates = template.Must(template.New("").Funcs(template.FuncMap{
 		"when": when, "bytes": size, "clean": watch.Clean, "dict": dict, "class": class, "link": link,
-		"day": day, "docs": docs.URL,
+		"docs": docs.URL,
 	}).ParseFS(files, "*.tmpl"))
 )
 
@@ -97,14 +97,6 @@ func when(t *timestamppb.Timestamp) template.HTML {
 	at := t.AsTime().UTC()
 	text := `<time datetime="` + at.Format(time.RFC3339) + `">` + at.Format("2006-01-02 15:04:05 UTC") + "</time>"
 	return template.HTML(text) //nolint:gosec // only figures
-}
-
-// day formats the day of a time for a field of a form, empty if there is none.
-func day(t *timestamppb.Timestamp) string {
-	if t == nil {
-		return ""
-	}
-	return t.AsTime().UTC().Format(time.DateOnly)
 }
 
 // class returns the class of a row with a colour.

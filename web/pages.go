@@ -47,7 +47,6 @@ func (s *Server) site() []route {
 		{http.MethodPost, "/agents/{name}/cordon", s.cordonPage(spatev1.Cordon_CORDON_CORDONED)},
 		{http.MethodPost, "/agents/{name}/drain", s.cordonPage(spatev1.Cordon_CORDON_DRAINED)},
 		{http.MethodPost, "/agents/{name}/uncordon", s.cordonPage(spatev1.Cordon_CORDON_UNSPECIFIED)},
-		{http.MethodGet, "/audit", s.forWriters(s.auditPage)},
 		{http.MethodGet, "/history", s.historyPage},
 		{http.MethodGet, "/compare", s.comparePage},
 		{http.MethodGet, "/style.css", asset("text/css; charset=utf-8", append([]byte(page.Sheet()), style...))},
@@ -437,24 +436,6 @@ func (s *Server) cordonPage(to spatev1.Cordon) http.HandlerFunc {
 		}
 		http.Redirect(w, r, "/#fleet", http.StatusSeeOther)
 	}
-}
-
-// audited is how many entries the page of the audit log lists, unless its address asks for another number.
-const audited = 200
-
-func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
-	asked, err := auditRequest(r)
-	if err != nil {
-		s.failurePage(w, status.Error(codes.InvalidArgument, err.Error()))
-		return
-	}
-	asked.Limit = cmp.Or(asked.GetLimit(), audited)
-	log, err := s.runs.ReadAuditLog(r.Context(), asked)
-	if err != nil {
-		s.failurePage(w, err)
-		return
-	}
-	s.page(w, http.StatusOK, func(b *bytes.Buffer) error { return Audit(b, log.GetEntries(), asked) })
 }
 
 func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {

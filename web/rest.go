@@ -21,7 +21,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/compare"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -84,7 +83,6 @@ func (s *Server) api() []call {
 		{route{http.MethodPost, root + "/agents/{name}/cordon", s.cordonAgent(spatev1.Cordon_CORDON_CORDONED)}, "", false},
 		{route{http.MethodPost, root + "/agents/{name}/drain", s.cordonAgent(spatev1.Cordon_CORDON_DRAINED)}, "", false},
 		{route{http.MethodPost, root + "/agents/{name}/uncordon", s.cordonAgent(spatev1.Cordon_CORDON_UNSPECIFIED)}, "", false},
-		{route{http.MethodGet, root + "/audit", s.forWriters(s.listAudit)}, "limit by action about since until", false},
 		{route{http.MethodGet, root + "/history", s.getHistory}, "plan metric limit", false},
 		{route{http.MethodGet, root + "/comparison", s.getComparison}, "baseline run tolerance allow_invalid", false},
 	}
@@ -210,32 +208,6 @@ func (s *Server) cordon(r *http.Request, to spatev1.Cordon) (*spatev1.CordonAgen
 	})
 }
 
-// forWriters passes on only requests that may change something.
-func (s *Server) forWriters(handle http.HandlerFunc) http.HandlerFunc {
-	return s.rights.forWriters(handle).ServeHTTP
-}
-
-func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) {
-	asked, err := auditRequest(r)
-	if err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	answer(w)(s.runs.ReadAuditLog(r.Context(), asked))
-}
-
-// auditRequest returns which entries of the audit log a request asks for.
-func auditRequest(r *http.Request) (*spatev1.ReadAuditLogRequest, error) {
-	q := r.URL.Query()
-	limit, err1 := number(r, "limit", 32)
-	since, err2 := moment(r, "since")
-	until, err3 := moment(r, "until")
-	return &spatev1.ReadAuditLogRequest{
-		Limit: uint32(limit), By: q.Get("by"), About: q.Get("about"), Since: since, Until: until,
-		Actions: slices.DeleteFunc(q["action"], func(a string) bool { return a == "" }), // a form's "any"
-	}, errors.Join(err1, err2, err3)
-}
-
 func (s *Server) getHistory(w http.ResponseWriter, r *http.Request) {
 	asked, err := historyRequest(r)
 	if err != nil {
@@ -358,16 +330,4 @@ func flag(r *http.Request, name string) (bool, error) {
 		}
 		return text == "true", nil
 	})
-}
-
-// moment returns a time of a request's query, or the start of a day in UTC, nil if it is not there.
-func moment(r *http.Request, name string) (*timestamppb.Timestamp, error) {
-	return queryValue(r, name, nil, "a time such as 2026-03-29T10:00:00Z, or a day such as 2026-03-29",
-		func(text string) (*timestamppb.Timestamp, error) {
-			t, err := time.Parse(time.RFC3339, text)
-			if err != nil {
-				t, err = time.Parse(time.DateOnly, text)
-			}
-			return timestamppb.New(t), err
-		})
 }

@@ -114,11 +114,7 @@ func (r Run) waiting() string {
 	case r.Over():
 		return "No stage started."
 	case r.Summary.GetState() == spatev1.RunState_RUN_STATE_WAITING:
-		text := "The run waits: " + watch.Clean(r.Summary.GetWaitsBecause())
-		if wait := r.Summary.GetWait(); wait != nil {
-			text += ". It begins in about " + watch.Span(wait.AsDuration())
-		}
-		return text + "."
+		return "The run waits: " + watch.Clean(r.Summary.GetWaitsBecause()) + "."
 	}
 	return "The run is being prepared: no stage has started yet."
 }

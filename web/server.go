@@ -30,7 +30,6 @@ type Runs interface {
 	RemoveRun(context.Context, *spatev1.RemoveRunRequest) (*spatev1.RemoveRunResponse, error)
 	ListAgents(context.Context, *spatev1.ListAgentsRequest) (*spatev1.ListAgentsResponse, error)
 	CordonAgents(context.Context, *spatev1.CordonAgentsRequest) (*spatev1.CordonAgentsResponse, error)
-	ReadAuditLog(context.Context, *spatev1.ReadAuditLogRequest) (*spatev1.ReadAuditLogResponse, error)
 	ReadHistory(context.Context, *spatev1.ReadHistoryRequest) (*spatev1.ReadHistoryResponse, error)
 }
 

@@ -85,21 +85,6 @@ func (f *fake) CordonAgents(
 	return &spatev1.CordonAgentsResponse{}, nil
 }
 
-func (f *fake) ReadAuditLog(
-	ctx context.Context, q *spatev1.ReadAuditLogRequest,
-) (*spatev1.ReadAuditLogResponse, error) {
-	asked := strings.Fields(fmt.Sprint("audit ", q.GetLimit(), " ", q.GetBy(), " ", q.GetActions(), " ", q.GetAbout()))
-	for _, t := range []*timestamppb.Timestamp{q.GetSince(), q.GetUntil()} {
-		if t != nil {
-			asked = append(asked, t.AsTime().Format(time.RFC3339))
-		}
-	}
-	f.note(ctx, strings.Join(asked, " "))
-	return &spatev1.ReadAuditLogResponse{Entries: []*spatev1.AuditEntry{
-		{Action: "stop", By: evil, Run: "live", Immediately: true}, {Action: "drain", Agents: []string{"a"}},
-	}}, nil
-}
-
 func (f *fake) ReadHistory(
 	_ context.Context, q *spatev1.ReadHistoryRequest,
 ) (*spatev1.ReadHistoryResponse, error) {
@@ -565,7 +550,7 @@ func TestMistypedParameter(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/api/v1/runs?limits=3": "want limit", "/api/v1/agents?name=a": "want none",
-		"/api/v1/audit?form=json": "want limit, by, action, about, since, until",
+		"/api/v1/history?form=json": "want plan, metric, limit",
 	} {
 		a, text := s.do("GET", path, "")
 		if a.StatusCode != http.StatusBadRequest || !strings.Contains(text, want) {

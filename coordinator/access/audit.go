@@ -1,22 +1,18 @@
 package access
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spate-load/spate/certs"
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // auditFile is the newest file in the data directory. Older ones have a number behind the name, the oldest the largest.
@@ -40,21 +36,6 @@ const (
 	Drain    Action = "drain"
 	Uncordon Action = "uncordon"
 )
-
-// Actions are all actions.
-var Actions = []Action{Submit, Stop, Remove, Cordon, Drain, Uncordon}
-
-// CheckAction refuses the name of an action that there is not.
-func CheckAction(name string) error {
-	if slices.Contains(Actions, Action(name)) {
-		return nil
-	}
-	names := make([]string, len(Actions))
-	for i, a := range Actions {
-		names[i] = string(a)
-	}
-	return fmt.Errorf("action %.40q: want one of %s", name, strings.Join(names, ", "))
-}
 
 // AuditEntry is one line.
 type AuditEntry struct {
@@ -205,63 +186,6 @@ func torn(f *os.File) bool {
 		_, _ = f.ReadAt(last, info.Size()-1) // unreadable: an entry may still be appended
 	}
 	return last[0] != '\n'
-}
-
-// asked reports whether a request asks for an entry. What is not given in it asks for all.
-func asked(q *spatev1.ReadAuditLogRequest, e *AuditEntry) bool {
-	by, about := q.GetBy(), q.GetAbout()
-	return (by == "" || e.By == by) &&
-		(len(q.GetActions()) == 0 || slices.Contains(q.GetActions(), string(e.Action))) &&
-		(about == "" || e.Run == about || slices.Contains(e.Agents, about)) &&
-		(q.GetSince() == nil || !e.Time.Before(q.GetSince().AsTime())) &&
-		(q.GetUntil() == nil || e.Time.Before(q.GetUntil().AsTime()))
-}
-
-// Newest returns up to most of the entries that a request asks for, the newest first. Lines that cannot be read are
-// left out.
-func (l *AuditLog) Newest(most int, q *spatev1.ReadAuditLogRequest) (entries []AuditEntry, err error) {
-	files, err := l.files()
-	for _, f := range files {
-		if err == nil && len(entries) < most {
-			var text []byte
-			text, err = io.ReadAll(f)
-			entries = append(entries, newest(text, most-len(entries), q)...)
-		}
-		err = errors.Join(err, f.Close())
-	}
-	return entries, err
-}
-
-// newest returns up to most of the entries of a file that a request asks for, the newest first.
-func newest(text []byte, most int, q *spatev1.ReadAuditLogRequest) (entries []AuditEntry) {
-	lines := bytes.Split(text, []byte("\n"))
-	for _, line := range slices.Backward(lines) {
-		var e AuditEntry
-		if len(entries) < most && json.Unmarshal(line, &e) == nil && asked(q, &e) {
-			entries = append(entries, e)
-		}
-	}
-	return entries
-}
-
-// files opens the files, the newest first, as they are at one moment. The caller closes them. Entries are only appended
-// to them.
-func (l *AuditLog) files() (files []*os.File, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.dir == "" {
-		return nil, nil
-	}
-	for number := range maxAuditFiles {
-		f, err := os.Open(l.path(number))
-		switch {
-		case err == nil:
-			files = append(files, f)
-		case !errors.Is(err, os.ErrNotExist):
-			return files, err
-		}
-	}
-	return files, nil
 }
 
 // path returns the path of a file: 0 is the newest.

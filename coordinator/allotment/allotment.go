@@ -12,7 +12,6 @@ package allotment
 import (
 	"slices"
 	"strings"
-	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -35,8 +34,6 @@ type Run struct {
 	Least int
 	// Servers are the hosts, with ports, that the run loads.
 	Servers []string
-	// Left is how long the run still takes, or will take once it begins. Nil: it is not known.
-	Left *time.Duration
 }
 
 // Reason is why a run waits.

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -192,7 +191,6 @@ func drawWorld(t *rapid.T) *world {
 		r := runOf(t, fmt.Sprintf("r%d %s %d%s>%s", i, rapid.SampledFrom([]string{"-", "-", "big", "small"}).Draw(t, "asks"),
 			rapid.IntRange(0, 5).Draw(t, "count"), rapid.SampledFrom([]string{"", "", " eu", " us"}).Draw(t, "in"),
 			rapid.SampledFrom([]string{"", "x", "y", "x,y"}).Draw(t, "server")))
-		r.Left = new(time.Duration(rapid.IntRange(1, 60).Draw(t, "minutes")) * time.Minute)
 		w.waiting = append(w.waiting, r)
 	}
 	return w
@@ -291,47 +289,6 @@ func TestEachRunBegins(t *testing.T) {
 				w.end(0)
 				w.begin(t)
 				w.check(t)
-			}
-		}
-	})
-}
-
-// The estimate is what happens if each run takes as long as it is said to take.
-func TestWaits(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t)
-		w.begin(t)
-		ends := map[string]time.Duration{}
-		for i, r := range w.running {
-			ends[r.ID] = *r.Left
-			if rapid.IntRange(0, 9).Draw(t, "unknown") == 0 {
-				w.running[i].Left = nil
-			}
-		}
-		waiting := slices.Clone(w.waiting)
-		guesses := Waits(w.agents, w.running, w.waiting, Limits{Runs: w.most, Exceeded: ten})
-		began := map[string]time.Duration{}
-		for len(w.waiting) > 0 {
-			first := -1
-			for i, r := range w.running {
-				if r.Left != nil && (first < 0 || ends[r.ID] < ends[w.running[first].ID]) {
-					first = i
-				}
-			}
-			if first < 0 {
-				break
-			}
-			now := ends[w.running[first].ID]
-			w.end(first)
-			for _, id := range w.begin(t) {
-				i := slices.IndexFunc(w.running, func(r Run) bool { return r.ID == id })
-				began[id], ends[id] = now, now+*w.running[i].Left
-			}
-		}
-		for i, r := range waiting {
-			at, known := began[r.ID]
-			if (guesses[i] != nil) != known || known && *guesses[i] != at {
-				t.Fatalf("%s: %v, want %v (%v)", r.ID, guesses[i], at, known)
 			}
 		}
 	})

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
@@ -84,32 +83,6 @@ func (r *Run) upcoming(at clock.Instant) *spatev1.Stage {
 		r.series = &activeSeries{template: st, number: r.begunSeries, steps: steps}
 		r.begunSeries++
 	}
-}
-
-// Left estimates how long the run still takes, without the time in which stages are prepared and drain. Nil: it is not
-// known.
-func (r *Run) Left(at clock.Instant) *time.Duration {
-	if r.stopped {
-		return new(time.Duration)
-	}
-	now, passed := []*spatev1.PlannedStage(nil), time.Duration(0)
-	switch {
-	case r.series != nil:
-		now = plans.Planned([]*spatev1.Stage{r.series.template})
-		now[0].Stages = max(1, now[0].GetStages()-min(now[0].GetStages(), uint32(len(r.series.probes))))
-	case r.pending != nil:
-		now = plans.Planned([]*spatev1.Stage{r.pending})
-	case r.phase.inStage():
-		now = plans.Planned([]*spatev1.Stage{r.stage.record.GetStage()})
-	}
-	if r.phase.inStage() && r.stage.start != 0 {
-		passed = min(max(0, at.Sub(r.stage.start)), now[0].GetExpected().AsDuration())
-	}
-	length := plans.TimeOf(append(now, plans.Planned(r.plan[r.next:])...)).Length()
-	if length == nil {
-		return nil
-	}
-	return new(*length - passed)
 }
 
 // mostStages returns the largest number of stages that the plan can become.

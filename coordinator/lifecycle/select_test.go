@@ -134,31 +134,6 @@ func TestADrainedAgentIsNotNeeded(t *testing.T) {
 	b.needs("before its stage has ended", "a")
 }
 
-// What is left is the stage in progress without the time that has passed, and all that follows with its pauses.
-func TestLeft(t *testing.T) {
-	paused := rated(30)
-	paused.Pause = durationpb.New(5 * time.Second)
-	b := newBelonging(t, 0, nil, rated(60), paused)
-	left := func(when string, want time.Duration) {
-		t.Helper()
-		if got := b.run.Left(b.at); got == nil || *got != want {
-			t.Errorf("%s: %v is left, want %v", when, got, want)
-		}
-	}
-	left("at first", 95*time.Second)
-	b.give("a")
-	b.start(20*time.Second, "a")
-	left("after 20 s", 75*time.Second)
-	b.pass(time.Hour, "a")
-	left("long after its end", 35*time.Second)
-	b.run.Stop(b.at, false)
-	left("once it is stopped", 0)
-	unknown := newBelonging(t, 0, nil, rated(60), &spatev1.Stage{Load: &spatev1.LoadPoint{Concurrency: 2, Requests: 4}})
-	if got := unknown.run.Left(unknown.at); got != nil {
-		t.Errorf("the time of a closed loop that ends by requests is known: %v", *got)
-	}
-}
-
 // An agent that was drained, and takes runs again when the coordinator is restarted, takes part from the next stage on,
 // as it would have without the restart. One that is still drained does not.
 func TestUncordonedBeforeARestart(t *testing.T) {

@@ -45,7 +45,7 @@ terminal shows fewer columns; --output json has all, with offsets and addresses.
 				return err
 			}
 			if f.Output == "json" {
-				return writeJSON(cmd.OutOrStdout(), agentsAsJSON(list.GetAgents()))
+				return writeJSON(cmd.OutOrStdout(), list)
 			}
 			return writeAgents(cmd.OutOrStdout(), list.GetAgents())
 		},
@@ -63,77 +63,4 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 		return err
 	}
 	return watch.Fleet(agents).Capitals().Write(w, terminal.Width(w))
-}
-
-// agentJSON is an agent in the JSON list. Unknown values are null.
-type agentJSON struct {
-	Name             *string           `json:"name"`
-	Region           *string           `json:"region"`
-	Labels           map[string]string `json:"labels"`
-	Health           string            `json:"health"`
-	Cordon           *string           `json:"cordon"`
-	Weight           *uint32           `json:"weight"`
-	Cores            *uint32           `json:"cores"`
-	MaxStreams       *uint32           `json:"max_streams"`
-	MaxRate          *float64          `json:"max_rate"`
-	InFlight         *uint32           `json:"in_flight"`
-	CPUCores         *float64          `json:"cpu_cores"`
-	ClockOffset      *int64            `json:"clock_offset_ns"`
-	ClockUncertainty *int64            `json:"clock_uncertainty_ns"`
-	WeightGiven      *bool             `json:"weight_given"`
-	Capacity         *exact            `json:"capacity"`
-	SilentFor        *float64          `json:"silent_for_seconds"`
-	Address          *string           `json:"address"`
-	Host             *string           `json:"host"`
-	Version          *string           `json:"version"`
-}
-
-func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
-	list := make([]agentJSON, 0, len(agents))
-	for _, s := range agents {
-		a := s.GetAgent()
-		one := agentJSON{
-			Name: given(a.GetName()), Region: given(a.GetRegion()), Labels: a.GetLabels(),
-			Health: watch.Health(s.GetHealth()),
-			Cordon: given(watch.Cordon(s.GetCordon())),
-			Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
-			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()),
-			Version: given(a.GetVersion()),
-			Address: given(s.GetAddress()), Capacity: exactOf(a.GetCapacity()),
-		}
-		if a.GetWeight() > 0 { // otherwise gossip has found it, and nothing else is known
-			said := a.GetWeightGiven()
-			one.WeightGiven = &said
-		}
-		if s.GetSilentFor() != nil {
-			silent := s.GetSilentFor().AsDuration().Seconds()
-			one.SilentFor = &silent
-		}
-		if h := s.GetHeartbeat(); h != nil {
-			inFlight, cpu := h.GetInFlight(), h.GetCpuCores()
-			one.InFlight, one.CPUCores, one.ClockUncertainty = &inFlight, &cpu, given(h.GetClockUncertaintyNs())
-			if one.ClockUncertainty != nil {
-				offset := h.GetClockOffsetNs()
-				one.ClockOffset = &offset
-			}
-		}
-		list = append(list, one)
-	}
-	return list
-}
-
-// exact is what calibration found for an agent's machine. Values that were not measured are null.
-type exact struct {
-	Streams         *uint32  `json:"streams"`
-	FramesPerSecond *float64 `json:"frames_per_second"`
-	StartsPerSecond *float64 `json:"starts_per_second"`
-	MeasuredAt      *string  `json:"measured_at"`
-}
-
-func exactOf(c *spatev1.Capacity) *exact {
-	if c == nil {
-		return nil
-	}
-	return &exact{given(c.GetStreams()), given(c.GetFramesPerSecond()), given(c.GetStartsPerSecond()),
-		stamp(c.GetMeasuredAt())}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spate-load/spate/watch"
@@ -45,9 +44,9 @@ progress, and those that have ended, the newest first.
 
 STATE "incomplete" is done, but the result lacks something; "broken": the coordinator was lost, and
 the run was not continued. BY is the name in the certificate of the client that submitted it, or
-"token" and the user that came with it. WAITS is about how long a run still waits, and FOR the run
-whose agents or server it needs. A narrow terminal shows fewer columns; --long shows all, and who
-submitted and stopped runs, when and from where (FROM), their priorities, and why they wait.`,
+"token" and the user that came with it. WAITS FOR is the run whose agents or server a waiting run
+needs. A narrow terminal shows fewer columns; --long shows all, and who submitted and stopped runs,
+when and from where (FROM), their priorities, and why they wait.`,
 		Example: "  spate runs\n  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE:    f.run,
@@ -65,7 +64,7 @@ func (f *runsFlags) run(cmd *cobra.Command, _ []string) error {
 	case err != nil:
 		return err
 	case f.Output == "json":
-		return writeJSON(cmd.OutOrStdout(), runsAsJSON(runs))
+		return writeJSON(cmd.OutOrStdout(), &spatev1.ListRunsResponse{Runs: runs})
 	case len(runs) == 0 && f.Coordinator == "":
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "No runs in %s. Those of a coordinator: spate runs --coordinator HOST:PORT\n", f.Dir)
 		return err
@@ -97,66 +96,4 @@ func writeRuns(w io.Writer, runs []*spatev1.RunSummary, long bool, now time.Time
 		return watch.RunsLong(runs, now, time.Local).Capitals().Write(w, 0)
 	}
 	return watch.Runs(runs, now, time.Local).Capitals().Write(w, terminal.Width(w))
-}
-
-// secondsOf returns how long a run took. nil: it has not ended, or the time of its end is not known.
-func secondsOf(r *spatev1.RunSummary) *float64 {
-	if r.GetBeginTime() == nil || r.GetEndTime() == nil {
-		return nil
-	}
-	seconds := r.GetEndTime().AsTime().Sub(r.GetBeginTime().AsTime()).Seconds()
-	return &seconds
-}
-
-// runJSON is a run in the JSON list. Values that are not known, or not known yet, are null.
-type runJSON struct {
-	ID            string   `json:"id"`
-	Plan          *string  `json:"plan"`
-	State         string   `json:"state"`
-	SubmitTime    *string  `json:"submit_time"`
-	BeginTime     *string  `json:"begin_time"`
-	EndTime       *string  `json:"end_time"`
-	DurationSec   *float64 `json:"duration_seconds"`
-	StagesEnded   uint32   `json:"stages_ended"`
-	StagesPlanned uint32   `json:"stages_planned"`
-	Outcome       *string  `json:"outcome"`
-	Complete      *bool    `json:"complete"`
-	Reason        *string  `json:"reason"`
-	Verdict       *string  `json:"verdict"`
-	Submitter     *string  `json:"submitter"`
-	SubmitterAt   *string  `json:"submitter_address"`
-	Stopper       *string  `json:"stopper"`
-	Priority      int32    `json:"priority"`
-	Place         *uint32  `json:"place"`
-	WaitsFor      []string `json:"waits_for"`
-	WaitsBecause  *string  `json:"waits_because"`
-	WaitSec       *float64 `json:"wait_seconds"`
-}
-
-func runsAsJSON(runs []*spatev1.RunSummary) []runJSON {
-	list := make([]runJSON, 0, len(runs))
-	for _, r := range runs {
-		one := runJSON{
-			ID: r.GetRunId(), Plan: given(r.GetPlan()),
-			State:      strings.ToLower(strings.TrimPrefix(r.GetState().String(), "RUN_STATE_")),
-			SubmitTime: stamp(r.GetSubmitTime()), BeginTime: stamp(r.GetBeginTime()), EndTime: stamp(r.GetEndTime()),
-			DurationSec: secondsOf(r),
-			StagesEnded: r.GetStagesEnded(), StagesPlanned: r.GetStages(), Reason: given(r.GetReason()),
-			Verdict: given(r.GetVerdict()), Submitter: given(r.GetSubmitter()),
-			SubmitterAt: given(r.GetSubmitterAddress()), Stopper: given(r.GetStopper()), Priority: r.GetPriority(),
-			WaitsFor: r.GetWaitsFor(), WaitsBecause: given(r.GetWaitsBecause()),
-		}
-		if place := r.GetPlace(); place > 0 {
-			one.Place = &place
-		}
-		if wait := r.GetWait(); wait != nil {
-			one.WaitSec = new(wait.AsDuration().Seconds())
-		}
-		if r.GetState() == spatev1.RunState_RUN_STATE_ENDED {
-			outcome, complete := watch.Outcome(r.GetOutcome()), r.GetComplete()
-			one.Outcome, one.Complete = &outcome, &complete
-		}
-		list = append(list, one)
-	}
-	return list
 }

@@ -85,7 +85,7 @@ What exit codes mean: spate help exit-codes`,
 		{"Cluster", []*cobra.Command{
 			coordinatorcmd.New("spate coordinator", version), agentcmd.New("spate agent", version),
 			clustercmd.NewAgents(), clustercmd.NewCerts()}},
-		{"Operate", []*cobra.Command{clustercmd.NewAudit(), clustercmd.NewDatasets(), newVersion(version)}},
+		{"Operate", []*cobra.Command{newVersion(version)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {

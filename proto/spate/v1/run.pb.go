@@ -472,253 +472,6 @@ func (x *SubmitRunRequest) GetPriority() int32 {
 	return 0
 }
 
-// ReadAuditLogRequest asks for entries of the audit log: those that match everything given.
-type ReadAuditLogRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Maximum number of entries. 0: 50.
-	Limit uint32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	// Who made the change, as in AuditEntry. Empty: anybody.
-	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
-	// The changes, as in AuditEntry. Empty: all.
-	Actions []string `protobuf:"bytes,3,rep,name=actions,proto3" json:"actions,omitempty"`
-	// ID of the run or name of the agent that was changed. Empty: any.
-	About string `protobuf:"bytes,4,opt,name=about,proto3" json:"about,omitempty"`
-	// Time from which on the change was made. Missing: any.
-	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
-	// Time before which the change was made. Missing: any.
-	Until         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReadAuditLogRequest) Reset() {
-	*x = ReadAuditLogRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReadAuditLogRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReadAuditLogRequest) ProtoMessage() {}
-
-func (x *ReadAuditLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReadAuditLogRequest.ProtoReflect.Descriptor instead.
-func (*ReadAuditLogRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *ReadAuditLogRequest) GetLimit() uint32 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-func (x *ReadAuditLogRequest) GetBy() string {
-	if x != nil {
-		return x.By
-	}
-	return ""
-}
-
-func (x *ReadAuditLogRequest) GetActions() []string {
-	if x != nil {
-		return x.Actions
-	}
-	return nil
-}
-
-func (x *ReadAuditLogRequest) GetAbout() string {
-	if x != nil {
-		return x.About
-	}
-	return ""
-}
-
-func (x *ReadAuditLogRequest) GetSince() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Since
-	}
-	return nil
-}
-
-func (x *ReadAuditLogRequest) GetUntil() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Until
-	}
-	return nil
-}
-
-// ReadAuditLogResponse has entries of the audit log.
-type ReadAuditLogResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The newest entries, the newest first.
-	Entries       []*AuditEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReadAuditLogResponse) Reset() {
-	*x = ReadAuditLogResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReadAuditLogResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReadAuditLogResponse) ProtoMessage() {}
-
-func (x *ReadAuditLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReadAuditLogResponse.ProtoReflect.Descriptor instead.
-func (*ReadAuditLogResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *ReadAuditLogResponse) GetEntries() []*AuditEntry {
-	if x != nil {
-		return x.Entries
-	}
-	return nil
-}
-
-// AuditEntry is one change on the coordinator, and who made it.
-type AuditEntry struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// When it was made.
-	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	// The change: "submit", "stop", "remove", "cordon", "drain" or "uncordon".
-	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
-	// Name in the certificate, the holder of a named token, or the user that came with the coordinator's own token. Empty:
-	// not known.
-	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
-	// How the caller proved the right: "certificate", "token", "named token" or "none".
-	Proof string `protobuf:"bytes,4,opt,name=proof,proto3" json:"proof,omitempty"`
-	// IP address and port of the caller.
-	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
-	// ID of the run that was changed. Empty: none.
-	Run string `protobuf:"bytes,6,opt,name=run,proto3" json:"run,omitempty"`
-	// A stop cancelled requests in flight.
-	Immediately bool `protobuf:"varint,7,opt,name=immediately,proto3" json:"immediately,omitempty"`
-	// Names of the agents that were changed.
-	Agents        []string `protobuf:"bytes,8,rep,name=agents,proto3" json:"agents,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AuditEntry) Reset() {
-	*x = AuditEntry{}
-	mi := &file_spate_v1_run_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AuditEntry) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AuditEntry) ProtoMessage() {}
-
-func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
-func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *AuditEntry) GetTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Time
-	}
-	return nil
-}
-
-func (x *AuditEntry) GetAction() string {
-	if x != nil {
-		return x.Action
-	}
-	return ""
-}
-
-func (x *AuditEntry) GetBy() string {
-	if x != nil {
-		return x.By
-	}
-	return ""
-}
-
-func (x *AuditEntry) GetProof() string {
-	if x != nil {
-		return x.Proof
-	}
-	return ""
-}
-
-func (x *AuditEntry) GetAddress() string {
-	if x != nil {
-		return x.Address
-	}
-	return ""
-}
-
-func (x *AuditEntry) GetRun() string {
-	if x != nil {
-		return x.Run
-	}
-	return ""
-}
-
-func (x *AuditEntry) GetImmediately() bool {
-	if x != nil {
-		return x.Immediately
-	}
-	return false
-}
-
-func (x *AuditEntry) GetAgents() []string {
-	if x != nil {
-		return x.Agents
-	}
-	return nil
-}
-
 // ReadHistoryRequest asks for a number over runs.
 type ReadHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -734,7 +487,7 @@ type ReadHistoryRequest struct {
 
 func (x *ReadHistoryRequest) Reset() {
 	*x = ReadHistoryRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[4]
+	mi := &file_spate_v1_run_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +499,7 @@ func (x *ReadHistoryRequest) String() string {
 func (*ReadHistoryRequest) ProtoMessage() {}
 
 func (x *ReadHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[4]
+	mi := &file_spate_v1_run_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,7 +512,7 @@ func (x *ReadHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadHistoryRequest.ProtoReflect.Descriptor instead.
 func (*ReadHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *ReadHistoryRequest) GetPlan() string {
@@ -796,7 +549,7 @@ type ReadHistoryResponse struct {
 
 func (x *ReadHistoryResponse) Reset() {
 	*x = ReadHistoryResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[5]
+	mi := &file_spate_v1_run_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +561,7 @@ func (x *ReadHistoryResponse) String() string {
 func (*ReadHistoryResponse) ProtoMessage() {}
 
 func (x *ReadHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[5]
+	mi := &file_spate_v1_run_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +574,7 @@ func (x *ReadHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadHistoryResponse.ProtoReflect.Descriptor instead.
 func (*ReadHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ReadHistoryResponse) GetLines() []*HistoryLine {
@@ -861,7 +614,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_spate_v1_run_proto_msgTypes[6]
+	mi := &file_spate_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -873,7 +626,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[6]
+	mi := &file_spate_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -886,7 +639,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HistoryLine) GetPlan() string {
@@ -967,7 +720,7 @@ type HistoryPoint struct {
 
 func (x *HistoryPoint) Reset() {
 	*x = HistoryPoint{}
-	mi := &file_spate_v1_run_proto_msgTypes[7]
+	mi := &file_spate_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +732,7 @@ func (x *HistoryPoint) String() string {
 func (*HistoryPoint) ProtoMessage() {}
 
 func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[7]
+	mi := &file_spate_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +745,7 @@ func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
 func (*HistoryPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HistoryPoint) GetRun() string {
@@ -1076,7 +829,7 @@ type FindDatasetRequest struct {
 
 func (x *FindDatasetRequest) Reset() {
 	*x = FindDatasetRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[8]
+	mi := &file_spate_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +841,7 @@ func (x *FindDatasetRequest) String() string {
 func (*FindDatasetRequest) ProtoMessage() {}
 
 func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[8]
+	mi := &file_spate_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +854,7 @@ func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDatasetRequest.ProtoReflect.Descriptor instead.
 func (*FindDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FindDatasetRequest) GetSha256() string {
@@ -1122,7 +875,7 @@ type FindDatasetResponse struct {
 
 func (x *FindDatasetResponse) Reset() {
 	*x = FindDatasetResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[9]
+	mi := &file_spate_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +887,7 @@ func (x *FindDatasetResponse) String() string {
 func (*FindDatasetResponse) ProtoMessage() {}
 
 func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[9]
+	mi := &file_spate_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +900,7 @@ func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDatasetResponse.ProtoReflect.Descriptor instead.
 func (*FindDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FindDatasetResponse) GetComplete() bool {
@@ -1172,7 +925,7 @@ type PutDatasetRequest struct {
 
 func (x *PutDatasetRequest) Reset() {
 	*x = PutDatasetRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +937,7 @@ func (x *PutDatasetRequest) String() string {
 func (*PutDatasetRequest) ProtoMessage() {}
 
 func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +950,7 @@ func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDatasetRequest.ProtoReflect.Descriptor instead.
 func (*PutDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PutDatasetRequest) GetSha256() string {
@@ -1230,7 +983,7 @@ type PutDatasetResponse struct {
 
 func (x *PutDatasetResponse) Reset() {
 	*x = PutDatasetResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +995,7 @@ func (x *PutDatasetResponse) String() string {
 func (*PutDatasetResponse) ProtoMessage() {}
 
 func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1008,7 @@ func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDatasetResponse.ProtoReflect.Descriptor instead.
 func (*PutDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 // Endpoints is a list of base URLs.
@@ -1269,7 +1022,7 @@ type Endpoints struct {
 
 func (x *Endpoints) Reset() {
 	*x = Endpoints{}
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1034,7 @@ func (x *Endpoints) String() string {
 func (*Endpoints) ProtoMessage() {}
 
 func (x *Endpoints) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1047,7 @@ func (x *Endpoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoints.ProtoReflect.Descriptor instead.
 func (*Endpoints) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Endpoints) GetUrls() []string {
@@ -1317,7 +1070,7 @@ type SubmitRunResponse struct {
 
 func (x *SubmitRunResponse) Reset() {
 	*x = SubmitRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1082,7 @@ func (x *SubmitRunResponse) String() string {
 func (*SubmitRunResponse) ProtoMessage() {}
 
 func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1095,7 @@ func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitRunResponse.ProtoReflect.Descriptor instead.
 func (*SubmitRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SubmitRunResponse) GetRunId() string {
@@ -1374,7 +1127,7 @@ type FollowRunRequest struct {
 
 func (x *FollowRunRequest) Reset() {
 	*x = FollowRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1139,7 @@ func (x *FollowRunRequest) String() string {
 func (*FollowRunRequest) ProtoMessage() {}
 
 func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1152,7 @@ func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunRequest.ProtoReflect.Descriptor instead.
 func (*FollowRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FollowRunRequest) GetRunId() string {
@@ -1436,7 +1189,7 @@ type FollowRunResponse struct {
 
 func (x *FollowRunResponse) Reset() {
 	*x = FollowRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1201,7 @@ func (x *FollowRunResponse) String() string {
 func (*FollowRunResponse) ProtoMessage() {}
 
 func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1214,7 @@ func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunResponse.ProtoReflect.Descriptor instead.
 func (*FollowRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FollowRunResponse) GetEvent() *RunEvent {
@@ -1502,7 +1255,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1514,7 +1267,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1527,7 +1280,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RunEvent) GetTime() *timestamppb.Timestamp {
@@ -1692,7 +1445,7 @@ type RunStarted struct {
 
 func (x *RunStarted) Reset() {
 	*x = RunStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1704,7 +1457,7 @@ func (x *RunStarted) String() string {
 func (*RunStarted) ProtoMessage() {}
 
 func (x *RunStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1717,7 +1470,7 @@ func (x *RunStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStarted.ProtoReflect.Descriptor instead.
 func (*RunStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RunStarted) GetAgents() []*AgentInfo {
@@ -1770,7 +1523,7 @@ type PlannedStage struct {
 
 func (x *PlannedStage) Reset() {
 	*x = PlannedStage{}
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1782,7 +1535,7 @@ func (x *PlannedStage) String() string {
 func (*PlannedStage) ProtoMessage() {}
 
 func (x *PlannedStage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1795,7 +1548,7 @@ func (x *PlannedStage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedStage.ProtoReflect.Descriptor instead.
 func (*PlannedStage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PlannedStage) GetTarget() string {
@@ -1887,7 +1640,7 @@ type AgentChanged struct {
 
 func (x *AgentChanged) Reset() {
 	*x = AgentChanged{}
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +1652,7 @@ func (x *AgentChanged) String() string {
 func (*AgentChanged) ProtoMessage() {}
 
 func (x *AgentChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +1665,7 @@ func (x *AgentChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentChanged.ProtoReflect.Descriptor instead.
 func (*AgentChanged) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AgentChanged) GetStageIndex() uint32 {
@@ -1973,7 +1726,7 @@ type StageStarted struct {
 
 func (x *StageStarted) Reset() {
 	*x = StageStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +1738,7 @@ func (x *StageStarted) String() string {
 func (*StageStarted) ProtoMessage() {}
 
 func (x *StageStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +1751,7 @@ func (x *StageStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageStarted.ProtoReflect.Descriptor instead.
 func (*StageStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StageStarted) GetStageIndex() uint32 {
@@ -2083,7 +1836,7 @@ type StageProgress struct {
 
 func (x *StageProgress) Reset() {
 	*x = StageProgress{}
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +1848,7 @@ func (x *StageProgress) String() string {
 func (*StageProgress) ProtoMessage() {}
 
 func (x *StageProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +1861,7 @@ func (x *StageProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageProgress.ProtoReflect.Descriptor instead.
 func (*StageProgress) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StageProgress) GetStageIndex() uint32 {
@@ -2217,7 +1970,7 @@ type StageWindow struct {
 
 func (x *StageWindow) Reset() {
 	*x = StageWindow{}
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +1982,7 @@ func (x *StageWindow) String() string {
 func (*StageWindow) ProtoMessage() {}
 
 func (x *StageWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +1995,7 @@ func (x *StageWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageWindow.ProtoReflect.Descriptor instead.
 func (*StageWindow) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StageWindow) GetStageIndex() uint32 {
@@ -2323,7 +2076,7 @@ type Doubt struct {
 
 func (x *Doubt) Reset() {
 	*x = Doubt{}
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2088,7 @@ func (x *Doubt) String() string {
 func (*Doubt) ProtoMessage() {}
 
 func (x *Doubt) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2101,7 @@ func (x *Doubt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
 func (*Doubt) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Doubt) GetCheck() string {
@@ -2400,7 +2153,7 @@ type WindowPart struct {
 
 func (x *WindowPart) Reset() {
 	*x = WindowPart{}
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2165,7 @@ func (x *WindowPart) String() string {
 func (*WindowPart) ProtoMessage() {}
 
 func (x *WindowPart) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2178,7 @@ func (x *WindowPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowPart.ProtoReflect.Descriptor instead.
 func (*WindowPart) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WindowPart) GetName() string {
@@ -2514,7 +2267,7 @@ type WindowDistribution struct {
 
 func (x *WindowDistribution) Reset() {
 	*x = WindowDistribution{}
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2279,7 @@ func (x *WindowDistribution) String() string {
 func (*WindowDistribution) ProtoMessage() {}
 
 func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2292,7 @@ func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowDistribution.ProtoReflect.Descriptor instead.
 func (*WindowDistribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WindowDistribution) GetMetric() string {
@@ -2604,7 +2357,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2369,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2382,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Quantiles) GetP50Ms() float64 {
@@ -2663,7 +2416,7 @@ type StageEnded struct {
 
 func (x *StageEnded) Reset() {
 	*x = StageEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2428,7 @@ func (x *StageEnded) String() string {
 func (*StageEnded) ProtoMessage() {}
 
 func (x *StageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2441,7 @@ func (x *StageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageEnded.ProtoReflect.Descriptor instead.
 func (*StageEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StageEnded) GetStageIndex() uint32 {
@@ -2732,7 +2485,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +2497,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +2510,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Notice) GetSeverity() Severity {
@@ -2791,7 +2544,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2803,7 +2556,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2816,7 +2569,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RunEnded) GetOutcome() Outcome {
@@ -2860,7 +2613,7 @@ type StopRunRequest struct {
 
 func (x *StopRunRequest) Reset() {
 	*x = StopRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2872,7 +2625,7 @@ func (x *StopRunRequest) String() string {
 func (*StopRunRequest) ProtoMessage() {}
 
 func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2885,7 +2638,7 @@ func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
 func (*StopRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StopRunRequest) GetRunId() string {
@@ -2911,7 +2664,7 @@ type StopRunResponse struct {
 
 func (x *StopRunResponse) Reset() {
 	*x = StopRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +2676,7 @@ func (x *StopRunResponse) String() string {
 func (*StopRunResponse) ProtoMessage() {}
 
 func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +2689,7 @@ func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
 func (*StopRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 // FetchLedgerRequest names the run.
@@ -2950,7 +2703,7 @@ type FetchLedgerRequest struct {
 
 func (x *FetchLedgerRequest) Reset() {
 	*x = FetchLedgerRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2962,7 +2715,7 @@ func (x *FetchLedgerRequest) String() string {
 func (*FetchLedgerRequest) ProtoMessage() {}
 
 func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2975,7 +2728,7 @@ func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerRequest.ProtoReflect.Descriptor instead.
 func (*FetchLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FetchLedgerRequest) GetRunId() string {
@@ -2996,7 +2749,7 @@ type FetchLedgerResponse struct {
 
 func (x *FetchLedgerResponse) Reset() {
 	*x = FetchLedgerResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3008,7 +2761,7 @@ func (x *FetchLedgerResponse) String() string {
 func (*FetchLedgerResponse) ProtoMessage() {}
 
 func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3021,7 +2774,7 @@ func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerResponse.ProtoReflect.Descriptor instead.
 func (*FetchLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FetchLedgerResponse) GetData() []byte {
@@ -3044,7 +2797,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3056,7 +2809,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3069,7 +2822,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -3097,7 +2850,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[35]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3109,7 +2862,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[35]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3122,7 +2875,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListRunsResponse) GetRuns() []*RunSummary {
@@ -3174,16 +2927,14 @@ type RunSummary struct {
 	// IDs of the runs that a waiting run waits for: those in progress first, then those before it in the queue.
 	WaitsFor []string `protobuf:"bytes,17,rep,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	// What a waiting run waits for, in words. Empty: the run does not wait.
-	WaitsBecause string `protobuf:"bytes,18,opt,name=waits_because,json=waitsBecause,proto3" json:"waits_because,omitempty"`
-	// About how long a waiting run still waits, by what the plans say of their times. Unset: not known.
-	Wait          *durationpb.Duration `protobuf:"bytes,19,opt,name=wait,proto3" json:"wait,omitempty"`
+	WaitsBecause  string `protobuf:"bytes,18,opt,name=waits_because,json=waitsBecause,proto3" json:"waits_because,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunSummary) Reset() {
 	*x = RunSummary{}
-	mi := &file_spate_v1_run_proto_msgTypes[36]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3195,7 +2946,7 @@ func (x *RunSummary) String() string {
 func (*RunSummary) ProtoMessage() {}
 
 func (x *RunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[36]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3208,7 +2959,7 @@ func (x *RunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
 func (*RunSummary) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RunSummary) GetRunId() string {
@@ -3344,13 +3095,6 @@ func (x *RunSummary) GetWaitsBecause() string {
 	return ""
 }
 
-func (x *RunSummary) GetWait() *durationpb.Duration {
-	if x != nil {
-		return x.Wait
-	}
-	return nil
-}
-
 // ListAgentsRequest asks for all agents.
 type ListAgentsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3360,7 +3104,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[37]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3372,7 +3116,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[37]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3385,7 +3129,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 // ListAgentsResponse lists the agents.
@@ -3399,7 +3143,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[38]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3411,7 +3155,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[38]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3424,7 +3168,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -3455,7 +3199,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_spate_v1_run_proto_msgTypes[39]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3467,7 +3211,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[39]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3480,7 +3224,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AgentStatus) GetAgent() *AgentInfo {
@@ -3539,7 +3283,7 @@ type CordonAgentsRequest struct {
 
 func (x *CordonAgentsRequest) Reset() {
 	*x = CordonAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[40]
+	mi := &file_spate_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3551,7 +3295,7 @@ func (x *CordonAgentsRequest) String() string {
 func (*CordonAgentsRequest) ProtoMessage() {}
 
 func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[40]
+	mi := &file_spate_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3564,7 +3308,7 @@ func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonAgentsRequest.ProtoReflect.Descriptor instead.
 func (*CordonAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CordonAgentsRequest) GetAgents() []string {
@@ -3590,7 +3334,7 @@ type CordonAgentsResponse struct {
 
 func (x *CordonAgentsResponse) Reset() {
 	*x = CordonAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[41]
+	mi := &file_spate_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3602,7 +3346,7 @@ func (x *CordonAgentsResponse) String() string {
 func (*CordonAgentsResponse) ProtoMessage() {}
 
 func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[41]
+	mi := &file_spate_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3615,7 +3359,7 @@ func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonAgentsResponse.ProtoReflect.Descriptor instead.
 func (*CordonAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 // RemoveRunRequest names a run.
@@ -3629,7 +3373,7 @@ type RemoveRunRequest struct {
 
 func (x *RemoveRunRequest) Reset() {
 	*x = RemoveRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[42]
+	mi := &file_spate_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3641,7 +3385,7 @@ func (x *RemoveRunRequest) String() string {
 func (*RemoveRunRequest) ProtoMessage() {}
 
 func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[42]
+	mi := &file_spate_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3654,7 +3398,7 @@ func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RemoveRunRequest) GetRunId() string {
@@ -3673,7 +3417,7 @@ type RemoveRunResponse struct {
 
 func (x *RemoveRunResponse) Reset() {
 	*x = RemoveRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[43]
+	mi := &file_spate_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3685,7 +3429,7 @@ func (x *RemoveRunResponse) String() string {
 func (*RemoveRunResponse) ProtoMessage() {}
 
 func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[43]
+	mi := &file_spate_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3698,7 +3442,7 @@ func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 var File_spate_v1_run_proto protoreflect.FileDescriptor
@@ -3732,26 +3476,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.DatasetR\x05value:\x028\x01\x1aN\n" +
 	"\rLexiconsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
-	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\"\xcf\x01\n" +
-	"\x13ReadAuditLogRequest\x12\x14\n" +
-	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x0e\n" +
-	"\x02by\x18\x02 \x01(\tR\x02by\x12\x18\n" +
-	"\aactions\x18\x03 \x03(\tR\aactions\x12\x14\n" +
-	"\x05about\x18\x04 \x01(\tR\x05about\x120\n" +
-	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"F\n" +
-	"\x14ReadAuditLogResponse\x12.\n" +
-	"\aentries\x18\x01 \x03(\v2\x14.spate.v1.AuditEntryR\aentries\"\xe0\x01\n" +
-	"\n" +
-	"AuditEntry\x12.\n" +
-	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
-	"\x06action\x18\x02 \x01(\tR\x06action\x12\x0e\n" +
-	"\x02by\x18\x03 \x01(\tR\x02by\x12\x14\n" +
-	"\x05proof\x18\x04 \x01(\tR\x05proof\x12\x18\n" +
-	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x10\n" +
-	"\x03run\x18\x06 \x01(\tR\x03run\x12 \n" +
-	"\vimmediately\x18\a \x01(\bR\vimmediately\x12\x16\n" +
-	"\x06agents\x18\b \x03(\tR\x06agents\"V\n" +
+	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\"V\n" +
 	"\x12ReadHistoryRequest\x12\x12\n" +
 	"\x04plan\x18\x01 \x01(\tR\x04plan\x12\x16\n" +
 	"\x06metric\x18\x02 \x01(\tR\x06metric\x12\x14\n" +
@@ -3934,7 +3659,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\"<\n" +
 	"\x10ListRunsResponse\x12(\n" +
-	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\xce\x05\n" +
+	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\x9f\x05\n" +
 	"\n" +
 	"RunSummary\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
@@ -3958,8 +3683,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\bpriority\x18\x0f \x01(\x05R\bpriority\x12\x14\n" +
 	"\x05place\x18\x10 \x01(\rR\x05place\x12\x1b\n" +
 	"\twaits_for\x18\x11 \x03(\tR\bwaitsFor\x12#\n" +
-	"\rwaits_because\x18\x12 \x01(\tR\fwaitsBecause\x12-\n" +
-	"\x04wait\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"\x13\n" +
+	"\rwaits_because\x18\x12 \x01(\tR\fwaitsBecause\"\x13\n" +
 	"\x11ListAgentsRequest\"C\n" +
 	"\x12ListAgentsResponse\x12-\n" +
 	"\x06agents\x18\x01 \x03(\v2\x15.spate.v1.AgentStatusR\x06agents\"\x98\x02\n" +
@@ -4006,7 +3730,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x13AGENT_HEALTH_SILENT\x10\x03\x12\x16\n" +
 	"\x12AGENT_HEALTH_FOUND\x10\x04\x12\x18\n" +
 	"\x14AGENT_HEALTH_LEAVING\x10\x05\x12\x18\n" +
-	"\x14AGENT_HEALTH_MISSING\x10\x062\xfb\x06\n" +
+	"\x14AGENT_HEALTH_MISSING\x10\x062\xac\x06\n" +
 	"\n" +
 	"RunService\x12D\n" +
 	"\tSubmitRun\x12\x1a.spate.v1.SubmitRunRequest\x1a\x1b.spate.v1.SubmitRunResponse\x12F\n" +
@@ -4020,8 +3744,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\tRemoveRun\x12\x1a.spate.v1.RemoveRunRequest\x1a\x1b.spate.v1.RemoveRunResponse\x12G\n" +
 	"\n" +
 	"ListAgents\x12\x1b.spate.v1.ListAgentsRequest\x1a\x1c.spate.v1.ListAgentsResponse\x12M\n" +
-	"\fCordonAgents\x12\x1d.spate.v1.CordonAgentsRequest\x1a\x1e.spate.v1.CordonAgentsResponse\x12M\n" +
-	"\fReadAuditLog\x12\x1d.spate.v1.ReadAuditLogRequest\x1a\x1e.spate.v1.ReadAuditLogResponse\x12J\n" +
+	"\fCordonAgents\x12\x1d.spate.v1.CordonAgentsRequest\x1a\x1e.spate.v1.CordonAgentsResponse\x12J\n" +
 	"\vReadHistory\x12\x1c.spate.v1.ReadHistoryRequest\x1a\x1d.spate.v1.ReadHistoryResponseB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
@@ -4037,7 +3760,7 @@ func file_spate_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_spate_v1_run_proto_goTypes = []any{
 	(Severity)(0),                 // 0: spate.v1.Severity
 	(Outcome)(0),                  // 1: spate.v1.Outcome
@@ -4045,150 +3768,140 @@ var file_spate_v1_run_proto_goTypes = []any{
 	(Cordon)(0),                   // 3: spate.v1.Cordon
 	(AgentHealth)(0),              // 4: spate.v1.AgentHealth
 	(*SubmitRunRequest)(nil),      // 5: spate.v1.SubmitRunRequest
-	(*ReadAuditLogRequest)(nil),   // 6: spate.v1.ReadAuditLogRequest
-	(*ReadAuditLogResponse)(nil),  // 7: spate.v1.ReadAuditLogResponse
-	(*AuditEntry)(nil),            // 8: spate.v1.AuditEntry
-	(*ReadHistoryRequest)(nil),    // 9: spate.v1.ReadHistoryRequest
-	(*ReadHistoryResponse)(nil),   // 10: spate.v1.ReadHistoryResponse
-	(*HistoryLine)(nil),           // 11: spate.v1.HistoryLine
-	(*HistoryPoint)(nil),          // 12: spate.v1.HistoryPoint
-	(*FindDatasetRequest)(nil),    // 13: spate.v1.FindDatasetRequest
-	(*FindDatasetResponse)(nil),   // 14: spate.v1.FindDatasetResponse
-	(*PutDatasetRequest)(nil),     // 15: spate.v1.PutDatasetRequest
-	(*PutDatasetResponse)(nil),    // 16: spate.v1.PutDatasetResponse
-	(*Endpoints)(nil),             // 17: spate.v1.Endpoints
-	(*SubmitRunResponse)(nil),     // 18: spate.v1.SubmitRunResponse
-	(*FollowRunRequest)(nil),      // 19: spate.v1.FollowRunRequest
-	(*FollowRunResponse)(nil),     // 20: spate.v1.FollowRunResponse
-	(*RunEvent)(nil),              // 21: spate.v1.RunEvent
-	(*RunStarted)(nil),            // 22: spate.v1.RunStarted
-	(*PlannedStage)(nil),          // 23: spate.v1.PlannedStage
-	(*AgentChanged)(nil),          // 24: spate.v1.AgentChanged
-	(*StageStarted)(nil),          // 25: spate.v1.StageStarted
-	(*StageProgress)(nil),         // 26: spate.v1.StageProgress
-	(*StageWindow)(nil),           // 27: spate.v1.StageWindow
-	(*Doubt)(nil),                 // 28: spate.v1.Doubt
-	(*WindowPart)(nil),            // 29: spate.v1.WindowPart
-	(*WindowDistribution)(nil),    // 30: spate.v1.WindowDistribution
-	(*Quantiles)(nil),             // 31: spate.v1.Quantiles
-	(*StageEnded)(nil),            // 32: spate.v1.StageEnded
-	(*Notice)(nil),                // 33: spate.v1.Notice
-	(*RunEnded)(nil),              // 34: spate.v1.RunEnded
-	(*StopRunRequest)(nil),        // 35: spate.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 36: spate.v1.StopRunResponse
-	(*FetchLedgerRequest)(nil),    // 37: spate.v1.FetchLedgerRequest
-	(*FetchLedgerResponse)(nil),   // 38: spate.v1.FetchLedgerResponse
-	(*ListRunsRequest)(nil),       // 39: spate.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 40: spate.v1.ListRunsResponse
-	(*RunSummary)(nil),            // 41: spate.v1.RunSummary
-	(*ListAgentsRequest)(nil),     // 42: spate.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 43: spate.v1.ListAgentsResponse
-	(*AgentStatus)(nil),           // 44: spate.v1.AgentStatus
-	(*CordonAgentsRequest)(nil),   // 45: spate.v1.CordonAgentsRequest
-	(*CordonAgentsResponse)(nil),  // 46: spate.v1.CordonAgentsResponse
-	(*RemoveRunRequest)(nil),      // 47: spate.v1.RemoveRunRequest
-	(*RemoveRunResponse)(nil),     // 48: spate.v1.RemoveRunResponse
-	nil,                           // 49: spate.v1.SubmitRunRequest.SecretsEntry
-	nil,                           // 50: spate.v1.SubmitRunRequest.SimulatedEntry
-	nil,                           // 51: spate.v1.SubmitRunRequest.DatasetsEntry
-	nil,                           // 52: spate.v1.SubmitRunRequest.LexiconsEntry
-	nil,                           // 53: spate.v1.HistoryPoint.LabelsEntry
-	nil,                           // 54: spate.v1.StageWindow.ErrorsEntry
-	(*durationpb.Duration)(nil),   // 55: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
-	(*AgentInfo)(nil),             // 57: spate.v1.AgentInfo
-	(*Heartbeat)(nil),             // 58: spate.v1.Heartbeat
-	(*Dataset)(nil),               // 59: spate.v1.Dataset
-	(*Lexicon)(nil),               // 60: spate.v1.Lexicon
+	(*ReadHistoryRequest)(nil),    // 6: spate.v1.ReadHistoryRequest
+	(*ReadHistoryResponse)(nil),   // 7: spate.v1.ReadHistoryResponse
+	(*HistoryLine)(nil),           // 8: spate.v1.HistoryLine
+	(*HistoryPoint)(nil),          // 9: spate.v1.HistoryPoint
+	(*FindDatasetRequest)(nil),    // 10: spate.v1.FindDatasetRequest
+	(*FindDatasetResponse)(nil),   // 11: spate.v1.FindDatasetResponse
+	(*PutDatasetRequest)(nil),     // 12: spate.v1.PutDatasetRequest
+	(*PutDatasetResponse)(nil),    // 13: spate.v1.PutDatasetResponse
+	(*Endpoints)(nil),             // 14: spate.v1.Endpoints
+	(*SubmitRunResponse)(nil),     // 15: spate.v1.SubmitRunResponse
+	(*FollowRunRequest)(nil),      // 16: spate.v1.FollowRunRequest
+	(*FollowRunResponse)(nil),     // 17: spate.v1.FollowRunResponse
+	(*RunEvent)(nil),              // 18: spate.v1.RunEvent
+	(*RunStarted)(nil),            // 19: spate.v1.RunStarted
+	(*PlannedStage)(nil),          // 20: spate.v1.PlannedStage
+	(*AgentChanged)(nil),          // 21: spate.v1.AgentChanged
+	(*StageStarted)(nil),          // 22: spate.v1.StageStarted
+	(*StageProgress)(nil),         // 23: spate.v1.StageProgress
+	(*StageWindow)(nil),           // 24: spate.v1.StageWindow
+	(*Doubt)(nil),                 // 25: spate.v1.Doubt
+	(*WindowPart)(nil),            // 26: spate.v1.WindowPart
+	(*WindowDistribution)(nil),    // 27: spate.v1.WindowDistribution
+	(*Quantiles)(nil),             // 28: spate.v1.Quantiles
+	(*StageEnded)(nil),            // 29: spate.v1.StageEnded
+	(*Notice)(nil),                // 30: spate.v1.Notice
+	(*RunEnded)(nil),              // 31: spate.v1.RunEnded
+	(*StopRunRequest)(nil),        // 32: spate.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 33: spate.v1.StopRunResponse
+	(*FetchLedgerRequest)(nil),    // 34: spate.v1.FetchLedgerRequest
+	(*FetchLedgerResponse)(nil),   // 35: spate.v1.FetchLedgerResponse
+	(*ListRunsRequest)(nil),       // 36: spate.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 37: spate.v1.ListRunsResponse
+	(*RunSummary)(nil),            // 38: spate.v1.RunSummary
+	(*ListAgentsRequest)(nil),     // 39: spate.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 40: spate.v1.ListAgentsResponse
+	(*AgentStatus)(nil),           // 41: spate.v1.AgentStatus
+	(*CordonAgentsRequest)(nil),   // 42: spate.v1.CordonAgentsRequest
+	(*CordonAgentsResponse)(nil),  // 43: spate.v1.CordonAgentsResponse
+	(*RemoveRunRequest)(nil),      // 44: spate.v1.RemoveRunRequest
+	(*RemoveRunResponse)(nil),     // 45: spate.v1.RemoveRunResponse
+	nil,                           // 46: spate.v1.SubmitRunRequest.SecretsEntry
+	nil,                           // 47: spate.v1.SubmitRunRequest.SimulatedEntry
+	nil,                           // 48: spate.v1.SubmitRunRequest.DatasetsEntry
+	nil,                           // 49: spate.v1.SubmitRunRequest.LexiconsEntry
+	nil,                           // 50: spate.v1.HistoryPoint.LabelsEntry
+	nil,                           // 51: spate.v1.StageWindow.ErrorsEntry
+	(*durationpb.Duration)(nil),   // 52: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
+	(*AgentInfo)(nil),             // 54: spate.v1.AgentInfo
+	(*Heartbeat)(nil),             // 55: spate.v1.Heartbeat
+	(*Dataset)(nil),               // 56: spate.v1.Dataset
+	(*Lexicon)(nil),               // 57: spate.v1.Lexicon
 }
 var file_spate_v1_run_proto_depIdxs = []int32{
-	49, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
-	50, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
-	55, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
-	51, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
-	52, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
-	56, // 5: spate.v1.ReadAuditLogRequest.since:type_name -> google.protobuf.Timestamp
-	56, // 6: spate.v1.ReadAuditLogRequest.until:type_name -> google.protobuf.Timestamp
-	8,  // 7: spate.v1.ReadAuditLogResponse.entries:type_name -> spate.v1.AuditEntry
-	56, // 8: spate.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	11, // 9: spate.v1.ReadHistoryResponse.lines:type_name -> spate.v1.HistoryLine
-	12, // 10: spate.v1.HistoryLine.points:type_name -> spate.v1.HistoryPoint
-	56, // 11: spate.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	53, // 12: spate.v1.HistoryPoint.labels:type_name -> spate.v1.HistoryPoint.LabelsEntry
-	21, // 13: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	56, // 14: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	22, // 15: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
-	25, // 16: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
-	26, // 17: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
-	32, // 18: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
-	33, // 19: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
-	34, // 20: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
-	24, // 21: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
-	27, // 22: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
-	57, // 23: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
-	23, // 24: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
-	55, // 25: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
-	55, // 26: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
-	57, // 27: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
-	55, // 28: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
-	55, // 29: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
-	31, // 30: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
-	31, // 31: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	31, // 32: spate.v1.StageProgress.e2e:type_name -> spate.v1.Quantiles
-	29, // 33: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
-	29, // 34: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
-	29, // 35: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
-	54, // 36: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
-	28, // 37: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
-	30, // 38: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
-	0,  // 39: spate.v1.Notice.severity:type_name -> spate.v1.Severity
-	1,  // 40: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	41, // 41: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
-	2,  // 42: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
-	56, // 43: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
-	56, // 44: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
-	56, // 45: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
-	1,  // 46: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
-	55, // 47: spate.v1.RunSummary.wait:type_name -> google.protobuf.Duration
-	44, // 48: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	57, // 49: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
-	4,  // 50: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	58, // 51: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	55, // 52: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
-	3,  // 53: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
-	3,  // 54: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
-	17, // 55: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	59, // 56: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	60, // 57: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
-	5,  // 58: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	19, // 59: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	35, // 60: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	37, // 61: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	13, // 62: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	15, // 63: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	39, // 64: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	47, // 65: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
-	42, // 66: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	45, // 67: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
-	6,  // 68: spate.v1.RunService.ReadAuditLog:input_type -> spate.v1.ReadAuditLogRequest
-	9,  // 69: spate.v1.RunService.ReadHistory:input_type -> spate.v1.ReadHistoryRequest
-	18, // 70: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	20, // 71: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	36, // 72: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	38, // 73: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	14, // 74: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	16, // 75: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	40, // 76: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	48, // 77: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
-	43, // 78: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	46, // 79: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
-	7,  // 80: spate.v1.RunService.ReadAuditLog:output_type -> spate.v1.ReadAuditLogResponse
-	10, // 81: spate.v1.RunService.ReadHistory:output_type -> spate.v1.ReadHistoryResponse
-	70, // [70:82] is the sub-list for method output_type
-	58, // [58:70] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	46, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
+	47, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
+	52, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
+	48, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
+	49, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
+	8,  // 5: spate.v1.ReadHistoryResponse.lines:type_name -> spate.v1.HistoryLine
+	9,  // 6: spate.v1.HistoryLine.points:type_name -> spate.v1.HistoryPoint
+	53, // 7: spate.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	50, // 8: spate.v1.HistoryPoint.labels:type_name -> spate.v1.HistoryPoint.LabelsEntry
+	18, // 9: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
+	53, // 10: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	19, // 11: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
+	22, // 12: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
+	23, // 13: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
+	29, // 14: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
+	30, // 15: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
+	31, // 16: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
+	21, // 17: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
+	24, // 18: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
+	54, // 19: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
+	20, // 20: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
+	52, // 21: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
+	52, // 22: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
+	54, // 23: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
+	52, // 24: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
+	52, // 25: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	28, // 26: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
+	28, // 27: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
+	28, // 28: spate.v1.StageProgress.e2e:type_name -> spate.v1.Quantiles
+	26, // 29: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
+	26, // 30: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
+	26, // 31: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
+	51, // 32: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
+	25, // 33: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
+	27, // 34: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
+	0,  // 35: spate.v1.Notice.severity:type_name -> spate.v1.Severity
+	1,  // 36: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
+	38, // 37: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
+	2,  // 38: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
+	53, // 39: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	53, // 40: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	53, // 41: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	1,  // 42: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
+	41, // 43: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	54, // 44: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	4,  // 45: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
+	55, // 46: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	52, // 47: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	3,  // 48: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
+	3,  // 49: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
+	14, // 50: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	56, // 51: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	57, // 52: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	5,  // 53: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
+	16, // 54: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	32, // 55: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	34, // 56: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	10, // 57: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	12, // 58: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	36, // 59: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	44, // 60: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	39, // 61: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	42, // 62: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
+	6,  // 63: spate.v1.RunService.ReadHistory:input_type -> spate.v1.ReadHistoryRequest
+	15, // 64: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	17, // 65: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	33, // 66: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	35, // 67: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	11, // 68: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	13, // 69: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	37, // 70: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	45, // 71: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	40, // 72: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	43, // 73: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
+	7,  // 74: spate.v1.RunService.ReadHistory:output_type -> spate.v1.ReadHistoryResponse
+	64, // [64:75] is the sub-list for method output_type
+	53, // [53:64] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_run_proto_init() }
@@ -4198,8 +3911,8 @@ func file_spate_v1_run_proto_init() {
 	}
 	file_spate_v1_control_proto_init()
 	file_spate_v1_plan_proto_init()
-	file_spate_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
-	file_spate_v1_run_proto_msgTypes[16].OneofWrappers = []any{
+	file_spate_v1_run_proto_msgTypes[4].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[13].OneofWrappers = []any{
 		(*RunEvent_RunStarted)(nil),
 		(*RunEvent_StageStarted)(nil),
 		(*RunEvent_StageProgress)(nil),
@@ -4209,15 +3922,15 @@ func file_spate_v1_run_proto_init() {
 		(*RunEvent_AgentChanged)(nil),
 		(*RunEvent_StageWindow)(nil),
 	}
+	file_spate_v1_run_proto_msgTypes[18].OneofWrappers = []any{}
 	file_spate_v1_run_proto_msgTypes[21].OneofWrappers = []any{}
-	file_spate_v1_run_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_run_proto_rawDesc), len(file_spate_v1_run_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   50,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -31,7 +31,6 @@ const (
 	RunService_RemoveRun_FullMethodName    = "/spate.v1.RunService/RemoveRun"
 	RunService_ListAgents_FullMethodName   = "/spate.v1.RunService/ListAgents"
 	RunService_CordonAgents_FullMethodName = "/spate.v1.RunService/CordonAgents"
-	RunService_ReadAuditLog_FullMethodName = "/spate.v1.RunService/ReadAuditLog"
 	RunService_ReadHistory_FullMethodName  = "/spate.v1.RunService/ReadHistory"
 )
 
@@ -67,8 +66,6 @@ type RunServiceClient interface {
 	// CordonAgents keeps agents from new runs, drains them, or lets them take runs again. It outlives a restart of the
 	// coordinator. NOT_FOUND: the coordinator does not know an agent of that name; nothing was changed.
 	CordonAgents(ctx context.Context, in *CordonAgentsRequest, opts ...grpc.CallOption) (*CordonAgentsResponse, error)
-	// ReadAuditLog returns the newest entries of the audit log: who changed what.
-	ReadAuditLog(ctx context.Context, in *ReadAuditLogRequest, opts ...grpc.CallOption) (*ReadAuditLogResponse, error)
 	// ReadHistory returns a number of each stage over the runs of a plan, each compared with the run before, also of runs
 	// that retention has removed.
 	ReadHistory(ctx context.Context, in *ReadHistoryRequest, opts ...grpc.CallOption) (*ReadHistoryResponse, error)
@@ -203,16 +200,6 @@ func (c *runServiceClient) CordonAgents(ctx context.Context, in *CordonAgentsReq
 	return out, nil
 }
 
-func (c *runServiceClient) ReadAuditLog(ctx context.Context, in *ReadAuditLogRequest, opts ...grpc.CallOption) (*ReadAuditLogResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ReadAuditLogResponse)
-	err := c.cc.Invoke(ctx, RunService_ReadAuditLog_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 func (c *runServiceClient) ReadHistory(ctx context.Context, in *ReadHistoryRequest, opts ...grpc.CallOption) (*ReadHistoryResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReadHistoryResponse)
@@ -255,8 +242,6 @@ type RunServiceServer interface {
 	// CordonAgents keeps agents from new runs, drains them, or lets them take runs again. It outlives a restart of the
 	// coordinator. NOT_FOUND: the coordinator does not know an agent of that name; nothing was changed.
 	CordonAgents(context.Context, *CordonAgentsRequest) (*CordonAgentsResponse, error)
-	// ReadAuditLog returns the newest entries of the audit log: who changed what.
-	ReadAuditLog(context.Context, *ReadAuditLogRequest) (*ReadAuditLogResponse, error)
 	// ReadHistory returns a number of each stage over the runs of a plan, each compared with the run before, also of runs
 	// that retention has removed.
 	ReadHistory(context.Context, *ReadHistoryRequest) (*ReadHistoryResponse, error)
@@ -299,9 +284,6 @@ func (UnimplementedRunServiceServer) ListAgents(context.Context, *ListAgentsRequ
 }
 func (UnimplementedRunServiceServer) CordonAgents(context.Context, *CordonAgentsRequest) (*CordonAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CordonAgents not implemented")
-}
-func (UnimplementedRunServiceServer) ReadAuditLog(context.Context, *ReadAuditLogRequest) (*ReadAuditLogResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method ReadAuditLog not implemented")
 }
 func (UnimplementedRunServiceServer) ReadHistory(context.Context, *ReadHistoryRequest) (*ReadHistoryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadHistory not implemented")
@@ -482,24 +464,6 @@ func _RunService_CordonAgents_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
-func _RunService_ReadAuditLog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ReadAuditLogRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(RunServiceServer).ReadAuditLog(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: RunService_ReadAuditLog_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(RunServiceServer).ReadAuditLog(ctx, req.(*ReadAuditLogRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _RunService_ReadHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReadHistoryRequest)
 	if err := dec(in); err != nil {
@@ -552,10 +516,6 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CordonAgents",
 			Handler:    _RunService_CordonAgents_Handler,
-		},
-		{
-			MethodName: "ReadAuditLog",
-			Handler:    _RunService_ReadAuditLog_Handler,
 		},
 		{
 			MethodName: "ReadHistory",

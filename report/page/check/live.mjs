@@ -144,7 +144,6 @@ const compared = await list.locator("body").innerText();
 for (const id of [watched, stopped]) if (!compared.includes(id)) found("the comparison does not name", id);
 await inspect("compare", `/compare?baseline=${watched}&run=${stopped}&allow_invalid=true`);
 await inspect("history", "/history");
-await inspect("audit", "/audit");
 await inspect("failure", "/runs/none");
 
 await browser.close();
