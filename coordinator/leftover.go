@@ -95,9 +95,7 @@ type Interrupted struct {
 	Agents []*spatev1.AgentInfo
 	// Kept is the number of stages whose measurements are kept.
 	Kept uint32
-	// Again is the stage that was in progress. It is measured again from its start. Nil: no stage was in progress.
-	Again *spatev1.Stage
-	// Left are the stages and templates still to be run. Again is among them.
+	// Left are the stages and templates still to be run, with the one that was in progress.
 	Left []*spatev1.Stage
 	// LastEvent is the number of the run's last event.
 	LastEvent uint64
@@ -120,13 +118,13 @@ func ReadInterrupted(dir string) (*Interrupted, error) {
 
 // interrupted describes the run for the person who decides whether to resume it.
 func (r *leftoverRun) interrupted(l *ledger.Ledger) (*Interrupted, error) {
-	memory, again, err := r.rewound(l)
+	memory, _, err := r.rewound(l)
 	if err != nil {
 		return nil, err
 	}
 	out := &Interrupted{
 		Record: r.record, Agents: r.checkpoint.GetRoster(),
-		Kept: memory.Checkpoint.GetBegun(), Again: again, Left: memory.Left(),
+		Kept: memory.Checkpoint.GetBegun(), Left: memory.Left(),
 	}
 	if n := len(r.events); n > 0 {
 		out.LastEvent = r.events[n-1].GetNumber()

@@ -71,11 +71,11 @@ func TestHopelessTargetsFailFast(t *testing.T) {
 	}
 }
 
-// --no-fail-fast sends the whole load.
+// fail_fast: false sends the whole load.
 func TestNoFailFast(t *testing.T) {
 	t.Parallel()
 	url, asked := refusing(t, 401, "application/json", "{}")
-	r := programs.RunPlan(t, fmt.Sprintf(hopelessPlan, url, programs.Simulate(t, 1).URLs[0]), "--no-fail-fast")
+	r := programs.RunPlan(t, fmt.Sprintf(hopelessPlan, url, programs.Simulate(t, 1).URLs[0]), "--set", "fail_fast=false")
 	r.MustExit(0) // --fail-on never
 	if n := asked.Load(); n < 800 {
 		t.Errorf("%d requests, want 2 stages of 400", n)

@@ -129,5 +129,5 @@ func Plain(text string) string {
 
 // HopelessTarget explains why a run skips the rest of a target, and how to send the target its whole load anyway.
 func HopelessTarget(target, why string) string {
-	return "target " + target + " is hopeless: " + why + "; --no-fail-fast sends the rest anyway"
+	return "target " + target + " is hopeless: " + why + "; fail_fast: false sends the rest anyway"
 }

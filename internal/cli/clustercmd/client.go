@@ -2,6 +2,7 @@ package clustercmd
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -39,23 +40,21 @@ type Flags struct {
 	TLS         command.TLS
 }
 
-// Connect checks the flags and makes the connection, which the caller closes. It sends nothing yet.
-func (f *Flags) Connect() (*grpc.ClientConn, error) {
+// Check returns an error if the flags do not say how to connect.
+func (f *Flags) Check() error {
 	if f.Coordinator == "" {
-		return nil, command.BadInputf("--coordinator is missing: give the coordinator's host:port, or set SPATE_COORDINATOR")
-	}
-	if err := f.TLS.Check(slog.Default()); err != nil {
-		return nil, command.BadInput(err)
+		return command.BadInputf("--coordinator is missing: give the coordinator's host:port, or set SPATE_COORDINATOR")
 	}
 	if err := command.CheckAddress(f.Coordinator); err != nil {
-		return nil, command.BadInputf("--coordinator %w", err)
+		return command.BadInputf("--coordinator %w", err)
 	}
-	if !f.TLS.Given() && !f.Plaintext && !command.Loopback(f.Coordinator) {
-		return nil, command.BadInputf(
-			"the connection to %s would be unencrypted, and the coordinator's identity unchecked: give --tls-ca, --tls-cert and --tls-key, or "+
-				"--insecure-plaintext if you trust the network",
-			f.Coordinator,
-		)
+	return command.BadInput(errors.Join(f.TLS.Check(slog.Default()), f.TLS.CheckPlain(f.Coordinator, f.Plaintext)))
+}
+
+// Connect checks the flags and makes the connection, which the caller closes. It sends nothing yet.
+func (f *Flags) Connect() (*grpc.ClientConn, error) {
+	if err := f.Check(); err != nil {
+		return nil, err
 	}
 	return Dial(f.Coordinator, &f.TLS)
 }

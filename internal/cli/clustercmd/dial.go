@@ -18,9 +18,6 @@ import (
 // Dial connects to a coordinator's services. It detects a silent coordinator, so that no command waits for one for
 // ever.
 func Dial(address string, tls *command.TLS) (*grpc.ClientConn, error) {
-	if err := command.CheckAddress(address); err != nil {
-		return nil, command.BadInputf("--coordinator %w", err)
-	}
 	creds, err := tls.Dial(certs.Client)
 	if err != nil {
 		return nil, command.BadInputf("--tls-cert: %w", err)

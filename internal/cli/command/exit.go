@@ -34,9 +34,8 @@ func NewExitCodes() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
-		Long: `The exit codes are the same for all commands. run, and resume, follow (with and without
---no-fetch) and fetch of runs report the same end of a run with the same code; thresholds are
-compared where the results are, so not with --no-fetch.
+		Long: `The exit codes are the same for all commands. run, and resume, follow and fetch of runs report the
+same end of a run with the same code.
 
   CODE  RUN, RUNS RESUME, RUNS FOLLOW, RUNS FETCH                     OTHER COMMANDS
   0     the run is complete, and its verdict is not one that          done

@@ -1,12 +1,10 @@
 package plancmd
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/secret"
 	"github.com/spate-load/spate/thresholds"
 )
@@ -28,52 +25,22 @@ type SourceFlags struct {
 	Thresholds []string `flag:"threshold" commas:"kept" help:"add a <condition> that all stages must meet, such as \"ttft_ms.p99 < 500\"; may be repeated"`
 }
 
-// RunFlags also say how the plan is run, and by which agents.
-type RunFlags struct {
-	SourceFlags
-	NoFailFast bool     `group:"Changes to the plan" rare:"yes" typed:"only" flag:"no-fail-fast" help:"continue with a target whose first requests all fail: as fail_fast: false in the plan"`
-	Labels     []string `group:"Where it runs" rare:"yes" flag:"agent-label" help:"only agents with this label (<NAME=VALUE>) take part; may be repeated: as agents.labels in the plan"`
-	Count      uint32   `group:"Where it runs" rare:"yes" flag:"agent-count" help:"this many agents take part, and the run waits for them: as agents.count in the plan (0: as the plan says)"`
-}
-
-// Changes returns the changes to the plan that RunFlags asks for besides those of SourceFlags.
-func (r *RunFlags) Changes() (set []string, err error) {
-	labels, err := naming.Labels(r.Labels)
-	if err != nil {
-		return nil, fmt.Errorf("--agent-label %w", err)
-	}
-	if len(labels) > 0 {
-		text, err := json.Marshal(labels) // JSON is YAML
-		if err != nil {
-			return nil, err
-		}
-		set = append(set, "agents.labels="+string(text))
-	}
-	if r.Count > 0 {
-		set = append(set, fmt.Sprintf("agents.count=%d", r.Count))
-	}
-	if r.NoFailFast {
-		set = append(set, "fail_fast=false")
-	}
-	return set, nil
-}
-
-// Read reads and checks a plan, with the changes that the flags ask for and others. path is a file, "-" for standard
+// Read reads and checks a plan, with the changes that the flags ask for. path is a file, "-" for standard
 // input, or the name of a plan that ships with Spate.
-func (s *SourceFlags) Read(stdin io.Reader, path string, set ...string) (*plans.Plan, error) {
+func (s *SourceFlags) Read(stdin io.Reader, path string) (*plans.Plan, error) {
 	data, name, err := planText(stdin, path)
 	if err != nil {
 		return nil, err
 	}
-	return s.Load(name, data, set...)
+	return s.Load(name, data)
 }
 
-// Load reads a plan with the changes that the flags ask for and others, and checks it.
-func (s *SourceFlags) Load(name string, data []byte, set ...string) (*plans.Plan, error) {
+// Load reads a plan with the changes that the flags ask for, and checks it.
+func (s *SourceFlags) Load(name string, data []byte) (*plans.Plan, error) {
 	if err := CheckThresholds(s.Thresholds); err != nil {
 		return nil, err
 	}
-	changes := plans.Changes{Set: slices.Concat(s.Set, set), Only: s.Only, Thresholds: s.Thresholds}
+	changes := plans.Changes{Set: s.Set, Only: s.Only, Thresholds: s.Thresholds}
 	if s.Simulate != "" {
 		var err error
 		if changes.Simulate, err = speedOf(s.Simulate); err != nil {

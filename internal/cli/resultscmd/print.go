@@ -18,7 +18,6 @@ type printing struct {
 	Format         string `flag:"format" default:"text" oneof:"text, markdown, csv, json, html" help:"<form> of what is printed: text; markdown, json, html (report.md, results.json, report.html); or csv (a row for each stage)"`
 	Table          string `flag:"table" oneof:"stages, parts, targets, searches, frontiers, vllm, guidellm, aiperf" help:"print one <table>: stages; parts (of mixtures); targets, searches (targets and answers side by side, with ratios to a baseline); frontiers; or vllm, guidellm, aiperf (what these tools print, by their definitions)"`
 	BaselineTarget string `flag:"baseline-target" help:"with --table targets or searches: <name> of the target to compare with (default: the plan's baseline, or its first target)"`
-	HTML           bool   `flag:"html" typed:"only" help:"print report.html: the same as --format html"`
 }
 
 // whole are the files that have the whole report in a format.
@@ -26,12 +25,6 @@ var whole = map[string]string{"markdown": "report.md", "json": "results.json", "
 
 // check refuses flags that do not go together.
 func (p *printing) check() error {
-	if p.HTML && p.Format != "text" && p.Format != "html" {
-		return command.BadInputf("--html and --format %s exclude one another", p.Format)
-	}
-	if p.HTML {
-		p.Format = "html"
-	}
 	if p.BaselineTarget != "" && p.Table != "targets" && p.Table != "searches" {
 		return command.BadInputf("--baseline-target has no effect: give --table targets or --table searches, too")
 	}

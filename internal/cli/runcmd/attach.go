@@ -27,12 +27,6 @@ type attachFlags struct {
 	clustercmd.Flags
 	Patience time.Duration `flag:"patience" default:"2m" help:"how long to wait for the coordinator when it is gone"`
 	results  resultFlags
-	follows  followFlags
-}
-
-// followFlags are those of `spate runs follow` alone.
-type followFlags struct {
-	NoFetch bool `flag:"no-fetch" help:"only show progress and how the run ended: make no run directory, compare no thresholds"`
 }
 
 // NewFollow makes `spate runs follow`.
@@ -48,13 +42,12 @@ stop", or with --live the key s, ends it. If the run has ended, its results are 
 ` + clustercmd.RunHelp + `
 
 ` + command.ExitHint,
-		Example: "  spate runs follow latest --coordinator 127.0.0.1:7700 --live\n  spate runs follow quickstart-2026 --coordinator 127.0.0.1:7700 --no-fetch",
+		Example: "  spate runs follow latest --coordinator 127.0.0.1:7700 --live",
 		Args:    command.Arguments(oneRun),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.follow) },
 	}
 	f.add(cmd)
 	command.Declare(cmd.Flags(), &f.results.showFlags)
-	command.Declare(cmd.Flags(), &f.follows)
 	return cmd
 }
 
@@ -200,14 +193,8 @@ func (f *attachFlags) add(cmd *cobra.Command) {
 func (f *attachFlags) run(
 	cmd *cobra.Command, name string, do func(*cobra.Command, *follower, *spatev1.RunSummary) error,
 ) error {
-	switch {
-	case f.Patience < 0:
+	if f.Patience < 0 {
 		return command.BadInputf("--patience %v: want at least 0", f.Patience)
-	case f.follows.NoFetch && f.results.Place.Out != "":
-		return command.BadInputf("--out and --no-fetch exclude one another")
-	case f.follows.NoFetch && f.results.needed() != "":
-		return command.BadInputf("%s and --no-fetch exclude one another: without the results nothing is compared",
-			f.results.needed())
 	}
 	if err := f.results.settle(cmd.Flags()); err != nil {
 		return command.BadInput(err)
@@ -235,17 +222,8 @@ func (f *attachFlags) run(
 
 // follow follows a run in progress. If the run has ended, it fetches the results.
 func (f *attachFlags) follow(cmd *cobra.Command, follower *follower, run *spatev1.RunSummary) error {
-	switch {
-	case !clustercmd.GoesOn(run) && f.follows.NoFetch:
-		return summaryEnding(run).conclude(cmd, "", f.results.FailOn)
-	case !clustercmd.GoesOn(run):
+	if !clustercmd.GoesOn(run) {
 		return f.fetch(cmd, follower, run)
-	case f.follows.NoFetch:
-		ended, err := follower.follow(cmd.Context())
-		if err != nil {
-			return err
-		}
-		return ending{id: run.GetRunId(), RunEnded: ended}.conclude(cmd, "", f.results.FailOn)
 	}
 	return f.results.take(cmd.Context(), cmd, follower)
 }

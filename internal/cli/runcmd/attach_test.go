@@ -121,8 +121,6 @@ func TestFetchRefuses(t *testing.T) {
 		{[]string{"fetch", "quick-2"}, command.ExitInput,
 			"run quick-2 has not ended (running): spate runs follow quick-2 gets its results"},
 		{[]string{"fetch", "nothing"}, command.ExitInput, `there is no run "nothing"`},
-		{[]string{"follow", "quick-2", "--no-fetch", "--out", "x"}, command.ExitInput, "--out and --no-fetch exclude one another"},
-		{[]string{"follow", "quick-2", "--no-fetch", "--junit", "x"}, command.ExitInput, "--junit and --no-fetch exclude one another"},
 		{[]string{"follow", "quick-2", "--patience", "-1s"}, command.ExitInput, "--patience -1s: want at least 0"},
 		{[]string{"fetch", "old-2"}, command.ExitFault, "there is no run old-2 here"},
 	} {
@@ -200,10 +198,6 @@ func TestFollowCommand(t *testing.T) {
 	code, out, said := spate(t, "follow", "latest", "--coordinator", address)
 	if code != command.ExitStopped || !strings.Contains(out, "Run directory: runs/r\n") ||
 		strings.Count(said, "coordinator gone (the cable was cut)") != 1 {
-		t.Errorf("code %d\n%s\n%s", code, out, said)
-	}
-	code, out, said = spate(t, "follow", "latest", "--coordinator", address, "--no-fetch")
-	if code != command.ExitStopped || out != "Run r: stopped\n" || !strings.HasPrefix(said, "2 stages on 2 agents") {
 		t.Errorf("code %d\n%s\n%s", code, out, said)
 	}
 }

@@ -1,7 +1,7 @@
 package runcmd
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -104,67 +104,36 @@ func (e *embedded) names() []embeddedName {
 	return names
 }
 
-// fits refuses agents that the plan does not ask for, and a plan with a region that has no agent or with another number
-// of agents: such a run would wait in vain.
+// fits refuses agents that are not those that the plan asks for: such a run would wait in vain.
 func (e *embedded) fits(plan *plans.Plan) error {
-	regions := plancmd.RegionsOf(plan)
-	var missing, cure []string
-	for _, region := range regions {
-		i := slices.IndexFunc(*e, func(r regionAgents) bool { return r.region == region })
-		if i < 0 {
-			missing = append(missing, region)
+	field, regions, asked := "regions", plancmd.RegionsOf(plan), plan.Proto().GetAgents()
+	if len(regions) == 0 {
+		field = "agents"
+		if region := asked.GetLabels()[naming.RegionLabel]; region != "" {
+			regions = []string{region}
 		}
-		cure = append(cure, region+"=1")
 	}
-	if len(missing) == 0 {
-		return errors.Join(e.idle(plan, regions), e.selected(plan), e.held(plan))
+	count, cure := cmp.Or(int(asked.GetCount()), e.total()), []string(nil)
+	if len(regions) < 2 {
+		cure = append(cure, strings.Join(append(regions, strconv.Itoa(count)), "="))
+	} else {
+		for _, region := range regions {
+			cure = append(cure, region+"=1")
+		}
 	}
-	return plans.Mistakes{plan.Mistake("regions",
-		fmt.Sprintf("no agent is in region %s: give --agents %s to try the plan on this machine, "+
-			"or --coordinator to run it on agents of these regions", strings.Join(missing, ", "),
-			strings.Join(cure, ",")))}
-}
-
-// selected refuses a plan whose selector chooses another number of agents, or agents of another region.
-func (e *embedded) selected(plan *plans.Plan) error {
-	s := plan.Proto().GetAgents()
-	region, count := s.GetLabels()[naming.RegionLabel], int(s.GetCount())
-	other := region != "" && slices.ContainsFunc(*e, func(r regionAgents) bool { return r.region != region })
-	if !other && (count == 0 || count == e.total()) {
+	if count == e.total() && (len(regions) == 0 || slices.Equal(e.regions(), regions)) {
 		return nil
 	}
-	if count == 0 {
-		count = e.total()
-	}
-	cure := strconv.Itoa(count)
-	if region != "" {
-		cure = region + "=" + cure
-	}
-	return plans.Mistakes{plan.Mistake("agents",
+	return plans.Mistakes{plan.Mistake(field,
 		fmt.Sprintf("--agents %s are not the agents that it asks for: give --agents %s to try the plan on this machine, "+
-			"or --coordinator to run it on such agents", e, cure))}
+			"or --coordinator to run it on such agents", e, strings.Join(cure, ",")))}
 }
 
-// held refuses a load that leaves an agent no request in flight.
-func (e *embedded) held(plan *plans.Plan) error {
-	for i, load := range plan.Proto().GetLoads() {
-		if most := load.GetMaxInFlight(); most > 0 && int(most) < e.total() {
-			return plans.Mistakes{plan.Mistake(fmt.Sprintf("loads[%d].max_in_flight", i),
-				fmt.Sprintf("%d requests in flight leave some of the %d agents on this machine none: give --agents %d", most,
-					e.total(), most))}
-		}
-	}
-	return nil
-}
-
-// idle refuses agents of regions that the plan does not name.
-func (e *embedded) idle(plan *plans.Plan, regions []string) error {
+// regions returns the regions of the agents, sorted.
+func (e *embedded) regions() (regions []string) {
 	for _, r := range *e {
-		if len(regions) > 0 && !slices.Contains(regions, r.region) {
-			return plans.Mistakes{plan.Mistake("regions",
-				fmt.Sprintf("agents of region %s have no load, but --agents %s asks for them: the "+
-					"plan's regions are %s", r.region, e, strings.Join(regions, ", ")))}
-		}
+		regions = append(regions, r.region)
 	}
-	return nil
+	slices.Sort(regions)
+	return regions
 }

@@ -112,10 +112,9 @@ func TestOneRuleForTheEnd(t *testing.T) {
 			})
 			service := &clienttest.FakeService{Ledger: ledger, Events: append(clienttest.Events()[:4], end)}
 			address, _ := service.Serve(t, "127.0.0.1:0")
-			for i, args := range [][]string{{"follow", "r"}, {"follow", "r", "--no-fetch"}, {"fetch", "r"},
-				{"follow", "r"}, {"follow", "r", "--no-fetch"}} {
+			for i, args := range [][]string{{"follow", "r"}, {"fetch", "r"}, {"follow", "r"}} {
 				service.Set(func() { service.Runs = []*spatev1.RunSummary{going} })
-				if i >= 2 {
+				if i >= 1 {
 					service.Set(func() { service.Runs = []*spatev1.RunSummary{over} })
 				}
 				code, out, said := spate(t, append(args, "--coordinator", address)...)

@@ -73,19 +73,6 @@ func (f *resultFlags) check() error {
 	return nil
 }
 
-// needed returns a flag that was given and needs the results, or "".
-func (f *resultFlags) needed() string {
-	switch {
-	case f.BaselinePath != "":
-		return "--baseline"
-	case f.CI.JUnit != "":
-		return "--junit"
-	case f.CI.GitHub:
-		return "--github"
-	}
-	return ""
-}
-
 // caution warns of a threshold that will fail because it has no baseline.
 func (f *resultFlags) caution(w io.Writer, plan *plans.Plan) {
 	if f.baseline != nil || f.Gate.on() {

@@ -1,15 +1,11 @@
 package runcmd
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +15,6 @@ import (
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -28,7 +23,6 @@ import (
 
 // resumeFlags are the flags of `spate runs resume`.
 type resumeFlags struct {
-	Yes     bool `flag:"yes" short:"y" typed:"only" help:"do not ask: needed without a terminal"`
 	Local   localFlags
 	results resultFlags
 }
@@ -40,13 +34,12 @@ func NewResume(version string) *cobra.Command {
 		Use:   "resume DIR",
 		Short: "Continue a local run whose command was killed",
 		Long: `Continue a local run that was interrupted because "spate run" was killed, or the machine went down.
-DIR is its run directory. The command first shows what is left to do, and to which endpoints;
-nothing is sent until you confirm. Stages that had ended keep their results; the one in progress is
-measured again. "spate report DIR" makes the results of what was measured, without the rest. A
+DIR is its run directory. Stages that had ended keep their results; the one in progress is measured
+again. "spate report DIR" makes the results of what was measured, without the rest. A
 coordinator continues its runs itself when it is restarted with the same --data-dir.
 
 ` + command.ExitHint,
-		Example: "  spate runs resume runs/quickstart-20260329T120000Z-1a2b3c\n  spate runs resume results/today --yes",
+		Example: "  spate runs resume runs/quickstart-20260329T120000Z-1a2b3c",
 		Args:    command.Arguments(cobra.ExactArgs(1)),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -77,10 +70,9 @@ func (f *resumeFlags) run(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
-	showInterrupted(cmd.ErrOrStderr(), dir, found)
-	if err := f.confirm(cmd); err != nil {
-		return err
-	}
+	left := plans.TotalOf(found.Left)
+	fmt.Fprintf(cmd.ErrOrStderr(), "Run %s continues: %s kept, %s left; time: %s\n", found.Record.GetRunId(),
+		words.Count(uint64(found.Kept), "stage"), left.StageWords(), left.TimeWords(plans.InWords))
 	f.results.Place.Out = dir
 	return f.resume(cmd, plan, found, secrets)
 }
@@ -128,59 +120,6 @@ func haveRows(stages []*spatev1.Stage) error {
 					source.Workload.GetName(), command.DatasetDir())
 			}
 		}
-	}
-	return nil
-}
-
-// showInterrupted says what a run has done, and what it would still send, and where.
-func showInterrupted(w io.Writer, dir string, found *coordinator.Interrupted) {
-	left := plans.TotalOf(found.Left)
-	fmt.Fprintf(w, "Interrupted run %s in %s\n", found.Record.GetRunId(), dir)
-	for _, text := range targetWords(found.Left) {
-		fmt.Fprintf(w, "  target  %s\n", text)
-	}
-	fmt.Fprintf(w, "  kept    %s\n", words.Count(uint64(found.Kept), "stage"))
-	fmt.Fprintf(w, "  left    %s; %s: %s; time: %s\n", left.StageWords(), plans.ArrivalNoun(found.Left),
-		left.ArrivalWords(plans.InWords), left.TimeWords(plans.InWords))
-	if st := found.Again; st != nil {
-		fmt.Fprintf(w, "  stage %d (%s, %s, %s) was in progress and is measured again from its start\n",
-			st.GetIndex()+1,
-			st.GetTarget().GetName(), st.GetWorkload().GetName(), loadpoint.Words(st.GetLoad()))
-	}
-}
-
-// targetWords describes each target of stages once, with its endpoints.
-func targetWords(stages []*spatev1.Stage) []string {
-	var out []string
-	for _, st := range stages {
-		t := st.GetTarget()
-		where := words.Shorten(t.GetEndpoints(), 4)
-		if t.GetSimulator() != nil {
-			where = "the built-in simulator"
-		}
-		text := fmt.Sprintf("%s: %s, model %s", t.GetName(), where, cmp.Or(t.GetModel(), "n/a"))
-		if !slices.Contains(out, text) {
-			out = append(out, text)
-		}
-	}
-	return out
-}
-
-// confirm asks whether load may be sent.
-func (f *resumeFlags) confirm(cmd *cobra.Command) error {
-	if f.Yes {
-		return nil
-	}
-	if !terminal.IsTerminal(cmd.InOrStdin()) || !terminal.IsTerminal(cmd.ErrOrStderr()) {
-		return command.BadInputf("nothing was started: there is no terminal to ask on; give --yes to continue the run")
-	}
-	fmt.Fprint(cmd.ErrOrStderr(), "Continue it? [y/N] ")
-	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return command.Exit(command.ExitStopped, errors.New("not confirmed: nothing was started"))
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"strings"
 	"time"
@@ -32,7 +31,7 @@ import (
 // runFlags are the flags of `spate run`.
 type runFlags struct {
 	Quick  quickFlags
-	Source plancmd.RunFlags
+	Source plancmd.SourceFlags
 	Where  coordinatorFlags `group:"Where it runs"`
 
 	WaitReady time.Duration `group:"Where it runs" flag:"wait-ready" help:"wait up to this long for servers that are still starting, such as 10m (default: as the plan says)"`
@@ -54,6 +53,11 @@ type coordinatorFlags struct {
 	Patience      time.Duration `rare:"yes" flag:"patience" default:"2m" help:"with --coordinator: how long to wait for it when it is gone"`
 	Priority      int32         `rare:"yes" flag:"priority" help:"with --coordinator: place in the queue, from -100 to 100; higher ones come first"`
 	Detach        bool          `flag:"detach" help:"with --coordinator: submit the run, print its id, and exit"`
+}
+
+// at says where the coordinator is.
+func (c *coordinatorFlags) at() *clustercmd.Flags {
+	return &clustercmd.Flags{Coordinator: c.Coordinator, Plaintext: c.Plaintext, TLS: c.TLS}
 }
 
 // NewRun makes `spate run`. version is the program's.
@@ -243,14 +247,11 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 		return nil, fmt.Errorf("--concurrency and --rate are two loads: for one with at most so many requests in flight, "+
 			"as other load generators have it, give --rate %v --max-in-flight %d", q.Rate[0], q.Concurrency[0])
 	}
-	set, err := f.Source.Changes()
 	switch {
-	case err != nil:
-		return nil, err
 	case len(args) == 1 && f.Quick.used(cmd.Flags()):
 		return nil, f.Quick.besidePlan(cmd.Flags())
 	case len(args) == 1:
-		return f.Source.Read(cmd.InOrStdin(), args[0], set...)
+		return f.Source.Read(cmd.InOrStdin(), args[0])
 	case len(f.Quick.Targets) == 0:
 		return nil, fmt.Errorf("nothing to run: name a plan or give --target URL\nsee: %s --help", cmd.CommandPath())
 	}
@@ -258,7 +259,7 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	if err != nil {
 		return nil, err
 	}
-	plan, err := f.Source.Load(fromFlags, text, set...)
+	plan, err := f.Source.Load(fromFlags, text)
 	return plan, f.Quick.named(err, cmd.Flags())
 }
 
@@ -298,13 +299,7 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 	wrong(f.Where.Detach && f.Results.Gate.on(), "--detach and --gate exclude one another: a gate waits for the end of its run")
 	wrong(f.Where.Detach && typed("out"),
 		"--out and --detach exclude one another: give --out to spate runs follow or spate runs fetch")
-	if err := command.CheckAddress(f.Where.Coordinator); err != nil {
-		return fmt.Errorf("--coordinator %w", err)
-	}
-	wrong(!f.Where.TLS.Given() && !f.Where.Plaintext && !command.Loopback(f.Where.Coordinator),
-		"plan and API keys would go to %s unencrypted: give --tls-ca, --tls-cert "+
-			"and --tls-key, or --insecure-plaintext if you trust the network", f.Where.Coordinator)
-	return f.Where.TLS.Check(slog.New(slog.DiscardHandler))
+	return f.Where.at().Check()
 }
 
 // recordsKept returns the form of the request rows in the protocol's words.
