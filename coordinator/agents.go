@@ -166,7 +166,7 @@ func (s runService) ListAgents(context.Context, *spatev1.ListAgentsRequest) (*sp
 	return &spatev1.ListAgentsResponse{Agents: out}, nil
 }
 
-// agents describes the agents that have a session, that only gossip has found, that are cordoned, or that are expected.
+// agents describes the agents that have a session, that only gossip has found, or that are cordoned.
 func (c *Coordinator) agents() []*spatev1.AgentStatus {
 	c.mu.Lock()
 	cluster := c.cluster
@@ -178,7 +178,7 @@ func (c *Coordinator) agents() []*spatev1.AgentStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.fleet.Statuses(func(string) bool { return true }, c.work)
-	return append(all, c.fleet.Absent(found, c.cfg.Expected)...)
+	return append(all, c.fleet.Absent(found)...)
 }
 
 // work is fleet.Work. The lock is held.

@@ -13,7 +13,6 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/access"
-	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/files"
@@ -60,10 +59,6 @@ type Config struct {
 	// LeaveOn makes Run leave rather than close the coordinator if this is the cause of its context's end. Nil: Run
 	// always closes the coordinator.
 	LeaveOn error
-	// Expected are the agents that should be connected: those that are not are listed as missing. With RequireExpected
-	// no run begins without them.
-	Expected        fleet.Expected
-	RequireExpected bool
 	// Access decides what clients may change, and how much load targets get. Nil: clients may do everything.
 	Access *access.File
 	// Limits bounds what peers can ask for.

@@ -336,8 +336,6 @@ type Stats struct {
 	WindowDelay time.Duration
 	// Agents counts the connected agents by health: "ready", "busy", "silent".
 	Agents map[string]int
-	// Missing is the number of expected agents that are not connected.
-	Missing int
 	// Cordoned is the number of agents, connected or not, that take no new runs.
 	Cordoned int
 	// Runs has the ids of the runs in progress, in the order in which they began.
@@ -358,7 +356,6 @@ func (c *Coordinator) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.Agents = c.fleet.Health(c.work)
-	s.Missing = len(c.cfg.Expected.Missing(c.fleet.Connected()))
 	s.Waiting, s.Cordoned = len(c.queue.waiting), len(c.fleet.Cordons.All())
 	for _, r := range c.queue.active {
 		s.Runs = append(s.Runs, r.id)

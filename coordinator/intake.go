@@ -166,35 +166,15 @@ func (r *run) refuseFor(s *spatev1.Snapshot, heard bool, reason error) *spatev1.
 	return answer
 }
 
-// maxRefusalsTold bounds the refused snapshots that are reported to a run's followers, so that an agent that sends
-// garbage does not crowd out other notices.
-const maxRefusalsTold = 16
-
-// refused tells the run's followers, and ends the assignment of the snapshot's agent if heard is true: the agent is
-// connected and sent the snapshot itself. It returns a channel that is closed when this is durable.
+// refused ends the assignment of the snapshot's agent if heard is true: the agent is connected and sent the snapshot
+// itself. It returns a channel that is closed when this is durable.
 func (r *run) refused(s *spatev1.Snapshot, heard bool, reason error) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.feed(func(m *lifecycle.Run, at clock.Instant) {
-		r.tellRefused(s, at, reason)
-		if heard {
-			m.Refused(at, s, reason.Error())
-		}
-	})
+	if heard {
+		r.feed(func(m *lifecycle.Run, at clock.Instant) { m.Refused(at, s, reason.Error()) })
+	}
 	return r.written()
-}
-
-// tellRefused tells the run's followers of a refused snapshot. The lock is held.
-func (r *run) tellRefused(s *spatev1.Snapshot, at clock.Instant, reason error) {
-	if r.refusals == maxRefusalsTold {
-		return
-	}
-	text := fmt.Sprintf("refused snapshot %d of agent %.64q: %v", s.GetKey().GetSequence(),
-		s.GetKey().GetAgent(), reason)
-	if r.refusals++; r.refusals == maxRefusalsTold {
-		text += " (further ones are in the coordinator's log only)"
-	}
-	r.machine.Warn(at, text)
 }
 
 // ledgerFailed ends the run, because a run must not measure what it cannot keep.

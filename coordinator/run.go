@@ -57,7 +57,6 @@ type run struct {
 	freeing    bool               // agents that it does not need are about to be freed
 	client     string             // version of the client that submitted it; empty: not known
 	skewed     map[string]bool    // programs whose other version was told
-	refusals   int                // refused snapshots that were reported to its followers
 	wait       allotment.Decision // while it waits: what for
 	told       string             // what its followers were last told about that
 
@@ -114,9 +113,6 @@ func (r *run) machineConfig() lifecycle.Config {
 	}
 	cfg.Records = r.record.GetRecords() != ""
 	cfg.Others = func() []string { return r.fleet.Others(r.id, r.first()) }
-	if r.cfg.RequireExpected {
-		cfg.Missing = func() []string { return r.cfg.Expected.MissingWords(r.fleet.Connected()) }
-	}
 	return cfg
 }
 

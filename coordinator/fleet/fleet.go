@@ -1,5 +1,5 @@
 // Package fleet is the agents of a coordinator: which are connected, which process a name belongs to, which run an
-// agent belongs to, which agents operators expect, and which take no new runs. It knows nothing of what runs do.
+// agent belongs to, and which take no new runs. It knows nothing of what runs do.
 package fleet
 
 import (
@@ -124,14 +124,6 @@ func (f *Fleet) Sessions() []*Session {
 	return slices.SortedFunc(maps.Values(f.sessions), func(a, b *Session) int {
 		return strings.Compare(a.Name(), b.Name())
 	})
-}
-
-// Connected returns the agents that have a session, in any order.
-func (f *Fleet) Connected() (out []*spatev1.AgentInfo) {
-	for _, s := range f.sessions {
-		out = append(out, s.Info)
-	}
-	return out
 }
 
 // RunOf returns the run that an agent belongs to, empty if there is none.
@@ -305,35 +297,27 @@ func (f *Fleet) status(s *Session, now clock.Instant, work Work) (spatev1.AgentH
 	return spatev1.AgentHealth_AGENT_HEALTH_READY, cordon
 }
 
-// Absent describes the agents that have no session: those that are found by gossip, those that are cordoned, and those
-// that are expected. Of those that are missing it says when they were heard last, as far as this process knows.
-func (f *Fleet) Absent(found []*spatev1.AgentStatus, expected Expected) (out []*spatev1.AgentStatus) {
-	left, present := f.Cordons.All(), f.Connected()
-	for _, s := range f.sessions {
-		delete(left, s.Name())
+// Absent describes the agents that have no session: those that are found by gossip, and those that are cordoned. Of the
+// latter it says when they were heard last, as far as this process knows.
+func (f *Fleet) Absent(found []*spatev1.AgentStatus) (out []*spatev1.AgentStatus) {
+	left := f.Cordons.All()
+	for name := range f.sessions {
+		delete(left, name)
 	}
 	for _, a := range found {
 		if name := a.GetAgent().GetName(); f.sessions[name] == nil {
 			a.Cordon = left[name].Is
 			delete(left, name)
-			out, present = append(out, a), append(present, a.GetAgent())
+			out = append(out, a)
 		}
 	}
 	for name, said := range left {
-		a := &spatev1.AgentInfo{Name: name, Region: said.Region}
-		out, present = append(out, f.missing(a, said.Is)), append(present, a)
-	}
-	for _, a := range expected.Missing(present) {
-		out = append(out, f.missing(a, spatev1.Cordon_CORDON_UNSPECIFIED))
+		s := &spatev1.AgentStatus{Agent: &spatev1.AgentInfo{Name: name, Region: said.Region},
+			Health: spatev1.AgentHealth_AGENT_HEALTH_MISSING, Cordon: said.Is}
+		if heard := f.owners[name].heard; heard != 0 {
+			s.SilentFor = durationpb.New(clock.Now().Sub(heard))
+		}
+		out = append(out, s)
 	}
 	return out
-}
-
-// missing describes an agent that should be connected and is not.
-func (f *Fleet) missing(a *spatev1.AgentInfo, cordon spatev1.Cordon) *spatev1.AgentStatus {
-	s := &spatev1.AgentStatus{Agent: a, Health: spatev1.AgentHealth_AGENT_HEALTH_MISSING, Cordon: cordon}
-	if heard := f.owners[a.GetName()].heard; heard != 0 {
-		s.SilentFor = durationpb.New(clock.Now().Sub(heard))
-	}
-	return s
 }

@@ -46,32 +46,12 @@ func (r *Run) Connected(
 	a.info, a.heard, a.disconnected, a.notBack = info, at, "", false
 	switch {
 	case old == nil:
-		r.welcome(at, a)
 	case old != a:
 		r.supersede(at, old)
 	default:
 		r.returned(at, a)
 	}
 	r.resendMissed(at, a, resume, armed)
-}
-
-// maxGreeted bounds the agents whose arrival during a run is told.
-const maxGreeted = 256
-
-// welcome tells followers what a new agent will do.
-func (r *Run) welcome(at clock.Instant, a *agent) {
-	if r.greeted[a.name()] || len(r.greeted) == maxGreeted || // comes and goes: followers know
-		r.phase == gathering || r.stage != nil && r.mayJoin(r.stage.record.GetStage()) {
-		return
-	}
-	r.greeted[a.name()] = true
-	what, most := ": it takes part from the next stage", int(r.first().GetAgents().GetCount())
-	if why := r.excluded(a, r.first()); why != "" {
-		what = " and takes no part: " + why
-	} else if most > 0 && len(r.roster) >= most {
-		what = ", which has its agents: it takes part if one of them is gone"
-	}
-	r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s connected during the run%s", a.name(), what)
 }
 
 // resendMissed tells an agent that has reconnected all that it may have missed, based on what it says it works on.

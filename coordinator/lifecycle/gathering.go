@@ -15,24 +15,25 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// gather begins the first stage as soon as enough agents are ready, including one of each region that the plan names,
-// and all that are required are connected. After AgentsTimeout it ends the run.
+// gather begins the first stage as soon as enough agents are ready, including one of each region that the plan names.
+// After AgentsTimeout it ends the run.
 func (r *Run) gather(at clock.Instant) {
 	ready := r.ready(at, r.first())
-	missing, required := withoutAgents(ready, r.first().GetRegions()), r.required()
+	missing := withoutAgents(ready, r.first().GetRegions())
 	switch {
-	case len(ready) >= r.needed() && len(missing) == 0 && required == "":
+	case len(ready) >= r.needed() && len(missing) == 0:
 		r.roster = ready
 		r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunStarted{RunStarted: &spatev1.RunStarted{
 			Agents: infos(ready), Stages: mostStages(r.plan), Plan: plans.Planned(r.plan),
 		}}})
 		r.nextStage(at)
 	case at.Sub(r.begin) >= r.cfg.AgentsTimeout:
-		r.fatal = r.tooFewAgents(ready, missing)
+		r.fatal = fmt.Sprintf("too few agents after %v: %s: start more agents, or ask for fewer", r.cfg.AgentsTimeout,
+			r.readyText(ready, missing))
 		r.incomplete = true
 		r.finish(at)
 	case at.Sub(r.begin) >= quietWait:
-		if text := r.readyText(ready, missing) + alsoMissing(required); r.awaited != text {
+		if text := r.readyText(ready, missing); r.awaited != text {
 			r.awaited = text
 			r.notice(at, spatev1.Severity_SEVERITY_INFO, "waiting for agents, up to %v: %s", r.cfg.AgentsTimeout, text)
 		}
@@ -89,30 +90,6 @@ func (r *Run) preference(agents []*agent, st *spatev1.Stage) map[string]int {
 		}
 	}
 	return order
-}
-
-// required names the agents that the coordinator requires and that are not connected. Empty: there are none.
-func (r *Run) required() string {
-	if r.cfg.Missing == nil {
-		return ""
-	}
-	return firstOf(r.cfg.Missing(), ", ")
-}
-
-// firstOf joins the first of a list, and says how many more there are.
-func firstOf(list []string, separator string) string {
-	if n := len(list) - mostUnfit; n > 0 {
-		list = append(slices.Clone(list[:mostUnfit]), fmt.Sprintf("and %d more", n))
-	}
-	return strings.Join(list, separator)
-}
-
-// alsoMissing adds required agents that are missing to a sentence.
-func alsoMissing(required string) string {
-	if required == "" {
-		return ""
-	}
-	return "; required and missing: " + required
 }
 
 // withoutAgents returns the named regions that have no agent, sorted.
@@ -196,28 +173,6 @@ func infos(agents []*agent) []*spatev1.AgentInfo {
 	return out
 }
 
-// tooFewAgents returns why the run did not get its agents, and what to do.
-func (r *Run) tooFewAgents(ready []*agent, missing []string) string {
-	required := r.required()
-	if len(ready) >= r.needed() && len(missing) == 0 {
-		return fmt.Sprintf("agents that the coordinator requires are missing after %v: %s: start them, or start it without "+
-			"--require-agents", r.cfg.AgentsTimeout, required)
-	}
-	if len(ready) >= r.needed() {
-		return fmt.Sprintf(
-			"no agent of region %s is connected after %v%s: start one there (--region), or remove the region from the "+
-				"plan",
-			strings.Join(missing, ", "), r.cfg.AgentsTimeout, r.unfitText()+alsoMissing(required),
-		)
-	}
-	who := "none"
-	if len(ready) > 0 {
-		who = strings.Join(slices.Sorted(maps.Keys(named(ready))), ", ")
-	}
-	return fmt.Sprintf("only %d of %d agents%s are ready after %v (%s)%s: start more agents, or ask for fewer",
-		len(ready), r.needed(), withLabels(r.first()), r.cfg.AgentsTimeout, who, r.unfitText()+alsoMissing(required))
-}
-
 // readyText returns how many agents are ready, which regions have none, and which agents may not take part.
 func (r *Run) readyText(ready []*agent, missing []string) string {
 	text := fmt.Sprintf("%d of %d%s are ready", len(ready), r.needed(), withLabels(r.first()))
@@ -252,5 +207,8 @@ func (r *Run) unfitText() string {
 	if len(list) == 0 {
 		return ""
 	}
-	return "; agents that take no part: " + firstOf(list, "; ")
+	if n := len(list) - mostUnfit; n > 0 {
+		list = append(list[:mostUnfit], fmt.Sprintf("and %d more", n))
+	}
+	return "; agents that take no part: " + strings.Join(list, "; ")
 }

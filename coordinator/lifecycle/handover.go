@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -58,19 +58,11 @@ func passPart(parts []float64, h *spatev1.Handover) {
 
 // namesOf returns the names of assignments' agents, for people.
 func namesOf(assignments []*assignment) string {
-	const most = 3
 	var names []string
-	for _, p := range assignments[:min(len(assignments), most)] {
+	for _, p := range assignments {
 		names = append(names, p.agent.name())
 	}
-	last := len(names) - 1
-	switch {
-	case len(assignments) > most:
-		return fmt.Sprintf("%s and %d others", strings.Join(names, ", "), len(assignments)-most)
-	case last < 1:
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:last], ", ") + " and " + names[last]
+	return words.Shorten(names, 3)
 }
 
 // takeOver hands the rest of an assignment to other agents. The caller must call tellTakers next. If all agents that

@@ -83,26 +83,9 @@ func (r *Run) lose(at clock.Instant, a *agent, reason string) {
 	}
 	a.lost = reason
 	r.dropJoining(at, a, "lost: "+reason)
-	switch r.phase {
-	case pausing:
-		r.lostInPause(at, a)
-	case applying, running, stopping:
-		if p := r.assignmentOf(a); p != nil && !p.done() {
-			r.loseAssignment(at, p, reason)
-		}
+	if p := r.assignmentOf(a); p != nil && !p.done() && r.phase.inStage() && r.phase != closing {
+		r.loseAssignment(at, p, reason)
 	}
-}
-
-// lostInPause tells followers what a loss during a pause means for the next stage.
-func (r *Run) lostInPause(at clock.Instant, a *agent) {
-	if !r.isListed(a) || a.leaving {
-		return
-	}
-	follows := "the run ends unless it is back when the pause is over"
-	if policyOf(r.pending) != fail {
-		follows = "the run continues without it unless it is back when the pause is over"
-	}
-	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s lost in the pause: %s; %s", a.name(), a.lost, follows)
 }
 
 // supersede loses a process whose name another process has taken. The process may have been lost before.

@@ -51,8 +51,6 @@ type Config struct {
 	// NearLead is the time from arming to the start if no agent's clock is more uncertain than nearUncertainty, as with
 	// agents on this machine or close to it. Default 200 ms.
 	NearLead time.Duration
-	// Missing returns in words which agents have to be connected before the run begins and are not. Nil: none have to.
-	Missing func() []string
 	// Others returns in words which connected agents do not belong to the run, and why. Nil: all do.
 	Others func() []string
 	// Records makes agents report a row for each request.
@@ -130,7 +128,6 @@ type Run struct {
 
 	noted      map[string]bool           // notes on targets that followers were told
 	cordons    map[string]spatev1.Cordon // of agents, by name; those that are not in it take runs
-	greeted    map[string]bool           // agents whose arrival during the run was announced
 	dead       map[string]string         // why a target's remaining stages are skipped
 	rejected   map[string]string         // why a target's last stage was rejected
 	stopped    bool                      // a person asked to stop the run
@@ -146,7 +143,7 @@ type Run struct {
 func New(cfg Config, id string, plan []*spatev1.Stage, at clock.Instant, wall time.Time) *Run {
 	return &Run{
 		cfg: cfg.withDefaults(), id: id, plan: plan, begin: at, ticked: at, wall: wall,
-		agents: map[string]*agent{}, noted: map[string]bool{}, greeted: map[string]bool{}, dead: map[string]string{},
+		agents: map[string]*agent{}, noted: map[string]bool{}, dead: map[string]string{},
 		rejected: map[string]string{}, cordons: map[string]spatev1.Cordon{},
 		unsaved: true,
 	}

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -31,7 +30,7 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	                    abort=0.5:20:60s (error share, after requests, duration);
 //	                    until=99:0.05 (percentile of TTFT, within); steady=30s (longest warm-up until steady);
 //	                    dataset=90 (MiB); loss=degrade (or reassign); regions=eu:0.6,us:0.4;
-//	                    pool=big and count=2 (agents); require=a,b (agents that have to be connected)
+//	                    pool=big and count=2 (agents)
 //	agents a b=3 c@eu   connect agents, with weights and regions, c@eu#big with the label pool=big; "again" starts them as new processes: agents again b
 //	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES,
 //	                    exact=yes (by a trial; or no, by a trial, or unknown)
@@ -207,17 +206,6 @@ func (s *scenario) begin(_ []string, o map[string]string) {
 	}
 	cfg := lifecycle.Config{
 		MinAgents: int(s.number(o["min"])), AgentsTimeout: s.duration(o["timeout"]),
-	}
-	if names := o["require"]; names != "" {
-		cfg.Missing = func() []string {
-			var connected []*spatev1.AgentInfo
-			for _, name := range s.joined {
-				if !s.gone[name] {
-					connected = append(connected, s.info[name])
-				}
-			}
-			return fleet.Expected{Names: strings.Split(names, ",")}.MissingWords(connected)
-		}
 	}
 	s.world = newWorld()
 	s.cfg, s.plan, s.began = cfg, stages, s.at

@@ -37,7 +37,7 @@ func TestAnAddressWithoutPortIsRefusedFirst(t *testing.T) {
 	for address, want := range map[string]string{
 		"127.0.0.1":             `--coordinator "127.0.0.1": want host:port, for example 127.0.0.1:7700`,
 		"http://127.0.0.1:7700": `--coordinator "http://127.0.0.1:7700": want host:port, for example 127.0.0.1:7700`,
-		"10.0.0.1:7700": "the connection to the coordinator at 10.0.0.1:7700 would be unencrypted: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext if you trust the network",
+		"10.0.0.1:7700":         "the connection to the coordinator at 10.0.0.1:7700 would be unencrypted: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext if you trust the network",
 	} {
 		_, err := (&Flags{Coordinator: address}).Connect()
 		if err == nil || err.Error() != want || command.ExitCode(err) != command.ExitInput {

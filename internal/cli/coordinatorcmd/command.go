@@ -17,7 +17,6 @@ import (
 	"github.com/spate-load/spate/compare/history"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/coordinator/access"
-	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/command"
@@ -33,8 +32,6 @@ type flags struct {
 	Handover     time.Duration `rare:"yes" flag:"reassign-lease" default:"10s" help:"the lease in stages with on_agent_loss: reassign, after which other agents take over; at most --lease, at least 5s"`
 	MaxWaiting   int           `rare:"yes" flag:"max-waiting" default:"64" help:"largest number of runs in the queue; more are refused"`
 	MaxRuns      int           `rare:"yes" flag:"max-runs" default:"16" help:"largest number of runs in progress at once, each with agents and servers of its own"`
-	Expect       []string      `flag:"expect-agents" help:"<agents> that should be connected, by name, or as numbers by region such as eu=10; missing ones are listed"`
-	Require      bool          `flag:"require-agents" help:"begin no run without the agents of --expect-agents"`
 	Access       string        `flag:"access" help:"<file> that says who may do what, and the most load of targets; it is read again when it changes (default: clients may do everything)"`
 	MaxDataset   command.Size  `rare:"yes" flag:"max-dataset-size" default:"64GiB" help:"largest dataset accepted from a client (0: any)"`
 	Plaintext    bool          `flag:"insecure-plaintext" help:"serve beyond loopback without encryption or authentication: only on a network you trust"`
@@ -46,8 +43,6 @@ type flags struct {
 	Web          WebFlags       `with:"ADDRESS=web-listen|BARE=|SERVES=<IP:PORT> that shows runs to browsers and serves them to programs (REST); empty: none"`
 	Gossip       command.Gossip `with:"LISTEN=127.0.0.1:7946"`
 	Sinks        Sinks
-
-	expected fleet.Expected // from Expect
 }
 
 // New makes the command. program is what people type to run it: spate-coordinator or spate coordinator. The command
@@ -100,7 +95,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		Name: f.Name, Version: version, Listen: f.Listen, TLS: f.TLS.Files, InsecurePlaintext: f.Plaintext,
 		DataDir: f.DataDir, Gossip: gossip, Logger: logger,
 		OpenSink: openSink, DatasetDir: f.DatasetDir, Lease: f.Lease, MaxWaiting: f.MaxWaiting, MaxRuns: f.MaxRuns,
-		LeaveOn: command.ErrTerminated, Expected: f.expected, RequireExpected: f.Require,
+		LeaveOn:  command.ErrTerminated,
 		Access:   f.Web.Access,
 		KeepRuns: f.KeepRuns.Limits(), KeepDatasets: f.KeepDatasets.Limits(), MaxDataset: uint64(f.MaxDataset),
 		OpenHistory: func(dir string, log *slog.Logger) (coordinator.History, error) { return history.Open(dir, log) },
@@ -125,7 +120,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 
 // check finds mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
-	errs := []error{f.checkExpected(), f.checkServing()}
+	errs := []error{f.checkServing()}
 	if f.DataDir == "" {
 		errs = append(errs, errors.New("--data-dir is empty: name a directory"))
 	}
@@ -174,17 +169,6 @@ func (f *flags) checkServing() error {
 		errs = append(errs, errors.New("--join and --no-gossip exclude one another"))
 	}
 	return errors.Join(errs...)
-}
-
-// checkExpected reads the agents that are expected.
-func (f *flags) checkExpected() (err error) {
-	if f.expected, err = fleet.ParseExpected(f.Expect); err != nil {
-		return fmt.Errorf("--expect-agents %w", err)
-	}
-	if f.Require && len(f.Expect) == 0 {
-		return errors.New("--require-agents needs --expect-agents")
-	}
-	return nil
 }
 
 // openAccess reads the file that says who may do what. Nil: there is none.

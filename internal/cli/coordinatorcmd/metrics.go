@@ -37,7 +37,6 @@ func metricsOf(s coordinator.Stats) command.Collector {
 				}
 			},
 		},
-		gauge("agents_missing", "Expected agents that are not connected.", float64(s.Missing)),
 		gauge("agents_cordoned", "Agents that take no new runs.", float64(s.Cordoned)),
 		gauge("runs_in_progress", "Runs in progress.", float64(len(s.Runs))),
 		counter("windows_total", "Windows that were merged and sent on.", s.Windows),
