@@ -11,32 +11,17 @@
 // that is null nor the unit or the percent sign behind a number.
 package thresholds
 
-import (
-	"fmt"
-)
-
 // Threshold is a condition on the numbers of a stage, or of a part of its mixture. Parse returns it. It does not change
 // and is safe for concurrent use.
 type Threshold struct {
 	part        string // Empty: the whole stage.
-	left, right *node
+	left, right side
 	compare     string // "<", "<=", ">", ">=", "=" or "!="
 	text        bool   // both sides are texts
 }
 
-// Mistake is what is wrong with a condition.
-type Mistake struct { //nolint:errname // the domain word, as in package plans
-	// Column at which it is wrong, in characters from 1.
-	Column int
-	// Message says what was expected.
-	Message string
-}
-
-// Error returns the message with its column.
-func (m *Mistake) Error() string { return fmt.Sprintf("%s (at character %d)", m.Message, m.Column) }
-
 // UsesBaseline reports whether the condition compares a stage with that of a baseline.
-func (t *Threshold) UsesBaseline() bool { return t.left.usesBaseline() || t.right.usesBaseline() }
+func (t *Threshold) UsesBaseline() bool { return t.right.has(aBaseline) }
 
 // sides are the two sides of a comparison, of one stage.
 type sides struct {
@@ -46,26 +31,21 @@ type sides struct {
 
 // of calculates both sides. base is the record of the baseline, or why there is none.
 func (t *Threshold) of(r *record, base baseline) sides {
-	e := evaluation{record: r}
-	e.base = func() (value, string) { return t.inBaseline(base) }
-	left, why := t.left.value(e)
+	left, why := t.left.value(r, nil)
 	if why != "" {
 		return sides{unknown: why}
 	}
-	right, why := t.right.value(e)
+	right, why := t.right.value(r, func() (value, string) {
+		if base.record == nil {
+			return value{}, base.why
+		}
+		v, why := t.left.value(base.record, nil)
+		if why != "" {
+			why = "in the baseline, " + why
+		}
+		return v, why
+	})
 	return sides{left, right, why}
-}
-
-// inBaseline returns what the word "baseline" stands for: the left side, in the record of the baseline.
-func (t *Threshold) inBaseline(base baseline) (value, string) {
-	if base.record == nil {
-		return value{}, base.why
-	}
-	v, why := t.left.value(evaluation{record: base.record})
-	if why != "" {
-		why = "in the baseline, " + why
-	}
-	return v, why
 }
 
 // holds reports whether the comparison is true.
