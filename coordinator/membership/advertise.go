@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 )
 
@@ -86,19 +85,6 @@ func checkAdvertised(ip netip.Addr) error {
 			"reach")
 	}
 	return nil
-}
-
-// foreign reports whether ip is not an address of this machine. This is right behind NAT, and a mistake elsewhere. If
-// this machine's addresses cannot be read, no address is foreign.
-func foreign(ip netip.Addr, of interfaces) bool {
-	if ip.IsLoopback() {
-		return false
-	}
-	addrs, err := of()
-	return err == nil && !slices.ContainsFunc(addrs, func(a net.Addr) bool {
-		p, err := netip.ParsePrefix(a.String())
-		return err == nil && p.Addr() == ip
-	})
 }
 
 // parseIPPort reads an IP with or without a port.

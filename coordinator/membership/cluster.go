@@ -49,15 +49,12 @@ type Member struct {
 // Cluster is this process's membership of the cluster. Its methods may be called concurrently. Close ends the
 // membership.
 type Cluster struct {
-	cfg       Config
-	list      *memberlist.Memberlist
-	ring      *memberlist.Keyring // nil: gossip is plain
-	log       *slog.Logger
-	roster    *roster
-	datagrams *datagrams
+	cfg    Config
+	list   *memberlist.Memberlist
+	ring   *memberlist.Keyring // nil: gossip is plain
+	log    *slog.Logger
+	roster *roster
 
-	mu      sync.Mutex
-	watch   chan struct{}   // closed and replaced at each change
 	stop    <-chan struct{} // closed by halt
 	halt    context.CancelFunc
 	stopped sync.WaitGroup
@@ -72,16 +69,13 @@ func Join(cfg Config) (*Cluster, error) {
 	}
 	cfg = cfg.withDefaults()
 	ctx, halt := context.WithCancel(context.Background())
-	d := newDatagrams()
 	c := &Cluster{
-		cfg: cfg, log: cfg.Logger, roster: newRoster(cfg.Logger, d.drop), datagrams: d,
-		watch: make(chan struct{}), stop: ctx.Done(), halt: halt,
+		cfg: cfg, log: cfg.Logger, roster: newRoster(cfg.Logger), stop: ctx.Done(), halt: halt,
 	}
 	if err := c.open(ctx); err != nil {
 		halt()
 		return nil, err
 	}
-	c.stopped.Go(c.spread)
 	c.stopped.Go(func() { c.rejoin(ctx) })
 	if c.ring != nil {
 		c.stopped.Go(c.rotate)
@@ -126,13 +120,8 @@ func (c *Cluster) memberlistConfig() (*memberlist.Config, error) {
 		return nil, err
 	}
 	mc.Keyring = c.ring
-	mc.Delegate, mc.Events, mc.Ping = metaDelegate(c.cfg.Meta.Encode()), c.roster, c.datagrams
-	mc.Logger = debugLogger(c.log, c.datagrams.line)
-	if c.cfg.Advertise != "" && foreign(adv.Addr(), net.InterfaceAddrs) {
-		c.log.Warn("the advertised gossip address is not one of this machine's: correct behind NAT, otherwise a "+
-			"mistake",
-			"address", adv.Addr().String())
-	}
+	mc.Delegate, mc.Events = metaDelegate(c.cfg.Meta.Encode()), c.roster
+	mc.Logger = debugLogger(c.log)
 	return mc, nil
 }
 
@@ -196,9 +185,9 @@ func (c *Cluster) Members() []Member {
 // Changed returns a channel that is closed when the members change. Call it before Members, so that no change is
 // missed.
 func (c *Cluster) Changed() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.watch
+	c.roster.mu.Lock()
+	defer c.roster.mu.Unlock()
+	return c.roster.changed
 }
 
 // Coordinators returns the gRPC addresses of the live coordinators. It blocks until there is one, and fails at Close or

@@ -123,7 +123,7 @@ func TestGarbageMetaIsIgnored(t *testing.T) {
 	mc := memberlist.DefaultLocalConfig()
 	mc.Name, mc.Label = "stranger", "test"
 	mc.BindAddr, mc.BindPort = "127.0.0.1", 0
-	mc.Logger = debugLogger(quiet, func(string) {})
+	mc.Logger = debugLogger(quiet)
 	mc.Delegate = metaDelegate(strings.Repeat("\xff", 300))
 	stranger, err := memberlist.Create(mc)
 	if err != nil {

@@ -1,10 +1,7 @@
 package membership
 
 import (
-	"errors"
-	"log/slog"
 	"net"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -77,32 +74,6 @@ func TestSeedsOnLoopbackMayBeToldLoopback(t *testing.T) {
 	if err := (Config{Name: "a", Bind: "0.0.0.0:5", Advertise: "10.0.0.1",
 		Seeds: []string{"10.0.0.2"}}).Validate(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestForeignAddresses(t *testing.T) {
-	here := func() ([]net.Addr, error) {
-		return []net.Addr{&net.IPNet{IP: net.IPv4(10, 1, 2, 3), Mask: net.CIDRMask(24, 32)}}, nil
-	}
-	for ip, want := range map[string]bool{"10.1.2.3": false, "10.1.2.4": true, "127.0.0.9": false, "8.8.8.8": true} {
-		if got := foreign(netip.MustParseAddr(ip), here); got != want {
-			t.Errorf("foreign(%s) = %v", ip, got)
-		}
-	}
-	blind := func() ([]net.Addr, error) { return nil, errors.New("no") }
-	if foreign(netip.MustParseAddr("8.8.8.8"), blind) {
-		t.Error("a machine that cannot read its addresses warns of them")
-	}
-}
-
-// TestAForeignAddressIsWarnedOf: 192.0.2.1 is for documentation only (RFC 5737), so no machine has it.
-func TestAForeignAddressIsWarnedOf(t *testing.T) {
-	var said lines
-	cfg := config("a", RoleAgent, 0)
-	cfg.Advertise, cfg.Logger = "192.0.2.1", slog.New(slog.NewTextHandler(&said, nil))
-	a := join(t, cfg)
-	if !strings.Contains(said.String(), "not one of this machine's") || !strings.HasPrefix(a.Address(), "192.0.2.1:") {
-		t.Errorf("%s; said: %s", a.Address(), said.String())
 	}
 }
 

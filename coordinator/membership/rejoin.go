@@ -10,28 +10,6 @@ import (
 	"time"
 )
 
-// spread wakes all who wait for a change of the members, and logs peers whose UDP is blocked. It returns at Close.
-func (c *Cluster) spread() {
-	for {
-		select {
-		case <-c.stop:
-			return
-		case <-c.roster.changed:
-			c.mu.Lock()
-			close(c.watch)
-			c.watch = make(chan struct{})
-			c.mu.Unlock()
-		case name := <-c.datagrams.blocked:
-			for _, m := range c.Members() {
-				if m.Name == name {
-					c.log.Warn("UDP is blocked between this member and another: gossip works over TCP, slower; open UDP "+
-						"both ways", "from", c.Address(), "to", m.Gossip, "member", m.Process)
-				}
-			}
-		}
-	}
-}
-
 // aloneRejoin is the pause between attempts while no other member is known.
 const aloneRejoin = time.Second
 

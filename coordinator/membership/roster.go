@@ -19,16 +19,15 @@ import (
 // roster holds the live nodes. memberlist's own list returns pointers to nodes that it keeps writing to, so nodes are
 // copied in its callbacks. The callbacks hold memberlist's locks, so nothing here may call memberlist.
 type roster struct {
-	changed chan struct{} // capacity 1: "look again"
-	log     *slog.Logger
-	left    func(name string) // called for each node that has left or died
+	log *slog.Logger
 
-	mu    sync.Mutex
-	nodes map[string]Member
+	mu      sync.Mutex
+	nodes   map[string]Member
+	changed chan struct{} // closed and replaced at each change
 }
 
-func newRoster(log *slog.Logger, left func(name string)) *roster {
-	return &roster{changed: make(chan struct{}, 1), log: log, left: left, nodes: map[string]Member{}}
+func newRoster(log *slog.Logger) *roster {
+	return &roster{log: log, nodes: map[string]Member{}, changed: make(chan struct{})}
 }
 
 // NotifyJoin adds a node: without a role if its meta cannot be parsed.
@@ -42,10 +41,7 @@ func (r *roster) NotifyJoin(n *memberlist.Node) {
 	if meta.GRPCPort != 0 {
 		m.GRPC = at(meta.GRPCPort)
 	}
-	r.mu.Lock()
-	r.nodes[n.Name] = m
-	r.mu.Unlock()
-	r.wake()
+	r.change(func() { r.nodes[n.Name] = m })
 }
 
 // NotifyUpdate replaces a node.
@@ -53,18 +49,16 @@ func (r *roster) NotifyUpdate(n *memberlist.Node) { r.NotifyJoin(n) }
 
 // NotifyLeave removes a node that has left or died.
 func (r *roster) NotifyLeave(n *memberlist.Node) {
-	r.mu.Lock()
-	delete(r.nodes, n.Name)
-	r.mu.Unlock()
-	r.left(n.Name)
-	r.wake()
+	r.change(func() { delete(r.nodes, n.Name) })
 }
 
-func (r *roster) wake() {
-	select {
-	case r.changed <- struct{}{}:
-	default: // a wake-up is pending
-	}
+// change changes the nodes, and wakes all who wait for that.
+func (r *roster) change(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	do()
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
 // all returns the live nodes, sorted by name.

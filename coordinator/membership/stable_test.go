@@ -10,13 +10,8 @@ import (
 
 // changing returns a cluster, and a function that changes its members.
 func changing() (c *Cluster, change func()) {
-	c = &Cluster{watch: make(chan struct{})}
-	return c, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		close(c.watch)
-		c.watch = make(chan struct{})
-	}
+	c = &Cluster{roster: newRoster(quiet)}
+	return c, func() { c.roster.change(func() {}) }
 }
 
 func TestSettleWaitsForQuiet(t *testing.T) {

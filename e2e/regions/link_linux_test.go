@@ -42,8 +42,8 @@ func TestSlowLinkLosesNoAgent(t *testing.T) {
 	t.Logf("%d bytes over 64 kbit/s; %d rows dropped", w.lab.Count(h, w.center).Bytes, result.Stages[0].DroppedRecords)
 }
 
-// A link on which UDP is blocked between two gossip members is logged, and has no other effect.
-func TestBlockedUDPIsSaid(t *testing.T) {
+// A link on which UDP is blocked between two gossip members has no effect: gossip works over TCP.
+func TestBlockedUDPDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	key := w.key()
@@ -63,10 +63,6 @@ func TestBlockedUDPIsSaid(t *testing.T) {
 	r := w.run(fmt.Sprintf(lossPlan, "fail", s.url, 2))
 	r.MustExit(0)
 	r.mustBeComplete()
-	pattern := `"UDP is blocked between this member and another: gossip works over TCP, slower; open UDP both ways","from":"[^"]+","to":"%s"`
-	w.agents["a"].Await(fmt.Sprintf(pattern, w.center.Addr(gossipPort)))
-	w.coordinator.Await(fmt.Sprintf(pattern, w.lab.Host("a").Addr(gossipPort)))
-	mustNotSay(t, []string{w.agents["b"].Printed()}, "UDP is blocked")
 }
 
 // Under fail, a second without any agent costs nothing. Five seconds are a loss, as for a single agent: the run ends
