@@ -215,8 +215,12 @@ func defaultName(item proto.Message) string {
 	return ""
 }
 
-// With returns the plan with assignments, as in Changes, after all changes that it has. Its error is that of Load.
+// With returns the plan with assignments, as in Changes, after all changes that it has. Without assignments it is the
+// plan itself. The error is that of Load.
 func (p *Plan) With(assignments ...string) (*Plan, error) {
+	if len(assignments) == 0 {
+		return p, nil
+	}
 	changes := p.changes
 	changes.with = slices.Concat(changes.with, assignments)
 	return Load(p.path, p.written, Options{Changes: changes, Discover: p.discover})

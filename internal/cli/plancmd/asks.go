@@ -31,11 +31,8 @@ func withAskFiles(plan *plans.Plan) (*plans.Plan, error) {
 		}
 		found = append(found, f.Field+"="+text)
 	}
-	switch {
-	case len(mistakes) > 0:
+	if len(mistakes) > 0 {
 		return nil, mistakes
-	case len(found) == 0:
-		return plan, nil
 	}
 	return plan.With(found...)
 }

@@ -2,14 +2,12 @@
 package plancmd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/command"
@@ -19,7 +17,6 @@ import (
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/content"
 )
 
 func newPlanList() *cobra.Command {
@@ -163,62 +160,5 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 	if text := machineWords(plan); text != "" {
 		fmt.Fprintln(w, text)
 	}
-	return showParts(w, plan.Proto())
-}
-
-// showParts prints the parts of the plan's mixtures. A plan without mixtures prints nothing.
-func showParts(w io.Writer, plan *spatev1.Plan) error {
-	t := table.New(table.Words("mixture", "part"), table.Numbers("share"), table.Words("content", "model", "slo"))
-	for _, mixture := range plan.GetWorkloads() {
-		total := 0.0
-		for _, part := range mixture.GetMix().GetParts() {
-			total += part.GetWeight()
-		}
-		for _, part := range mixture.GetMix().GetParts() {
-			limits := part.GetSlo()
-			if limits == nil {
-				limits = plan.GetSlo()
-			}
-			t.Add(content.Name(mixture), content.Name(part.GetWorkload()),
-				fmt.Sprintf("%.4g %%", 100*part.GetWeight()/total), content.Kind(part.GetWorkload()), modelWords(part),
-				limitWords(limits))
-		}
-	}
-	if len(t.Rows) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	return t.Write(w, 0)
-}
-
-// modelWords says which models a part's requests name.
-func modelWords(part *spatev1.Part) string {
-	m := part.GetModels()
-	if m == nil {
-		return cmp.Or(part.GetModel(), "the target's")
-	}
-	words := fmt.Sprintf("%s0 to %d", m.GetPrefix(), m.GetCount()-1)
-	if names := m.GetNames(); len(names) > 3 {
-		words = fmt.Sprintf("%s to %s (%d)", names[0], names[len(names)-1], len(names))
-	} else if len(names) > 0 {
-		words = strings.Join(names, ", ")
-	}
-	if m.GetZipf() > 0 {
-		words += fmt.Sprintf(", zipf %g", m.GetZipf())
-	}
-	return words
-}
-
-// limitWords returns the limits of an SLO: "ttft 300ms, tpot 50ms".
-func limitWords(slo *spatev1.SLO) string {
-	var limits []string
-	for _, l := range []struct {
-		name string
-		most *durationpb.Duration
-	}{{"ttft", slo.GetTtft()}, {"tpot", slo.GetTpot()}, {"e2e", slo.GetE2E()}} {
-		if l.most != nil {
-			limits = append(limits, l.name+" "+l.most.AsDuration().String())
-		}
-	}
-	return cmp.Or(strings.Join(limits, ", "), "none")
+	return nil
 }

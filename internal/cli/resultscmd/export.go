@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -28,7 +27,6 @@ import (
 type exportFlags struct {
 	Sinks    coordinatorcmd.Sinks
 	Patience time.Duration `flag:"patience" help:"how long to retry while the server fails"`
-	Quiet    bool          `flag:"no-progress" help:"print no progress, only the end"`
 }
 
 // NewExport makes `spate runs export`.
@@ -75,11 +73,10 @@ func (f *exportFlags) run(cmd *cobra.Command, dir string) error {
 		return f.stopped(ctx, 0, command.BadInput(err))
 	}
 	writer := delivery.NewWriter(db, f.Patience, logger)
-	e := &export{writer: writer, out: cmd.ErrOrStderr(), quiet: f.Quiet, said: time.Now()}
-	if err := e.all(ctx, ledger); err != nil {
+	if err := write(ctx, writer, ledger); err != nil {
 		return f.stopped(ctx, writer.Written(), err)
 	}
-	return e.conclude(cmd.OutOrStdout(), db, dir, ledger)
+	return concludeExport(cmd, writer, db, dir, ledger)
 }
 
 // open opens the database.
@@ -120,54 +117,32 @@ func (f *exportFlags) stopped(ctx context.Context, written int, err error) error
 		words.Thousands(uint64(written)), err)
 }
 
-// export writes a run's points and reports progress.
-type export struct {
-	writer *delivery.Writer
-	out    io.Writer
-	quiet  bool
-	said   time.Time // when progress was reported last
-}
-
-// all writes the ledger's points.
-func (e *export) all(ctx context.Context, ledger *ledger.Ledger) error {
-	err := points.Replay(ledger, func(rows []sink.Row) error { return e.writer.Write(ctx, rows) },
-		func(p points.Progress) error {
-			e.show(p)
-			return context.Cause(ctx)
-		})
+// write writes the ledger's points.
+func write(ctx context.Context, writer *delivery.Writer, ledger *ledger.Ledger) error {
+	err := points.Replay(ledger, func(rows []sink.Row) error { return writer.Write(ctx, rows) },
+		func(points.Progress) error { return context.Cause(ctx) })
 	if err != nil {
 		return err
 	}
-	return e.writer.Flush(ctx)
+	return writer.Flush(ctx)
 }
 
-// sayEvery is how often progress is reported.
-const sayEvery = 2 * time.Second
-
-// show reports progress, at most once in sayEvery.
-func (e *export) show(p points.Progress) {
-	if e.quiet || time.Since(e.said) < sayEvery {
-		return
-	}
-	e.said = time.Now()
-	fmt.Fprintf(e.out, "stage %d of %d, second %d: %s points written\n", p.Stage, p.Stages, p.Window+1,
-		words.Thousands(uint64(e.writer.Written())))
-}
-
-// conclude says what was written, and what is missing.
-func (e *export) conclude(out io.Writer, db delivery.Database, dir string, ledger *ledger.Ledger) error {
+// concludeExport says what was written, and what is missing.
+func concludeExport(
+	cmd *cobra.Command, writer *delivery.Writer, db delivery.Database, dir string, ledger *ledger.Ledger,
+) error {
 	run, err := ledger.Run()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s points of run %s are in %s.\n", words.Thousands(uint64(e.writer.Written())), run.GetRunId(),
+	fmt.Fprintf(cmd.OutOrStdout(), "%s points of run %s are in %s.\n", words.Thousands(uint64(writer.Written())), run.GetRunId(),
 		db.Place())
 	if run.GetEndTime() == nil {
-		fmt.Fprintln(e.out, "spate: the run has no end: its coordinator was lost; export it again if the run is resumed")
+		fmt.Fprintln(cmd.ErrOrStderr(), "spate: the run has no end: its coordinator was lost; export it again if the run is resumed")
 	} else if err := delivery.Complete(dir, db.Kind()); err != nil {
 		return err
 	}
-	if refused, why := e.writer.Refused(); refused > 0 {
+	if refused, why := writer.Refused(); refused > 0 {
 		return command.Exit(command.ExitFailed, fmt.Errorf("%s points were refused, the ledger has them: %w",
 			words.Thousands(uint64(refused)), why))
 	}

@@ -39,13 +39,11 @@ func withPods(ctx context.Context, plan *plans.Plan, notes io.Writer) (*plans.Pl
 		}
 		return context.Cause(ctx)
 	})
-	switch {
-	case err != nil:
+	if err == nil && len(unknown) > 0 {
+		err = unknown
+	}
+	if err != nil {
 		return nil, err
-	case len(unknown) > 0:
-		return nil, unknown
-	case len(found) == 0:
-		return plan, nil
 	}
 	return plan.With(found...)
 }

@@ -38,9 +38,6 @@ func withReady(plan *plans.Plan, within time.Duration) (*plans.Plan, error) {
 			changes = append(changes, fmt.Sprintf("targets[%d].ready.within=%s", i, within))
 		}
 	}
-	if len(changes) == 0 {
-		return plan, nil
-	}
 	return plan.With(changes...)
 }
 

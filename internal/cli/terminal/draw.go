@@ -43,14 +43,9 @@ func (m *model) draw() string {
 		return ansi.Truncate("make the terminal larger", m.width, "")
 	}
 	lines := []string{titleStyle.Render(fit(m.title(), m.width))}
-	switch m.dialog {
-	case helpDialog:
-		lines = append(lines, m.help()...)
-	default:
-		lines = append(lines, m.head()...)
-		lines = append(lines, m.warning()...)
-		lines = append(lines, m.panels(m.height-len(lines)-1)...)
-	}
+	lines = append(lines, m.head()...)
+	lines = append(lines, m.warning()...)
+	lines = append(lines, m.panels(m.height-len(lines)-1)...)
 	lines = lines[:min(len(lines), m.height-1)]
 	for len(lines) < m.height-1 {
 		lines = append(lines, "")
@@ -358,13 +353,13 @@ func (m *model) warning() []string {
 
 // foot returns the line of keys, or of the question that is open.
 func (m *model) foot() string {
-	if m.dialog == stopDialog {
+	if m.asking {
 		return titleStyle.Render(fit(" Stop the run?  d drain requests in flight   c cancel them   esc continue", m.width))
 	}
 	leave := "q quit"
 	if m.watches {
 		leave = "q leave"
 	}
-	keys := []string{"? help", "←→ stage", "tab panel", "↑↓ scroll", "s stop", "l lines", leave}
+	keys := []string{"←→ stage", "tab panel", "↑↓ scroll", "s stop", "l lines", leave}
 	return labelStyle.Render(" " + strings.Join(keys, "   "))
 }

@@ -117,7 +117,6 @@ func TestScreens(t *testing.T) {
 		"80x24-scroll":  shown(80, 24, events(), "down", "pgdown", "end"),
 		"80x24-first":   shown(80, 24, events(), "left", "3"),
 		"80x24-verdict": shown(80, 24, events(), "4"),
-		"80x24-help":    shown(80, 24, events(), "?"),
 		"80x24-stop":    shown(80, 24, events(), "s"),
 		"80x24-waiting": shown(80, 24, nil),
 		"200x50":        shown(200, 50, events(), "2"),
@@ -179,7 +178,7 @@ func TestAnyWordsInAnySize(t *testing.T) {
 		)
 		width, height := rapid.IntRange(0, 220).Draw(t, "width"), rapid.IntRange(0, 60).Draw(t, "height")
 		keys := rapid.SliceOfN(rapid.SampledFrom([]string{"tab", "shift+tab", "left", "right", "up", "down", "pgdown",
-			"end", "esc", "?", "s", "n", "1", "4", "5"}), 0, 8).Draw(t, "keys")
+			"end", "esc", "s", "n", "1", "4", "5"}), 0, 8).Draw(t, "keys")
 		screen := shown(width, height, all[rapid.IntRange(0, len(all)-1).Draw(t, "first"):], keys...).draw()
 		lines := strings.Split(screen, "\n")
 		if len(lines) > max(1, height) || height >= minHeight && width >= minWidth && len(lines) != height {
@@ -217,7 +216,6 @@ func TestKeys(t *testing.T) {
 		"a watched run is left":       {true, []string{"q"}, []Wish{Leave}, ""},
 		"Ctrl-C leaves a watched run": {true, []string{"ctrl+c"}, []Wish{Interrupt}, ""},
 		"a watched run may stop":      {true, []string{"s", "d"}, []Wish{Drain}, stopping},
-		"help closes with any key":    {false, []string{"?", "s", "d"}, nil, ""},
 		"other keys ask for nothing":  {false, []string{"tab", "left", "right", "z", "up", "end", "9", "esc"}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,19 +24,10 @@ type model struct {
 	chosen        *uint32 // stage to show; nil: the one in progress
 	panel         int
 	scroll        [panelCount]int
-	dialog        dialog
+	asking        bool   // whether the run shall stop
 	wished        string // what was asked of the run, in words
 	fault         error  // a bug of this package; the screen ends
 }
-
-// dialog is what lies over the screen.
-type dialog int
-
-const (
-	noDialog dialog = iota
-	stopDialog
-	helpDialog
-)
 
 func newModel(o ScreenOptions) *model {
 	m := &model{run: watch.New(), id: o.RunID, watches: o.Watches, ask: o.Ask}
@@ -92,11 +83,7 @@ func (m *model) key(key string) tea.Cmd {
 		m.wish(Interrupt)
 		return nil
 	}
-	switch m.dialog {
-	case helpDialog:
-		m.dialog = noDialog
-		return nil
-	case stopDialog:
+	if m.asking {
 		m.answer(key)
 		return nil
 	}
@@ -104,9 +91,7 @@ func (m *model) key(key string) tea.Cmd {
 	case "q":
 		m.quit()
 	case "s":
-		m.dialog = stopDialog
-	case "?", "h":
-		m.dialog = helpDialog
+		m.asking = true
 	case "l":
 		return tea.Quit
 	default:
@@ -121,7 +106,7 @@ func (m *model) quit() {
 		m.wish(Leave)
 		return
 	}
-	m.dialog = stopDialog
+	m.asking = true
 }
 
 // answer takes the answer to whether the run shall stop.
@@ -135,7 +120,7 @@ func (m *model) answer(key string) {
 	default:
 		return
 	}
-	m.dialog = noDialog
+	m.asking = false
 }
 
 // wish asks something of the run.

@@ -191,28 +191,3 @@ func noticeWords(n watch.Notice) (mark, text string) {
 	}
 	return mark, text
 }
-
-// help explains the keys.
-func (m *model) help() []string {
-	quit, interrupt := "ask whether the run shall stop", "stop and drain; again: cancel; a third time: leave"
-	if m.watches {
-		quit, interrupt = "leave the run, which continues", "the same"
-	}
-	t := table.New(table.Words("", ""))
-	for _, row := range [][2]string{
-		{"←  →", "stage before or after"}, {"esc", "stage in progress"}, {"tab, 1 to 5", "panel"},
-		{"↑  ↓  PgUp  PgDn", "scroll the panel"}, {"s", "stop the run: asks whether to drain or to cancel"},
-		{"l", "lines instead of the screen; the run continues"}, {"q", quit}, {"Ctrl-C", interrupt},
-	} {
-		t.Add("  "+row[0], row[1])
-	}
-	lines := append([]string{"", boldStyle.Render("  Keys")}, t.Lines(0)[1:]...)
-	for _, text := range []string{
-		"Percentiles are those of the last window: one second of the stage, all agents merged.",
-		"Sparklines have one cell for each window and begin at 0. The number behind ≤ is their largest value.",
-		"The verdict is that so far. results.json has the final one.", "Any key closes this help.",
-	} {
-		lines = append(append(lines, ""), m.wrapped("  ", text)...)
-	}
-	return lines
-}
