@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/allotment"
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // runOf returns the run that an agent belongs to, nil if there is none. The lock is held.
@@ -51,29 +49,13 @@ func (q *queue) offer(s *fleet.Session, at clock.Instant) {
 	}
 }
 
-// allotRegularly is allot, unless that was done a moment ago. It blocks while the file with the access policy is read.
+// allotRegularly is allot, unless that was done a moment ago.
 func (q *queue) allotRegularly() {
 	q.mu.Lock()
-	now := clock.Now()
-	due := now.Sub(q.allotted) >= allotInterval
-	if due {
-		q.allotted = now
-	}
-	q.mu.Unlock()
-	if !due {
-		return
-	}
-	q.usePolicy(q.cfg.Access.Policy())
-	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.allot(clock.Now())
-}
-
-// usePolicy sets the policy by which runs begin from now on.
-func (q *queue) usePolicy(p *access.Policy) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.policy = p
+	if now := clock.Now(); now.Sub(q.allotted) >= allotInterval {
+		q.allot(now)
+	}
 }
 
 // allotInterval is how often agents that runs no longer need are given to others.
@@ -110,7 +92,7 @@ func (q *queue) beginNext(at clock.Instant) {
 		return
 	}
 	waiting := q.waiting
-	decisions := allotment.Decide(q.fleet.Allotable(), allotable(q.active), allotable(waiting), q.limits())
+	decisions := allotment.Decide(q.fleet.Allotable(), allotable(q.active), allotable(waiting), q.cfg.MaxRuns)
 	q.waiting = nil
 	for i, r := range waiting {
 		if r.wait = decisions[i]; r.wait.Wait != allotment.None {
@@ -170,31 +152,11 @@ func placeText(place int) string {
 	return fmt.Sprintf("%d runs in the queue come before this one", place-1)
 }
 
-// limits returns the limits of all runs together. The lock is held; what is returned needs no lock.
-func (q *queue) limits() allotment.Limits {
-	policy, plans := q.policy, map[string][]*spatev1.Stage{}
-	for _, r := range slices.Concat(q.active, q.waiting) {
-		plans[r.id] = r.submission.GetPlan()
-	}
-	return allotment.Limits{Runs: q.cfg.MaxRuns, Exceeded: func(run string, beside []string) string {
-		var others [][]*spatev1.Stage
-		for _, other := range beside {
-			others = append(others, plans[other])
-		}
-		if err := policy.CheckLoad(plans[run], others...); err != nil {
-			return err.Error()
-		}
-		return ""
-	}}
-}
-
 // why returns what a waiting run waits for, in words. The lock is held.
 func (q *queue) why(r *run) string {
 	switch r.wait.Wait {
 	case allotment.Servers:
 		return "the same server is loaded by " + q.namesOf(r.wait.For)
-	case allotment.Load:
-		return strings.ReplaceAll(r.wait.Words, "\n", "; ")
 	case allotment.Agents:
 		return "agents that it needs belong to " + q.namesOf(r.wait.For)
 	case allotment.Missing:

@@ -59,7 +59,7 @@ type Config struct {
 	// LeaveOn makes Run leave rather than close the coordinator if this is the cause of its context's end. Nil: Run
 	// always closes the coordinator.
 	LeaveOn error
-	// Access decides what clients may change, and how much load targets get. Nil: clients may do everything.
+	// Access decides what clients may change. Nil: clients may do everything.
 	Access *access.File
 	// Limits bounds what peers can ask for.
 	Limits access.Limits

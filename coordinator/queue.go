@@ -16,7 +16,6 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -29,9 +28,8 @@ type queue struct {
 	waiting  []*run // in order
 	expected int    // runs whose ledgers are being created
 	runs     map[string]*run
-	recent   []string       // ids of the runs in memory, oldest first
-	allotted clock.Instant  // when agents were last given to runs
-	policy   *access.Policy // by which runs begin, see usePolicy; nil: everything is allowed
+	recent   []string      // ids of the runs in memory, oldest first
+	allotted clock.Instant // when agents were last given to runs
 }
 
 // reservePlace reserves a place in the queue for a run whose ledger is about to be created.

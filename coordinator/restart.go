@@ -51,7 +51,6 @@ func (c *Coordinator) resumeRuns() error {
 	if err := c.openHistory(); err != nil {
 		return fmt.Errorf("coordinator: %w", err)
 	}
-	c.queue.usePolicy(c.cfg.Access.Policy())
 	defer c.catchUp() // only now is it known which runs continue
 	ids, err := c.storage.IDs()
 	if err != nil {

@@ -52,11 +52,7 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 	if err := s.c.permit(caller, policy.CheckTargets(caller, submission.stages)); err != nil {
 		return nil, err
 	}
-	if err := policy.CheckLoad(submission.stages); err != nil {
-		return nil, status.Error(codes.FailedPrecondition, err.Error())
-	}
 	submission.submitter = caller
-	s.c.queue.usePolicy(policy)
 	s.c.settle(ctx)
 	r, waiting, err := s.c.submit(ctx, submission)
 	if err != nil {

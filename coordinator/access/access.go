@@ -1,7 +1,7 @@
 // Package access is a coordinator's door. Admission decides who may connect, which services a certificate reaches, and
 // how much each peer may ask. CheckHello and CheckClient decide which introductions of agents and clients are valid.
-// Policy decides which callers may change something, which targets their plans may load, and how much load a target may
-// get, by a file that the coordinator's owner writes. AuditLog writes down who changed something.
+// Policy decides which callers may change something, and which targets their plans may load, by a file that the
+// coordinator's owner writes. AuditLog writes down who changed something.
 //
 // The package knows nothing of runs, sessions and ledgers. It counts and logs what it refuses.
 package access
@@ -15,16 +15,21 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
 	"sync"
 	"time"
 
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/plans/naming"
+	"github.com/spate-load/spate/plans/servermetrics"
 )
 
 // Role is what a person or a program may do. Each role may do what the one before it may.
@@ -46,7 +51,6 @@ type Policy struct {
 	people    map[string]Role
 	tokens    []token
 	targets   map[Role]allow.List
-	limits    []hostLimit
 }
 
 // token is a secret and who holds it.
@@ -62,18 +66,11 @@ type document struct {
 	People  map[string]Role      `yaml:"people"`
 	Tokens  map[string]tokenForm `yaml:"tokens"`
 	Targets map[Role][]string    `yaml:"targets"`
-	Limits  []limitForm          `yaml:"limits"`
 }
 
 type tokenForm struct {
 	Role   Role   `yaml:"role"`
 	Secret string `yaml:"secret"`
-}
-
-type limitForm struct {
-	Hosts      []string `yaml:"hosts"`
-	MaxStreams *float64 `yaml:"max_streams"`
-	MaxRate    *float64 `yaml:"max_rate"`
 }
 
 // Parse reads a policy in YAML. secret returns the value that a token's "env:NAME" or "file:PATH" refers to. The error
@@ -100,13 +97,6 @@ func Parse(text []byte, secret func(reference string) (string, error)) (*Policy,
 			errs = append(errs, fmt.Errorf("targets: %w", err))
 		}
 		p.targets[role] = list
-	}
-	for i, form := range d.Limits {
-		limit, err := form.limit()
-		if err != nil {
-			errs = append(errs, fmt.Errorf("limits: entry %d: %w", i+1, err))
-		}
-		p.limits = append(p.limits, limit)
 	}
 	return p, errors.Join(errs...)
 }
@@ -235,6 +225,43 @@ func callerWords(c Caller) string {
 		return name
 	}
 	return "a caller without a certificate or token"
+}
+
+// CheckTargets returns an error for the first target that the plans of a caller's role may not load. Names are not
+// looked up: a host that is allowed by its address must be given by it.
+func (p *Policy) CheckTargets(c Caller, stages []*spatev1.Stage) error {
+	if p == nil {
+		return nil
+	}
+	role := p.RoleOf(c)
+	list, limited := p.targets[role]
+	if !limited {
+		return nil
+	}
+	for _, s := range stages {
+		for _, address := range addressesOf(s.GetTarget()) {
+			if !has(list, address) {
+				return fmt.Errorf("target %s: %s: plans of a %s may load only %s", s.GetTarget().GetName(), address, role,
+					list)
+			}
+		}
+	}
+	return nil
+}
+
+// addressesOf returns the URLs to which agents send something for a target.
+func addressesOf(t *spatev1.Target) []string {
+	all := slices.Concat(t.GetEndpoints(), servermetrics.Sources(t))
+	if proxy := t.GetConnection().GetProxy(); proxy != "" {
+		all = append(all, proxy)
+	}
+	return all
+}
+
+// has reports whether a list has the host of a URL.
+func has(list allow.List, address string) bool {
+	u, err := url.Parse(naming.BaseURL(address))
+	return err == nil && list.CheckName(u) == nil
 }
 
 // maxFile is the largest policy, in bytes.

@@ -20,9 +20,6 @@ tokens:
   screen: {role: viewer, secret: "fedcba9876543210"}
 targets:
   runner: ["*.staging.example.com", 10.0.0.0/24]
-limits:
-  - {hosts: [llm.example.com, 10.0.0.7], max_streams: 10, max_rate: 5}
-  - {hosts: ["*.staging.example.com"], max_streams: 4}
 `
 
 // plain returns a reference as it is.
@@ -94,10 +91,6 @@ func TestMistakes(t *testing.T) {
 		"targets: {runner: []}":                         "targets: name at least one host",
 		"targets: {boss: [a]}":                          `"boss": want viewer`,
 		"targets: {runner: ['a b']}":                    "is not a host",
-		"limits: [{hosts: [a]}]":                        "limits: entry 1: give max_streams, max_rate or both",
-		"limits: [{max_rate: 1}]":                       "limits: entry 1: name at least one host",
-		"limits: [{hosts: [a], max_rate: -1}]":          "max_rate: -1: want a number from 0",
-		"limits: [{hosts: [a], max_streams: .nan}]":     "max_streams: NaN: want a number from 0",
 		"persons: {}":                                   "line 1: field persons not found",
 		"hello":                                         "line 1: cannot unmarshal !!str `hello`",
 		"people: [anna]":                                "line 1: cannot unmarshal !!seq",
@@ -119,13 +112,6 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// stageAt is a stage with a load at an endpoint.
-func stageAt(endpoint string, load *spatev1.LoadPoint) *spatev1.Stage {
-	return &spatev1.Stage{Target: &spatev1.Target{Name: "t", Endpoints: []string{endpoint}}, Load: load}
-}
-
-func closed(n uint32) *spatev1.LoadPoint { return &spatev1.LoadPoint{Concurrency: n} }
-
 func TestTargetsByRole(t *testing.T) {
 	p := parsed(t)
 	for _, c := range []struct {
@@ -146,43 +132,6 @@ func TestTargetsByRole(t *testing.T) {
 		err := p.CheckTargets(person(c.who), []*spatev1.Stage{{Target: c.target}})
 		if (err == nil) != c.allowed {
 			t.Errorf("%s, %v: %v", c.who, c.target, err)
-		}
-	}
-}
-
-// A plan that may give a host more than its limit is refused with the figures, beside what the runs in progress have.
-func TestLoads(t *testing.T) {
-	p := parsed(t)
-	const llm = "http://llm.example.com/v1"
-	one := func(l *spatev1.LoadPoint) []*spatev1.Stage { return []*spatev1.Stage{stageAt(llm, l)} }
-	for name, c := range map[string]struct {
-		plan    []*spatev1.Stage
-		running [][]*spatev1.Stage
-		want    string
-	}{
-		"at the limit":      {plan: one(closed(10))},
-		"above":             {plan: one(closed(11)), want: "the plan asks for 11 streams, and max_streams is 10"},
-		"by address":        {plan: []*spatev1.Stage{stageAt("http://10.0.0.7:8000", closed(11))}, want: "11 streams"},
-		"another host":      {plan: []*spatev1.Stage{stageAt("http://other.example.com", closed(99))}},
-		"one after another": {plan: []*spatev1.Stage{stageAt(llm, closed(10)), stageAt(llm, closed(9))}},
-		"the highest":       {plan: []*spatev1.Stage{stageAt(llm, closed(1)), stageAt(llm, closed(12))}, want: "12 streams"},
-		"beside a run": {plan: one(closed(6)), running: [][]*spatev1.Stage{one(closed(5))},
-			want: "the plan asks for 6 streams, runs in progress have 5, and max_streams is 10"},
-		"beside two":   {plan: one(closed(4)), running: [][]*spatev1.Stage{one(closed(3)), one(closed(3))}},
-		"beside other": {plan: one(closed(10)), running: [][]*spatev1.Stage{{stageAt("http://x", closed(9))}}},
-		"rate":         {plan: one(&spatev1.LoadPoint{Rate: 6, MaxInFlight: 10}), want: "6 requests per second, and max_rate is 5"},
-		"open loop":    {plan: one(&spatev1.LoadPoint{Rate: 5}), want: "no bound on its streams, and max_streams is 10"},
-		"bounded":      {plan: one(&spatev1.LoadPoint{Rate: 5, MaxInFlight: 10})},
-		"replay":       {plan: one(&spatev1.LoadPoint{ReplaySpeed: 1, MaxInFlight: 2}), want: "no bound on its requests per second"},
-		"search":       {plan: one(&spatev1.LoadPoint{Search: &spatev1.Search{Concurrency: &spatev1.Bounds{From: 1}}}), want: "no bound on its streams"},
-		"search to":    {plan: one(&spatev1.LoadPoint{Search: &spatev1.Search{Concurrency: &spatev1.Bounds{From: 1, To: 10}}})},
-		"sweep":        {plan: one(&spatev1.LoadPoint{Sweep: &spatev1.Sweep{}}), want: "no bound on its streams"},
-		"two limits": {plan: []*spatev1.Stage{stageAt("http://a.staging.example.com", closed(5))},
-			want: "*.staging.example.com: the plan asks for 5 streams, and max_streams is 4"},
-	} {
-		err := p.CheckLoad(c.plan, c.running...)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

@@ -6,7 +6,7 @@
 //
 // Runs begin in the order in which they wait. A run that has to wait for agents reserves those that are free, and a run
 // that has to wait for a server reserves that server, so that no run behind it can keep it waiting forever. A run that
-// waits for a server reserves no agents meanwhile, nor does one that would load a target beyond a limit.
+// waits for a server reserves no agents meanwhile.
 package allotment
 
 import (
@@ -44,7 +44,6 @@ const (
 	None    Reason = iota // it begins
 	Limit                 // no more runs may be in progress
 	Servers               // a run before it loads the same server
-	Load                  // with the runs before it, it would load a target beyond a limit
 	Agents                // runs before it have its agents
 	Missing               // fewer agents than it needs are connected, which are free or not
 )
@@ -55,26 +54,15 @@ type Decision struct {
 	Wait Reason
 	// For are the runs that it waits for: those in progress first, then those that wait before it.
 	For []string
-	// Words say which limit of a target it waits for.
-	Words string
 	// Agents are the names of the agents that it takes if it begins.
 	Agents []string
 }
 
-// Limits are limits of all runs together.
-type Limits struct {
-	// Runs is how many runs may be in progress.
-	Runs int
-	// Exceeded returns in words which limit of a target a run would exceed beside others, which are named by their ids.
-	// Empty: none.
-	Exceeded func(run string, beside []string) string
-}
-
-// Decide decides about waiting runs, in the order in which they wait.
-func Decide(agents []Agent, running, waiting []Run, limits Limits) []Decision {
+// Decide decides about waiting runs, in the order in which they wait. most is how many runs may be in progress.
+func Decide(agents []Agent, running, waiting []Run, most int) []Decision {
 	t := table{
 		agents: slices.Clone(agents), reserved: make([]string, len(agents)), servers: map[string]string{},
-		limits: limits,
+		most: most,
 	}
 	slices.SortFunc(t.agents, func(a, b Agent) int {
 		return strings.Compare(a.Info.GetName(), b.Info.GetName())
@@ -95,14 +83,12 @@ type table struct {
 	reserved []string          // run for which an agent is kept free; empty: none
 	servers  map[string]string // run that loads a server, or waits for it
 	running  []string
-	loads    []string // runs in progress, and those before which no other may take the load that a target may get
-	limits   Limits
+	most     int // runs in progress
 }
 
 // begin enters a run that is in progress.
 func (t *table) begin(r Run) {
 	t.running = append(t.running, r.ID)
-	t.loads = append(t.loads, r.ID)
 	t.claim(r)
 }
 
@@ -117,15 +103,12 @@ func (t *table) claim(r Run) {
 
 // decide decides about one run.
 func (t *table) decide(w Run) Decision {
-	if len(t.running) >= t.limits.Runs {
+	if len(t.running) >= t.most {
 		return Decision{Wait: Limit, For: slices.Clone(t.running)}
 	}
 	if others := t.loading(w); len(others) > 0 {
 		t.claim(w)
 		return Decision{Wait: Servers, For: others}
-	}
-	if d := t.load(w); d.Wait != None {
-		return d
 	}
 	free, had, others := t.fitting(w)
 	chosen := t.choose(w, free)
@@ -139,32 +122,7 @@ func (t *table) decide(w Run) Decision {
 		t.reserved[i] = w.ID
 	}
 	t.claim(w)
-	t.loads = append(t.loads, w.ID)
 	return Decision{Wait: Agents, For: others}
-}
-
-// load returns that a run waits for a limit of a target, if it does. A run that exceeds a limit alone, because the
-// limit was changed, keeps no other from beginning.
-func (t *table) load(w Run) Decision {
-	words := t.limits.Exceeded(w.ID, t.loads)
-	if words == "" {
-		return Decision{}
-	}
-	d := Decision{Wait: Load, Words: words}
-	if t.limits.Exceeded(w.ID, nil) != "" {
-		return d
-	}
-	for i, other := range t.loads {
-		if t.limits.Exceeded(w.ID, slices.Delete(slices.Clone(t.loads), i, i+1)) == "" {
-			d.For = append(d.For, other)
-		}
-	}
-	if d.For == nil { // several together are in its way
-		d.For = slices.Clone(t.loads)
-	}
-	t.claim(w)
-	t.loads = append(t.loads, w.ID)
-	return d
 }
 
 // start lets a run begin with the chosen agents or, if there are too few for it and no other run can free any, with

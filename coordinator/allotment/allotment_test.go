@@ -3,7 +3,6 @@ package allotment
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -68,7 +67,7 @@ func said(d Decision) string {
 		return strings.TrimSpace("begins " + strings.Join(d.Agents, " "))
 	}
 	word := map[Reason]string{
-		Limit: "limit", Servers: "servers", Load: "load", Agents: "agents", Missing: "missing",
+		Limit: "limit", Servers: "servers", Agents: "agents", Missing: "missing",
 	}[d.Wait]
 	return strings.TrimSpace("waits " + word + " " + strings.Join(d.For, " "))
 }
@@ -132,10 +131,6 @@ func TestDecide(t *testing.T) {
 			agents: "a=r1 b c", running: []string{"r1 - 1"}, waiting: []string{"r2 - 1", "r3 - 1"}, most: 2,
 			want: []string{"begins b", "waits limit r1 r2"},
 		},
-		"what a target may get": {
-			agents: "a=r6 b c d", running: []string{"r6 - 1"}, waiting: []string{"r11 - 1", "r5 - 1", "r4 - 1", "r0 - 1"},
-			want: []string{"waits load", "waits load r6", "waits load r6 r5", "begins b"},
-		},
 	} {
 		var agents []Agent
 		if c.most == 0 {
@@ -145,32 +140,13 @@ func TestDecide(t *testing.T) {
 			agents = append(agents, agentOf(text))
 		}
 		var got []string
-		for _, d := range Decide(agents, readRuns(t, c.running...), readRuns(t, c.waiting...),
-			Limits{Runs: c.most, Exceeded: ten}) {
+		for _, d := range Decide(agents, readRuns(t, c.running...), readRuns(t, c.waiting...), c.most) {
 			got = append(got, said(d))
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-}
-
-// ten is a limit: the numbers in the ids of runs, together, must not exceed 10.
-func ten(run string, beside []string) string {
-	sum := numberOf(run)
-	for _, other := range beside {
-		sum += numberOf(other)
-	}
-	if numberOf(run) == 0 || sum <= 10 {
-		return ""
-	}
-	return fmt.Sprintf("%d of 10", sum)
-}
-
-// numberOf returns the number in a run's id, 0 if it has none.
-func numberOf(run string) int {
-	n, _ := strconv.Atoi(run[1:])
-	return n
 }
 
 // world is a fleet and runs in random sizes.
@@ -199,7 +175,7 @@ func drawWorld(t *rapid.T) *world {
 // begin begins what can begin, and returns the runs that did.
 func (w *world) begin(t *rapid.T) (began []string) {
 	var still []Run
-	for i, d := range Decide(w.agents, w.running, w.waiting, Limits{Runs: w.most, Exceeded: ten}) {
+	for i, d := range Decide(w.agents, w.running, w.waiting, w.most) {
 		if d.Wait != None {
 			still = append(still, w.waiting[i])
 			continue
@@ -246,7 +222,7 @@ func (w *world) end(i int) {
 	w.running = slices.Delete(w.running, i, i+1)
 }
 
-// check fails the test if two runs load one server, or more runs are in progress or give more load than may be.
+// check fails the test if two runs load one server, or more runs are in progress than may be.
 func (w *world) check(t *rapid.T) {
 	loads := map[string]string{}
 	for _, r := range w.running {
@@ -257,12 +233,8 @@ func (w *world) check(t *rapid.T) {
 			loads[server] = r.ID
 		}
 	}
-	sum := 0
-	for _, r := range w.running {
-		sum += numberOf(r.ID)
-	}
-	if len(w.running) > w.most || sum > 10 {
-		t.Fatalf("%d runs with the load %d are in progress, at most %d may be", len(w.running), sum, w.most)
+	if len(w.running) > w.most {
+		t.Fatalf("%d runs are in progress, at most %d may be", len(w.running), w.most)
 	}
 }
 

@@ -1,15 +1,10 @@
 package clustertest_test
 
 import (
-	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/spate-load/spate/coordinator"
-	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/clustertest"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -105,42 +100,5 @@ func TestAgentsThatComeLater(t *testing.T) {
 	}
 	if got := clustertest.AgentsIn(t, h.Fetch(second)); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("agents of the second run: %v", got)
-	}
-}
-
-// A run waits while it would load a target beyond the limit of all runs together, and says so.
-func TestLimitOfARunningTarget(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "access.yaml")
-	limits := "default: operator\nlimits: [{hosts: ['*.lab'], max_streams: 3}]\n"
-	if err := os.WriteFile(path, []byte(limits), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := access.Open(path, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := start(t, func(c *coordinator.Config) { c.Access = file })
-	a := h.Agent("a")
-	h.Agent("b")
-	plan := func(server string) string {
-		return strings.Replace(clustertest.PlanOn(1, server), "concurrency: [1]", "concurrency: [2]", 1)
-	}
-	first, second := h.SubmitPlan(1, plan("one.lab")), h.SubmitPlan(1, plan("two.lab"))
-	other := h.SubmitPlan(1, plan("elsewhere"))
-	if s := h.c.Stats(); !slices.Equal(s.Runs, []string{first, other}) {
-		t.Errorf("in progress are %v, want %v and %v", s.Runs, first, other)
-	}
-	_, all := clustertest.List(t, h.Runs, 0)
-	if s := all[0]; s.GetRunId() != second || !slices.Equal(s.GetWaitsFor(), []string{first}) ||
-		!strings.Contains(s.GetWaitsBecause(), "runs in progress have 2, and max_streams is 3") {
-		t.Errorf("the run that waits: %v", s)
-	}
-	clustertest.RunStage(a)
-	if end := h.End(first); !end.GetComplete() {
-		t.Errorf("the first: %v", end)
-	}
-	clustertest.RunStage(a)
-	if end := h.End(second); !end.GetComplete() {
-		t.Errorf("the second: %v", end)
 	}
 }

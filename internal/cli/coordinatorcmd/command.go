@@ -32,7 +32,7 @@ type flags struct {
 	Handover     time.Duration `rare:"yes" flag:"reassign-lease" default:"10s" help:"the lease in stages with on_agent_loss: reassign, after which other agents take over; at most --lease, at least 5s"`
 	MaxWaiting   int           `rare:"yes" flag:"max-waiting" default:"64" help:"largest number of runs in the queue; more are refused"`
 	MaxRuns      int           `rare:"yes" flag:"max-runs" default:"16" help:"largest number of runs in progress at once, each with agents and servers of its own"`
-	Access       string        `flag:"access" help:"<file> that says who may do what, and the most load of targets; it is read again when it changes (default: clients may do everything)"`
+	Access       string        `flag:"access" help:"<file> that says who may do what; it is read again when it changes (default: clients may do everything)"`
 	MaxDataset   command.Size  `rare:"yes" flag:"max-dataset-size" default:"64GiB" help:"largest dataset accepted from a client (0: any)"`
 	Plaintext    bool          `flag:"insecure-plaintext" help:"serve beyond loopback without encryption or authentication: only on a network you trust"`
 	NoGossip     bool          `flag:"no-gossip" help:"do not use gossip: agents need --coordinator with this --listen address"`
