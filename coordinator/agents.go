@@ -215,18 +215,16 @@ func (s runService) CordonAgents(
 		return nil, status.Errorf(codes.InvalidArgument, "name 1 to %d agents, and cordon, drain or uncordon them",
 			mostCordoned)
 	}
-	known, regions := map[string]string{}, map[string]string{}
+	known := map[string]bool{}
 	for _, a := range s.c.agents() {
-		known[a.GetAgent().GetName()] = a.GetAgent().GetRegion()
+		known[a.GetAgent().GetName()] = true
 	}
 	for _, name := range q.GetAgents() {
-		region, ok := known[name]
-		if !ok || name == "" {
+		if !known[name] {
 			return nil, status.Errorf(codes.NotFound, "there is no agent %.80q: nothing was changed", name)
 		}
-		regions[name] = region
 	}
-	if err := s.c.fleet.Cordons.Set(regions, q.GetCordon()); err != nil {
+	if err := s.c.fleet.Cordons.Set(q.GetAgents(), q.GetCordon()); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	s.c.log.Info("agents are cordoned, drained or uncordoned", "agents", q.GetAgents(), "to", q.GetCordon())

@@ -265,7 +265,7 @@ func (c *Coordinator) resume(r *run, l *leftoverRun, memory lifecycle.Memory, to
 		m.Warn(at, l.gapNotice())
 		m.Resume(at)
 		for name, said := range c.fleet.Cordons.All() {
-			m.Cordon(at, name, said.Is)
+			m.Cordon(at, name, said)
 		}
 	})
 	for _, s := range c.fleet.Sessions() {

@@ -76,8 +76,7 @@ func (a *Admission) Options(files certs.Files) ([]grpc.ServerOption, error) {
 // clients stay far below the limits. Zero values take the defaults.
 type Limits struct {
 	// Connections is how many connections are served at a time. An agent has two. Default: what the memory and the
-	// limit of open files of this process allow. A few more are accepted only to be told why they are refused; the rest
-	// are closed.
+	// limit of open files of this process allow. Further ones are closed.
 	Connections int
 	// Streams is how many streams may be open at a time. An agent has two, a client that follows a run has one.
 	// Default: two for each connection.
@@ -91,9 +90,6 @@ type Limits struct {
 
 	reason string // why there may be no more connections, for a sentence
 }
-
-// mostTold is how many connections beyond the limit are told why they are refused, but no more than the limit.
-const mostTold = 256
 
 // withDefaults fills in what is not set.
 func (l Limits) withDefaults() Limits {
@@ -110,13 +106,6 @@ func (l Limits) withDefaults() Limits {
 func (a *Admission) options(creds credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.Creds(limitedCreds{creds, a}),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo,
-			next grpc.UnaryHandler) (any, error) {
-			if err := a.admit(ctx); err != nil {
-				return nil, err
-			}
-			return next(ctx, q)
-		}),
 		grpc.ChainStreamInterceptor(a.stream),
 	}
 }
@@ -148,24 +137,10 @@ func (l LimitError) GRPCStatus() *status.Status {
 	return status.New(codes.ResourceExhausted, string(l))
 }
 
-// admit refuses calls over connections beyond the limit.
-func (a *Admission) admit(ctx context.Context) error {
-	if p, ok := peer.FromContext(ctx); ok {
-		if _, crowded := p.Addr.(crowdedAddr); crowded {
-			return a.refuse(ctx, "the coordinator has %d connections (an agent takes two), the most %s",
-				a.limits.Connections, a.limits.reason)
-		}
-	}
-	return nil
-}
-
 // stream limits the number of streams and the rate of their messages.
 func (a *Admission) stream(
 	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
 ) error {
-	if err := a.admit(stream.Context()); err != nil {
-		return err
-	}
 	defer a.streams.Add(-1)
 	if n := a.streams.Add(1); n > int64(a.limits.Streams) {
 		return a.refuse(stream.Context(), "the coordinator serves %d streams, the most it accepts: try again later",
@@ -201,29 +176,28 @@ func (s *pacedStream) RecvMsg(m any) error {
 	return nil
 }
 
-// limitedCreds counts connections. The first mostTold connections beyond the limit are accepted but marked, so that
-// their calls can be answered with the reason.
+// limitedCreds counts connections, and closes those beyond the limit.
 type limitedCreds struct {
 	credentials.TransportCredentials
 	admission *Admission
 }
 
-// ServerHandshake accepts a connection. It returns an error, and the connection is closed, if too many were told.
+// ServerHandshake accepts a connection, or returns an error, and the connection is closed.
 func (d limitedCreds) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	n := d.admission.connections.Add(1)
-	leave := sync.OnceFunc(func() { d.admission.connections.Add(-1) })
-	if n > int64(d.admission.limits.Connections+min(mostTold, d.admission.limits.Connections)) {
+	a, leave := d.admission, sync.OnceFunc(func() { d.admission.connections.Add(-1) })
+	if a.connections.Add(1) > int64(a.limits.Connections) {
 		leave()
-		d.admission.Limited.Add(1)
-		return nil, nil, fmt.Errorf("coordinator: connection %d from %s: at most %d are served", n, raw.RemoteAddr(),
-			d.admission.limits.Connections)
+		a.Limited.Add(1)
+		err := fmt.Errorf("%d connections (an agent takes two) are the most %s", a.limits.Connections, a.limits.reason)
+		a.log.Warn("refused", "address", raw.RemoteAddr(), "reason", err)
+		return nil, nil, err
 	}
 	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
 		leave()
 		return nil, nil, err
 	}
-	return &countedConn{Conn: conn, crowded: n > int64(d.admission.limits.Connections), leave: leave}, info, nil
+	return &countedConn{Conn: conn, leave: leave}, info, nil
 }
 
 // Clone returns a copy that counts with the same limits.
@@ -234,8 +208,7 @@ func (d limitedCreds) Clone() credentials.TransportCredentials {
 // countedConn is an accepted connection.
 type countedConn struct {
 	net.Conn
-	crowded bool
-	leave   func()
+	leave func()
 }
 
 // Close closes the connection and stops counting it.
@@ -243,17 +216,6 @@ func (g *countedConn) Close() error {
 	g.leave()
 	return g.Conn.Close()
 }
-
-// RemoteAddr returns the peer's address, as a crowdedAddr if the connection is beyond the limit.
-func (g *countedConn) RemoteAddr() net.Addr {
-	if g.crowded {
-		return crowdedAddr{g.Conn.RemoteAddr()}
-	}
-	return g.Conn.RemoteAddr()
-}
-
-// crowdedAddr is the address of a connection beyond the limit.
-type crowdedAddr struct{ net.Addr }
 
 // room is what this machine has for connections. 0: not known, or no limit.
 type room struct {
@@ -265,7 +227,7 @@ const (
 	// connectionMemory is what a connection may take in bytes: half of an agent, see docs/scale.md.
 	connectionMemory = 160 << 10
 	// spareFiles is how many files the process opens besides connections.
-	spareFiles = 256
+	spareFiles = 512
 	// unlimited is the number of connections if no limit is known.
 	unlimited = 1 << 16
 	// leastConnections are served in any case.
@@ -280,7 +242,7 @@ func (r room) connections() (most int, by string) {
 		most = int(min(r.memory/2/connectionMemory, math.MaxInt32))
 		by = fmt.Sprintf("that %d MiB of memory allow: give it more (GOMEMLIMIT if set)", r.memory>>20)
 	}
-	if files := r.files - spareFiles - mostTold; r.files > 0 && files < most {
+	if files := r.files - spareFiles; r.files > 0 && files < most {
 		most = files
 		by = fmt.Sprintf("that %d open files allow: raise the limit (ulimit -n, LimitNOFILE= in a systemd unit)", r.files)
 	}

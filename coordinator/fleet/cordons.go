@@ -23,18 +23,8 @@ type Cordons struct {
 	writing sync.Mutex // held while the file is written
 	path    string
 	mu      sync.Mutex // guards by, only for moments
-	by      map[string]Cordoned
+	by      map[string]spatev1.Cordon
 }
-
-// Cordoned is what is said of an agent that takes no new runs, and its region. The region is kept because a stopped
-// agent counts among the missing ones of its region.
-type Cordoned struct {
-	Is     spatev1.Cordon
-	Region string
-}
-
-// regionAfter stands between the state of an agent and its region in the file: "drained in eu".
-const regionAfter = " in "
 
 // Load reads what is kept in a directory. Without a file no agent is cordoned.
 func (c *Cordons) Load(dir string) error {
@@ -50,17 +40,16 @@ func (c *Cordons) Load(dir string) error {
 	}
 	words := map[string]string{}
 	if err := json.Unmarshal(text, &words); err != nil {
-		return fmt.Errorf("cordoned agents: %s: %w: mend or remove it", c.path, err)
+		return fmt.Errorf("cordoned agents: %s: %w: correct or remove it", c.path, err)
 	}
-	by := map[string]Cordoned{}
+	by := map[string]spatev1.Cordon{}
 	for name, said := range words {
-		word, region, _ := strings.Cut(said, regionAfter)
-		to, ok := spatev1.Cordon_value[prefix+strings.ToUpper(word)]
+		to, ok := spatev1.Cordon_value[prefix+strings.ToUpper(said)]
 		if !ok {
-			return fmt.Errorf("cordoned agents: %s: agent %s is %q, want cordoned or drained: mend or remove it", c.path,
+			return fmt.Errorf("cordoned agents: %s: agent %s is %q, want cordoned or drained: correct or remove it", c.path,
 				name, said)
 		}
-		by[name] = Cordoned{spatev1.Cordon(to), region}
+		by[name] = spatev1.Cordon(to)
 	}
 	c.set(by)
 	return nil
@@ -69,22 +58,19 @@ func (c *Cordons) Load(dir string) error {
 // prefix starts the names of the protocol's values.
 const prefix = "CORDON_"
 
-// Set changes agents, whose regions are given by name, and writes the file. It blocks until the change is durable. An
-// error changes nothing.
-func (c *Cordons) Set(regions map[string]string, to spatev1.Cordon) error {
+// Set changes agents, which are given by name, and writes the file. It blocks until the change is durable. An error changes
+// nothing.
+func (c *Cordons) Set(names []string, to spatev1.Cordon) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	by, words := c.All(), map[string]string{}
-	for name, region := range regions {
-		if by[name] = (Cordoned{to, region}); to == spatev1.Cordon_CORDON_UNSPECIFIED {
+	for _, name := range names {
+		if by[name] = to; to == spatev1.Cordon_CORDON_UNSPECIFIED {
 			delete(by, name)
 		}
 	}
-	for name, said := range by {
-		words[name] = strings.ToLower(strings.TrimPrefix(said.Is.String(), prefix))
-		if said.Region != "" {
-			words[name] += regionAfter + said.Region
-		}
+	for name, is := range by {
+		words[name] = strings.ToLower(strings.TrimPrefix(is.String(), prefix))
 	}
 	text, err := json.MarshalIndent(words, "", "  ")
 	if err != nil {
@@ -97,18 +83,18 @@ func (c *Cordons) Set(regions map[string]string, to spatev1.Cordon) error {
 	return nil
 }
 
-func (c *Cordons) set(by map[string]Cordoned) {
+func (c *Cordons) set(by map[string]spatev1.Cordon) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.by = by
 }
 
 // All returns a copy of all agents that take no new runs. It never waits for the disk.
-func (c *Cordons) All() map[string]Cordoned {
+func (c *Cordons) All() map[string]spatev1.Cordon {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.by == nil {
-		return map[string]Cordoned{}
+		return map[string]spatev1.Cordon{}
 	}
 	return maps.Clone(c.by)
 }
@@ -117,5 +103,5 @@ func (c *Cordons) All() map[string]Cordoned {
 func (c *Cordons) Of(name string) spatev1.Cordon {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.by[name].Is
+	return c.by[name]
 }

@@ -306,14 +306,14 @@ func (f *Fleet) Absent(found []*spatev1.AgentStatus) (out []*spatev1.AgentStatus
 	}
 	for _, a := range found {
 		if name := a.GetAgent().GetName(); f.sessions[name] == nil {
-			a.Cordon = left[name].Is
+			a.Cordon = left[name]
 			delete(left, name)
 			out = append(out, a)
 		}
 	}
-	for name, said := range left {
-		s := &spatev1.AgentStatus{Agent: &spatev1.AgentInfo{Name: name, Region: said.Region},
-			Health: spatev1.AgentHealth_AGENT_HEALTH_MISSING, Cordon: said.Is}
+	for name, is := range left {
+		s := &spatev1.AgentStatus{Agent: &spatev1.AgentInfo{Name: name},
+			Health: spatev1.AgentHealth_AGENT_HEALTH_MISSING, Cordon: is}
 		if heard := f.owners[name].heard; heard != 0 {
 			s.SilentFor = durationpb.New(clock.Now().Sub(heard))
 		}

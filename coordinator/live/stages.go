@@ -3,7 +3,6 @@ package live
 import (
 	"cmp"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -209,12 +208,9 @@ type Health struct {
 	Interval time.Duration
 	// Agents returns the connected agents.
 	Agents func() []*spatev1.AgentStatus
-	// Log receives log messages.
-	Log *slog.Logger
 
 	next time.Time         // time of the next points
 	told map[string]uint64 // number of the last heartbeat written, by agent
-	said bool              // it was logged that there are too many agents
 }
 
 // Show writes the points of one interval, if the interval has passed. An agent without a new heartbeat gets a point
@@ -250,16 +246,8 @@ func (h *Health) points(now time.Time) (out []sink.AgentPoint) {
 	return out
 }
 
-// bound sorts the agents by name and keeps the first maxHealth. It logs once that there are more.
+// bound sorts the agents by name and keeps the first maxHealth.
 func (h *Health) bound(all []sink.AgentPoint) []sink.AgentPoint {
 	slices.SortFunc(all, func(a, b sink.AgentPoint) int { return cmp.Compare(a.Agent, b.Agent) })
-	if len(all) <= maxHealth {
-		return all
-	}
-	if !h.said {
-		h.Log.Warn("too many agents: health is written only of the first by name", "run", h.Run.ID,
-			"agents", len(all), "written", maxHealth)
-		h.said = true
-	}
-	return all[:maxHealth]
+	return all[:min(len(all), maxHealth)]
 }
