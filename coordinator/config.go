@@ -151,8 +151,8 @@ func (c Config) checkAddr(a net.Addr) error {
 }
 
 func errPlaintext(address string) error {
-	return fmt.Errorf("coordinator: %s can be reached from other machines: give certificates "+
-		"(`spate certs --help`), listen on loopback (127.0.0.1:PORT), or allow plaintext explicitly", address)
+	return fmt.Errorf("coordinator: %s can be reached from other machines, unencrypted: give certificates "+
+		"(`spate certs --help`), listen on 127.0.0.1, or give --insecure-plaintext if you trust the network", address)
 }
 
 // localConnections is how many connections a local coordinator serves. They are in memory and need no files.

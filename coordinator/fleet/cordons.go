@@ -58,8 +58,8 @@ func (c *Cordons) Load(dir string) error {
 // prefix starts the names of the protocol's values.
 const prefix = "CORDON_"
 
-// Set changes agents, which are given by name, and writes the file. It blocks until the change is durable. An error changes
-// nothing.
+// Set changes agents, which are given by name, and writes the file. It blocks until the change is durable. An error
+// changes nothing.
 func (c *Cordons) Set(names []string, to spatev1.Cordon) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()

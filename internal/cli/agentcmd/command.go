@@ -187,19 +187,14 @@ func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, e
 	path := cmp.Or(f.Capacity, host.CapacityPath())
 	found, err := host.ReadCapacity(path, host.ThisMachine(version))
 	switch {
-	case err == nil:
 	case errors.Is(err, host.ErrDamaged):
 		aside, renamed := host.SetCapacityAside(path)
-		logger.Warn("the stored capacity is damaged: it is set aside",
-			"file", aside, "error", errors.Join(err, renamed))
+		logger.Warn("the stored capacity is damaged: it is set aside", "file", aside, "error", errors.Join(err, renamed))
 		return nil, nil
-	case f.Capacity != "":
+	case err != nil && f.Capacity != "":
 		return nil, fmt.Errorf("--capacity: %w", err)
-	case errors.Is(err, host.ErrNotFound):
-		logger.Info("this machine is not calibrated: spate calibrate finds the load up to which it is exact")
-		return nil, nil
-	default:
-		logger.Warn("the stored capacity is not used", "error", err)
+	case err != nil:
+		logger.Info("no capacity of this machine: spate calibrate finds the load up to which it is exact", "reason", err)
 		return nil, nil
 	}
 	logger.Info("this machine was exact in calibration", "streams", found.Streams,

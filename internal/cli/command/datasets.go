@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/spate-load/spate/internal/files"
 )
 
@@ -21,29 +19,17 @@ func DatasetDir() string {
 	return filepath.Join(dir, "spate", "datasets")
 }
 
-// DatasetLimits returns the limits for a user's own datasets, and the most bytes of text that a file of rows may have.
-// They come from the environment: SPATE_DATASET_CACHE_SIZE, SPATE_DATASET_CACHE_AGE and SPATE_DATASET_MAX_SIZE. 0 means
-// no limit.
-func DatasetLimits() (keep files.Limits, largest uint64, err error) {
-	var of struct {
-		Room Size          `flag:"SPATE_DATASET_CACHE_SIZE" default:"32GiB"`
-		Age  time.Duration `flag:"SPATE_DATASET_CACHE_AGE" default:"2160h"`
-		Most Size          `flag:"SPATE_DATASET_MAX_SIZE" default:"64GiB"`
-	}
-	variables := pflag.NewFlagSet("", pflag.ContinueOnError)
-	Declare(variables, &of)
-	for _, name := range Names(&of) {
-		if text := os.Getenv(name); text != "" {
-			if err := variables.Lookup(name).Value.Set(text); err != nil {
-				return keep, 0, fmt.Errorf("%s: %w", name, err)
-			}
+// DatasetLimits are the limits for a user's own datasets.
+var DatasetLimits = files.Limits{Age: 90 * 24 * time.Hour, Bytes: 32 << 30}
+
+// MaxDataset returns the most bytes of text that a file of rows may have: SPATE_DATASET_MAX_SIZE in the environment, or
+// 64 GiB.
+func MaxDataset() (uint64, error) {
+	most := Size(64 << 30)
+	if text := os.Getenv("SPATE_DATASET_MAX_SIZE"); text != "" {
+		if err := most.Set(text); err != nil {
+			return 0, fmt.Errorf("SPATE_DATASET_MAX_SIZE: %w", err)
 		}
 	}
-	if of.Age < 0 {
-		return keep, 0, fmt.Errorf("SPATE_DATASET_CACHE_AGE: %v: want a time such as 720h", of.Age)
-	}
-	if of.Most == 0 {
-		of.Most = 1 << 62
-	}
-	return files.Limits{Age: of.Age, Bytes: uint64(of.Room)}, uint64(of.Most), nil
+	return uint64(most), nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"time"
 
@@ -120,28 +119,16 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 
 // check finds mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
-	errs := []error{f.checkServing()}
-	if f.DataDir == "" {
-		errs = append(errs, errors.New("--data-dir is empty: name a directory"))
-	}
+	var errs []error
 	if f.Lease < leastLease {
-		errs = append(
-			errs,
-			fmt.Errorf(
-				"--lease %v: want at least %v: agents send a heartbeat each second, and a few may be late",
-				f.Lease,
-				leastLease,
-			),
-		)
+		errs = append(errs, fmt.Errorf("--lease %v: want at least %v: agents send a heartbeat each second, and a few may be "+
+			"late", f.Lease, leastLease))
 	}
 	if f.Handover < leastLease {
 		errs = append(errs, fmt.Errorf("--reassign-lease %v: want at least %v, as --lease", f.Handover, leastLease))
 	}
-	if f.MaxWaiting < 1 {
-		errs = append(errs, fmt.Errorf("--max-waiting %d: want at least 1", f.MaxWaiting))
-	}
-	if f.MaxRuns < 1 {
-		errs = append(errs, fmt.Errorf("--max-runs %d: want at least 1", f.MaxRuns))
+	if f.NoGossip && len(f.Gossip.Join) > 0 {
+		errs = append(errs, errors.New("--join and --no-gossip exclude one another"))
 	}
 	for _, dir := range [][2]string{{"--data-dir", f.DataDir}, {"--dataset-dir", f.DatasetDir}} {
 		if info, err := os.Stat(dir[1]); err == nil && !info.IsDir() {
@@ -149,26 +136,6 @@ func (f *flags) check() error {
 		}
 	}
 	return errors.Join(append(errs, f.Sinks.Validate(), f.KeepRuns.Check("runs"), f.KeepDatasets.Check("datasets"))...)
-}
-
-// checkServing finds mistakes in the flags about who can connect.
-func (f *flags) checkServing() error {
-	var errs []error
-	if _, _, err := net.SplitHostPort(f.Listen); err == nil && !f.TLS.Given() && !f.Plaintext &&
-		!command.Loopback(f.Listen) {
-		errs = append(
-			errs,
-			fmt.Errorf(
-				"--listen %s can be reached from other machines and would be unencrypted: give --tls-ca, --tls-cert and "+
-					"--tls-key (`spate certs --help` says how to make them), listen on 127.0.0.1, or give --insecure-plaintext if you trust the network",
-				f.Listen,
-			),
-		)
-	}
-	if f.NoGossip && len(f.Gossip.Join) > 0 {
-		errs = append(errs, errors.New("--join and --no-gossip exclude one another"))
-	}
-	return errors.Join(errs...)
 }
 
 // openAccess reads the file that says who may do what. Nil: there is none.

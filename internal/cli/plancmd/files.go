@@ -63,11 +63,10 @@ func Gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer, 
 	if len(files) == 0 {
 		return g.resources, nil
 	}
-	limits, largest, err := command.DatasetLimits()
-	if err != nil {
+	var err error
+	if g.largest, err = command.MaxDataset(); err != nil {
 		return g.resources, command.BadInput(err)
 	}
-	g.largest = largest
 	if g.store, err = store.Open(dir); err != nil {
 		return g.resources, err
 	}
@@ -76,7 +75,7 @@ func Gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer, 
 	if err != nil {
 		return plans.Resources{}, err
 	}
-	if _, err := g.store.Prune(limits, time.Now(), nil); err != nil {
+	if _, err := g.store.Prune(command.DatasetLimits, time.Now(), nil); err != nil {
 		fmt.Fprintf(notes, "spate: unused datasets cannot be removed: %v\n", err)
 	}
 	return g.resources, nil

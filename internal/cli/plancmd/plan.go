@@ -33,7 +33,7 @@ func newPlanList() *cobra.Command {
 
 // listPlans prints the name, the number of stages and the description of each shipped plan.
 func listPlans(w io.Writer) error {
-	var names, texts []string
+	t := table.New(table.Words("plan", "description"))
 	for _, name := range plans.Shipped() {
 		text, err := plans.Open(name)
 		if err != nil {
@@ -43,10 +43,9 @@ func listPlans(w io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("a shipped plan is wrong: %w", err)
 		}
-		names = append(names, name)
-		texts = append(texts, fmt.Sprintf("%s (%s)", plan.Proto().GetDescription(), plans.StageWords(plan)))
+		t.Add(name, fmt.Sprintf("%s (%s)", plan.Proto().GetDescription(), plans.StageWords(plan)))
 	}
-	return terminal.List(w, names, texts)
+	return t.Write(w, 0)
 }
 
 // NewPlan makes `spate plan` and its subcommands.

@@ -10,8 +10,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
@@ -52,7 +50,7 @@ func NewHistory() *cobra.Command {
 		Long: `Show a number of each stage over runs, the oldest first, with the version of Spate and the labels
 that the plan gives the target. Runs are those named, as for "spate compare"; else the newest under
 --dir, or, with --coordinator, the newest that have ended there, also of those that retention has
-removed. With --tolerance, those that are left are fetched and compared.
+removed, compared with a tolerance of 1 %.
 
 Each stage is compared, as "spate compare" does, with that of the last run before it that has the
 same plan, target, workload and load, and is neither INVALID nor incomplete: better, worse, same,
@@ -79,14 +77,11 @@ func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
 			f.Tolerance)
 	}
 	defer f.close()
-	// What a coordinator has recorded is of all its runs, compared with the default tolerance.
-	stored := f.Coordinator != "" && len(args) == 0 && !cmd.Flags().Changed("tolerance")
 	var lines []*compare.Line
 	var of string
-	if stored {
+	if f.Coordinator != "" && len(args) == 0 { // what it has recorded is compared with the default tolerance
 		lines, of, err = f.recorded(cmd.Context())
-	}
-	if !stored || status.Code(err) == codes.Unimplemented { // or the coordinator is of a version without records
+	} else {
 		lines, of, err = f.compared(cmd, args, metric, tolerance)
 	}
 	if err != nil {
@@ -101,8 +96,7 @@ func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
 	return show.History(out, lines, f.Format, terminal.Width(out))
 }
 
-// recorded returns what a coordinator has recorded of its runs, and which runs these are, in words. The error has the
-// code Unimplemented if the coordinator records nothing.
+// recorded returns what a coordinator has recorded of its runs, and which runs these are, in words.
 func (f *historyFlags) recorded(ctx context.Context) ([]*compare.Line, string, error) {
 	conn, err := f.Connect()
 	if err != nil {
@@ -110,7 +104,7 @@ func (f *historyFlags) recorded(ctx context.Context) ([]*compare.Line, string, e
 	}
 	defer conn.Close()
 	answer, err := clustercmd.Ask(ctx, f.Coordinator, spatev1.NewRunServiceClient(conn).ReadHistory,
-		&spatev1.ReadHistoryRequest{Plan: f.Plan, Metric: f.Metric, Limit: f.Limit}, codes.Unimplemented)
+		&spatev1.ReadHistoryRequest{Plan: f.Plan, Metric: f.Metric, Limit: f.Limit})
 	return history.Lines(answer.GetLines()), "the coordinator's runs", err
 }
 
@@ -120,8 +114,8 @@ func (f *historyFlags) compared(
 ) (lines []*compare.Line, of string, err error) {
 	named := len(names) > 0
 	if !named {
-		if names, err = f.newest(cmd.Context()); err != nil {
-			return nil, "", err
+		if names, err = directories(f.Dir, int(f.Limit)); err != nil {
+			return nil, "", command.BadInput(fmt.Errorf("--dir: %w", err))
 		}
 	}
 	runs, err := f.read(cmd, names, named)
@@ -130,33 +124,6 @@ func (f *historyFlags) compared(
 	}
 	lines, err = compare.History(runs, metric, compare.Options{Tolerance: tolerance})
 	return lines, words.Count(uint64(len(runs)), "run"), err
-}
-
-// newest names the newest runs that have ended.
-func (f *historyFlags) newest(ctx context.Context) ([]string, error) {
-	if f.Coordinator == "" {
-		dirs, err := directories(f.Dir, int(f.Limit))
-		if err != nil {
-			return nil, command.BadInput(fmt.Errorf("--dir: %w", err))
-		}
-		return dirs, nil
-	}
-	conn, err := f.Connect()
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	runs, err := f.ListRuns(ctx, spatev1.NewRunServiceClient(conn), f.Limit)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, r := range runs {
-		if !clustercmd.GoesOn(r) && (f.Plan == "" || r.GetPlan() == f.Plan) {
-			names = append(names, r.GetRunId())
-		}
-	}
-	return names, nil
 }
 
 // directories returns the run directories in a directory that changed last, the newest first.

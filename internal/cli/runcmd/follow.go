@@ -137,25 +137,12 @@ func (f *follower) lost(err error) error {
 	again := fmt.Sprintf("spate runs follow %s --coordinator %s", f.id, f.address)
 	switch {
 	case errors.Is(err, errLeft):
-		return command.Exit(
-			command.ExitStopped,
-			fmt.Errorf("left run %s, which continues; to follow it again: %s", f.id, again),
-		)
-	case errors.Is(err, errLeftGone):
-		return command.Exit(command.ExitStopped,
-			fmt.Errorf("left run %s while its coordinator at %s was gone; it continues when the coordinator is back\n"+
-				"follow it then with: %s\nor stop it: spate runs stop %s --coordinator %s", f.id, f.address, again,
-				f.id, f.address))
+		return command.Exit(command.ExitStopped, fmt.Errorf("left run %s, which continues; to follow it again: %s\n"+
+			"or stop it: spate runs stop %s --coordinator %s", f.id, again, f.id, f.address))
 	case errors.Is(err, errPatience):
-		return fmt.Errorf(
-			"the coordinator at %s was gone for %s while run %s was followed\nif it is restarted with the same --data-dir, the run "+
-				"continues; follow it then with: %s\nif not, what was measured is in its data directory, under %s: spate report makes the results from it",
-			f.address,
-			words.Span(f.persist.patience.Seconds()),
-			f.id,
-			again,
-			f.id,
-		)
+		return fmt.Errorf("the coordinator at %s was gone for %s while run %s was followed\nif it is restarted with the same "+
+			"--data-dir, the run continues; follow it then with: %s\nif not, what was measured is in its data directory, under "+
+			"%[3]s: spate report makes the results from it", f.address, words.Span(f.persist.patience.Seconds()), f.id, again)
 	case status.Code(err) == codes.NotFound:
 		return fmt.Errorf("the coordinator at %s does not know run %s: %s", f.address, f.id, reason.Of(err))
 	}

@@ -91,9 +91,9 @@ func TestPersistenceIsInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		p := &persistence{patience: time.Hour, say: func(*spatev1.RunEvent) {},
 			awake: func(ctx context.Context) error { <-ctx.Done(); return errBroken }}
-		go func() { time.Sleep(time.Minute); cancel(errLeftGone) }()
+		go func() { time.Sleep(time.Minute); cancel(errLeft) }()
 		err := p.do(ctx, func(context.Context) error { return errBroken })
-		if !errors.Is(err, errLeftGone) || errors.Is(err, errPatience) {
+		if !errors.Is(err, errLeft) || errors.Is(err, errPatience) {
 			t.Errorf("ended with %v", err)
 		}
 	})
@@ -202,7 +202,7 @@ func TestInterrupts(t *testing.T) {
 		"in the queue": {func(f *follower) { f.waiting.Store(true) }, 1, "! removing the run from the queue",
 			[]bool{false}, nil},
 		"another's run": {func(f *follower) { f.watches = true }, 1, "", nil, errLeft},
-		"unreachable":   {func(f *follower) { f.persist.gone.Store(true) }, 1, "", nil, errLeftGone},
+		"unreachable":   {func(f *follower) { f.persist.gone.Store(true) }, 1, "", nil, errLeft},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := &stopClient{}
@@ -245,8 +245,7 @@ func TestOutOfTheQueue(t *testing.T) {
 func TestLost(t *testing.T) {
 	f := newFollower(&stopClient{}, "r", "host:1", 2*time.Minute, terminal.NewView(&bytes.Buffer{}, false))
 	for want, err := range map[string]error{
-		"spate runs follow r --coordinator host:1":                  errLeft,
-		"spate runs stop r --coordinator host:1":                    errLeftGone,
+		"spate runs stop r --coordinator host:1":                    errLeft,
 		"was gone for 2m while run r":                               errPatience,
 		"does not know run r: no":                                   status.Error(codes.NotFound, "no"),
 		"cannot follow run r on the coordinator at host:1: refused": status.Error(codes.PermissionDenied, "refused"),

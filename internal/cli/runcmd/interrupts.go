@@ -17,9 +17,8 @@ import (
 
 // Reasons why a run is not followed to its end.
 var (
-	errGaveUp   = errors.New("interrupted before the coordinator had ended the run")
-	errLeft     = errors.New("interrupted: the run continues")
-	errLeftGone = errors.New("interrupted while the coordinator was gone")
+	errGaveUp = errors.New("interrupted before the coordinator had ended the run")
+	errLeft   = errors.New("interrupted: the run continues")
 )
 
 // stopTimeout is how long a coordinator may take to answer StopRun.
@@ -55,10 +54,8 @@ func (f *follower) passOnSignals(ctx context.Context, giveUp context.CancelCause
 func (f *follower) interrupted(ctx context.Context, n int, giveUp context.CancelCauseFunc, passing *sync.WaitGroup) {
 	warn := f.warn
 	switch {
-	case f.watches:
+	case f.watches || f.persist.gone.Load():
 		giveUp(errLeft)
-	case f.persist.gone.Load():
-		giveUp(errLeftGone)
 	case n == 0 && f.waiting.Load():
 		warn("removing the run from the queue")
 		passing.Go(func() { f.stop(ctx, false) })

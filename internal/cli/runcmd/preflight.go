@@ -107,16 +107,12 @@ func workloadField(stages []*spatev1.Stage, w *spatev1.Workload) string {
 	return fmt.Sprintf("workloads[%d]", slices.Index(names, w.GetName()))
 }
 
-// limitOf returns the longest request that a target accepts, in tokens. 0: not known.
+// limitOf returns the longest request that a target accepts, in tokens. 0: the target does not report it, or does not
+// answer this machine.
 func limitOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) uint32 {
 	if s := t.GetSimulator(); s != nil {
 		return s.GetMaxModelTokens()
 	}
-	return modelLimit(ctx, t, secrets)
-}
-
-// modelLimit asks a target for its model's limit. 0: the target does not report it, or does not answer this machine.
-func modelLimit(ctx context.Context, t *spatev1.Target, secrets map[string]string) uint32 {
 	models, _ := modelsOf(ctx, t, secrets) // the agents report why it does not answer
 	for _, m := range models {
 		if m.ID == t.GetModel() {
