@@ -24,7 +24,7 @@ func TestRegionsOnOneMachine(t *testing.T) {
 	r := programs.RunPlan(t, regionsPlan, "--agents", "eu=2,us=1")
 	r.MustExit(0)
 	said := r.Stderr.String()
-	if !strings.Contains(said, "2 stages on 3 agents: eu (eu-1, eu-2), us (us-1); ") {
+	if !strings.Contains(said, "2 stages on 3 agents: eu-1, eu-2, us-1; ") {
 		t.Errorf("it said\n%s", said)
 	}
 	result := r.Results()

@@ -3,47 +3,28 @@ package agentcmd
 import (
 	"errors"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/internal/cli/command"
 )
 
 // metrics returns what Prometheus can scrape from the agent. Times are in seconds.
 func metrics(stats func() agent.Stats) command.Collector {
-	gauge := func(name, help string, value func(agent.Stats) float64) command.Sample {
-		return command.Gauge("spate_agent_"+name, help, func() float64 { return value(stats()) })
-	}
-	known := func(name, help string, value func(agent.Stats) float64) command.Sample {
-		return command.Sample{
-			Desc: prometheus.NewDesc("spate_agent_"+name, help, nil, nil), Type: prometheus.GaugeValue,
-			Values: func(add func(float64, ...string)) {
-				if s := stats(); s.ClockKnown {
-					add(value(s))
-				}
-			},
+	return func(gauge, counter command.Add) {
+		s := stats()
+		gauge("spate_agent_connected", "1 with a session with the coordinator, else 0.", oneIf(s.Connected), nil)
+		counter("spate_agent_sessions_total", "Sessions with a coordinator.", float64(s.Sessions), nil)
+		gauge("spate_agent_assigned", "1 with an assignment, else 0.", oneIf(s.Assigned), nil)
+		gauge("spate_agent_requests_in_flight", "Requests in flight.", float64(s.InFlight), nil)
+		gauge("spate_agent_snapshots_unacked", "Snapshots that the coordinator has not acked.", float64(s.Unacked), nil)
+		gauge("spate_agent_snapshots_unacked_bytes", "Size of these snapshots.", float64(s.UnackedBytes), nil)
+		counter("spate_agent_snapshots_merged_total",
+			"Snapshots that were merged because too many waited for the coordinator.", float64(s.Merges), nil)
+		counter("spate_agent_rows_dropped_total", "Request rows that were dropped then.", float64(s.DroppedRows), nil)
+		if s.ClockKnown {
+			gauge("spate_agent_clock_offset_seconds",
+				"What to add to this machine's monotonic clock to get the coordinator's.", s.ClockOffset.Seconds(), nil)
+			gauge("spate_agent_clock_uncertainty_seconds", "How wrong the offset may be.", s.ClockUncertainty.Seconds(), nil)
 		}
-	}
-	return command.Collector{
-		gauge("connected", "1 with a session with the coordinator, else 0.",
-			func(s agent.Stats) float64 { return oneIf(s.Connected) }),
-		command.Counter("spate_agent_sessions_total", "Sessions with a coordinator.",
-			func() float64 { return float64(stats().Sessions) }),
-		gauge("assigned", "1 with an assignment, else 0.", func(s agent.Stats) float64 { return oneIf(s.Assigned) }),
-		gauge("requests_in_flight", "Requests in flight.", func(s agent.Stats) float64 { return float64(s.InFlight) }),
-		gauge("snapshots_unacked", "Snapshots that the coordinator has not acked.",
-			func(s agent.Stats) float64 { return float64(s.Unacked) }),
-		gauge("snapshots_unacked_bytes", "Size of these snapshots.",
-			func(s agent.Stats) float64 { return float64(s.UnackedBytes) }),
-		command.Counter("spate_agent_snapshots_merged_total",
-			"Snapshots that were merged because too many waited for the coordinator.",
-			func() float64 { return float64(stats().Merges) }),
-		command.Counter("spate_agent_rows_dropped_total", "Request rows that were dropped then.",
-			func() float64 { return float64(stats().DroppedRows) }),
-		known("clock_offset_seconds", "What to add to this machine's monotonic clock to get the coordinator's.",
-			func(s agent.Stats) float64 { return s.ClockOffset.Seconds() }),
-		known("clock_uncertainty_seconds", "How wrong the offset may be.",
-			func(s agent.Stats) float64 { return s.ClockUncertainty.Seconds() }),
 	}
 }
 

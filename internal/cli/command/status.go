@@ -96,43 +96,21 @@ func (s *Status) handler(metrics prometheus.Collector, healthy func() error) htt
 	return mux
 }
 
-// Collector is a Prometheus collector whose values are read at each scrape.
-type Collector []Sample
+// Add tells one value of a metric. Labels are nil for none.
+type Add func(name, help string, value float64, labels prometheus.Labels)
 
-// Sample is one metric and the source of its values.
-type Sample struct {
-	Desc *prometheus.Desc
-	Type prometheus.ValueType
-	// Values calls add with each value and its labels, in the order of the metric's labels.
-	Values func(add func(value float64, labels ...string))
-}
+// Collector tells the values of a program's metrics at each scrape.
+type Collector func(gauge, counter Add)
 
-// Describe sends the descriptions of the metrics.
-func (c Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, s := range c {
-		out <- s.Desc
-	}
-}
+// Describe sends nothing: which metrics there are is known when they are collected.
+func (c Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect reads and sends the values.
 func (c Collector) Collect(out chan<- prometheus.Metric) {
-	for _, s := range c {
-		s.Values(func(value float64, labels ...string) {
-			out <- prometheus.MustNewConstMetric(s.Desc, s.Type, value, labels...)
-		})
+	of := func(kind prometheus.ValueType) Add {
+		return func(name, help string, value float64, labels prometheus.Labels) {
+			out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, labels), kind, value)
+		}
 	}
-}
-
-// Gauge returns a metric with one value that goes up and down.
-func Gauge(name, help string, value func() float64) Sample {
-	return single(prometheus.GaugeValue, name, help, value)
-}
-
-// Counter returns a metric with one value that only goes up.
-func Counter(name, help string, value func() float64) Sample {
-	return single(prometheus.CounterValue, name, help, value)
-}
-
-func single(kind prometheus.ValueType, name, help string, value func() float64) Sample {
-	return Sample{prometheus.NewDesc(name, help, nil, nil), kind, func(add func(float64, ...string)) { add(value()) }}
+	c(of(prometheus.GaugeValue), of(prometheus.CounterValue))
 }

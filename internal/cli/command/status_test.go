@@ -13,18 +13,12 @@ import (
 // page gets a page from the status server.
 func page(t *testing.T, s *Status, healthy error, path string) (code int, body string) {
 	t.Helper()
-	c := Collector{
-		Gauge("spate_test_level", "A level.", func() float64 { return 1.5 }),
-		Counter("spate_test_events_total", "Events.", func() float64 { return 7 }),
-		{
-			Desc: prometheus.NewDesc("spate_test_parts", "Parts.", []string{"kind"}, nil), Type: prometheus.GaugeValue,
-			Values: func(add func(float64, ...string)) { add(2, "a"); add(3, "b") },
-		},
-		{
-			Desc: prometheus.NewDesc("spate_test_unknown", "Not known now.", nil, nil), Type: prometheus.GaugeValue,
-			Values: func(func(float64, ...string)) {},
-		},
-	}
+	c := Collector(func(gauge, counter Add) {
+		gauge("spate_test_level", "A level.", 1.5, nil)
+		counter("spate_test_events_total", "Events.", 7, nil)
+		gauge("spate_test_parts", "Parts.", 2, prometheus.Labels{"kind": "a"})
+		gauge("spate_test_parts", "Parts.", 3, prometheus.Labels{"kind": "b"})
+	})
 	w := httptest.NewRecorder()
 	s.handler(c, func() error { return healthy }).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 	return w.Code, w.Body.String()

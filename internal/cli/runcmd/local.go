@@ -9,6 +9,8 @@ import (
 	"maps"
 	"net"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/aggregate/sink"
@@ -105,7 +107,7 @@ func (l *localFlags) serve(
 ) (stop func(), err error) {
 	status := l.status()
 	status.Results = sink.Gatherer(c.LatestRows)
-	stopStatus, err := status.Serve(ctx, command.Collector{}, func() error { return nil }, logger)
+	stopStatus, err := status.Serve(ctx, prometheus.NewRegistry(), func() error { return nil }, logger)
 	if err != nil || l.Web.Listen == "" {
 		return stopStatus, err
 	}

@@ -68,8 +68,14 @@ func (p *progress) warn(e *spatev1.RunEvent) {
 		p.note(Mark(n.GetSeverity()), n.GetText())
 	}
 	if c := e.GetAgentChanged(); c != nil && !c.GetJoined() {
-		p.note(changeWords(c))
+		p.change(c)
 	}
+}
+
+// change says that an agent was lost or joined, and what follows.
+func (p *progress) change(c *spatev1.AgentChanged) {
+	severity, text := watch.Change(c)
+	p.note(Mark(severity), text)
 }
 
 // show shows one event.
@@ -85,7 +91,7 @@ func (p *progress) show(e *spatev1.RunEvent) {
 	case *spatev1.RunEvent_StageEnded:
 		p.stageEnded(e.StageEnded)
 	case *spatev1.RunEvent_AgentChanged:
-		p.note(changeWords(e.AgentChanged))
+		p.change(e.AgentChanged)
 	case *spatev1.RunEvent_Notice:
 		text := e.Notice.GetText()
 		if e.Notice.GetSeverity() == spatev1.Severity_SEVERITY_INFO {
@@ -105,8 +111,12 @@ func (p *progress) runBegan(e *spatev1.RunStarted) {
 	if p.run.AtMost {
 		bound = "up to "
 	}
+	var names []string
+	for _, a := range e.GetAgents() {
+		names = append(names, a.GetName())
+	}
 	p.note("", fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", words.Count(uint64(p.run.Stages), "stage"),
-		words.Count(uint64(len(e.GetAgents())), "agent"), teamWords(e.GetAgents())))
+		words.Count(uint64(len(names)), "agent"), words.Shorten(names, 6)))
 }
 
 func (p *progress) stageBegan(e *spatev1.StageStarted) {
