@@ -10,6 +10,7 @@
 package certs
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -92,7 +93,7 @@ func Issue(dir string, role Role, name string, hosts []string, now time.Time) (F
 		return none, fmt.Errorf("name %q: want letters, digits, dots, dashes and underscores, beginning with a "+
 			"letter or digit, and not \"ca\"", name)
 	}
-	ca, caKey, err := authority(dir)
+	ca, err := authority(dir)
 	if err != nil {
 		return none, err
 	}
@@ -117,7 +118,7 @@ func Issue(dir string, role Role, name string, hosts []string, now time.Time) (F
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	cert, err := sign(template, ca, key, caKey)
+	cert, err := sign(template, ca.Leaf, key, ca.PrivateKey)
 	if err != nil {
 		return none, err
 	}
@@ -129,7 +130,7 @@ func Issue(dir string, role Role, name string, hosts []string, now time.Time) (F
 }
 
 // sign returns a certificate for the public half of key.
-func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) ([]byte, error) {
+func sign(template, parent *x509.Certificate, key *ecdsa.PrivateKey, signer crypto.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, err
@@ -139,53 +140,12 @@ func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) ([]
 }
 
 // authority loads the authority of a directory.
-func authority(dir string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	cert, err := readCert(filepath.Join(dir, AuthorityCert))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil, fmt.Errorf("there is no authority in %s: make one with `spate certs init`", dir)
-	}
+func authority(dir string) (tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, AuthorityCert), filepath.Join(dir, AuthorityKey))
 	if err != nil {
-		return nil, nil, err
+		err = fmt.Errorf("there is no authority in %s, such as `spate certs init` makes: %w", dir, err)
 	}
-	path := filepath.Join(dir, AuthorityKey)
-	block, err := readPEM(path, "EC PRIVATE KEY")
-	if err != nil {
-		return nil, nil, err
-	}
-	key, err := x509.ParseECPrivateKey(block)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: not the key of an authority", path)
-	}
-	return cert, key, nil
-}
-
-// readCert reads one certificate.
-func readCert(path string) (*x509.Certificate, error) {
-	block, err := readPEM(path, "CERTIFICATE")
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(block)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return cert, nil
-}
-
-// maxPEM is the largest size of a file with a certificate or a key, in bytes.
-const maxPEM = 1 << 20
-
-// readPEM reads the first block of a file.
-func readPEM(path, kind string) ([]byte, error) {
-	text, err := files.ReadFile(path, maxPEM)
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != kind {
-		return nil, fmt.Errorf("%s: not a PEM file of a %s", path, kind)
-	}
-	return block.Bytes, nil
+	return pair, err
 }
 
 // save writes a certificate and its key. Only the owner may read the key. If either file exists, save writes neither.
@@ -281,14 +241,19 @@ func (f Files) Check(now time.Time) (Identity, time.Time, error) {
 	return id, pair.Leaf.NotAfter, err
 }
 
+// maxPEM is the largest size of the file of an authority, in bytes.
+const maxPEM = 1 << 20
+
 // pool returns a pool that holds the authority.
 func (f Files) pool() (*x509.CertPool, error) {
-	ca, err := readCert(f.Authority)
+	text, err := files.ReadFile(f.Authority, maxPEM)
 	if err != nil {
 		return nil, fmt.Errorf("certificate of the authority: %w", err)
 	}
 	pool := x509.NewCertPool()
-	pool.AddCert(ca)
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s: the file has no certificate in PEM form", f.Authority)
+	}
 	return pool, nil
 }
 

@@ -206,7 +206,7 @@ func TestFilesAreChecked(t *testing.T) {
 	}{
 		"key of another": {mixed, "private key does not match"},
 		"missing":        {gone, "no such file"},
-		"no authority":   {swapped, "not a PEM file of a CERTIFICATE"},
+		"no authority":   {swapped, "no certificate in PEM form"},
 		"foreign":        {foreign, agent.Cert + " is from another authority than " + foreign.Authority},
 		"expired":        {old, old.Cert + ": x509: certificate has expired"},
 		"wrong role": {client, "is the certificate of client c (valid until " + day(client) +

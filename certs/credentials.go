@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path"
 	"slices"
 	"time"
 
@@ -140,7 +141,7 @@ func PeerOf(ctx context.Context) (Identity, bool) {
 func Authorise(services map[string][]Role, refused func(who Identity, method string)) []grpc.ServerOption {
 	check := func(ctx context.Context, method string) error {
 		id, ok := PeerOf(ctx)
-		if ok && slices.Contains(services[serviceOf(method)], id.Role) {
+		if ok && slices.Contains(services[path.Dir(method)[1:]], id.Role) {
 			return nil
 		}
 		refused(id, method)
@@ -171,14 +172,4 @@ func refusal(id Identity, known bool, method string) error {
 	}
 	return fmt.Errorf("the certificate of %s does not allow %s: use one of the right role, see `spate certs --help`",
 		id, method)
-}
-
-// serviceOf returns the service of a method: "spate.v1.RunService" for "/spate.v1.RunService/SubmitRun".
-func serviceOf(method string) string {
-	for i := len(method) - 1; i > 0; i-- {
-		if method[i] == '/' {
-			return method[1:i]
-		}
-	}
-	return ""
 }

@@ -170,10 +170,7 @@ func (g *gatherer) inputs(ctx context.Context, f plans.File) ([]dataset.Input, e
 	for i, path := range paths {
 		inputs[i] = dataset.Input{Name: path, Open: func() (io.ReadCloser, error) {
 			src, err := openFile(path)
-			if err != nil {
-				return nil, err
-			}
-			return newReading(ctx, src, path, g.notes, g.quiet), nil
+			return &reading{ctx, src}, err
 		}}
 	}
 	return inputs, nil

@@ -19,7 +19,6 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/foreign"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/document"
 	"github.com/spate-load/spate/plans/draft"
 	"github.com/spate-load/spate/plans/secret"
 )
@@ -58,19 +57,11 @@ func (q *quickFlags) used(flags *pflag.FlagSet) bool {
 	return slices.ContainsFunc(command.Names(q), flags.Changed)
 }
 
-// besidePlan refuses the first flag that makes a plan, and says how to change the plan that was named.
+// besidePlan refuses the first flag that makes a plan.
 func (q *quickFlags) besidePlan(flags *pflag.FlagSet) error {
 	names := command.Names(q)
-	flag := flags.Lookup(names[slices.IndexFunc(names, flags.Changed)])
-	set := "--set"
-	if place := document.Place(fieldOf(flag.Name)); place != "" && flag.Name != "body" {
-		value := strings.Trim(flag.Value.String(), "[]")
-		if strings.HasPrefix(flag.Value.Type(), "string") {
-			value = "VALUE" // what was typed may be a secret
-		}
-		set += " " + place + "=" + value
-	}
-	return fmt.Errorf("--%s makes a plan, and a plan is named: change that plan, or use %s", flag.Name, set)
+	return fmt.Errorf("--%s makes a plan, and a plan is named: change that plan, or use --set",
+		names[slices.IndexFunc(names, flags.Changed)])
 }
 
 // fieldOf returns the field of a plan that a flag sets.

@@ -244,28 +244,10 @@ func (m *model) sparkCells() int {
 	return max(0, min(120, m.width-labelWidth-numbersWidth-largestWidth))
 }
 
-// trends are the percentiles of a window that are shown over time: where there is no room for all, the last ones.
-var trends = []struct {
-	title string
-	of    func(*spatev1.WindowDistribution) float64
-}{
-	{"p50 by window", (*spatev1.WindowDistribution).GetP50},
-	{"p99 by window", (*spatev1.WindowDistribution).GetP99},
-}
-
-// wide is the width from which on all trends are shown.
-const wide = 140
-
-// latencies shows the percentiles of the last window and those of the windows before it.
+// latencies shows the percentiles of the last window, and the p99 of the windows before it.
 func (m *model) latencies(windows []*spatev1.StageWindow) []string {
-	shown, cells := trends[1:], m.sparkCells()
-	if m.width >= wide {
-		shown, cells = trends, (m.width-labelWidth-numbersWidth)/len(trends)-largestWidth-2
-	}
-	head := fit("", labelWidth) + cell("p50") + cell("p90") + cell("p99")
-	for _, t := range shown {
-		head += fit("  "+t.title, 2+cells+largestWidth)
-	}
+	cells := m.sparkCells()
+	head := fit("", labelWidth) + cell("p50") + cell("p90") + cell("p99") + "  p99 by window"
 	lines := []string{labelStyle.Render(head)}
 	for _, metric := range watch.Metrics(m.stage()) {
 		line := labelled(metric.Label, "")
@@ -273,29 +255,24 @@ func (m *model) latencies(windows []*spatev1.StageWindow) []string {
 		for _, v := range []float64{d.GetP50(), d.GetP90(), d.GetP99()} {
 			line += cell(watch.Milliseconds(d, v))
 		}
-		for _, t := range shown {
-			line += latencyTrend(windows, metric.Name, t.of, cells)
-		}
-		lines = append(lines, line)
+		lines = append(lines, line+latencyTrend(windows, metric.Name, cells))
 	}
 	return lines
 }
 
-// latencyTrend shows a percentile of a metric in the last windows, with the largest. A window without values is blank.
-func latencyTrend(
-	windows []*spatev1.StageWindow, metric string, of func(*spatev1.WindowDistribution) float64, cells int,
-) string {
+// latencyTrend shows the p99 of a metric in the last windows, with the largest. A window without values is blank.
+func latencyTrend(windows []*spatev1.StageWindow, metric string, cells int) string {
 	spark, largest := Spark(each(windows, func(w *spatev1.StageWindow) float64 {
 		d := watch.Distribution(w.GetWhole(), metric)
 		if d == nil {
 			return math.NaN()
 		}
-		return of(d)
+		return d.GetP99()
 	}), cells)
 	if math.IsNaN(largest) {
-		return fit("", 2+cells+largestWidth)
+		return ""
 	}
-	return "  " + drawn.Render(spark) + labelStyle.Render(fit(" ≤ "+words.Millis(largest), largestWidth))
+	return "  " + drawn.Render(spark) + labelStyle.Render(" ≤ "+words.Millis(largest))
 }
 
 // lastOf returns the values of a metric in the last window, nil if it has none.

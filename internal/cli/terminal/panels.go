@@ -66,7 +66,7 @@ func (m *model) panelTitle(panel int, chosen bool) string {
 	var names []string
 	used := 3
 	for i, name := range panelNames {
-		text := fmt.Sprintf("%d %s", i+1, name) + m.count(i)
+		text := fmt.Sprintf("%d %s", i+1, name)
 		used += len(text) + 2
 		if i == panel {
 			text = titleStyle.Render(text)
@@ -74,23 +74,6 @@ func (m *model) panelTitle(panel int, chosen bool) string {
 		names = append(names, text)
 	}
 	return "── " + strings.Join(names, "  ") + " " + labelStyle.Render(strings.Repeat("─", max(0, m.width-used)))
-}
-
-// count says how many doubts or notices there are, if there are any.
-func (m *model) count(panel int) string {
-	n := 0
-	switch panelNames[panel] {
-	case "Verdict":
-		if s := m.stage(); s != nil {
-			n = len(s.Doubts)
-		}
-	case "Notices":
-		n = len(m.run.Notices())
-	}
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (%d)", n)
 }
 
 // scrolled returns the part of a panel that fits, and limits how far it scrolls.
