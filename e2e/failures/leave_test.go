@@ -35,7 +35,7 @@ loads:
 			south := c.Agents["south"]
 			south.Signal(syscall.SIGTERM)
 			south.MustExit(0)
-			r.Await(`agent south is leaving: its 33\.3 % of the load is taken over by north and west in second \d+`)
+			r.Await(`agent south is leaving: its 33\.3 % of the load is taken over by north, west in second \d+`)
 			select {
 			case <-r.Ended():
 				t.Error("the agent left only when the run ended")

@@ -50,7 +50,7 @@ func TestReassignReplacesTheKilled(t *testing.T) {
 	c.Agents["south"].Signal(syscall.SIGKILL)
 	lost := r.Await(`! agent south \(here\) was lost \(.*\): 33.3 % of the load is missing from second (\d+) on; unless it is back by second \d+ the others take it over`)[1]
 	said := r.Await(`agent south is dropped \(.*\): its 33.3 % of the load is missing from second ` + lost +
-		` on, until it is taken over by north and west in second (\d+)`)
+		` on, until it is taken over by north, west in second (\d+)`)
 	c.Agent("east", 1, "--coordinator", c.Address)
 	joins := r.Await(`agent east \(here\) joined: .*`)[0]
 	r.MustExit(3)

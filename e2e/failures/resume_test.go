@@ -128,7 +128,6 @@ func (f folder) mustContinueNothing(old, other programs.Simulation) {
 		f.t.Errorf("the other run: %+v", result.Run)
 	}
 	f.serveBeside()
-	f.spate("runs", "resume", interrupted).MustExit(2) // no terminal to ask
 	report := f.spate("report", interrupted)
 	report.MustExit(0)
 	report.Await(`spate runs resume ` + interrupted)
