@@ -140,12 +140,12 @@ func sign(template, parent *x509.Certificate, key *ecdsa.PrivateKey, signer cryp
 }
 
 // authority loads the authority of a directory.
-func authority(dir string) (tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, AuthorityCert), filepath.Join(dir, AuthorityKey))
+func authority(dir string) (*tls.Certificate, error) {
+	pair, err := Files{Cert: filepath.Join(dir, AuthorityCert), Key: filepath.Join(dir, AuthorityKey)}.pair()
 	if err != nil {
-		err = fmt.Errorf("there is no authority in %s, such as `spate certs init` makes: %w", dir, err)
+		return nil, fmt.Errorf("%s has no authority (`spate certs init` makes one): %w", dir, err)
 	}
-	return pair, err
+	return pair, nil
 }
 
 // save writes a certificate and its key. Only the owner may read the key. If either file exists, save writes neither.
@@ -241,7 +241,7 @@ func (f Files) Check(now time.Time) (Identity, time.Time, error) {
 	return id, pair.Leaf.NotAfter, err
 }
 
-// maxPEM is the largest size of the file of an authority, in bytes.
+// maxPEM is the largest size of a file with certificates or a key, in bytes.
 const maxPEM = 1 << 20
 
 // pool returns a pool that holds the authority.
@@ -257,9 +257,15 @@ func (f Files) pool() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// pair loads the program's certificate and key. Errors never show the key.
+// pair loads a certificate and its key. Errors never show the key.
 func (f Files) pair() (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	cert, err1 := files.ReadFile(f.Cert, maxPEM)
+	key, err2 := files.ReadFile(f.Key, maxPEM)
+	err := errors.Join(err1, err2)
+	var pair tls.Certificate
+	if err == nil {
+		pair, err = tls.X509KeyPair(cert, key)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("certificate %s and key %s: %w", f.Cert, f.Key, err)
 	}
