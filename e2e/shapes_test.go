@@ -47,11 +47,11 @@ loads:
   - {workloads: [lengths], rate: [150], arrival: gamma, burstiness: 0.5, requests: 60}
   - {workloads: [lengths], rate: [300], requests: 100, warmup: {requests: 10}}
   - workloads: [lengths]
-    rate_phases: [{from: 0, to: 150, duration: 700ms}, {from: 150, to: 20, duration: 300ms, shape: exponential}]
+    rate_phases: [{from: 0, to: 150, duration: 700ms}, {from: 150, to: 20, duration: 300ms}]
     arrival: constant
   - {workloads: [lengths, trace], concurrency_range: {from: 2, to: 6, step: 4}, requests_per_concurrency: 10, warmup: {requests: 5}, repeats: 2}
   - workloads: [range]
-    concurrency_phases: [{from: 2, to: 6, duration: 400ms}, {from: 6, to: 4, duration: 200ms, shape: steps, steps: 2}]
+    concurrency_phases: [{from: 2, to: 6, duration: 400ms}, {from: 6, to: 4, duration: 200ms}]
   - {workloads: [normal], rate_range: {from: 80, to: 160, factor: 2}, duration: 400ms, warmup: {duration: 100ms}, cooldown: 150ms}
   - {workloads: [rows, conversations, lines], concurrency: [6], requests: 40, think_time: {mean: 3ms, distribution: exponential}}
   - {workloads: [trace], replay: {speed: 4}}

@@ -130,11 +130,7 @@ func area(phases []*spatev1.Phase) float64 {
 		if p.To != nil {
 			to = p.GetTo()
 		}
-		mean := (from + to) / 2 // of a line, and of steps that include both ends
-		if p.GetShape() == "exponential" && from > 0 && to > 0 && from != to {
-			mean = (to - from) / math.Log(to/from)
-		}
-		total += mean * p.GetDuration().AsDuration().Seconds()
+		total += (from + to) / 2 * p.GetDuration().AsDuration().Seconds()
 	}
 	return total
 }

@@ -14,13 +14,6 @@ import (
 // rateAt returns the rate of a phase at a share of its time, by definition.
 func rateAt(p *spatev1.Phase, share float64) float64 {
 	from, to := p.GetFrom(), p.GetTo()
-	switch p.GetShape() {
-	case "exponential":
-		return from * math.Pow(to/from, share)
-	case "steps":
-		n := float64(p.GetSteps())
-		return from + (to-from)*math.Floor(share*n)/(n-1)
-	}
 	return from + (to-from)*share
 }
 
@@ -31,8 +24,6 @@ func TestArea(t *testing.T) {
 		p := &spatev1.Phase{
 			From: rapid.Float64Range(0.1, 1000).Draw(t, "from"), To: &to,
 			Duration: durationpb.New(time.Duration(rapid.Int64Range(1, 1e12).Draw(t, "duration"))),
-			Shape:    rapid.SampledFrom([]string{"linear", "exponential", "steps"}).Draw(t, "shape"),
-			Steps:    rapid.Uint32Range(2, 10).Draw(t, "steps"),
 		}
 		const slices = 100_000
 		want := 0.0

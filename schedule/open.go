@@ -60,8 +60,8 @@ type Open interface {
 // NewOpen returns the share's part of a load point's schedule, from its start. An executor that stops early can keep
 // calling Next to count the arrivals that it never sent.
 //
-// With requests, that many arrivals are measured; Poisson and gamma arrivals take exactly requests / rate, unless the
-// load is unconditioned (see conditioned). With a duration, arrivals before the end of the measured span are measured.
+// With requests, that many arrivals are measured; Poisson and gamma arrivals take exactly requests / rate (see
+// conditioned). With a duration, arrivals before the end of the measured span are measured.
 // The span begins when the warm-up has passed: at warmup_duration, at the offset given to Measure, or at the offset of
 // the first arrival beyond warmup_requests if that is later. An arrival at the very end of the span is not measured.
 // With both, the measured part ends with whichever comes first. Unmeasured arrivals follow for the cool-down, then the

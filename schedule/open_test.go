@@ -154,7 +154,6 @@ var openLoads = rapid.Custom(func(t *rapid.T) *spatev1.LoadPoint {
 	kind := rapid.SampledFrom([]string{"rate", "phases", "replay"}).Draw(t, "kind")
 	load := limited(t, kind != "rate")
 	load.Split = rapid.SampledFrom([]string{"", "in_turn", "random"}).Draw(t, "split")
-	load.Unconditioned = rapid.Bool().Draw(t, "unconditioned")
 	load.Arrival = rapid.SampledFrom([]string{"poisson", "constant", "gamma"}).Draw(t, "arrival")
 	if load.Arrival == "gamma" {
 		load.Burstiness = rapid.Float64Range(0.2, 5).Draw(t, "burstiness")
@@ -177,21 +176,15 @@ func phaseOf(t *rapid.T, values *rapid.Generator[float64], least, most time.Dura
 	p := &spatev1.Phase{
 		From:     values.Draw(t, "from"),
 		Duration: durationpb.New(time.Duration(rapid.Int64Range(int64(least), int64(most)).Draw(t, "phase"))),
-		Shape:    rapid.SampledFrom([]string{"", "linear", "exponential", "steps"}).Draw(t, "shape"),
 	}
 	if rapid.Bool().Draw(t, "changes") {
 		p.To = new(values.Draw(t, "to"))
 	}
-	if p.Shape == "steps" {
-		p.Steps = rapid.Uint32Range(2, 7).Draw(t, "steps")
-	}
-	if p.Shape != "exponential" {
-		switch rapid.IntRange(0, 4).Draw(t, "zero") {
-		case 3:
-			p.From, p.To = 0, new(p.GetFrom())
-		case 4:
-			p.To = proto.Float64(0)
-		}
+	switch rapid.IntRange(0, 4).Draw(t, "zero") {
+	case 3:
+		p.From, p.To = 0, new(p.GetFrom())
+	case 4:
+		p.To = proto.Float64(0)
 	}
 	return p
 }

@@ -19,42 +19,19 @@ func rateAt(p *spatev1.Phase, share float64) float64 {
 	if p.To != nil {
 		to = p.GetTo()
 	}
-	switch p.GetShape() {
-	case "exponential":
-		return from * math.Pow(to/from, share)
-	case "steps":
-		n := float64(p.GetSteps())
-		return from + (to-from)*min(math.Floor(share*n), n-1)/(n-1)
-	default:
-		return from + (to-from)*share
-	}
+	return from + (to-from)*share
 }
 
-// integrated returns the integral of the rate over the first t seconds of a phase, by Simpson's rule in each step
-// separately.
+// integrated returns the integral of the rate over the first t seconds of a phase, by Simpson's rule.
 func integrated(p *spatev1.Phase, t float64) float64 {
-	d := p.GetDuration().AsDuration().Seconds()
-	parts := 1.0
-	if p.GetShape() == "steps" {
-		parts = float64(p.GetSteps())
-	}
 	const panels = 400
-	sum := 0.0
-	for part := range int(parts) {
-		begin := d * float64(part) / parts
-		width := min(t-begin, d/parts)
-		if width <= 0 {
-			break
+	d, sum := p.GetDuration().AsDuration().Seconds(), 0.0
+	for i := range panels + 1 {
+		weight := []float64{2, 4}[i%2]
+		if i == 0 || i == panels {
+			weight = 1
 		}
-		for i := range panels + 1 {
-			weight := []float64{2, 4}[i%2]
-			if i == 0 || i == panels {
-				weight = 1
-			}
-			// Slightly inside, so that x is on the right side of a step's end.
-			x := begin + width*(1e-12+(1-2e-12)*float64(i)/panels)
-			sum += weight * rateAt(p, x/d) * width / panels / 3
-		}
+		sum += weight * rateAt(p, t/d*float64(i)/panels) * t / panels / 3
 	}
 	return sum
 }
@@ -105,7 +82,7 @@ func TestRampIsExact(t *testing.T) {
 			rapid.SampledFrom([]float64{0, 1e-300, 1e7}))
 		from, to := rates.Draw(t, "from"), rates.Draw(t, "to")
 		length := time.Duration(rapid.Int64Range(1, int64(7*24*time.Hour)).Draw(t, "length"))
-		g := newSegment(0, length, from, to, linear)
+		g := newSegment(0, length, from, to)
 		mass := g.mass.float()
 		if mass == 0 {
 			t.Skip("no arrivals")
@@ -211,16 +188,6 @@ func TestWake(t *testing.T) {
 			for now := max(begin, elapsed); now < end; now++ {
 				share := float64(now-begin) / float64(end-begin)
 				value := rateAt(p, share)
-				if p.GetShape() == "steps" &&
-					math.Abs(
-						share*float64(p.GetSteps())-math.Round(share*float64(p.GetSteps())),
-					) < 1/float64(
-						end-begin,
-					)*float64(
-						p.GetSteps(),
-					) {
-					return // between two steps, rounded to a nanosecond
-				}
 				if math.Abs(value-u) < 1e-9 {
 					if more && at == now {
 						return
@@ -244,10 +211,10 @@ func TestWake(t *testing.T) {
 
 // TestWakeUp tests the documented meaning: concurrency is rounded up.
 func TestWakeUp(t *testing.T) {
-	ten := durationpb.New(10 * time.Second)
+	five, ten := durationpb.New(5*time.Second), durationpb.New(10*time.Second)
 	c := closed(t, &spatev1.LoadPoint{Concurrency: 4, Phases: []*spatev1.Phase{
 		{From: 0, To: proto.Float64(4), Duration: ten}, {From: 2.5, Duration: ten},
-		{From: 4, To: proto.Float64(1), Duration: ten, Shape: "steps", Steps: 2},
+		{From: 4, Duration: five}, {From: 1, Duration: five},
 	}}, whole)
 	never := time.Duration(-1)
 	for _, w := range []struct {
@@ -282,43 +249,18 @@ func TestWakeUp(t *testing.T) {
 func TestPhasesRefuse(t *testing.T) {
 	second := durationpb.New(time.Second)
 	for name, p := range map[string]*spatev1.Phase{
-		"nothing":                 nil,
-		"no duration":             {From: 1},
-		"negative duration":       {From: 1, Duration: durationpb.New(-1)},
-		"too long":                {From: 1, Duration: &durationpb.Duration{Seconds: 315_576_000_000}},
-		"negative":                {From: -1, Duration: second},
-		"negative end":            {From: 1, To: proto.Float64(-1), Duration: second},
-		"no number":               {From: math.NaN(), Duration: second},
-		"too much":                {From: 11, Duration: second},
-		"nothing at all times":    {From: 0, Duration: second},
-		"unknown shape":           {From: 1, Duration: second, Shape: "sine"},
-		"exponential from 0":      {From: 0, To: proto.Float64(1), Duration: second, Shape: "exponential"},
-		"exponential to 0":        {From: 1, To: proto.Float64(0), Duration: second, Shape: "exponential"},
-		"one step":                {From: 1, Duration: second, Shape: "steps", Steps: 1},
-		"too many steps":          {From: 1, Duration: second, Shape: "steps", Steps: mostSteps + 1},
-		"more steps than moments": {From: 1, Duration: durationpb.New(2), Shape: "steps", Steps: 3},
+		"nothing":              nil,
+		"no duration":          {From: 1},
+		"negative duration":    {From: 1, Duration: durationpb.New(-1)},
+		"too long":             {From: 1, Duration: &durationpb.Duration{Seconds: 315_576_000_000}},
+		"negative":             {From: -1, Duration: second},
+		"negative end":         {From: 1, To: proto.Float64(-1), Duration: second},
+		"no number":            {From: math.NaN(), Duration: second},
+		"too much":             {From: 11, Duration: second},
+		"nothing at all times": {From: 0, Duration: second},
 	} {
 		if _, err := newPhases([]*spatev1.Phase{p}, 10); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-}
-
-// TestStepBoundaries: the step at an offset is the last that has begun, to the nanosecond.
-func TestStepBoundaries(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := phase{begin: time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "begin")), from: 1, to: 2, shape: steps}
-		p.length = time.Duration(rapid.Int64Range(1000, int64(time.Hour)).Draw(t, "length"))
-		p.steps = rapid.IntRange(2, 1000).Draw(t, "steps")
-		j := rapid.IntRange(0, p.steps-1).Draw(t, "step")
-		begin, end := p.stepBegin(j), p.stepBegin(j+1)
-		if p.stepAt(begin) != j || p.stepAt(end-1) != j {
-			t.Fatalf("step %d of %+v from %d to %d is %d at its start and %d at its end", j, p, begin, end,
-				p.stepAt(begin), p.stepAt(end-1))
-		}
-		if p.stepBegin(0) != p.begin || p.stepBegin(p.steps) != p.end() || p.step(0) != p.from ||
-			p.step(p.steps-1) != p.to {
-			t.Fatal("the ends are not the phase's")
-		}
-	})
 }

@@ -42,10 +42,8 @@ func newProcess(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits)
 	if g == nil {
 		return newConstant(rate), nil
 	}
-	if !load.GetUnconditioned() {
-		if stretches := condition(g, rate, l); stretches != nil {
-			return &conditioned{base: base{gaps: g}, stretches: stretches}, nil
-		}
+	if stretches := condition(g, rate, l); stretches != nil {
+		return &conditioned{base: base{gaps: g}, stretches: stretches}, nil
 	}
 	return &renewal{gaps: g, rate: rate}, nil
 }

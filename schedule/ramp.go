@@ -4,8 +4,6 @@ import (
 	"math"
 	"math/bits"
 	"time"
-
-	"github.com/spate-load/spate/workload/draw"
 )
 
 // ramp generates arrivals at a rate r(t) that changes over time, from a process of rate 1.
@@ -99,11 +97,10 @@ func (b *base) next() (expected, bool) {
 	return b.sum, b.sum.whole < beyond
 }
 
-// cursor iterates over the segments of phases: each step of a phase, or the whole phase if it has no steps.
+// cursor iterates over the segments of phases.
 type cursor struct {
 	phases []phase
 	phase  int
-	step   int
 }
 
 // next returns the next segment, or false after the last one.
@@ -112,42 +109,25 @@ func (c *cursor) next() (segment, bool) {
 		return segment{}, false
 	}
 	p := &c.phases[c.phase]
-	if p.shape != steps {
-		c.phase++
-		return newSegment(p.begin, p.length, p.from, p.to, p.shape), true
-	}
-	begin, end := p.stepBegin(c.step), p.stepBegin(c.step+1)
-	value := p.step(c.step)
-	if c.step++; c.step == p.steps {
-		c.phase, c.step = c.phase+1, 0
-	}
-	return newSegment(begin, end-begin, value, value, linear), true
+	c.phase++
+	return newSegment(p.begin, p.length, p.from, p.to), true
 }
 
-// segment is a span in which the rate rises or falls by one formula. A falling segment is computed backwards from its
+// segment is a span in which the rate rises or falls evenly. A falling segment is computed backwards from its
 // end, as a rising one, so that no formula subtracts nearly equal numbers.
 type segment struct {
 	begin, length time.Duration
 	low, high     float64 // rates
 	falling       bool
-	exponential   bool
-	slope         float64 // linear: a; exponential: g, each per second
+	slope         float64 // per second
 	mass          expected
 }
 
-// newSegment computes the number of expected arrivals, the integral of the rate over the length D. Linear: D (low +
-// high) / 2. Exponential, at the rate low e^(g t) with g = ln(high/low) / D: D (high - low) / ln(high/low).
-func newSegment(begin, length time.Duration, from, to float64, s shape) segment {
+// newSegment computes the number of expected arrivals, the integral of the rate over the length D: D (low + high) / 2.
+func newSegment(begin, length time.Duration, from, to float64) segment {
 	g := segment{begin: begin, length: length, low: min(from, to), high: max(from, to), falling: to < from}
-	seconds, difference := float64(length)/float64(time.Second), g.high-g.low
-	mass := (g.low + g.high) * float64(length) / (2 * float64(time.Second))
-	g.slope = difference / seconds
-	if s == exponentially && difference > 0 {
-		growth := draw.Log1p(difference / g.low)
-		mass = difference * seconds / growth
-		g.exponential, g.slope = true, growth/seconds
-	}
-	g.mass = newExpected(mass)
+	g.slope = (g.high - g.low) / (float64(length) / float64(time.Second))
+	g.mass = newExpected((g.low + g.high) * float64(length) / (2 * float64(time.Second)))
 	return g
 }
 
@@ -161,14 +141,12 @@ func (g *segment) at(u expected) time.Duration {
 
 // after returns after how many seconds the rising rate has u expected arrivals.
 //
-// Linear, at the rate low + a t with a = (high - low) / D: low t + a t^2 / 2 = u. The root without cancellation is 2u /
-// (low + sqrt(low^2 + 2 a u)). Exponential: low (e^(g t) - 1) / g = u, so t = ln(1 + u g / low) / g.
+// The rate is low + a t with a = (high - low) / D, so low t + a t^2 / 2 = u. The root without cancellation is 2u /
+// (low + sqrt(low^2 + 2 a u)).
 func (g *segment) after(u float64) float64 {
 	switch {
 	case u == 0:
 		return 0
-	case g.exponential:
-		return draw.Log1p(u*g.slope/g.low) / g.slope
 	case g.slope == 0:
 		return u / g.low
 	default:

@@ -41,8 +41,6 @@ type Phase struct {
 	From float64 `json:"from"`
 	// Rate or concurrency at the end of the phase.
 	To float64 `json:"to"`
-	// How the value changes: "linear", "exponential" or "steps".
-	Shape string `json:"shape"`
 	// Length in seconds.
 	DurationS float64 `json:"duration_s"`
 }
@@ -55,8 +53,7 @@ func loadOf(p *spatev1.LoadPoint) Load {
 		Repeat: p.GetRepeat(), Requests: unlessZero(p.GetRequests()), DurationS: seconds(p.GetDuration()),
 	}
 	for _, phase := range p.GetPhases() {
-		l.Phases = append(l.Phases, Phase{phase.GetFrom(), phase.GetTo(), phase.GetShape(),
-			phase.GetDuration().AsDuration().Seconds()})
+		l.Phases = append(l.Phases, Phase{phase.GetFrom(), phase.GetTo(), phase.GetDuration().AsDuration().Seconds()})
 	}
 	if p.GetThinkTime() != nil {
 		l.ThinkTimeMs = new(millis(p.GetThinkTime().GetMean().AsDuration().Nanoseconds()))

@@ -146,7 +146,7 @@ func Asks(template *spatev1.LoadPoint) *spatev1.Objectives {
 // closedAt returns a template's load at a concurrency.
 func closedAt(template *spatev1.LoadPoint, concurrency uint32) *spatev1.LoadPoint {
 	l := plain(template)
-	l.Concurrency, l.Arrival, l.Burstiness, l.Unconditioned, l.Split = concurrency, "", 0, false, ""
+	l.Concurrency, l.Arrival, l.Burstiness, l.Split = concurrency, "", 0, ""
 	return l
 }
 

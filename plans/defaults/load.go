@@ -29,14 +29,7 @@ const (
 	tolerance     = 0.1
 	points        = 15
 	metric        = "e2e"
-	shape         = "linear"
 	distribution  = "constant"
-)
-
-// Ways to split the arrivals of an open loop over agents.
-const (
-	SplitRandom = "random"
-	SplitInTurn = "in_turn"
 )
 
 // ThinkTime returns a copy of t with its defaults, or nil if t is nil.
@@ -67,13 +60,12 @@ func Precision(p *spatev1.Precision) *spatev1.Precision {
 	return p
 }
 
-// Phases returns a copy of the phases with their shape and the value at the end of each.
+// Phases returns a copy of the phases with the value at the end of each.
 func Phases(phases []*spatev1.Phase) []*spatev1.Phase {
 	var filled []*spatev1.Phase
 	for _, p := range phases {
 		p = proto.CloneOf(p)
 		p.To = new(PhaseEnd(p))
-		p.Shape = cmp.Or(p.Shape, shape)
 		filled = append(filled, p)
 	}
 	return filled

@@ -49,10 +49,6 @@ type Quick struct {
 	Rate        []float64
 	// Arrival process of the rates, poisson or constant.
 	Arrival string
-	// Unconditioned leaves the time that the requests take to chance. It goes with Requests.
-	Unconditioned bool
-	// Split of the rates over agents, random or in_turn. Empty: the default of the arrival process.
-	Split string
 	// MaxInFlight is the limit of an open loop on its requests in flight. 0: there is none.
 	MaxInFlight uint32
 	// Stagger spreads the first requests of a closed loop over this time. 0: they start at once.

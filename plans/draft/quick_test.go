@@ -44,15 +44,11 @@ func TestQuickGolden(t *testing.T) {
 			Body: map[string]any{"ignore_eos": true, "temperature": 0, "seed": nil, "stop": []string{"a", "<b>"}}, ISL: 1, OSL: 2,
 			Concurrency: []uint32{8}, Rate: []float64{0.5, 20}, Arrival: "constant", Requests: 100,
 			Duration:       90 * time.Minute,
-			WarmupRequests: 3, WarmupDuration: time.Minute, Seed: 7, Split: "random", Stagger: 2 * time.Second,
+			WarmupRequests: 3, WarmupDuration: time.Minute, Seed: 7, Stagger: 2 * time.Second,
 			MaxInFlight: 64,
 		},
 		"embeddings": {
 			Targets: []string{"http://localhost:8000"}, API: "embeddings", Model: "m", Concurrency: []uint32{4}, ISL: 512, OSL: 100,
-		},
-		"unconditioned": {
-			Targets: []string{"http://localhost:8000"}, Model: "m", Rate: []float64{8}, ISL: 1, OSL: 2, Requests: 200,
-			Unconditioned: true, Split: "in_turn",
 		},
 	}
 	for name, quick := range tests {

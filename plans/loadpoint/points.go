@@ -75,7 +75,7 @@ func singlePoint(l *spatev1.Load) *spatev1.LoadPoint {
 		point.Phases, point.Rate = RatePhases(l), LargestPhase(RatePhases(l))
 	case l.GetReplay() != nil:
 		point.Arrival, point.ReplaySpeed = traceArrival, cmp.Or(l.GetReplay().GetSpeed(), 1)
-		point.Split = cmp.Or(l.GetSplit(), defaults.SplitInTurn)
+		point.Split = splitInTurn
 		point.MaxInFlight = l.GetMaxInFlight()
 	case l.GetSweep() != nil:
 		point.Sweep = defaults.Sweep(l.GetSweep())
@@ -97,21 +97,22 @@ func openPoint(l *spatev1.Load) *spatev1.LoadPoint {
 	point := loadPoint(l)
 	point.Arrival = cmp.Or(l.GetArrival(), defaults.Arrival)
 	point.Burstiness = l.GetBurstiness()
-	//nolint:protogetter // whether it is given is what counts
-	point.Unconditioned = l.Conditioned != nil && !l.GetConditioned()
-	point.Split = cmp.Or(l.GetSplit(), defaultSplit(point.GetArrival()))
+	point.Split = splitOf(point.GetArrival())
 	point.MaxInFlight = l.GetMaxInFlight()
 	return point
 }
 
-// defaultSplit returns how the arrivals of a process are split over agents. Poisson arrivals are thinned: then each
+// splitInTurn is the split of arrivals that agents send in turn.
+const splitInTurn = "in_turn"
+
+// splitOf returns how the arrivals of a process are split over agents. Poisson arrivals are thinned: then each
 // agent and each region sees a Poisson process, as the plan says. Other processes do not have this property. Dealt out
 // in turn, constant arrivals stay constant on each agent, and every agent gets exactly its part.
-func defaultSplit(arrival string) string {
+func splitOf(arrival string) string {
 	if arrival == defaults.Arrival {
-		return defaults.SplitRandom
+		return "random"
 	}
-	return defaults.SplitInTurn
+	return splitInTurn
 }
 
 // loadPoint returns what all points of a load have in common.
@@ -278,35 +279,14 @@ func rounded(v float64, digits int) float64 {
 // Exact removes the noise that binary fractions leave in the last digits of a value.
 func Exact(v float64) float64 { return rounded(v, exactDigits) }
 
-// RatePhases returns the phases of a load whose rate changes over time, also if they are given as a spike or as steps.
-// It returns none for other loads.
+// RatePhases returns the phases of a load whose rate changes over time. It returns none for other loads.
 func RatePhases(l *spatev1.Load) []*spatev1.Phase {
-	return phasesOf(l.GetRatePhases(), l.GetRateSpike(), l.GetRateSteps())
+	return defaults.Phases(l.GetRatePhases())
 }
 
 // ConcurrencyPhases returns the phases of a load whose concurrency changes over time. See RatePhases.
 func ConcurrencyPhases(l *spatev1.Load) []*spatev1.Phase {
-	return phasesOf(l.GetConcurrencyPhases(), l.GetConcurrencySpike(), l.GetConcurrencySteps())
-}
-
-func phasesOf(given []*spatev1.Phase, spike *spatev1.Spike, steps *spatev1.Steps) []*spatev1.Phase {
-	phases := slices.Clone(given)
-	switch {
-	case spike != nil:
-		after := spike.GetAfter()
-		if after == nil {
-			after = spike.GetAt()
-		}
-		phases = append(phases,
-			&spatev1.Phase{From: spike.GetBase(), Duration: spike.GetAt()},
-			&spatev1.Phase{From: spike.GetPeak(), Duration: spike.GetLength()},
-			&spatev1.Phase{From: spike.GetBase(), Duration: after})
-	case steps != nil:
-		for _, v := range steps.GetValues() {
-			phases = append(phases, &spatev1.Phase{From: v, Duration: steps.GetHold()})
-		}
-	}
-	return defaults.Phases(phases)
+	return defaults.Phases(l.GetConcurrencyPhases())
 }
 
 // LargestPhase returns the largest value of phases.

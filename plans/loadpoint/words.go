@@ -24,12 +24,6 @@ func Words(l *spatev1.LoadPoint) string {
 	if most := l.GetMaxInFlight(); most > 0 {
 		words += fmt.Sprintf(", at most %d in flight", most)
 	}
-	if l.GetUnconditioned() {
-		words += ", unconditioned"
-	}
-	if s := l.GetSplit(); s != "" && s != defaultSplit(l.GetArrival()) {
-		words += ", split " + strings.ReplaceAll(s, "_", " ")
-	}
 	if s := l.GetStagger(); s != nil {
 		words += ", stagger " + s.AsDuration().String()
 	}

@@ -23,9 +23,8 @@ const (
 
 // LoadKinds are the fields of which a load gives exactly one.
 var LoadKinds = []string{
-	"concurrency", "concurrency_range", "concurrency_phases", "concurrency_spike", "concurrency_steps",
-	"rate", "rate_range", "rate_phases", "rate_spike", "rate_steps", "replay", "sweep", "search",
-	"frontier",
+	"concurrency", "concurrency_range", "concurrency_phases", "rate", "rate_range", "rate_phases", "replay", "sweep",
+	"search", "frontier",
 }
 
 func (c *checker) load(path string, l *spatev1.Load) {
@@ -38,8 +37,6 @@ func (c *checker) load(path string, l *spatev1.Load) {
 	c.interval(path+".rate_range", l.GetRateRange(), false)
 	c.phases(path+".concurrency_phases", l.GetConcurrencyPhases())
 	c.phases(path+".rate_phases", l.GetRatePhases())
-	c.spike(path+".concurrency_spike", l.GetConcurrencySpike())
-	c.spike(path+".rate_spike", l.GetRateSpike())
 	if hasPhases(kind) {
 		c.allPhases(path+"."+kind, append(loadpoint.ConcurrencyPhases(l), loadpoint.RatePhases(l)...), closedLoop(kind))
 	}
@@ -76,10 +73,7 @@ func varies(kind string) bool { return kind == "search" || kind == "frontier" }
 func closedLoop(kind string) bool { return strings.HasPrefix(kind, "concurrency") }
 
 // hasPhases reports whether a kind of load changes over time.
-func hasPhases(kind string) bool {
-	_, shape, _ := strings.Cut(kind, "_")
-	return slices.Contains([]string{"phases", "spike", "steps"}, shape)
-}
+func hasPhases(kind string) bool { return strings.HasSuffix(kind, "_phases") }
 
 // companions are the fields that some kinds of load cannot have.
 var companions = []struct {
@@ -90,9 +84,8 @@ var companions = []struct {
 	{"arrival", closedLoop, "works only with rate: with concurrency a request starts when another ends"},
 	{"arrival", isReplay, "works only with rate: a replay starts requests at the times of the trace"},
 	{"think_time", openLoop, "works only with concurrency: nothing else waits for a request's end"},
-	{"split", closedLoop, "works only with rate: the slots of a closed loop are split by the weights of the agents"},
 	{"stagger", openLoop, "works only with concurrency: a rate spreads its requests by itself"},
-	{"stagger", hasPhases, "does not work with phases, spikes and steps, which say when slots start"},
+	{"stagger", hasPhases, "does not work with phases, which say when slots start"},
 	{"max_in_flight", closedLoop, "works only with rate: the concurrency of a closed loop is its requests in flight"},
 	{"max_in_flight", isSweep, "does not work with sweep: its rates lie below what a saturated server completes"},
 }
@@ -117,7 +110,6 @@ func (c *checker) companions(path, kind string, l *spatev1.Load) {
 			steady.AsDuration()))
 	}
 	c.burstiness(path, l)
-	c.conditioned(path, kind, l)
 }
 
 func (c *checker) burstiness(path string, l *spatev1.Load) {
@@ -126,21 +118,6 @@ func (c *checker) burstiness(path string, l *spatev1.Load) {
 		c.wrong(at, "works only with arrival: gamma")
 	} else if gamma && !c.Has(at) {
 		c.absent(path, "has arrival: gamma without burstiness: give it (1 is Poisson, less is burstier, more is smoother)", "burstiness")
-	}
-}
-
-func (c *checker) conditioned(path, kind string, l *spatev1.Load) {
-	at := path + ".conditioned"
-	switch {
-	case !c.Has(at):
-	case closedLoop(kind) || hasPhases(kind) || kind == "replay":
-		c.wrong(at, "works only with rate, rate_range, sweep, and a search or a frontier over rates")
-	case l.GetArrival() == "constant":
-		c.wrong(at, "works only with arrival: poisson or gamma: constant arrivals are never left to chance")
-	case len(c.Given(path, "requests", "sessions")) == 0:
-		c.wrong(at, "works only with requests or sessions: a load that ends by its duration has a fixed time, and no fixed number of arrivals")
-	case l.GetConditioned() && c.Has(path+".warmup.until_steady"):
-		c.wrong(at, "does not work with warmup.until_steady: where the measured part starts is not known before the run")
 	}
 }
 
@@ -257,15 +234,8 @@ func (c *checker) ordered(path string, from, to float64, whole, inOrder bool, wa
 func (c *checker) phases(path string, phases []*spatev1.Phase) {
 	before := 0.0
 	for i, p := range phases {
-		c.phase(fmt.Sprintf("%s[%d]", path, i), p, before)
+		c.phase(fmt.Sprintf("%s[%d]", path, i), before)
 		before = defaults.PhaseEnd(p)
-	}
-}
-
-func (c *checker) spike(path string, s *spatev1.Spike) {
-	if s.GetPeak() > 0 && s.GetPeak() <= s.GetBase() {
-		c.wrong(path+".peak", fmt.Sprintf("must be greater than base (%s), got %s",
-			loadpoint.Number(s.GetBase()), loadpoint.Number(s.GetPeak())))
 	}
 }
 
@@ -287,19 +257,11 @@ func (c *checker) allPhases(path string, phases []*spatev1.Phase, whole bool) {
 
 // phase checks one phase. before is the value at which the previous phase ends. A jump must be written out: otherwise a
 // forgotten `from` would silently drop the load to 0.
-func (c *checker) phase(path string, p *spatev1.Phase, before float64) {
+func (c *checker) phase(path string, before float64) {
 	from, to := c.Has(path+".from"), c.Has(path+".to")
-	switch shape := p.GetShape(); {
-	case !from && to && before > 0:
+	if !from && to && before > 0 {
 		c.absent(path, fmt.Sprintf("has no from, and the phase before ends at %s: give from, even if it is 0",
 			loadpoint.Number(before)), "from")
-	case shape == "exponential" && to && (p.GetFrom() == 0 || p.GetTo() == 0):
-		c.wrong(path+".shape", "cannot start or end at 0, because no ratio leads away from 0: use linear, or a small value")
-	}
-	if steps := c.Has(path + ".steps"); steps && p.GetShape() != "steps" {
-		c.wrong(path+".steps", "works only with shape: steps")
-	} else if !steps && p.GetShape() == "steps" {
-		c.absent(path, "has shape: steps without their number: give steps, at least 2", "steps")
 	}
 }
 

@@ -28,20 +28,6 @@ func Log(x float64) float64 {
 	return float64(float64(k+shift)*math.Ln2) + logarithmNearOne(m)
 }
 
-// Log1p returns ln(1+x) for x >= 0 without losing the digits of a small x.
-//
-// With y = 1+x rounded, ln(1+x) = ln y + ln((1+x)/y), and (1+x)/y - 1 = (x - (y-1))/y is what rounding lost. This is so
-// small that ln((1+x)/y) equals it.
-func Log1p(x float64) float64 {
-	const small = math.Sqrt2 - 1
-	if x < small {
-		s := x / (2 + x)
-		return 2 * s * series(s*s)
-	}
-	y := 1 + x
-	return Log(y) + (min(x, 1)-(y-max(x, 1)))/y
-}
-
 // reduced returns the mantissa of a float's bits, scaled to 1/sqrt(2) to sqrt(2), and 1 if it was halved for that.
 func reduced(b uint64) (mantissa float64, halved int) {
 	m := math.Float64frombits(b&(1<<52-1) | 1023<<52) // 1 to 2

@@ -37,8 +37,6 @@ type quickFlags struct {
 	Concurrency []uint    `flag:"concurrency" help:"closed loop: requests in flight, one stage for each value"`
 	Rate        []float64 `flag:"rate" help:"open loop: requests per second, one stage for each value"`
 	Arrival     string    `rare:"yes" flag:"arrival" words:"poisson, constant" help:"open loop: poisson or constant (default poisson)"`
-	Conditioned bool      `rare:"yes" flag:"conditioned" default:"true" help:"open loop that ends by --requests: they take exactly requests / rate, as in vLLM's client; false: a random time"`
-	Split       string    `rare:"yes" flag:"split" words:"random, in_turn" help:"open loop on several agents: random or in_turn (default random for poisson)"`
 	MaxInFlight uint32    `rare:"yes" flag:"max-in-flight" help:"open loop: hold requests back while this many are in flight (default: no limit)"`
 
 	Stagger                time.Duration `rare:"yes" flag:"stagger" help:"closed loop: spread the first requests over this time, best the time of one request; they are warm-up"`
@@ -201,8 +199,8 @@ func (q *quickFlags) yaml(flags *pflag.FlagSet) ([]byte, error) {
 		Targets: []string{strings.Join(q.Targets, ",")}, Model: q.Model, API: q.API,
 		Whole: !q.Stream, APIKey: q.APIKey,
 		Headers: headers, Body: body,
-		Concurrency: concurrency, Rate: q.Rate, Arrival: q.Arrival, Unconditioned: !q.Conditioned, Split: q.Split,
-		MaxInFlight: q.MaxInFlight, Stagger: q.Stagger, ISL: q.ISL, OSL: q.OSL,
+		Concurrency: concurrency, Rate: q.Rate, Arrival: q.Arrival, MaxInFlight: q.MaxInFlight,
+		Stagger: q.Stagger, ISL: q.ISL, OSL: q.OSL,
 		Requests: q.Requests, RequestsPerConcurrency: q.RequestsPerConcurrency, Duration: q.Duration,
 		WarmupRequests: q.WarmupRequests, WarmupDuration: q.Warmup, Seed: cmp.Or(q.Seed, 1+rand.Uint64N(999_999)),
 	}.YAML(), nil

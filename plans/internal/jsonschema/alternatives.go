@@ -9,8 +9,8 @@ import (
 // loads are the fields of which a load has exactly one, and targets those of which a target has one or more. The rules
 // between the fields of plans check the same, with their own messages.
 var (
-	loads = []string{"concurrency", "concurrency_range", "concurrency_phases", "concurrency_spike", "concurrency_steps",
-		"rate", "rate_range", "rate_phases", "rate_spike", "rate_steps", "replay", "sweep", "search", "frontier"}
+	loads = []string{"concurrency", "concurrency_range", "concurrency_phases", "rate", "rate_range", "rate_phases",
+		"replay", "sweep", "search", "frontier"}
 	targets = []string{"endpoints", "kubernetes", "simulator"}
 )
 

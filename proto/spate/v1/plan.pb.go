@@ -3720,13 +3720,6 @@ type Load struct {
 	Repeats uint32 `protobuf:"varint,21,opt,name=repeats,proto3" json:"repeats,omitempty"`
 	// Names of the workloads that this load is for. Default: all.
 	Workloads []string `protobuf:"bytes,22,rep,name=workloads,proto3" json:"workloads,omitempty"`
-	// For Poisson and gamma arrivals in a stage that ends by requests: n measured arrivals take exactly n / rate. Default
-	// true.
-	Conditioned *bool `protobuf:"varint,23,opt,name=conditioned,proto3,oneof" json:"conditioned,omitempty"`
-	// Open loop: which agent sends an arrival. "random": an agent drawn by the agents' weights, so that each agent and
-	// each region sends a Poisson process. "in_turn": the agents take turns by their weights, so that each sends exactly
-	// its part. Default: "random" for Poisson arrivals, else "in_turn".
-	Split string `protobuf:"bytes,24,opt,name=split,proto3" json:"split,omitempty"`
 	// Closed loop: the slots start their first requests evenly spread over this time, instead of all at once. Requests
 	// that start during this time are warm-up.
 	Stagger *durationpb.Duration `protobuf:"bytes,25,opt,name=stagger,proto3" json:"stagger,omitempty"`
@@ -3734,14 +3727,6 @@ type Load struct {
 	MaxInFlight uint32 `protobuf:"varint,26,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	// Names of the targets that this load is for. Default: all.
 	Targets []string `protobuf:"bytes,27,rep,name=targets,proto3" json:"targets,omitempty"`
-	// Open loop: a rate that jumps up once, and back. One load point, the same as its phases.
-	RateSpike *Spike `protobuf:"bytes,28,opt,name=rate_spike,json=rateSpike,proto3" json:"rate_spike,omitempty"`
-	// Closed loop: a concurrency that jumps up once, and back. One load point, the same as its phases.
-	ConcurrencySpike *Spike `protobuf:"bytes,29,opt,name=concurrency_spike,json=concurrencySpike,proto3" json:"concurrency_spike,omitempty"`
-	// Open loop: rates one after the other within one stage. One load point, the same as its phases.
-	RateSteps *Steps `protobuf:"bytes,30,opt,name=rate_steps,json=rateSteps,proto3" json:"rate_steps,omitempty"`
-	// Closed loop: concurrencies one after the other within one stage. One load point, the same as its phases.
-	ConcurrencySteps *Steps `protobuf:"bytes,31,opt,name=concurrency_steps,json=concurrencySteps,proto3" json:"concurrency_steps,omitempty"`
 	// Stages that measure throughput against latency, from the lowest load to a saturated server.
 	Frontier      *Frontier `protobuf:"bytes,32,opt,name=frontier,proto3" json:"frontier,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3932,20 +3917,6 @@ func (x *Load) GetWorkloads() []string {
 	return nil
 }
 
-func (x *Load) GetConditioned() bool {
-	if x != nil && x.Conditioned != nil {
-		return *x.Conditioned
-	}
-	return false
-}
-
-func (x *Load) GetSplit() string {
-	if x != nil {
-		return x.Split
-	}
-	return ""
-}
-
 func (x *Load) GetStagger() *durationpb.Duration {
 	if x != nil {
 		return x.Stagger
@@ -3963,34 +3934,6 @@ func (x *Load) GetMaxInFlight() uint32 {
 func (x *Load) GetTargets() []string {
 	if x != nil {
 		return x.Targets
-	}
-	return nil
-}
-
-func (x *Load) GetRateSpike() *Spike {
-	if x != nil {
-		return x.RateSpike
-	}
-	return nil
-}
-
-func (x *Load) GetConcurrencySpike() *Spike {
-	if x != nil {
-		return x.ConcurrencySpike
-	}
-	return nil
-}
-
-func (x *Load) GetRateSteps() *Steps {
-	if x != nil {
-		return x.RateSteps
-	}
-	return nil
-}
-
-func (x *Load) GetConcurrencySteps() *Steps {
-	if x != nil {
-		return x.ConcurrencySteps
 	}
 	return nil
 }
@@ -4157,11 +4100,7 @@ type Phase struct {
 	// Value at the end of the phase. Default: the same as at the start.
 	To *float64 `protobuf:"fixed64,2,opt,name=to,proto3,oneof" json:"to,omitempty"`
 	// Length of the phase.
-	Duration *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
-	// How the value changes: "linear" (default), "exponential" or "steps".
-	Shape string `protobuf:"bytes,4,opt,name=shape,proto3" json:"shape,omitempty"`
-	// For "steps": number of values, both ends included, each held for the same time. At least 2.
-	Steps         uint32 `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`
+	Duration      *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4217,157 +4156,6 @@ func (x *Phase) GetDuration() *durationpb.Duration {
 	return nil
 }
 
-func (x *Phase) GetShape() string {
-	if x != nil {
-		return x.Shape
-	}
-	return ""
-}
-
-func (x *Phase) GetSteps() uint32 {
-	if x != nil {
-		return x.Steps
-	}
-	return 0
-}
-
-// Spike is a value that jumps to a peak once, and back.
-type Spike struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Value before and after the spike: requests per second, or requests in flight.
-	Base float64 `protobuf:"fixed64,1,opt,name=base,proto3" json:"base,omitempty"`
-	// Value during the spike. Greater than base.
-	Peak float64 `protobuf:"fixed64,2,opt,name=peak,proto3" json:"peak,omitempty"`
-	// When the spike starts, from the start of the stage.
-	At *durationpb.Duration `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
-	// Length of the spike.
-	Length *durationpb.Duration `protobuf:"bytes,4,opt,name=length,proto3" json:"length,omitempty"`
-	// How long the stage continues after the spike. Default: as long as before it.
-	After         *durationpb.Duration `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Spike) Reset() {
-	*x = Spike{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Spike) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Spike) ProtoMessage() {}
-
-func (x *Spike) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Spike.ProtoReflect.Descriptor instead.
-func (*Spike) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
-}
-
-func (x *Spike) GetBase() float64 {
-	if x != nil {
-		return x.Base
-	}
-	return 0
-}
-
-func (x *Spike) GetPeak() float64 {
-	if x != nil {
-		return x.Peak
-	}
-	return 0
-}
-
-func (x *Spike) GetAt() *durationpb.Duration {
-	if x != nil {
-		return x.At
-	}
-	return nil
-}
-
-func (x *Spike) GetLength() *durationpb.Duration {
-	if x != nil {
-		return x.Length
-	}
-	return nil
-}
-
-func (x *Spike) GetAfter() *durationpb.Duration {
-	if x != nil {
-		return x.After
-	}
-	return nil
-}
-
-// Steps are values that are held one after the other, each for the same time.
-type Steps struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The values: requests per second, or requests in flight.
-	Values []float64 `protobuf:"fixed64,1,rep,packed,name=values,proto3" json:"values,omitempty"`
-	// How long each value is held.
-	Hold          *durationpb.Duration `protobuf:"bytes,2,opt,name=hold,proto3" json:"hold,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Steps) Reset() {
-	*x = Steps{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Steps) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Steps) ProtoMessage() {}
-
-func (x *Steps) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Steps.ProtoReflect.Descriptor instead.
-func (*Steps) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
-}
-
-func (x *Steps) GetValues() []float64 {
-	if x != nil {
-		return x.Values
-	}
-	return nil
-}
-
-func (x *Steps) GetHold() *durationpb.Duration {
-	if x != nil {
-		return x.Hold
-	}
-	return nil
-}
-
 // Replay starts requests at the times of the workload's trace.
 type Replay struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4379,7 +4167,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4391,7 +4179,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4404,7 +4192,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -4427,7 +4215,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4439,7 +4227,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4452,7 +4240,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -4493,7 +4281,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4505,7 +4293,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4518,7 +4306,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -4590,7 +4378,7 @@ type Frontier struct {
 
 func (x *Frontier) Reset() {
 	*x = Frontier{}
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4602,7 +4390,7 @@ func (x *Frontier) String() string {
 func (*Frontier) ProtoMessage() {}
 
 func (x *Frontier) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4615,7 +4403,7 @@ func (x *Frontier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frontier.ProtoReflect.Descriptor instead.
 func (*Frontier) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Frontier) GetRate() *Bounds {
@@ -4680,7 +4468,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4692,7 +4480,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4705,7 +4493,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -4740,7 +4528,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4752,7 +4540,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4765,7 +4553,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -4811,7 +4599,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4823,7 +4611,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4836,7 +4624,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Limit) GetMetric() string {
@@ -4875,7 +4663,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4887,7 +4675,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4900,7 +4688,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4941,7 +4729,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4953,7 +4741,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4966,7 +4754,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Precision) GetMetric() string {
@@ -5040,7 +4828,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5052,7 +4840,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5065,7 +4853,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -5201,7 +4989,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5213,7 +5001,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5226,7 +5014,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -5284,7 +5072,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5296,7 +5084,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5309,7 +5097,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -5342,7 +5130,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[52]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5354,7 +5142,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[52]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5367,7 +5155,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{52}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -5433,9 +5221,6 @@ type LoadPoint struct {
 	Search *Search `protobuf:"bytes,17,opt,name=search,proto3" json:"search,omitempty"`
 	// Template of a sweep. See search.
 	Sweep *Sweep `protobuf:"bytes,18,opt,name=sweep,proto3" json:"sweep,omitempty"`
-	// Open loop that ends by requests: the arrivals are not conditioned, so the time that they take is random. False: n
-	// measured Poisson or gamma arrivals take exactly n / rate.
-	Unconditioned bool `protobuf:"varint,19,opt,name=unconditioned,proto3" json:"unconditioned,omitempty"`
 	// Open loop: "random" draws the agent of each arrival by the agents' weights, "in_turn" lets the agents take turns.
 	// Empty: "in_turn". Not part of a load point's key, because requests and their times are the same.
 	Split string `protobuf:"bytes,20,opt,name=split,proto3" json:"split,omitempty"`
@@ -5453,7 +5238,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[53]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5465,7 +5250,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[53]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5478,7 +5263,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{53}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5605,13 +5390,6 @@ func (x *LoadPoint) GetSweep() *Sweep {
 		return x.Sweep
 	}
 	return nil
-}
-
-func (x *LoadPoint) GetUnconditioned() bool {
-	if x != nil {
-		return x.Unconditioned
-	}
-	return false
 }
 
 func (x *LoadPoint) GetSplit() string {
@@ -6140,7 +5918,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\f_delay_scale\"\x92\x01\n" +
 	"\tThinkTime\x12@\n" +
 	"\x04mean\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x04mean\x12C\n" +
-	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\xcd\x0e\n" +
+	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\x89\f\n" +
 	"\x04Load\x128\n" +
 	"\vconcurrency\x18\x01 \x03(\rB\x16\xbaH\x13\x92\x01\x10\x10\x80\b\x18\x01\"\t*\a\x18\x80\xad\xe2\x04(\x01R\vconcurrency\x127\n" +
 	"\x04rate\x18\x02 \x03(\x01B#\xbaH \x92\x01\x1d\x10\x80\b\x18\x01\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12<\n" +
@@ -6172,20 +5950,11 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\arepeats\x18\x15 \x01(\rB\x91\x01\xbaH\x05*\x03\x18\xe8\a\xb2\x9d\">\n" +
 	"\bfrontier\x122give its stages a longer duration or more requests\xb2\x9d\"C\n" +
 	"\x06search\x129give search.repeats, the stages at the load that is foundR\arepeats\x12)\n" +
-	"\tworkloads\x18\x16 \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\tworkloads\x12%\n" +
-	"\vconditioned\x18\x17 \x01(\bH\x00R\vconditioned\x88\x01\x01\x12/\n" +
-	"\x05split\x18\x18 \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\x06randomR\ain_turnR\x05split\x12C\n" +
+	"\tworkloads\x18\x16 \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\tworkloads\x12C\n" +
 	"\astagger\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\astagger\x123\n" +
 	"\rmax_in_flight\x18\x1a \x01(\rB\x0f\xbaH\f\xd8\x01\x01*\a\x18\x80\xad\xe2\x04(\x01R\vmaxInFlight\x12%\n" +
 	"\atargets\x18\x1b \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\atargets\x12.\n" +
-	"\n" +
-	"rate_spike\x18\x1c \x01(\v2\x0f.spate.v1.SpikeR\trateSpike\x12<\n" +
-	"\x11concurrency_spike\x18\x1d \x01(\v2\x0f.spate.v1.SpikeR\x10concurrencySpike\x12.\n" +
-	"\n" +
-	"rate_steps\x18\x1e \x01(\v2\x0f.spate.v1.StepsR\trateSteps\x12<\n" +
-	"\x11concurrency_steps\x18\x1f \x01(\v2\x0f.spate.v1.StepsR\x10concurrencySteps\x12.\n" +
-	"\bfrontier\x18  \x01(\v2\x12.spate.v1.FrontierR\bfrontierB\x0e\n" +
-	"\f_conditioned\"\x8e\x02\n" +
+	"\bfrontier\x18  \x01(\v2\x12.spate.v1.FrontierR\bfrontier\"\x8e\x02\n" +
 	"\x06Warmup\x12K\n" +
 	"\brequests\x18\x01 \x01(\x04B/\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03\xb2\x9d\" \n" +
 	"\funtil_steady\x12\x10give one of themR\brequests\x12i\n" +
@@ -6200,26 +5969,12 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06points\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x80\bR\x06points:\x1d\xbaH\x1a\"\x18\n" +
 	"\x04step\n" +
 	"\x06factor\n" +
-	"\x06points\x10\x01\"\xde\x02\n" +
+	"\x06points\x10\x01\"\xc7\x01\n" +
 	"\x05Phase\x12-\n" +
 	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12.\n" +
 	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x02to\x88\x01\x01\x12H\n" +
-	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\bduration\x12^\n" +
-	"\x05shape\x18\x04 \x01(\tBH\xbaH!\xd8\x01\x01r\x1cR\x06linearR\vexponentialR\x05steps\xaa\x9d\" \n" +
-	"\x02to\x12\x1awithout it the value holdsR\x05shape\x125\n" +
-	"\x05steps\x18\x05 \x01(\rB\x1f\xbaH\n" +
-	"\xd8\x01\x01*\x05\x18\x90N(\x02\xaa\x9d\"\x0e\n" +
-	"\x05shape\x12\x05stepsR\x05steps:\x0e\xa2\x9d\"\x04from\xa2\x9d\"\x02toB\x05\n" +
-	"\x03_to\"\xaa\x02\n" +
-	"\x05Spike\x12-\n" +
-	"\x04base\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00R\x04base\x12-\n" +
-	"\x04peak\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04peak\x12<\n" +
-	"\x02at\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\x02at\x12D\n" +
-	"\x06length\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\x06length\x12?\n" +
-	"\x05after\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\x05after\"\x86\x01\n" +
-	"\x05Steps\x12;\n" +
-	"\x06values\x18\x01 \x03(\x01B#\xbaH \x92\x01\x1d\b\x02\x10\x80\b\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00R\x06values\x12@\n" +
-	"\x04hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\x04hold\"9\n" +
+	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\bduration:\x0e\xa2\x9d\"\x04from\xa2\x9d\"\x02toB\x05\n" +
+	"\x03_to\"9\n" +
 	"\x06Replay\x12/\n" +
 	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"U\n" +
 	"\x05Sweep\x12 \n" +
@@ -6319,7 +6074,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05Probe\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x18\n" +
-	"\apurpose\x18\x03 \x01(\tR\apurpose\"\xbd\a\n" +
+	"\apurpose\x18\x03 \x01(\tR\apurpose\"\x97\a\n" +
 	"\tLoadPoint\x12 \n" +
 	"\vconcurrency\x18\x01 \x01(\rR\vconcurrency\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x18\n" +
@@ -6342,8 +6097,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05until\x18\x0f \x01(\v2\x13.spate.v1.PrecisionR\x05until\x12\x16\n" +
 	"\x06repeat\x18\x10 \x01(\rR\x06repeat\x12(\n" +
 	"\x06search\x18\x11 \x01(\v2\x10.spate.v1.SearchR\x06search\x12%\n" +
-	"\x05sweep\x18\x12 \x01(\v2\x0f.spate.v1.SweepR\x05sweep\x12$\n" +
-	"\runconditioned\x18\x13 \x01(\bR\runconditioned\x12\x14\n" +
+	"\x05sweep\x18\x12 \x01(\v2\x0f.spate.v1.SweepR\x05sweep\x12\x14\n" +
 	"\x05split\x18\x14 \x01(\tR\x05split\x123\n" +
 	"\astagger\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\astagger\x12\"\n" +
 	"\rmax_in_flight\x18\x16 \x01(\rR\vmaxInFlight\x12.\n" +
@@ -6366,7 +6120,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Relation)(nil),                    // 0: spate.v1.Relation
 	(*Plan)(nil),                        // 1: spate.v1.Plan
@@ -6406,73 +6160,71 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*Warmup)(nil),                      // 35: spate.v1.Warmup
 	(*Range)(nil),                       // 36: spate.v1.Range
 	(*Phase)(nil),                       // 37: spate.v1.Phase
-	(*Spike)(nil),                       // 38: spate.v1.Spike
-	(*Steps)(nil),                       // 39: spate.v1.Steps
-	(*Replay)(nil),                      // 40: spate.v1.Replay
-	(*Sweep)(nil),                       // 41: spate.v1.Sweep
-	(*Search)(nil),                      // 42: spate.v1.Search
-	(*Frontier)(nil),                    // 43: spate.v1.Frontier
-	(*Bounds)(nil),                      // 44: spate.v1.Bounds
-	(*Objectives)(nil),                  // 45: spate.v1.Objectives
-	(*Limit)(nil),                       // 46: spate.v1.Limit
-	(*Abort)(nil),                       // 47: spate.v1.Abort
-	(*Precision)(nil),                   // 48: spate.v1.Precision
-	(*Stage)(nil),                       // 49: spate.v1.Stage
-	(*Dataset)(nil),                     // 50: spate.v1.Dataset
-	(*Lexicon)(nil),                     // 51: spate.v1.Lexicon
-	(*Probe)(nil),                       // 52: spate.v1.Probe
-	(*LoadPoint)(nil),                   // 53: spate.v1.LoadPoint
-	nil,                                 // 54: spate.v1.Plan.RegionsEntry
-	nil,                                 // 55: spate.v1.AgentSelector.LabelsEntry
-	nil,                                 // 56: spate.v1.Target.HeadersEntry
-	nil,                                 // 57: spate.v1.Target.LabelsEntry
-	nil,                                 // 58: spate.v1.Template.FormEntry
-	nil,                                 // 59: spate.v1.ServerMetrics.RolesEntry
-	nil,                                 // 60: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil),         // 61: google.protobuf.Duration
-	(*structpb.Struct)(nil),             // 62: google.protobuf.Struct
-	(*descriptorpb.FieldOptions)(nil),   // 63: google.protobuf.FieldOptions
-	(*descriptorpb.MessageOptions)(nil), // 64: google.protobuf.MessageOptions
-	(*descriptorpb.OneofOptions)(nil),   // 65: google.protobuf.OneofOptions
+	(*Replay)(nil),                      // 38: spate.v1.Replay
+	(*Sweep)(nil),                       // 39: spate.v1.Sweep
+	(*Search)(nil),                      // 40: spate.v1.Search
+	(*Frontier)(nil),                    // 41: spate.v1.Frontier
+	(*Bounds)(nil),                      // 42: spate.v1.Bounds
+	(*Objectives)(nil),                  // 43: spate.v1.Objectives
+	(*Limit)(nil),                       // 44: spate.v1.Limit
+	(*Abort)(nil),                       // 45: spate.v1.Abort
+	(*Precision)(nil),                   // 46: spate.v1.Precision
+	(*Stage)(nil),                       // 47: spate.v1.Stage
+	(*Dataset)(nil),                     // 48: spate.v1.Dataset
+	(*Lexicon)(nil),                     // 49: spate.v1.Lexicon
+	(*Probe)(nil),                       // 50: spate.v1.Probe
+	(*LoadPoint)(nil),                   // 51: spate.v1.LoadPoint
+	nil,                                 // 52: spate.v1.Plan.RegionsEntry
+	nil,                                 // 53: spate.v1.AgentSelector.LabelsEntry
+	nil,                                 // 54: spate.v1.Target.HeadersEntry
+	nil,                                 // 55: spate.v1.Target.LabelsEntry
+	nil,                                 // 56: spate.v1.Template.FormEntry
+	nil,                                 // 57: spate.v1.ServerMetrics.RolesEntry
+	nil,                                 // 58: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil),         // 59: google.protobuf.Duration
+	(*structpb.Struct)(nil),             // 60: google.protobuf.Struct
+	(*descriptorpb.FieldOptions)(nil),   // 61: google.protobuf.FieldOptions
+	(*descriptorpb.MessageOptions)(nil), // 62: google.protobuf.MessageOptions
+	(*descriptorpb.OneofOptions)(nil),   // 63: google.protobuf.OneofOptions
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
 	14,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
 	34,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	61,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	59,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	61,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	59,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	54,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	52,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	3,   // 8: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	2,   // 9: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	55,  // 10: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	61,  // 11: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	61,  // 12: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	61,  // 13: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	53,  // 10: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	59,  // 11: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	59,  // 12: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	59,  // 13: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
 	13,  // 14: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	56,  // 15: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	62,  // 16: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	61,  // 17: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	61,  // 18: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	61,  // 19: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	61,  // 20: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	54,  // 15: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	60,  // 16: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	59,  // 17: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	59,  // 18: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	59,  // 19: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	59,  // 20: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
 	11,  // 21: spate.v1.Target.connection:type_name -> spate.v1.Connection
 	12,  // 22: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	57,  // 23: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	55,  // 23: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
 	9,   // 24: spate.v1.Target.template:type_name -> spate.v1.Template
 	8,   // 25: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
 	7,   // 26: spate.v1.Target.ready:type_name -> spate.v1.Ready
-	61,  // 27: spate.v1.Ready.within:type_name -> google.protobuf.Duration
-	58,  // 28: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
+	59,  // 27: spate.v1.Ready.within:type_name -> google.protobuf.Duration
+	56,  // 28: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
 	10,  // 29: spate.v1.Template.files:type_name -> spate.v1.FormFile
-	59,  // 30: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	61,  // 31: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	61,  // 32: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	61,  // 33: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	61,  // 34: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	61,  // 35: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	61,  // 36: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	57,  // 30: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	59,  // 31: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	59,  // 32: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	59,  // 33: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	59,  // 34: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	59,  // 35: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	59,  // 36: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
 	20,  // 37: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
 	27,  // 38: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
 	28,  // 39: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
@@ -6488,13 +6240,13 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	17,  // 49: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
 	15,  // 50: spate.v1.Workload.tools:type_name -> spate.v1.Tools
 	16,  // 51: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	62,  // 52: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	62,  // 53: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	60,  // 52: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	60,  // 53: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
 	18,  // 54: spate.v1.Mixture.parts:type_name -> spate.v1.Part
 	14,  // 55: spate.v1.Part.workload:type_name -> spate.v1.Workload
 	4,   // 56: spate.v1.Part.slo:type_name -> spate.v1.SLO
 	19,  // 57: spate.v1.Part.models:type_name -> spate.v1.Models
-	62,  // 58: spate.v1.Part.body:type_name -> google.protobuf.Struct
+	60,  // 58: spate.v1.Part.body:type_name -> google.protobuf.Struct
 	22,  // 59: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
 	22,  // 60: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
 	26,  // 61: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
@@ -6512,79 +6264,71 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	22,  // 73: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
 	32,  // 74: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
 	33,  // 75: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	61,  // 76: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	61,  // 77: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	59,  // 76: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	59,  // 77: spate.v1.Load.duration:type_name -> google.protobuf.Duration
 	35,  // 78: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
 	36,  // 79: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
 	36,  // 80: spate.v1.Load.rate_range:type_name -> spate.v1.Range
 	33,  // 81: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
 	37,  // 82: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
 	37,  // 83: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	40,  // 84: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	41,  // 85: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	42,  // 86: spate.v1.Load.search:type_name -> spate.v1.Search
-	61,  // 87: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	47,  // 88: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	48,  // 89: spate.v1.Load.until:type_name -> spate.v1.Precision
-	61,  // 90: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	38,  // 91: spate.v1.Load.rate_spike:type_name -> spate.v1.Spike
-	38,  // 92: spate.v1.Load.concurrency_spike:type_name -> spate.v1.Spike
-	39,  // 93: spate.v1.Load.rate_steps:type_name -> spate.v1.Steps
-	39,  // 94: spate.v1.Load.concurrency_steps:type_name -> spate.v1.Steps
-	43,  // 95: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
-	61,  // 96: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	61,  // 97: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	61,  // 98: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	61,  // 99: spate.v1.Spike.at:type_name -> google.protobuf.Duration
-	61,  // 100: spate.v1.Spike.length:type_name -> google.protobuf.Duration
-	61,  // 101: spate.v1.Spike.after:type_name -> google.protobuf.Duration
-	61,  // 102: spate.v1.Steps.hold:type_name -> google.protobuf.Duration
-	44,  // 103: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	44,  // 104: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	45,  // 105: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	44,  // 106: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
-	44,  // 107: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
-	45,  // 108: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
-	46,  // 109: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	61,  // 110: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	61,  // 111: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 112: spate.v1.Stage.target:type_name -> spate.v1.Target
-	14,  // 113: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	53,  // 114: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	61,  // 115: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 116: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	61,  // 117: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	50,  // 118: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	51,  // 119: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	52,  // 120: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	60,  // 121: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	2,   // 122: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	50,  // 123: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
-	61,  // 124: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	61,  // 125: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	61,  // 126: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	33,  // 127: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	37,  // 128: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	61,  // 129: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	61,  // 130: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	47,  // 131: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	48,  // 132: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	42,  // 133: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	41,  // 134: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	61,  // 135: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	43,  // 136: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
-	63,  // 137: spate.v1.must:extendee -> google.protobuf.FieldOptions
-	63,  // 138: spate.v1.needs:extendee -> google.protobuf.FieldOptions
-	63,  // 139: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
-	64,  // 140: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
-	65,  // 141: spate.v1.choose:extendee -> google.protobuf.OneofOptions
-	0,   // 142: spate.v1.needs:type_name -> spate.v1.Relation
-	0,   // 143: spate.v1.excludes:type_name -> spate.v1.Relation
-	144, // [144:144] is the sub-list for method output_type
-	144, // [144:144] is the sub-list for method input_type
-	142, // [142:144] is the sub-list for extension type_name
-	137, // [137:142] is the sub-list for extension extendee
-	0,   // [0:137] is the sub-list for field type_name
+	38,  // 84: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	39,  // 85: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	40,  // 86: spate.v1.Load.search:type_name -> spate.v1.Search
+	59,  // 87: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	45,  // 88: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	46,  // 89: spate.v1.Load.until:type_name -> spate.v1.Precision
+	59,  // 90: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	41,  // 91: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
+	59,  // 92: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	59,  // 93: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	59,  // 94: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	42,  // 95: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	42,  // 96: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	43,  // 97: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	42,  // 98: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
+	42,  // 99: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
+	43,  // 100: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
+	44,  // 101: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	59,  // 102: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	59,  // 103: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 104: spate.v1.Stage.target:type_name -> spate.v1.Target
+	14,  // 105: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	51,  // 106: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	59,  // 107: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 108: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	59,  // 109: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	48,  // 110: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	49,  // 111: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	50,  // 112: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	58,  // 113: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	2,   // 114: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	48,  // 115: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	59,  // 116: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	59,  // 117: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	59,  // 118: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	33,  // 119: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	37,  // 120: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	59,  // 121: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	59,  // 122: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	45,  // 123: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	46,  // 124: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	40,  // 125: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	39,  // 126: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	59,  // 127: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	41,  // 128: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
+	61,  // 129: spate.v1.must:extendee -> google.protobuf.FieldOptions
+	61,  // 130: spate.v1.needs:extendee -> google.protobuf.FieldOptions
+	61,  // 131: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
+	62,  // 132: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
+	63,  // 133: spate.v1.choose:extendee -> google.protobuf.OneofOptions
+	0,   // 134: spate.v1.needs:type_name -> spate.v1.Relation
+	0,   // 135: spate.v1.excludes:type_name -> spate.v1.Relation
+	136, // [136:136] is the sub-list for method output_type
+	136, // [136:136] is the sub-list for method input_type
+	134, // [134:136] is the sub-list for extension type_name
+	129, // [129:134] is the sub-list for extension extendee
+	0,   // [0:129] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -6618,17 +6362,16 @@ func file_spate_v1_plan_proto_init() {
 	file_spate_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[34].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[37].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[43].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[45].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   61,
+			NumMessages:   59,
 			NumExtensions: 5,
 			NumServices:   0,
 		},
