@@ -41,10 +41,8 @@ func (a *answers) take() []*spatev1.ConnectRequest {
 
 // Applied tells the coordinator that an assignment is ready. It does not block, and says nothing if the session has
 // ended.
-func (s *session) Applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation) {
-	s.answers.add(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{
-		Ref: ref, Preparation: found,
-	}}})
+func (s *session) Applied(m *spatev1.Applied) {
+	s.answers.add(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: m}})
 }
 
 // Rejected tells the coordinator why an assignment was rejected. It does not block, and says nothing if the session has

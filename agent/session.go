@@ -220,6 +220,8 @@ func (s *session) handle(m *spatev1.ConnectResponse) {
 	case *spatev1.ConnectResponse_Assign:
 		s.clock.ProbeOften()
 		s.agent.supervisor.Assign(m.Assign, s)
+	case *spatev1.ConnectResponse_Share:
+		s.agent.supervisor.Share(m.Share)
 	case *spatev1.ConnectResponse_Revise:
 		s.agent.supervisor.Revise(m.Revise, s)
 	case *spatev1.ConnectResponse_Arm:

@@ -50,7 +50,7 @@ func TestServersWithoutMetricsAreNoted(t *testing.T) {
 		enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}, e, f), 0),
 	)
 	u := begin(t, a, ready.Limits{})
-	note := strings.Join(u.Found.Preparation.GetNotes(), " ")
+	note := strings.Join(u.Preparation.GetNotes(), " ")
 	if want := "No server metrics at " + e.URL +
 		"/metrics and 1 more, so results lack"; !strings.Contains(note, want) {
 		t.Errorf("noted: %q", note)

@@ -54,7 +54,7 @@ func BenchmarkSessions(b *testing.B) {
 }
 
 func benchmarkLoad(b *testing.B, a *spatev1.Assign) {
-	s, err := ready.Prepare(b.Context(), a, resourcesOf(ready.Limits{}))
+	s, err := ready.Prepare(b.Context(), a, nil, resourcesOf(ready.Limits{}))
 	if err != nil {
 		b.Fatal(err)
 	}

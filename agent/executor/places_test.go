@@ -156,7 +156,7 @@ func TestPlacesMustFit(t *testing.T) {
 		} else {
 			load.MaxInFlight = 1
 		}
-		_, err := ready.Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(load, e), c.rank, 1, 1),
+		_, err := ready.Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(load, e), c.rank, 1, 1), nil,
 			resourcesOf(ready.Limits{MaxStreams: c.most}))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

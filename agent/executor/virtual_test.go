@@ -76,7 +76,7 @@ func newEngine(t *testing.T, delay time.Duration, status int) (e *enginetest.Eng
 func prepare(t *testing.T, a *spatev1.Assign, k *ready.Resources) (s *ready.Stage) {
 	t.Helper()
 	var err error
-	outside(func() { s, err = ready.Prepare(context.Background(), a, k) })
+	outside(func() { s, err = ready.Prepare(context.Background(), a, nil, k) })
 	if err != nil {
 		t.Fatal(err)
 	}

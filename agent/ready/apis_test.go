@@ -32,10 +32,10 @@ func TestExactOutputByAPI(t *testing.T) {
 	} {
 		target := &spatev1.Target{Api: tt.api, Model: "m"}
 		f, err := found(t, &fakeServer{models: listing("m", tt.owner, 0)}, stageOf(target))
-		notes := strings.Join(f.Preparation.GetNotes(), " ")
-		if err != nil || f.Preparation.GetExactOutput() != tt.exact || !strings.Contains(notes, tt.note) ||
+		notes := strings.Join(f.GetPreparation().GetNotes(), " ")
+		if err != nil || f.GetPreparation().GetExactOutput() != tt.exact || !strings.Contains(notes, tt.note) ||
 			strings.Contains(notes, "Outputs") != (tt.note != "") {
-			t.Errorf("%s by %s: %v, %q, %v", tt.api, tt.owner, f.Preparation.GetExactOutput(), notes, err)
+			t.Errorf("%s by %s: %v, %q, %v", tt.api, tt.owner, f.GetPreparation().GetExactOutput(), notes, err)
 		}
 	}
 }
@@ -47,10 +47,10 @@ func TestEndOfOutputsByTheBody(t *testing.T) {
 		for _, asked := range []bool{false, true} {
 			target := &spatev1.Target{Api: a.Name, Model: "m", Body: fields(t, object, map[string]any{name: asked})}
 			f, err := found(t, &fakeServer{models: listing("m", "spate", 0)}, stageOf(target))
-			said := strings.Contains(strings.Join(f.Preparation.GetNotes(), " "), "body sets "+object+"."+
+			said := strings.Contains(strings.Join(f.GetPreparation().GetNotes(), " "), "body sets "+object+"."+
 				name+": false")
-			if err != nil || f.Preparation.GetExactOutput() != asked || said == asked {
-				t.Errorf("%s, %v: %v, %v", a.Name, asked, f.Preparation, err)
+			if err != nil || f.GetPreparation().GetExactOutput() != asked || said == asked {
+				t.Errorf("%s, %v: %v, %v", a.Name, asked, f.GetPreparation(), err)
 			}
 		}
 	}
@@ -92,9 +92,9 @@ func TestSimulatedAPIs(t *testing.T) {
 				lengths = "words"
 			}
 			exact := len(a.LengthFields()) > 0 // otherwise there is a note
-			if err != nil || f.Template != template || f.Preparation.GetLengths() != lengths ||
-				f.Preparation.GetExactOutput() != exact || (len(f.Preparation.GetNotes()) > 0) == exact {
-				t.Errorf("%s, %s: %v, %v", a.Name, tokenizer, f.Preparation, err)
+			if err != nil || templateOf(f) != template || f.GetPreparation().GetLengths() != lengths ||
+				f.GetPreparation().GetExactOutput() != exact || (len(f.GetPreparation().GetNotes()) > 0) == exact {
+				t.Errorf("%s, %s: %v, %v", a.Name, tokenizer, f.GetPreparation(), err)
 			}
 		}
 	}

@@ -40,8 +40,8 @@ func TestAuto(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stage := stageOf(&spatev1.Target{Api: "chat", Tokenizer: "auto", Model: "m"})
 			f, err := found(t, tt.server, stage)
-			p := f.Preparation
-			if err != nil || p.GetLengths() != tt.want || f.Template != tt.template ||
+			p := f.GetPreparation()
+			if err != nil || p.GetLengths() != tt.want || templateOf(f) != tt.template ||
 				(p.TemplateTokens == nil) != (tt.want == "words") {
 				t.Fatalf("%v, %v", p, err)
 			}
@@ -51,7 +51,7 @@ func TestAuto(t *testing.T) {
 				t.Errorf("notes %q", p.GetNotes())
 			}
 			asked := tt.server.tokenized.Load() + tt.server.generated.Load()
-			if asked > tokenizeRequests+usageRequests || p.GetRequests() < uint32(asked) {
+			if p.GetRequests() > mostRequests || p.GetRequests() < uint32(asked) {
 				t.Errorf("%d requests, %d told", asked, p.GetRequests())
 			}
 			if tt.want != "words" {
@@ -71,8 +71,8 @@ func TestAutoOnASlowServer(t *testing.T) {
 			c := &slowClient{takes: takes}
 			f, err := Find(t.Context(), c,
 				stageOf(&spatev1.Target{Model: "m", Api: "chat", Tokenizer: "auto", ExactOutput: "auto"}), nil)
-			if err != nil || f.Preparation.GetLengths() != want || time.Since(start) > limit {
-				t.Errorf("%v a request: %v after %v: %v", takes, f.Preparation, time.Since(start), err)
+			if err != nil || f.GetPreparation().GetLengths() != want || time.Since(start) > limit {
+				t.Errorf("%v a request: %v after %v: %v", takes, f.GetPreparation(), time.Since(start), err)
 			}
 		})
 	}
@@ -135,7 +135,7 @@ func TestTrials(t *testing.T) {
 			}
 			target.Api, target.Prompts, target.Model = "chat", "", "m"
 			f, err := found(t, tt.server, stageOf(target))
-			p := f.Preparation
+			p := f.GetPreparation()
 			exact, by := tt.exact != "" && tt.exact != "disproved", strings.Replace(tt.exact, "disproved", "tried", 1)
 			if err != nil || p.GetExactOutputBy() != by || p.GetExactOutput() != exact ||
 				p.GetRunningUsage() != tt.running || p.GetServer() != tt.is {
@@ -171,17 +171,17 @@ func TestFieldsThatServersRefuse(t *testing.T) {
 				target.Body = nil
 			}
 			f, err := found(t, s, stageOf(target))
-			if p := f.Preparation; !slices.Equal(p.GetLeftOut(), tt.left) || s.tried.Load() != tt.tried {
+			if p := f.GetPreparation(); !slices.Equal(p.GetLeftOut(), tt.left) || s.tried.Load() != tt.tried {
 				t.Errorf("%v, %d trials, %v", p, s.tried.Load(), err)
 			}
 			if tt.left == nil {
 				return
 			}
-			said := slices.ContainsFunc(f.Preparation.GetNotes(), func(n string) bool {
+			said := slices.ContainsFunc(f.GetPreparation().GetNotes(), func(n string) bool {
 				return strings.Contains(n, "The server refuses "+strings.Join(tt.left, " and ")+": requests are sent without.")
 			})
-			if err != nil || !said || f.Preparation.GetLengths() != "usage" || f.Preparation.GetTemplateTokens() != 0 {
-				t.Errorf("%v, %v", f.Preparation, err)
+			if err != nil || !said || f.GetPreparation().GetLengths() != "usage" || templateOf(f) != 0 {
+				t.Errorf("%v, %v", f.GetPreparation(), err)
 			}
 		})
 	}
@@ -193,12 +193,12 @@ func TestTrialThatFails(t *testing.T) {
 	// the server has no such path
 	target := &spatev1.Target{Api: "responses", Model: "m", ExactOutput: "auto", Tokenizer: "auto"}
 	f, err := found(t, s, stageOf(target))
-	notes := strings.Join(f.Preparation.GetNotes(), " ")
-	if err != nil || f.Preparation.GetExactOutputBy() != "known" ||
+	notes := strings.Join(f.GetPreparation().GetNotes(), " ")
+	if err != nil || f.GetPreparation().GetExactOutputBy() != "known" ||
 		!strings.Contains(notes, `does not list the model "m"; it lists "other"`) ||
 		!strings.Contains(notes, "A short request to the server failed: POST /v1/responses: 404 Not Found") ||
 		!strings.Contains(notes, "by server: POST /tokenize: 404 Not Found: 404 page not found; short requests fail.") {
-		t.Errorf("%v, %v", f.Preparation, err)
+		t.Errorf("%v, %v", f.GetPreparation(), err)
 	}
 }
 
@@ -247,15 +247,15 @@ func TestEndpointsThatDiffer(t *testing.T) {
 	}
 	t.Cleanup(client.Close)
 	f, err := Find(t.Context(), client, stage, nil)
-	if err != nil || f.Preparation.GetMaxModelTokens() != 4096 {
-		t.Errorf("%v, %v", f.Preparation, err)
+	if err != nil || f.GetPreparation().GetMaxModelTokens() != 4096 {
+		t.Errorf("%v, %v", f.GetPreparation(), err)
 	}
 	for i, w := range want {
 		about := "Endpoint " + stage.Target.Endpoints[i] + " differs from the first, " +
 			stage.Target.Endpoints[0] + ": " + w
-		if said := slices.ContainsFunc(f.Preparation.GetNotes(),
+		if said := slices.ContainsFunc(f.GetPreparation().GetNotes(),
 			func(n string) bool { return strings.HasPrefix(n, about) }); said != (w != "") {
-			t.Errorf("endpoint %d: %q, want %q", i, f.Preparation.GetNotes(), w)
+			t.Errorf("endpoint %d: %q, want %q", i, f.GetPreparation().GetNotes(), w)
 		}
 	}
 }
@@ -266,7 +266,7 @@ func TestTemplateBeyondTheISL(t *testing.T) {
 		stage := stageOf(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: "auto"})
 		stage.Workload.GetRandom().Isl = isl
 		f, err := found(t, &fakeServer{template: 8, usage: true}, stage)
-		note := shortPrompts(stage.GetWorkload(), f.Template)
+		note := shortPrompts(stage.GetWorkload(), templateOf(f))
 		if err != nil || strings.Contains(note,
 			"The server adds 8 tokens to each prompt, so no prompt can have fewer than 9") != told {
 			t.Errorf("%d: %q, %v", isl, note, err)
@@ -329,9 +329,9 @@ func TestSonnet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if notes := strings.Join(f.Preparation.GetNotes(), " "); !strings.Contains(notes, tt.note) ||
+			if notes := strings.Join(f.GetPreparation().GetNotes(), " "); !strings.Contains(notes, tt.note) ||
 				strings.Contains(notes, "ines") && tt.note == "" {
-				t.Errorf("notes %q", f.Preparation.GetNotes())
+				t.Errorf("notes %q", f.GetPreparation().GetNotes())
 			}
 			if tt.off == 1000 {
 				if f.Lines != nil {
@@ -346,17 +346,17 @@ func TestSonnet(t *testing.T) {
 }
 
 // checkLines makes the server count prompts of lines.
-func checkLines(t *testing.T, f Found, s *fakeServer, lines []workload.Line, off uint32) {
+func checkLines(t *testing.T, f *spatev1.Found, s *fakeServer, lines []workload.Line, off uint32) {
 	t.Helper()
-	if len(f.Lines) != 1 || len(f.Lines[0]) != len(lines) {
+	if len(f.Lines) != 1 || len(f.Lines[0].GetTokens()) != len(lines) {
 		t.Fatalf("%d lengths of %d lines", len(f.Lines), len(lines))
 	}
 	for from := range len(lines) - 60 {
 		var text strings.Builder
-		asked := int(f.Template)
+		asked := int(templateOf(f))
 		for i := from; i < from+60; i++ {
 			text.WriteString(lines[i*7%len(lines)].Text)
-			asked += int(f.Lines[0][i*7%len(lines)])
+			asked += int(f.Lines[0].Tokens[i*7%len(lines)])
 		}
 		if got := s.chat(text.String()); got > asked+int(off) || got < asked-int(off) {
 			t.Fatalf("%d tokens by the lines, the server counts %d", asked, got)
@@ -379,8 +379,8 @@ func TestSonnetInAMixture(t *testing.T) {
 		}
 		return lines(part)
 	})
-	if err != nil || len(f.Lines) != 2 || f.Lines[0] != nil || len(f.Words) == 0 || f.Template != 8 {
-		t.Fatalf("%d parts with lines, %d words, template %d, %v", len(f.Lines), len(f.Words), f.Template, err)
+	if err != nil || len(f.Lines) != 2 || f.Lines[0].GetTokens() != nil || len(f.Words) == 0 || templateOf(f) != 8 {
+		t.Fatalf("%d parts with lines, %d words, template %d, %v", len(f.Lines), len(f.Words), templateOf(f), err)
 	}
 	all, _ := lines(1)
 	f.Lines = f.Lines[1:]
@@ -396,8 +396,8 @@ func TestUnknownTemplateOfAMixture(t *testing.T) {
 	stage.Lexicon = &spatev1.Lexicon{Words: workload.LexiconWords()}
 	s := &fakeServer{template: 7, feed: 1, usage: true, extra: fewWhole}
 	f, err := Find(t.Context(), clientOf(t, s, target), stage, verses(true))
-	if err != nil || len(f.Lines) != 1 || f.Template != 0 || f.Preparation.TemplateTokens != nil {
-		t.Errorf("%d parts with lines, template %d, %v: %v", len(f.Lines), f.Template, f.Preparation, err)
+	if err != nil || len(f.Lines) != 1 || templateOf(f) != 0 || f.GetPreparation().TemplateTokens != nil {
+		t.Errorf("%d parts with lines, template %d, %v: %v", len(f.Lines), templateOf(f), f.GetPreparation(), err)
 	}
 }
 
@@ -412,8 +412,8 @@ func TestLongText(t *testing.T) {
 	}
 	f, err := Find(t.Context(), client, sonnetStage(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: "server"}, 400),
 		func(int) ([]workload.Line, error) { return lines, nil })
-	if err != nil || len(f.Lines) != 1 || len(f.Lines[0]) != len(lines) ||
-		s.tokenized.Load() > maxLines+tokenizeRequests {
+	if err != nil || len(f.Lines) != 1 || len(f.Lines[0].GetTokens()) != len(lines) ||
+		s.tokenized.Load() > maxLines+mostRequests {
 		t.Errorf("%d lengths after %d requests: %v", len(f.Lines), s.tokenized.Load(), err)
 	}
 }
@@ -432,10 +432,10 @@ func TestOwnText(t *testing.T) {
 		stage.Workload, stage.Lexicon = rows, &spatev1.Lexicon{Words: workload.LexiconWords()}
 		s := &fakeServer{models: listing("m", "vllm", 0), template: 9, usage: true, tokenizer: true}
 		f, err := found(t, s, stage)
-		notes := strings.Join(f.Preparation.GetNotes(), " ")
-		if err != nil || f.Preparation.GetLengths() != "own" || f.Template != tt.template ||
+		notes := strings.Join(f.GetPreparation().GetNotes(), " ")
+		if err != nil || f.GetPreparation().GetLengths() != "own" || templateOf(f) != tt.template ||
 			(notes == "") != (tt.note == "") || !strings.Contains(notes, tt.note) {
-			t.Errorf("%s: %v, %v", tokenizer, f.Preparation, err)
+			t.Errorf("%s: %v, %v", tokenizer, f.GetPreparation(), err)
 		}
 	}
 }

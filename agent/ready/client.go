@@ -19,48 +19,45 @@ import (
 	"github.com/spate-load/spate/workload/content"
 )
 
-// connect makes the client, after checking each endpoint and finding out what there is to know about the server.
+// connect makes the client, after checking each endpoint and finding out what there is to know about the server, unless
+// another agent did.
 func (s *Stage) connect(ctx context.Context, config stream.Config, f *findings) (err error) {
 	if err := s.newClient(config); err != nil {
 		return err
 	}
-	asked, err := s.awaitEndpoints(ctx, f)
+	waited, err := s.awaitEndpoints(ctx, f)
 	if err != nil {
 		f.forget(s.run)
 		return err
 	}
-	if s.Found, err = f.find(ctx, s); err != nil {
+	if s.found != nil {
+		err = f.keep(s)
+	} else {
+		s.asked = true
+		s.found, err = f.find(ctx, s)
+	}
+	if err != nil {
 		return err
 	}
-	if unlisted := unlistedModels(s.Assigned.GetWorkload(), s.Found.Models); unlisted != "" {
+	s.Preparation = proto.CloneOf(s.found.GetPreparation())
+	if s.Preparation.Requests += waited; !s.asked {
+		s.Preparation.Requests = 0
+	}
+	if unlisted := unlistedModels(s.Assigned.GetWorkload(), s.found.GetModels()); unlisted != "" {
 		s.note("%s", unlisted)
 	}
-	if asked > 0 {
-		s.Found.Preparation = proto.CloneOf(s.Found.Preparation)
-		s.Found.Preparation.Requests += asked
-	}
 	for _, part := range content.Parts(s.Assigned.GetWorkload()) {
-		if short := shortPrompts(part, s.Found.Template); short != "" {
+		if short := shortPrompts(part, s.Preparation.GetTemplateTokens()); short != "" {
 			s.note("%s", short)
 			break
 		}
 	}
-	config.RunningUsage = s.Found.Preparation.GetRunningUsage()
-	for _, name := range s.Found.Preparation.GetLeftOut() {
+	config.RunningUsage, config.ExactOutput = s.Preparation.GetRunningUsage(), s.Preparation.GetExactOutput()
+	for _, name := range s.Preparation.GetLeftOut() {
 		config.Body[name] = nil
 	}
-	s.config = config
-	if !s.Found.Preparation.GetExactOutput() && !config.RunningUsage {
-		return nil
-	}
-	return s.SetExactOutput(s.Found.Preparation.GetExactOutput())
-}
-
-// SetExactOutput makes requests ask for exactly OSL tokens, or not. It must not be called while there is load.
-func (s *Stage) SetExactOutput(exact bool) error {
-	s.config.ExactOutput = exact
 	s.Client.Close()
-	return s.newClient(s.config)
+	return s.newClient(config)
 }
 
 // clientConfig returns the client's configuration for the target.
@@ -143,7 +140,7 @@ const maxChecks = 64
 // that were ready for an earlier stage are not asked again while they accept connections.
 func (s *Stage) awaitEndpoints(ctx context.Context, f *findings) (asked uint32, err error) {
 	err = s.checkEndpoints(ctx)
-	if s.Target().GetReady() == nil || ctx.Err() != nil || err == nil && f.knows(s) {
+	if s.Target().GetReady() == nil || ctx.Err() != nil || err == nil && (s.found != nil || f.knows(s)) {
 		return 0, err
 	}
 	asked, err = Await(ctx, s.Client, s.Target(), s.waiting)
@@ -195,7 +192,9 @@ func (f *finder) server(ctx context.Context) {
 			"Why: %v.", first.err)
 		return
 	}
+	before := f.requests
 	f.compare(ctx, first)
+	f.elsewhere = f.requests - before
 	model := f.model(first.models)
 	f.owner = model.Owner
 	if f.owner != ownSimulator {

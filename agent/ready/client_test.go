@@ -17,7 +17,7 @@ func TestCancelledProbe(t *testing.T) {
 		enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, enginetest.New(t, 0, 0)),
 		0,
 	)
-	if _, err := Prepare(ctx, a, resourcesOf(Limits{})); !errors.Is(err, context.Canceled) ||
+	if _, err := Prepare(ctx, a, nil, resourcesOf(Limits{})); !errors.Is(err, context.Canceled) ||
 		FailureKindOf(err) != spatev1.FailureKind_FAILURE_KIND_AGENT {
 		t.Errorf("%v, %v", FailureKindOf(err), err)
 	}

@@ -72,7 +72,7 @@ func TestRefusedTokenIDs(t *testing.T) {
 			defer server.Close()
 			stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, enginetest.New(t, 0, 0))
 			stage.Target.Endpoints, stage.Target.Api, stage.Target.Prompts = []string{server.URL}, "completions", tt.prompts
-			s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesIn(t.TempDir()))
+			s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), nil, resourcesIn(t.TempDir()))
 			switch {
 			case err == nil && tt.says == "":
 				s.Close()
@@ -130,7 +130,7 @@ func TestRefusedExtras(t *testing.T) {
 			if tt.rows != "" {
 				stage.Dataset = rowsOf(t, dir, w, tt.rows)
 			}
-			s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesIn(dir))
+			s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), nil, resourcesIn(dir))
 			switch {
 			case err == nil && tt.says == "":
 				s.Close()

@@ -27,8 +27,8 @@ type findings struct {
 
 // cachedFinding is what was found out, and when.
 type cachedFinding struct {
-	Found
-	at time.Time
+	*spatev1.Found // never changed
+	at             time.Time
 }
 
 // staleAfter is how long a finding is valid: a server that was restarted behind the same address must be asked again at
@@ -90,37 +90,57 @@ func sonnetsOf(s *spatev1.Stage) (all []*spatev1.Dataset) {
 
 // find returns what is known about a stage's target. If no stage of the run has asked the server recently, find asks
 // it, and blocks. If only what requests have besides text is new, find tries only that.
-func (f *findings) find(ctx context.Context, s *Stage) (Found, error) {
-	extras, err := s.extras()
+func (f *findings) find(ctx context.Context, s *Stage) (*spatev1.Found, error) {
+	extras, key, err := s.keyOf()
 	if err != nil {
-		return Found{}, err
-	}
-	key, err := findingOf(s.Assigned)
-	if err != nil {
-		return Found{}, err
+		return nil, err
 	}
 	plain, err := f.getOr(ctx, s.run, key, func() (cachedFinding, error) {
 		found, err := Find(ctx, s.Client, s.Assigned,
 			func(part int) ([]workload.Line, error) { return workload.Lines(s.rows[part]) })
 		return cachedFinding{found, time.Now()}, err
 	})
-	if left := plain.Preparation.GetLeftOut(); err == nil && left != nil {
+	if left := plain.GetPreparation().GetLeftOut(); err == nil && left != nil {
 		err = s.Client.LeaveOut(left)
 	}
 	if err != nil || len(extras) == 0 {
 		return plain.Found, err
 	}
 	if key, err = key.with(extras); err != nil {
-		return Found{}, err
+		return nil, err
 	}
 	all, err := f.getOr(ctx, s.run, key, func() (cachedFinding, error) {
 		sent, err := checkExtras(ctx, s.Client, s.Assigned, extras)
-		all := plain // from the same time, so that both go stale together
-		all.Preparation = proto.CloneOf(plain.Preparation)
+		all := cachedFinding{proto.CloneOf(plain.Found), plain.at} // so that both go stale together
 		all.Preparation.Requests += sent
 		return all, err
 	})
 	return all.Found, err
+}
+
+// keyOf returns what requests of a stage have besides text, and the key of what is known without that.
+func (s *Stage) keyOf() (extras []Extra, key finding, err error) {
+	if extras, err = s.extras(); err == nil {
+		key, err = findingOf(s.Assigned)
+	}
+	return extras, key, err
+}
+
+// keep keeps what another agent found out about a stage's target, in case this agent is to ask it for a later stage.
+func (f *findings) keep(s *Stage) error {
+	extras, key, err := s.keyOf()
+	if err != nil {
+		return err
+	}
+	found := cachedFinding{s.found, time.Now()}
+	f.put(s.run, key, found)
+	if len(extras) == 0 {
+		return nil
+	}
+	if key, err = key.with(extras); err == nil {
+		f.put(s.run, key, found)
+	}
+	return err
 }
 
 // knows reports whether a stage of the run has asked this stage's target recently.

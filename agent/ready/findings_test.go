@@ -38,13 +38,13 @@ func TestTargetIsAskedOnceARun(t *testing.T) {
 		if c.change != nil {
 			c.change(a.Stage)
 		}
-		s, err := Prepare(t.Context(), a, k)
+		s, err := Prepare(t.Context(), a, nil, k)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Close()
-		if (e.Questions() > asked) != c.again || s.Found.Preparation == nil {
-			t.Errorf("stage %d: asked %d times, then %d; found %v", i, asked, e.Questions(), s.Found.Preparation)
+		if (e.Questions() > asked) != c.again || s.Preparation == nil {
+			t.Errorf("stage %d: asked %d times, then %d; found %v", i, asked, e.Questions(), s.Preparation)
 		}
 		asked = e.Questions()
 	}
@@ -61,14 +61,14 @@ func TestOtherImagesAreTriedAlone(t *testing.T) {
 		stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e)
 		stage.Target.Api, stage.Target.Tokenizer = "chat", "auto"
 		stage.Workload.GetRandom().Images = images
-		s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), k)
+		s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), nil, k)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Close()
 		all := strings.Join(e.Bodies(), "\n")
 		tried := strings.Count(all, "image_url\":")
-		counted, sent = append(counted, len(e.Bodies())-tried), append(sent, int(s.Found.Preparation.GetRequests()))
+		counted, sent = append(counted, len(e.Bodies())-tried), append(sent, int(s.Preparation.GetRequests()))
 		if want := []int{1, 2, 2, 2}[i]; tried != want {
 			t.Errorf("stage %d: %d images were tried, want %d", i, tried, want)
 		}
@@ -163,7 +163,7 @@ func TestCancelledPreparationIsNotRemembered(t *testing.T) {
 	stage.Target.Endpoints = []string{server.URL}
 	k := resourcesOf(Limits{})
 	a := enginetest.AssignOf(stage, 0)
-	if _, err := Prepare(ctx, a, k); !errors.Is(err, context.Canceled) {
+	if _, err := Prepare(ctx, a, nil, k); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	key, err := findingOf(stage)
@@ -210,7 +210,7 @@ func TestADeadTargetIsAskedAgain(t *testing.T) {
 	k := resourcesOf(Limits{})
 	assign := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0)
 	ready := func(a *spatev1.Assign) error {
-		s, err := Prepare(t.Context(), a, k)
+		s, err := Prepare(t.Context(), a, nil, k)
 		if err == nil {
 			s.Close()
 		}
@@ -240,20 +240,51 @@ func TestAStageWaitsForItsServer(t *testing.T) {
 	stage.Target.Ready = &spatev1.Ready{Within: durationpb.New(time.Minute), Path: "/none"}
 	requests := func(status uint32) uint32 {
 		stage.Target.Ready.Status = status
-		s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), k)
+		s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), nil, k)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		return s.Found.Preparation.GetRequests()
+		return s.Preparation.GetRequests()
 	}
 	if first, later := requests(http.StatusNotFound), requests(http.StatusNotFound); first != later+1 || said != nil {
 		t.Errorf("%d requests, then %d; said %q", first, later, said)
 	}
 	stage.Target.Endpoints = []string{"http://127.0.0.1:1"}
 	stage.Target.Ready.Within = durationpb.New(time.Nanosecond)
-	_, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), k)
+	_, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), nil, k)
 	if FailureKindOf(err) != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD || !strings.Contains(err.Error(), "not ready within") {
 		t.Errorf("%v", err)
+	}
+}
+
+// One agent asks the target; the others do as it found, and ask nothing: not for a later stage either.
+func TestFoundByAnotherAgent(t *testing.T) {
+	e := enginetest.New(t, 0, 0)
+	assign := func() *spatev1.Assign {
+		stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e)
+		stage.Target.Api, stage.Target.Tokenizer, stage.Target.ExactOutput = "chat", "auto", "auto"
+		return enginetest.AssignOf(stage, 0)
+	}
+	ready := func(a *spatev1.Assign, found chan *spatev1.Found, k *Resources) *spatev1.Applied {
+		s, err := Prepare(t.Context(), a, found, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		return s.Applied(a.GetRef())
+	}
+	first := ready(assign(), nil, resourcesOf(Limits{}))
+	asked, other, waits := e.Questions(), resourcesOf(Limits{}), assign()
+	waits.AwaitsFound = true
+	found := make(chan *spatev1.Found, 1)
+	found <- first.GetFound()
+	second := ready(waits, found, other)
+	if second.GetFound() != nil || second.GetPreparation().GetRequests() != 0 ||
+		second.GetPreparation().GetLengths() != first.GetPreparation().GetLengths() {
+		t.Errorf("%v after %v", second, first)
+	}
+	if third := ready(assign(), nil, other); third.GetFound() == nil || e.Questions() != asked || asked == 0 {
+		t.Errorf("asked %d times, then %d", asked, e.Questions())
 	}
 }

@@ -46,7 +46,7 @@ func TestServersThatAnswerInTheOtherForm(t *testing.T) {
 		f, err := Find(t.Context(), client, stageOf(target), nil)
 		client.Close()
 		s.Close()
-		notes := strings.Join(f.Preparation.GetNotes(), " ")
+		notes := strings.Join(f.GetPreparation().GetNotes(), " ")
 		if err != nil || !strings.Contains(notes, tt.note) || strings.Contains(notes, "although") != (tt.note != "") {
 			t.Errorf("streams %v, %s: %q, %v", tt.streams, tt.answer, notes, err)
 		}

@@ -9,11 +9,12 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// The number of requests that the search for words may send.
-const (
-	tokenizeRequests = 96
-	usageRequests    = 48
-)
+// mostRequests is how many requests a target gets until its words are found. The lines of a sonnet, and what some
+// requests have besides text, take more.
+const mostRequests = 60
+
+// requestsLeft returns how many of them are left. What other endpoints are asked does not count.
+func (f *finder) requestsLeft() int { return max(0, mostRequests-int(f.requests-f.elsewhere)) }
 
 // lengths finds out how prompts get their length.
 func (f *finder) lengths(ctx context.Context) error {
@@ -143,7 +144,7 @@ func (f *finder) newWordFinder(ctx context.Context, way string) (*wordFinder, er
 			countPrompt:  f.measure,
 			countList:    f.measure,
 			sameCount:    true,
-			requestsLeft: usageRequests,
+			requestsLeft: f.requestsLeft(),
 			perRound:     singlesPerRound,
 			words:        f.fitting(),
 		}, nil
@@ -152,7 +153,7 @@ func (f *finder) newWordFinder(ctx context.Context, way string) (*wordFinder, er
 		countPrompt:  f.tokenize,
 		countList:    f.tokenize,
 		sameCount:    true,
-		requestsLeft: tokenizeRequests,
+		requestsLeft: f.requestsLeft() - 1, // one shows whether chats are accepted
 		perRound:     singlesPerRound,
 		words:        workload.LexiconWords(),
 	}
@@ -194,7 +195,6 @@ func (f *finder) fitting() []string {
 
 // template records how many tokens the server adds to a prompt.
 func (f *finder) template(tokens uint32) {
-	f.found.Template = tokens
 	f.found.Preparation.TemplateTokens = &tokens
 }
 
@@ -242,7 +242,7 @@ func (f *finder) countTemplate(ctx context.Context, words []string) {
 		countPrompt:  f.measure,
 		countList:    f.measure,
 		sameCount:    true,
-		requestsLeft: usageRequests,
+		requestsLeft: f.requestsLeft(),
 		perRound:     min(known, len(words)),
 		words:        words,
 	}

@@ -112,7 +112,7 @@ func TestRejections(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Prepare(t.Context(), c.assign, resourcesOf(c.limits))
+			_, err := Prepare(t.Context(), c.assign, nil, resourcesOf(c.limits))
 			if err == nil {
 				t.Fatal("taken on")
 			}
@@ -132,7 +132,7 @@ func TestNamesArePinned(t *testing.T) {
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, e)
 	stage.Target.Endpoints = []string{strings.Replace(e.URL, "127.0.0.1", "llm.invalid", 1)}
 	l := Limits{Targets: allowing(t, "llm.invalid"), Resolver: fixed{"llm.invalid": "127.0.0.1"}}
-	s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesOf(l))
+	s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), nil, resourcesOf(l))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestNamesArePinned(t *testing.T) {
 		t.Error(err)
 	}
 	l.Targets = allowing(t, "10.0.0.0/8")
-	if _, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesOf(l)); err == nil ||
+	if _, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), nil, resourcesOf(l)); err == nil ||
 		!strings.Contains(err.Error(), "llm.invalid, which has the address 127.0.0.1") {
 		t.Errorf("a name outside of the network: %v", err)
 	}

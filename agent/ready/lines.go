@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/draw"
@@ -52,10 +53,10 @@ func (f *finder) countLines(ctx context.Context, way string) error {
 			return err
 		}
 		if t.counted {
-			if f.found.Lines == nil {
-				f.found.Lines = make([][]uint32, len(parts))
+			for len(f.found.GetLines()) < len(parts) {
+				f.found.Lines = append(f.found.Lines, &spatev1.LineTokens{})
 			}
-			f.found.Lines[i] = t.lengths
+			f.found.Lines[i].Tokens = t.lengths
 		}
 	}
 	return nil
@@ -167,7 +168,7 @@ func (t *text) estimate(ctx context.Context) error {
 			return err
 		}
 		const tokensBefore = 2
-		counts[block] = uint32(w) - min(uint32(w), t.found.Template+tokensBefore)
+		counts[block] = uint32(w) - min(uint32(w), t.found.Preparation.GetTemplateTokens()+tokensBefore)
 	}
 	rate := t.rate(counts)
 	t.rough = true
@@ -239,7 +240,7 @@ func (t *text) recordLengths(extra []int64) {
 	if !t.rough && t.stage.GetWorkload().GetMix() == nil {
 		t.template(uint32(max(0, (least+most)/2)))
 	}
-	template := int64(t.found.Template)
+	template := int64(t.found.Preparation.GetTemplateTokens())
 	if off := max(most-template, template-least); off > 0 {
 		t.note("Prompts of whole lines can differ from the requested length: by up to %d tokens in %d counted prompts.",
 			off, len(extra))

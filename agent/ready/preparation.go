@@ -37,29 +37,12 @@ type targetClient interface {
 	LeaveOut(names []string) error
 }
 
-// Found is what is known about a target.
-type Found struct {
-	// Preparation is what the results report. It is never nil.
-	Preparation *spatev1.Preparation
-	// Words are one token each after a space, for text prompts. Empty: use the workload's own words.
-	Words []string
-	// First are words that are one token each at the start of a prompt. Empty: use Words.
-	First []string
-	// Lines are the lengths of the lines of sonnets in tokens, by part of the mixture, or of the workload alone. Empty:
-	// not counted.
-	Lines [][]uint32
-	// Models are the names of the models that the server lists. Nil: it lists none, or serves any.
-	Models []string
-	// Template is how many tokens the server adds to each prompt. It is also 0 if that is not known.
-	Template uint32
-}
-
 const (
 	// limit bounds the duration of Find.
 	limit = time.Minute
 	// lengthsLimit and trialLimit bound how long the defaults may take to find out about lengths and about outputs.
 	// What is not known by then is treated as impossible to find out.
-	lengthsLimit = 25 * time.Second
+	lengthsLimit = 40 * time.Second
 	trialLimit   = 15 * time.Second
 )
 
@@ -74,23 +57,23 @@ const endpoint = 0
 // Find blocks for at most a minute.
 func Find(
 	ctx context.Context, client targetClient, stage *spatev1.Stage, lines func(part int) ([]workload.Line, error),
-) (Found, error) {
+) (*spatev1.Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	f := &finder{client: client, stage: stage, lines: lines, found: Found{Preparation: &spatev1.Preparation{}}}
+	f := &finder{client: client, stage: stage, lines: lines, found: &spatev1.Found{Preparation: &spatev1.Preparation{}}}
 	f.server(ctx)
 	f.form()
 	if err := f.probe(ctx); err != nil {
-		return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
+		return nil, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
 	}
 	if a := f.api(); !a.NoOutput && !a.DescribedBody() {
 		f.output(ctx)
 		if err := f.asks(ctx); err != nil {
-			return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
+			return nil, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
 		}
 	}
 	if err := f.lengths(ctx); err != nil {
-		return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
+		return nil, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
 	}
 	f.found.Preparation.Requests = f.requests
 	return f.found, nil
@@ -105,10 +88,12 @@ type finder struct {
 	unreachable  bool   // the endpoint cannot be reached
 	requestsFail bool   // a plain request fails
 	accepted     bool   // a request with the fields of the plan's body was accepted
-	found        Found
+	found        *spatev1.Found
 
 	mu       sync.Mutex // guards the fields below, and found.Preparation.MaxModelTokens
 	requests uint32     // requests so far
+
+	elsewhere uint32 // those to other endpoints than the first
 }
 
 // note adds a note for people.

@@ -39,19 +39,24 @@ func split(one int, where func(first bool) bool) func(string, bool) int {
 func anywhere(bool) bool      { return true }
 func atBegin(first bool) bool { return first }
 
+// hardlyWhole is a model in which a fortieth of the words are one token.
+func hardlyWhole(word string, _ bool) int {
+	return min(1, slices.Index(workload.LexiconWords(), word)%40)
+}
+
 // fewWhole is a model in which a sixth of the words are one token.
 func fewWhole(word string, _ bool) int { return min(1, slices.Index(workload.LexiconWords(), word)%6) }
 
 // checkPrompts makes the workload generate 1,000 prompts of random length, and the server count them.
-func checkPrompts(t *testing.T, f Found, form workload.Form, count func(string) int) {
+func checkPrompts(t *testing.T, f *spatev1.Found, form workload.Form, count func(string) int) {
 	t.Helper()
 	lots := rand.New(rand.NewPCG(1, 2))
 	for i := range uint64(1000) {
-		isl := f.Template + 1 + lots.Uint32N(300)
+		isl := templateOf(f) + 1 + lots.Uint32N(300)
 		w, err := workload.New(workload.Config{
 			Workload: &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: isl,
 				Osl: 1}}},
-			Seed: i, Words: f.Words, FirstWords: f.First, Template: f.Template,
+			Seed: i, Words: f.Words, FirstWords: f.First, Template: templateOf(f),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -138,17 +143,17 @@ func TestExactLengths(t *testing.T) {
 			if tt.api == "completions" {
 				form, count = workload.Text, func(text string) int { return tt.server.special + tt.server.count(text) }
 			}
-			if len(f.Words) < tt.least || f.Preparation.GetLengths() != tt.tokenizer ||
-				f.Preparation.GetTemplateTokens() != f.Template || f.Preparation.TemplateTokens == nil {
-				t.Errorf("%d words, template %d, %v", len(f.Words), f.Template, f.Preparation)
+			if len(f.Words) < tt.least || f.GetPreparation().GetLengths() != tt.tokenizer ||
+				f.GetPreparation().TemplateTokens == nil {
+				t.Errorf("%d words, template %d, %v", len(f.Words), templateOf(f), f.GetPreparation())
 			}
 			checkPrompts(t, f, form, count)
 			if sent := tt.server.tokenized.Load() + tt.server.generated.Load(); sent > tt.requests {
 				t.Errorf("%d requests", sent)
 			}
 			again, err := found(t, tt.server, stage)
-			if err != nil || !slices.Equal(again.Words, f.Words) || again.Template != f.Template {
-				t.Errorf("another agent finds %d words and template %d: %v", len(again.Words), again.Template, err)
+			if err != nil || !slices.Equal(again.Words, f.Words) || templateOf(again) != templateOf(f) {
+				t.Errorf("another agent finds %d words and template %d: %v", len(again.Words), templateOf(again), err)
 			}
 		})
 	}
@@ -166,8 +171,8 @@ func TestLengthsThatCannotBeExact(t *testing.T) {
 			"the tokens that the chat template adds cannot be counted"},
 		"every word is split": {"server", &fakeServer{tokenizer: true, chats: true, feed: 1, extra: split(1, anywhere)},
 			"0 of"},
-		"most words split": {"usage", &fakeServer{usage: true, feed: 1, extra: fewWhole},
-			"words are known to be one token each"},
+		"most words split": {"usage", &fakeServer{usage: true, feed: 1, extra: hardlyWhole},
+			"of 512 words are known to be one token each"},
 		"tokens over spaces": {"usage", &fakeServer{usage: true, feed: 1, merged: func(before, word string) bool {
 			return before > word && before[0]%2 == 0
 		}}, "the model's tokens span the spaces between words"},
@@ -178,7 +183,7 @@ func TestLengthsThatCannotBeExact(t *testing.T) {
 				!strings.Contains(err.Error(), "target t: tokenizer "+tt.tokenizer) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
-			if tt.server.generated.Load() > usageRequests || tt.server.tokenized.Load() > tokenizeRequests {
+			if tt.server.generated.Load()+tt.server.tokenized.Load() > mostRequests {
 				t.Errorf("%d and %d requests", tt.server.generated.Load(), tt.server.tokenized.Load())
 			}
 		})
@@ -206,13 +211,13 @@ func TestOtherLengths(t *testing.T) {
 		}
 		s := &fakeServer{models: listing("", "vllm", 0), usage: true}
 		f, err := found(t, s, stage)
-		if err != nil || f.Preparation.GetLengths() != tt.want || f.Preparation.TemplateTokens != nil ||
+		if err != nil || f.GetPreparation().GetLengths() != tt.want || f.GetPreparation().TemplateTokens != nil ||
 			len(f.Words) > 0 || s.generated.Load() > 0 {
-			t.Errorf("%v: %v, %v", tt.target, f.Preparation, err)
+			t.Errorf("%v: %v, %v", tt.target, f.GetPreparation(), err)
 		}
-		if unchecked := strings.Contains(strings.Join(f.Preparation.GetNotes(), " "),
+		if unchecked := strings.Contains(strings.Join(f.GetPreparation().GetNotes(), " "),
 			"is not checked"); unchecked != (tt.want == "words") {
-			t.Errorf("%v: notes %q", tt.target, f.Preparation.GetNotes())
+			t.Errorf("%v: notes %q", tt.target, f.GetPreparation().GetNotes())
 		}
 	}
 }
@@ -226,15 +231,15 @@ func TestFile(t *testing.T) {
 	stage.Lexicon = &spatev1.Lexicon{Words: words, Source: "file"}
 	s := &fakeServer{special: 1, template: 6, usage: true}
 	f, err := found(t, s, stage)
-	if err != nil || !slices.Equal(f.Words, words) || f.Template != 7 || f.Preparation.GetTemplateTokens() != 7 ||
+	if err != nil || !slices.Equal(f.Words, words) || templateOf(f) != 7 ||
 		s.generated.Load() != 5 {
 		t.Errorf("%v, %v, %d requests", f, err, s.generated.Load())
 	}
 	another := &fakeServer{usage: true, extra: func(string, bool) int { return 1 }}
 	for name, other := range map[string]*fakeServer{"another model": another, "no usage": {}} {
 		f, err = found(t, other, stage)
-		if err != nil || f.Template != 0 || f.Preparation.TemplateTokens != nil ||
-			!strings.Contains(strings.Join(f.Preparation.GetNotes(), " "),
+		if err != nil || templateOf(f) != 0 || f.GetPreparation().TemplateTokens != nil ||
+			!strings.Contains(strings.Join(f.GetPreparation().GetNotes(), " "),
 				"What the server adds to a prompt is not known") {
 			t.Errorf("%s: %v, %v", name, f, err)
 		}
@@ -279,7 +284,7 @@ func TestServers(t *testing.T) {
 	} {
 		tt.target.Api = "completions"
 		f, err := found(t, tt.server, stageOf(tt.target))
-		p := f.Preparation
+		p := f.GetPreparation()
 		if err != nil || p.GetExactOutput() != tt.exact || p.GetServer() != tt.is || p.GetMaxModelTokens() != tt.most ||
 			(p.MaxModelTokens == nil) != (tt.most == 0) {
 			t.Errorf("%s: %v, %v", name, p, err)
@@ -323,9 +328,9 @@ func TestSimulator(t *testing.T) {
 	defer client.Close()
 	f, err := Find(t.Context(), client, stageOf(&spatev1.Target{Tokenizer: "usage", Model: "m"}), nil)
 	ownWords := len(workload.LexiconWords())
-	if err != nil || f.Template != 9 || len(f.Words) != ownWords || !f.Preparation.GetExactOutput() ||
-		len(f.Preparation.GetNotes()) > 0 {
-		t.Errorf("%v, %d words, %v", f.Preparation, len(f.Words), err)
+	if err != nil || templateOf(f) != 9 || len(f.Words) != ownWords || !f.GetPreparation().GetExactOutput() ||
+		len(f.GetPreparation().GetNotes()) > 0 {
+		t.Errorf("%v, %d words, %v", f.GetPreparation(), len(f.Words), err)
 	}
 }
 
@@ -369,8 +374,8 @@ func TestSilence(t *testing.T) {
 		if (err != nil) != fails || d.calls != 1 {
 			t.Errorf("%s: %v after %d calls", tokenizer, err, d.calls)
 		}
-		if err == nil && !strings.Contains(fmt.Sprint(f.Preparation.GetNotes()), "does not list its models") {
-			t.Errorf("%s: notes %q", tokenizer, f.Preparation.GetNotes())
+		if err == nil && !strings.Contains(fmt.Sprint(f.GetPreparation().GetNotes()), "does not list its models") {
+			t.Errorf("%s: notes %q", tokenizer, f.GetPreparation().GetNotes())
 		}
 		if errors.Is(err, errNoRequestsLeft) {
 			t.Errorf("%s: %v", tokenizer, err)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,7 +22,8 @@ type tokenCounter func(ctx context.Context, text string) (uint64, error)
 // The server's count of a text is the sum of its words' tokens plus what the server adds to every prompt. To tell the
 // two apart, every text starts with a first word, one that was counted alone. The other words come after a space and
 // have the tokens that the text has beyond the first word. A list of n words that has n tokens is done. A list that has
-// another number of tokens is halved; the count of one half gives that of the other.
+// another number of tokens is halved; the count of one half gives that of the other. If that finds little, words are
+// weighed: a text has each word another number of times.
 //
 // A word that is one token after a space may be more at the start of a prompt, and the other way round. So there are a
 // few first words, which have the same count alone as prompts, and many others. A prompt of a first word and n others
@@ -35,6 +37,7 @@ type wordFinder struct {
 	perRound     int          // words that are counted alone in one round
 	words        []string
 
+	began        time.Time
 	requestsSent int
 	first        []string
 	base         uint64 // tokens of a first word as a prompt, by countPrompt
@@ -44,8 +47,9 @@ type wordFinder struct {
 const (
 	// minWords is how many words are needed: of 32, a text of 16 tokens repeats with a probability of 1 in 10^24.
 	minWords = 32
-	// enoughWords is how many good words end the search.
+	// enoughWords is how many good words end the search. After searchLimit minWords do.
 	enoughWords = 256
+	searchLimit = 15 * time.Second
 	// singlesPerRound is how many words are counted alone in one round if nothing is known about them. If fewer than
 	// minFirstWords of them have the same count, another round is counted.
 	singlesPerRound, minFirstWords = 8, 4
@@ -69,6 +73,7 @@ func (s *wordFinder) reserve(n int) error {
 
 // search finds the first words and the others.
 func (s *wordFinder) search(ctx context.Context) error {
+	s.began = time.Now()
 	if err := s.findFirst(ctx); err != nil {
 		return err
 	}
@@ -194,10 +199,17 @@ func (s *wordFinder) findGood(ctx context.Context) ([]string, error) {
 		}
 	}
 	keep(all)
-	for len(open) > 0 && len(good) < enoughWords && s.requestsLeft > spareRequests {
+	for len(open) > 0 && len(good) < enoughWords && s.requestsLeft > spareRequests &&
+		(len(good) < minWords || time.Since(s.began) < searchLimit) {
 		i := lowestDensity(open)
 		g := open[i]
 		open = slices.Delete(open, i, i+1)
+		if g.density() > dense {
+			if err := s.weigh(ctx, g, keep); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		half, err := s.countGroup(ctx, g.words[:len(g.words)/2])
 		if err != nil {
 			return nil, err
@@ -206,6 +218,38 @@ func (s *wordFinder) findGood(ctx context.Context) ([]string, error) {
 		keep(group{g.words[len(half.words):], g.excess - half.excess})
 	}
 	return slices.DeleteFunc(slices.Clone(s.words), func(w string) bool { return !good[w] }), nil
+}
+
+// A group is dense if most of its parts have words of several tokens, so that halving it finds few words.
+const (
+	dense = 1.0 / 16
+	ratio = 4 // more than the tokens that a word has beyond one
+)
+
+// weigh counts the first words of a dense group in one text that has each word ratio times as often as the one before,
+// so that the text's excess to the base ratio has the excess of each word as a digit. It keeps them and the others.
+func (s *wordFinder) weigh(ctx context.Context, g group, keep func(group)) error {
+	var text []string
+	n := 0
+	for times := 1; n < len(g.words) && len(text)+times <= len(s.words); times *= ratio {
+		text = append(text, slices.Repeat(g.words[n:n+1], times)...)
+		n++
+	}
+	counted, err := s.countGroup(ctx, text)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		excess := counted.excess
+		if i < n-1 {
+			excess %= ratio
+		}
+		keep(group{g.words[i : i+1], excess})
+		g.excess -= excess
+		counted.excess /= ratio
+	}
+	keep(group{g.words[n:], g.excess})
+	return nil
 }
 
 // lowestDensity returns the index of the group with the smallest density, the first of several.

@@ -205,7 +205,7 @@ func (s *fakeServer) answer(w http.ResponseWriter, tokens int) {
 func reply(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 
 // found prepares a stage against a server.
-func found(t testing.TB, s *fakeServer, stage *spatev1.Stage) (Found, error) {
+func found(t testing.TB, s *fakeServer, stage *spatev1.Stage) (*spatev1.Found, error) {
 	t.Helper()
 	return Find(t.Context(), clientOf(t, s, stage.GetTarget()), stage, nil)
 }
@@ -243,3 +243,6 @@ func listing(id, owner string, most int) string {
 	}
 	return string(b)
 }
+
+// templateOf returns how many tokens the server adds to each prompt, 0 if that is not known.
+func templateOf(f *spatev1.Found) uint32 { return f.GetPreparation().GetTemplateTokens() }

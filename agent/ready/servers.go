@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/plans/servermetrics"
@@ -115,10 +113,9 @@ func (s *Stage) mayScrape(ctx context.Context, source string, l Limits) error {
 	return l.check(ctx, u, throughProxy, s.pins)
 }
 
-// note adds a note to a copy of what was found out about the target, because other stages share the original.
+// note adds a note about this agent.
 func (s *Stage) note(format string, args ...any) {
-	s.Found.Preparation = proto.CloneOf(s.Found.Preparation)
-	s.Found.Preparation.Notes = append(s.Found.Preparation.Notes, fmt.Sprintf(format, args...))
+	s.Preparation.Notes = append(s.Preparation.Notes, fmt.Sprintf(format, args...))
 }
 
 // setAccess sets how a source is asked. The target's TLS and proxy settings are used for the machines of its endpoints.

@@ -139,7 +139,7 @@ func TestNoConnectionToServersWithoutMetrics(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	s := &Stage{Assigned: &spatev1.Stage{Target: &spatev1.Target{Name: "t", Endpoints: []string{server.URL}}}}
-	s.Found.Preparation = &spatev1.Preparation{}
+	s.Preparation = &spatev1.Preparation{}
 	config, err := s.clientConfig(nil)
 	if err == nil {
 		err = s.watchServers(t.Context(), []uint32{0}, config, &Resources{})

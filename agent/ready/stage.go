@@ -33,8 +33,8 @@ type Stage struct {
 	IDs stream.RequestIDs
 	// Client sends requests to the target.
 	Client *stream.Client
-	// Found is what preparation found out about the target.
-	Found Found
+	// Preparation is what is known about the target, with notes about this agent.
+	Preparation *spatev1.Preparation
 	// Servers reads the metrics of the servers that were assigned to this agent. Nil: none were.
 	Servers *scrape.Scraper
 	Content workload.Workload
@@ -62,7 +62,8 @@ type Stage struct {
 	MaxStreams int
 
 	run     string
-	config  stream.Config    // of Client
+	found   *spatev1.Found   // what is known about the target; shared with other stages
+	asked   bool             // this agent asked the target
 	pins    allow.Pins       // of the target's hosts
 	rows    []*rows.File     // of the workload or its parts; nil elements: no file
 	traces  *workload.Traces // of a mixture that is replayed; nil: it is not
@@ -89,8 +90,11 @@ type Resources struct {
 }
 
 // Prepare makes a stage ready to start. Its error says why that failed and what to do. The caller must close the stage.
-// Prepare blocks while the target's server answers questions and datasets arrive.
-func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, error) {
+// If another agent asks the target, found yields what that agent found. Prepare blocks while the target's server
+// answers questions and datasets arrive.
+func Prepare(
+	ctx context.Context, a *spatev1.Assign, found <-chan *spatev1.Found, res *Resources,
+) (*Stage, error) {
 	s := &Stage{
 		Assigned: a.GetStage(),
 		run:      a.GetRef().GetRunId(),
@@ -110,7 +114,7 @@ func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, er
 		s.Sessions = s.Sessions || content.PlaysSessions(part)
 	}
 	s.Variants = content.Variants(s.Assigned.GetWorkload())
-	if err := s.makeReady(ctx, a, res); err != nil {
+	if err := s.makeReady(ctx, a, found, res); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -118,7 +122,9 @@ func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, er
 }
 
 // makeReady takes the steps of Prepare, the cheapest first.
-func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources) (err error) {
+func (s *Stage) makeReady(
+	ctx context.Context, a *spatev1.Assign, found <-chan *spatev1.Found, res *Resources,
+) (err error) {
 	if s.pins, err = res.Limits.checkTargets(ctx, s.Target()); err != nil {
 		return err
 	}
@@ -134,6 +140,13 @@ func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources
 	}
 	if err := s.checkAnswers(config.Body); err != nil {
 		return err
+	}
+	if s.found = a.GetFound(); s.found == nil && a.GetAwaitsFound() {
+		select {
+		case s.found = <-found:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	if err := s.connect(ctx, config, &res.findings); err != nil {
 		return err
@@ -191,6 +204,15 @@ func (s *Stage) Close() {
 	}
 }
 
+// Applied returns the answer to an assignment or its revision that is ready.
+func (s *Stage) Applied(ref *spatev1.AssignmentRef) *spatev1.Applied {
+	m := &spatev1.Applied{Ref: ref, Preparation: s.Preparation}
+	if s.asked {
+		m.Found = s.found
+	}
+	return m
+}
+
 // Target returns the target of the stage.
 func (s *Stage) Target() *spatev1.Target { return s.Assigned.GetTarget() }
 
@@ -239,11 +261,14 @@ func (s *Stage) makeContent() (err error) {
 	config := workload.Config{
 		Workload: s.Assigned.GetWorkload(), Seed: s.Assigned.GetSeed(), Form: s.Client.Form(),
 		Run:  fmt.Sprintf("%s-%d-", s.run, s.Assigned.GetIndex()),
-		Rows: s.rows[0], PartRows: s.rows, Words: s.Found.Words, FirstWords: s.Found.First,
-		PartLineTokens: s.Found.Lines, Traces: s.traces, Template: s.Found.Template,
+		Rows: s.rows[0], PartRows: s.rows, Words: s.found.GetWords(), FirstWords: s.found.GetFirst(),
+		Traces: s.traces, Template: s.Preparation.GetTemplateTokens(),
 	}
-	if s.Found.Lines != nil {
-		config.LineTokens = s.Found.Lines[0]
+	for _, part := range s.found.GetLines() {
+		config.PartLineTokens = append(config.PartLineTokens, part.GetTokens())
+	}
+	if config.PartLineTokens != nil {
+		config.LineTokens = config.PartLineTokens[0]
 	}
 	s.Content, err = workload.New(config)
 	if err != nil {
@@ -254,7 +279,7 @@ func (s *Stage) makeContent() (err error) {
 
 // checkLongest returns an error if the longest request exceeds the server's limit, as far as both are known.
 func (s *Stage) checkLongest() error {
-	most := s.Found.Preparation.MaxModelTokens
+	most := s.Preparation.MaxModelTokens
 	if most == nil {
 		return nil
 	}

@@ -37,7 +37,7 @@ func TestRejectedDatasets(t *testing.T) {
 			stage, dir := enginetest.TraceStage(t, 5, 1, e)
 			k := resourcesIn(dir)
 			c.change(stage, k)
-			s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), k)
+			s, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), nil, k)
 			if err == nil {
 				s.Close()
 				t.Fatal("taken on")
@@ -56,7 +56,7 @@ func TestRequestsLongerThanTheModelTakes(t *testing.T) {
 		s, err := Prepare(
 			t.Context(),
 			enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0),
-			resourcesOf(Limits{}),
+			nil, resourcesOf(Limits{}),
 		)
 		switch {
 		case err == nil:
@@ -71,7 +71,7 @@ func TestRequestsLongerThanTheModelTakes(t *testing.T) {
 	e := enginetest.New(t, 0, 0)
 	e.MaxModelTokens = 7
 	stage, dir := enginetest.TraceStage(t, 5, 1, e)
-	if _, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesIn(dir)); err == nil ||
+	if _, err := Prepare(t.Context(), enginetest.AssignOf(stage, 0), nil, resourcesIn(dir)); err == nil ||
 		!strings.Contains(err.Error(), "has 8 tokens") {
 		t.Errorf("trace: %v", err)
 	}
@@ -99,12 +99,12 @@ func TestStageBeyondTheCapacity(t *testing.T) {
 		k := resourcesOf(Limits{})
 		k.Name, k.Capacity = "a", c.capacity
 		for range 2 { // the second gets the first one's findings, without its note
-			s, err := Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(c.load, server), 0), k)
+			s, err := Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(c.load, server), 0), nil, k)
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.Close()
-			notes := strings.Join(s.Found.Preparation.GetNotes(), "\n")
+			notes := strings.Join(s.Preparation.GetNotes(), "\n")
 			if n := strings.Count(notes, "was exact"); n != strings.Count(c.want, "was exact") && n > 1 ||
 				!strings.Contains(notes, c.want) || c.want == "" && n > 0 {
 				t.Errorf("%s: notes %q, want %q", name, notes, c.want)
@@ -131,7 +131,7 @@ func TestPromptsInFlight(t *testing.T) {
 			"up to 7 requests"},
 		"no limit": {&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Requests: 5}, 6 * each, 1, 6, ""},
 	} {
-		s, err := Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(c.load, server), 0),
+		s, err := Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(c.load, server), 0), nil,
 			resourcesOf(Limits{AgentsInProcess: c.agents}))
 		if err != nil {
 			t.Fatal(err)

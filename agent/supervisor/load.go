@@ -31,11 +31,6 @@ func (r *Supervisor) Arm(m *spatev1.Arm, start clock.Instant, uncertainty time.D
 	case clock.Until(start) > maxStartDistance || clock.Until(start) < -maxStartDistance:
 		return fmt.Errorf("%s was armed for a start %v from now", Describe(ref), clock.Until(start))
 	}
-	if m.ExactOutput != nil {
-		if err := a.ready.SetExactOutput(m.GetExactOutput()); err != nil {
-			return err
-		}
-	}
 	c := executor.Config{
 		Start: start, Uncertainty: uncertainty, NewWatch: r.newWatch,
 		Emit:   func(s *spatev1.Snapshot) { r.emit(a, s) },
@@ -212,23 +207,23 @@ func (r *Supervisor) finish(stop func(*executor.Load)) {
 // Revise changes the stripe of the current assignment, and answers as to an assignment. A revision that is not newer is
 // answered again and changes nothing. It must be called by one goroutine at a time.
 func (r *Supervisor) Revise(m *spatev1.Revise, to Responder) {
-	a, found, err := r.reviseUnarmed(m, to)
+	a, applied, err := r.reviseUnarmed(m, to)
 	if err == nil && a != nil {
 		err = r.reviseLoad(a, m)
 	}
 	switch {
 	case err != nil:
 		to.Rejected(m.GetRef(), spatev1.FailureKind_FAILURE_KIND_AGENT, err.Error())
-	case found != nil:
-		to.Applied(m.GetRef(), found)
+	case applied != nil:
+		to.Applied(applied)
 	}
 }
 
 // reviseUnarmed handles everything that needs no load under way. If there is such a load, it returns the load's
-// assignment. found is nil if the answer follows when the preparation ends.
+// assignment. applied is nil if the answer follows when the preparation ends.
 func (r *Supervisor) reviseUnarmed(
 	m *spatev1.Revise, to Responder,
-) (underWay *assignment, found *spatev1.Preparation, err error) {
+) (underWay *assignment, applied *spatev1.Applied, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, ref := r.current, m.GetRef()
@@ -240,18 +235,18 @@ func (r *Supervisor) reviseUnarmed(
 	}
 	a.responder = to
 	if a.ready != nil {
-		found = a.ready.Found.Preparation
+		applied = a.ready.Applied(ref)
 	}
 	if !isNewer(ref, a.ref) {
-		return nil, found, nil
+		return nil, applied, nil
 	}
 	if err := r.resources.Limits.CheckRate(a.rate, m.GetStripe()); err != nil {
 		return nil, nil, err
 	}
 	if a.load != nil {
-		return a, found, nil
+		return a, applied, nil
 	}
-	return nil, found, r.reschedule(a, m)
+	return nil, applied, r.reschedule(a, m)
 }
 
 // reschedule changes a stage that has not started. If the new schedule cannot be made, the assignment is dropped. The

@@ -24,7 +24,7 @@ func TestRevisionWhilePreparing(t *testing.T) {
 		&spatev1.Revise{Ref: enginetest.AtRevision(a.GetRef(), 2), Stripe: &spatev1.Stripe{Weights: []uint32{1}}},
 		said,
 	)
-	s, err := ready.Prepare(t.Context(), a, r.resources)
+	s, err := ready.Prepare(t.Context(), a, nil, r.resources)
 	r.prepared(asked, s, err)
 	if got := <-said; got != "applied" || s.Closed.Slots() != 4 || asked.ref.GetRevision() != 2 || len(said) != 0 {
 		t.Errorf("%s, %d slots, revision %d", got, s.Closed.Slots(), asked.ref.GetRevision())

@@ -82,17 +82,18 @@ func (r *Supervisor) Wait() { r.work.Wait() }
 type assignment struct {
 	ref            *spatev1.AssignmentRef // its latest revision
 	responder      Responder
-	cancel         context.CancelFunc // cancels the preparation
-	ready          *ready.Stage       // nil: still preparing
-	stripe         *spatev1.Stripe    // latest stripe, if it was revised during preparation
-	load           *executor.Load     // nil: not armed
-	from           *time.Duration     // when measuring begins, if the coordinator said so before there was a load
-	rate           float64            // requests per second of all agents, if the stage gives a rate; else 0
-	helloSent      clock.Instant      // when the Hello of the session that brought the assignment was sent
-	lease          time.Duration      // 0: the session's
-	ending         bool               // the load was told to end
-	pressureLogged bool               // it was logged that the outbox is too small
-	refusalLogged  bool               // it was logged that a snapshot was refused
+	cancel         context.CancelFunc  // cancels the preparation
+	ready          *ready.Stage        // nil: still preparing
+	stripe         *spatev1.Stripe     // latest stripe, if it was revised during preparation
+	found          chan *spatev1.Found // what another agent found out about the target, if the preparation waits for it
+	load           *executor.Load      // nil: not armed
+	from           *time.Duration      // when measuring begins, if the coordinator said so before there was a load
+	rate           float64             // requests per second of all agents, if the stage gives a rate; else 0
+	helloSent      clock.Instant       // when the Hello of the session that brought the assignment was sent
+	lease          time.Duration       // 0: the session's
+	ending         bool                // the load was told to end
+	pressureLogged bool                // it was logged that the outbox is too small
+	refusalLogged  bool                // it was logged that a snapshot was refused
 }
 
 // pendingAssign is an assignment that has not been started, and the session that asked for it.
@@ -104,7 +105,7 @@ type pendingAssign struct {
 // Responder tells the coordinator about an assignment, over the session that last asked for it. Its methods do not
 // block and return no errors: a session that has ended takes no answers, and the coordinator asks again over the next.
 type Responder interface {
-	Applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation)
+	Applied(m *spatev1.Applied)
 	Rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string)
 	Waiting(ref *spatev1.AssignmentRef, text string)
 	Measuring(m *spatev1.Measuring)
@@ -147,9 +148,10 @@ func (r *Supervisor) Assign(m *spatev1.Assign, to Responder) {
 	case r.closed:
 		to.Rejected(ref, spatev1.FailureKind_FAILURE_KIND_AGENT, "the agent is shutting down")
 	case a != nil && sameStage(a.ref, ref) && !isNewer(ref, a.ref):
+		a.take(m.GetFound())
 		r.answerAgain(a, ref, to)
 	case r.finished != nil && sameStage(r.finished.ref, ref):
-		to.Applied(ref, r.finished.ready.Found.Preparation)
+		to.Applied(r.finished.ready.Applied(ref))
 	case underWay && a.ending:
 		r.next = &pendingAssign{m, to}
 	case underWay:
@@ -164,7 +166,27 @@ func (r *Supervisor) Assign(m *spatev1.Assign, to Responder) {
 func (r *Supervisor) answerAgain(a *assignment, ref *spatev1.AssignmentRef, to Responder) {
 	a.responder = to
 	if a.ready != nil {
-		to.Applied(ref, a.ready.Found.Preparation)
+		to.Applied(a.ready.Applied(ref))
+	}
+}
+
+// Share gives the current assignment what another agent found out about its target.
+func (r *Supervisor) Share(m *spatev1.Share) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.current; a != nil && sameStage(a.ref, m.GetRef()) {
+		a.take(m.GetFound())
+	}
+}
+
+// take gives the preparation what another agent found, unless it has that already.
+func (a *assignment) take(found *spatev1.Found) {
+	if found == nil {
+		return
+	}
+	select {
+	case a.found <- found:
+	default:
 	}
 }
 
@@ -173,7 +195,7 @@ func (r *Supervisor) startPreparing(m *spatev1.Assign, to Responder) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &assignment{
 		ref: m.GetRef(), responder: to, cancel: cancel, rate: m.GetStage().GetLoad().GetRate(),
-		helloSent: r.lease.helloSent, lease: max(0, m.GetLease().AsDuration()),
+		found: make(chan *spatev1.Found, 1), helloSent: r.lease.helloSent, lease: max(0, m.GetLease().AsDuration()),
 	}
 	m.Secrets = r.secrets.with(m.GetRef().GetRunId(), m.GetSecrets())
 	r.current = a
@@ -184,7 +206,7 @@ func (r *Supervisor) startPreparing(m *spatev1.Assign, to Responder) {
 			r.prepared(a, nil, err)
 			return
 		}
-		s, err := ready.Prepare(ctx, m, r.resources)
+		s, err := ready.Prepare(ctx, m, a.found, r.resources)
 		r.prepared(a, s, err)
 	})
 }
@@ -210,7 +232,7 @@ func (r *Supervisor) prepared(a *assignment, s *ready.Stage, err error) {
 	case isCurrent && err != nil:
 		to.Rejected(ref, ready.FailureKindOf(err), err.Error())
 	case isCurrent:
-		to.Applied(ref, s.Found.Preparation)
+		to.Applied(s.Applied(ref))
 	}
 }
 

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -49,25 +48,6 @@ func TestFullOutboxEndsNothing(t *testing.T) {
 	}
 }
 
-// An agent that found no way to force outputs does as its run agreed on.
-func TestAgreedOutput(t *testing.T) {
-	r, said := supervisorOf(t, ready.Limits{}, 1<<20), make(said, 1)
-	e := enginetest.New(t, time.Millisecond, 0)
-	e.KeepBodies = true
-	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}, e), 0)
-	r.Assign(a, said)
-	if got := <-said; got != "applied" {
-		t.Fatal(got)
-	}
-	if err := r.Arm(&spatev1.Arm{Ref: a.GetRef(), ExactOutput: new(true)}, clock.Now(), 0); err != nil {
-		t.Fatal(err)
-	}
-	r.work.Wait()
-	if all := e.Bodies(); len(all) != 2 || !strings.Contains(all[0], `"ignore_eos":true`) {
-		t.Errorf("bodies %q", all)
-	}
-}
-
 // supervisorOf returns a supervisor in a session that was just welcomed.
 func supervisorOf(t *testing.T, l ready.Limits, outboxLimit int) *Supervisor {
 	r := New(&ready.Resources{Limits: l, Datasets: &store.Fetcher{}, Logger: slog.New(slog.DiscardHandler)},
@@ -80,7 +60,7 @@ func supervisorOf(t *testing.T, l ready.Limits, outboxLimit int) *Supervisor {
 // said stands in for a session.
 type said chan string
 
-func (a said) Applied(*spatev1.AssignmentRef, *spatev1.Preparation) { a <- "applied" }
+func (a said) Applied(*spatev1.Applied) { a <- "applied" }
 
 func (a said) Measuring(*spatev1.Measuring) {}
 

@@ -673,7 +673,7 @@ type Preparation struct {
 	TemplateTokens *uint32 `json:"template_tokens"`
 	// True if requests asked the server for exactly the output length.
 	ExactOutput bool `json:"exact_output"`
-	// How exact_output was found out: "plan", "known", "tried" or, where agents disagreed, "agreed". Null: it was not.
+	// How exact_output was found out: "plan", "known" or "tried". Null: it was not.
 	ExactOutputBy *string `json:"exact_output_by"`
 	// True if frames carried the running usage, as requests asked for.
 	RunningUsage bool `json:"running_usage"`

@@ -30,6 +30,9 @@ func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
 	for _, p := range s.assignments {
 		s.enter(p)
 	}
+	if !named(r.roster)[r.finder] {
+		r.finder = r.roster[0].name()
+	}
 	r.stage, r.phase = s, applying
 	r.do(PutStage{s.snapshot()})
 	for _, p := range s.assignments {
@@ -61,8 +64,9 @@ func (r *Run) sendAssign(p *assignment) {
 	s := r.stage
 	m := &spatev1.Assign{
 		Ref: s.refTo(p), Stage: s.record.GetStage(), Records: r.cfg.Records, Stripe: s.stripe(p),
-		ServerSources: s.serverSources(p),
+		ServerSources: s.serverSources(p), Found: s.record.GetFound(),
 	}
+	m.AwaitsFound = r.phase == applying && m.GetFound() == nil && p.agent.name() != r.finder
 	if policyOf(s.record.GetStage()) == reassign {
 		m.Lease = durationpb.New(r.lease())
 	}
@@ -100,6 +104,7 @@ func (r *Run) Applied(at clock.Instant, name string, m *spatev1.Applied) {
 	case p == nil || p.failure != "":
 	case r.phase == applying && r.stage.matches(m.GetRef()):
 		p.markApplied(m)
+		r.share(at, m.GetFound())
 		r.tellNotes(at, m.GetPreparation().GetNotes())
 		r.armIfReady(at)
 	case r.phase == running || r.phase == stopping:
@@ -110,6 +115,25 @@ func (r *Run) Applied(at clock.Instant, name string, m *spatev1.Applied) {
 // markApplied stores what an agent reports when it is ready.
 func (p *assignment) markApplied(m *spatev1.Applied) {
 	p.applied, p.uncertainty, p.preparation = true, time.Duration(m.GetClockUncertaintyNs()), m.GetPreparation()
+}
+
+// share passes what one agent found out about the target on to the others, which wait for it. So all do the same, and
+// the server is asked once however many agents there are.
+func (r *Run) share(at clock.Instant, found *spatev1.Found) {
+	s := r.stage
+	if found == nil || s.record.Found != nil {
+		return
+	}
+	s.record.Found, r.unsaved = found, true
+	if n := found.GetPreparation().GetRequests(); n > 0 {
+		r.tellNotes(at, []string{fmt.Sprintf("Short requests that showed what the server does: %d.", n)})
+	}
+	for _, p := range s.assignments {
+		if !p.applied && p.failure == "" {
+			r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Share{
+				Share: &spatev1.Share{Ref: s.refTo(p), Found: found}}})
+		}
+	}
 }
 
 // maxNoted bounds the notes that a run passes on. Agents find the same things, so there are few.
@@ -219,7 +243,6 @@ func (r *Run) arm(at clock.Instant) {
 	s.progress = s.start
 	s.record.StartTime = timestamppb.New(r.wallTime(s.start))
 	r.phase = running
-	r.agreeOnOutput(at, exactOutput(s.assignments), s.assignments...)
 	r.do(PutStage{s.snapshot()})
 	for _, p := range s.assignments {
 		if p.failure == "" {
@@ -230,11 +253,8 @@ func (r *Run) arm(at clock.Instant) {
 }
 
 func (r *Run) sendArm(p *assignment) {
-	m := &spatev1.Arm{Ref: r.stage.refTo(p), StartClockNs: int64(r.stage.start)}
-	if p.preparation.GetExactOutputBy() == byAgreement {
-		m.ExactOutput = new(p.preparation.GetExactOutput())
-	}
-	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: m}})
+	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{
+		Arm: &spatev1.Arm{Ref: r.stage.refTo(p), StartClockNs: int64(r.stage.start)}}})
 }
 
 // lead returns the time from arming to the start: NearLead if all clocks are known to be close enough, else longer. An

@@ -29,7 +29,7 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 		BegunSeries: r.begunSeries,
 		Noted:       slices.Sorted(maps.Keys(r.noted)), Dead: maps.Clone(r.dead), Rejected: maps.Clone(r.rejected),
 		Pending: clone(r.pending), StopRequested: r.stopped,
-		Fatal: r.fatal, Failure: r.failure, Incomplete: r.incomplete,
+		Fatal: r.fatal, Failure: r.failure, Incomplete: r.incomplete, Finder: r.finder,
 	}
 	leaving := map[string]bool{}
 	for _, a := range r.roster {
@@ -123,6 +123,7 @@ func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) 
 	}
 	r.next, r.begun, r.begunSeries = int(c.GetNext()), c.GetBegun(), c.GetBegunSeries()
 	r.stopped, r.fatal, r.failure, r.incomplete = c.GetStopRequested(), c.GetFatal(), c.GetFailure(), c.GetIncomplete()
+	r.finder = c.GetFinder()
 	maps.Copy(r.dead, c.GetDead())
 	maps.Copy(r.rejected, c.GetRejected())
 	for _, text := range c.GetNoted() {

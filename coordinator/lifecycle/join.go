@@ -151,7 +151,6 @@ func (r *Run) join(at clock.Instant, c *assignment) {
 	r.joining = nil
 	c.joined, c.covered.next = from, uint32(from/time.Second)
 	handovers := handoversTo(givers, c)
-	r.agreeOnOutput(at, exactOutput(s.assignments), c)
 	s.assignments = append(s.assignments, c)
 	s.enter(c)
 	r.roster = append(r.roster, c.agent)

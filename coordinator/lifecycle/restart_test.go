@@ -330,7 +330,7 @@ var comesToOther = map[string]struct {
 	"degrade": {[]int{8, 9}, "one that is lost takes part in the next stage, with a lease to come back"},
 	"degrade_steady": {[]int{5, 6, 7, 8, 9, 10},
 		"agents are asked again, and the script does not let them answer again"},
-	"join_exact":    {[]int{8}, "the newcomer is asked again, and the script does not let it answer again"},
+	"join_found":    {[]int{8, 14, 24}, "the newcomer is asked again, and one that is lost has a lease to come back"},
 	"join_flapping": {[]int{5}, "the newcomer is asked again, and the script does not let it answer again"},
 	"join_missed":   {[]int{20, 21}, "the newcomer is asked again, and the script does not let it answer again"},
 	"join_open": {[]int{7, 11, 12},

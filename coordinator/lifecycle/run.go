@@ -126,6 +126,7 @@ type Run struct {
 	pending     *spatev1.Stage // stage that follows the pause
 	resume      clock.Instant  // end of the pause
 
+	finder     string                    // agent that asks targets what they do, for all; stays while it is there
 	noted      map[string]bool           // notes on targets that followers were told
 	cordons    map[string]spatev1.Cordon // of agents, by name; those that are not in it take runs
 	dead       map[string]string         // why a target's remaining stages are skipped

@@ -30,10 +30,10 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	                    abort=0.5:20:60s (error share, after requests, duration);
 //	                    until=99:0.05 (percentile of TTFT, within); steady=30s (longest warm-up until steady);
 //	                    dataset=90 (MiB); loss=degrade (or reassign); regions=eu:0.6,us:0.4;
-//	                    pool=big and count=2 (agents)
+//	                    pool=big and count=2 (agents); finds=yes (shows who asks the target)
 //	agents a b=3 c@eu   connect agents, with weights and regions, c@eu#big with the label pool=big; "again" starts them as new processes: agents again b
 //	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES,
-//	                    exact=yes (by a trial; or no, by a trial, or unknown)
+//	                    found=20 (the agent asked the target, with 20 requests)
 //	reject a TEXT       an agent rejects its assignment; dead: because nothing answers at the target
 //	refused a TEXT      the shell refuses an agent's next snapshot
 //	snapshot a          an agent's next snapshot is merged; stage=0, window=7, begun=12,3 (items, by list), "left"
@@ -122,6 +122,7 @@ type scenario struct {
 	run         *lifecycle.Run
 	at          clock.Instant
 	stage       uint32
+	finds       bool // shows who asks the target
 	connected   []string
 	silent      map[string]bool
 	leaving     map[string]bool
@@ -209,6 +210,7 @@ func (s *scenario) begin(_ []string, o map[string]string) {
 	}
 	s.world = newWorld()
 	s.cfg, s.plan, s.began = cfg, stages, s.at
+	s.finds = o["finds"] != ""
 	s.run = lifecycle.New(cfg, "r", stages, s.at, epoch)
 	s.run.Tick(s.at)
 }
@@ -281,9 +283,9 @@ func (s *scenario) apply(args []string, o map[string]string) {
 		if note := o["note"]; note != "" {
 			m.Preparation = &spatev1.Preparation{Lengths: "words", Notes: []string{strings.ReplaceAll(note, "_", " ")}}
 		}
-		if exact := o["exact"]; exact != "" {
-			by := map[string]string{"yes": "tried", "no": "tried"}[exact]
-			m.Preparation = &spatev1.Preparation{ExactOutput: exact == "yes", ExactOutputBy: by}
+		if o["found"] != "" {
+			m.Preparation = &spatev1.Preparation{Lengths: "server", Requests: uint32(s.number(o["found"]))}
+			m.Found = &spatev1.Found{Preparation: m.GetPreparation()}
 		}
 		s.ready[s.process(name)] = m
 		s.run.Applied(s.at, name, m)
@@ -501,7 +503,18 @@ func (s *scenario) message(m *spatev1.ConnectResponse) string {
 			m.Assign.GetRef().GetRevision(),
 			m.Assign.GetStripe().GetRank(), m.Assign.GetStripe().GetWeights()) +
 			handovers(m.Assign.GetStripe().GetHandovers())
+		switch {
+		case m.Assign.GetFound() != nil:
+			out += ", found known"
+		case s.finds && m.Assign.GetAwaitsFound():
+			out += ", waits"
+		case s.finds:
+			out += ", asks"
+		}
 		return out
+	case *spatev1.ConnectResponse_Share:
+		return fmt.Sprintf("share stage %d revision %d: %d requests", m.Share.GetRef().GetStageIndex(),
+			m.Share.GetRef().GetRevision(), m.Share.GetFound().GetPreparation().GetRequests())
 	case *spatev1.ConnectResponse_Revise:
 		return fmt.Sprintf("revise stage %d to revision %d, rank %d of weights %v", s.stage,
 			m.Revise.GetRef().GetRevision(),
@@ -509,12 +522,8 @@ func (s *scenario) message(m *spatev1.ConnectResponse) string {
 			handovers(m.Revise.GetStripe().GetHandovers())
 	case *spatev1.ConnectResponse_Arm:
 		s.asked, s.measured = 0, nil
-		out := fmt.Sprintf("arm stage %d in %v", m.Arm.GetRef().GetStageIndex(),
+		return fmt.Sprintf("arm stage %d in %v", m.Arm.GetRef().GetStageIndex(),
 			clock.Instant(m.Arm.GetStartClockNs()).Sub(s.at))
-		if m.Arm.ExactOutput != nil {
-			out += fmt.Sprintf(", exact output %v", m.Arm.GetExactOutput())
-		}
-		return out
 	case *spatev1.ConnectResponse_Stop:
 		if m.Stop.GetLeave() {
 			return fmt.Sprintf("leave stage %d", m.Stop.GetRef().GetStageIndex())
@@ -560,8 +569,6 @@ func record(r *spatev1.StageRecord) string {
 		}
 		if p := a.GetPreparation(); p.GetLengths() != "" {
 			out += fmt.Sprintf("{lengths by %s}", p.GetLengths())
-		} else if p != nil {
-			out += fmt.Sprintf("{exact output %v %s}", p.GetExactOutput(), p.GetExactOutputBy())
 		}
 	}
 	if r.GetStartTime() != nil {

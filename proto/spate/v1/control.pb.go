@@ -194,6 +194,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Measure
 	//	*ConnectResponse_Renewed
 	//	*ConnectResponse_Revise
+	//	*ConnectResponse_Share
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -299,6 +300,15 @@ func (x *ConnectResponse) GetRevise() *Revise {
 	return nil
 }
 
+func (x *ConnectResponse) GetShare() *Share {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Share); ok {
+			return x.Share
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -338,6 +348,11 @@ type ConnectResponse_Revise struct {
 	Revise *Revise `protobuf:"bytes,7,opt,name=revise,proto3,oneof"`
 }
 
+type ConnectResponse_Share struct {
+	// What another agent found out about the target.
+	Share *Share `protobuf:"bytes,8,opt,name=share,proto3,oneof"`
+}
+
 func (*ConnectResponse_Welcome) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Assign) isConnectResponse_Message() {}
@@ -351,6 +366,8 @@ func (*ConnectResponse_Measure) isConnectResponse_Message() {}
 func (*ConnectResponse_Renewed) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Revise) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Share) isConnectResponse_Message() {}
 
 // Hello introduces an agent, on its first connection and on each reconnect.
 type Hello struct {
@@ -801,6 +818,10 @@ type Assign struct {
 	Lease *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
 	// Sources of server metrics that this agent reads, by number (see ServerSample.source).
 	ServerSources []uint32 `protobuf:"varint,7,rep,packed,name=server_sources,json=serverSources,proto3" json:"server_sources,omitempty"`
+	// What another agent found out about the target. Unset: this agent asks the target.
+	Found *Found `protobuf:"bytes,8,opt,name=found,proto3" json:"found,omitempty"`
+	// Another agent asks the target: this agent waits for Share.
+	AwaitsFound   bool `protobuf:"varint,9,opt,name=awaits_found,json=awaitsFound,proto3" json:"awaits_found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -884,6 +905,75 @@ func (x *Assign) GetServerSources() []uint32 {
 	return nil
 }
 
+func (x *Assign) GetFound() *Found {
+	if x != nil {
+		return x.Found
+	}
+	return nil
+}
+
+func (x *Assign) GetAwaitsFound() bool {
+	if x != nil {
+		return x.AwaitsFound
+	}
+	return false
+}
+
+// Share tells an agent that waits for it what another agent found out about the target.
+type Share struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The assignment.
+	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// What the other agent found.
+	Found         *Found `protobuf:"bytes,2,opt,name=found,proto3" json:"found,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Share) Reset() {
+	*x = Share{}
+	mi := &file_spate_v1_control_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Share) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Share) ProtoMessage() {}
+
+func (x *Share) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Share.ProtoReflect.Descriptor instead.
+func (*Share) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Share) GetRef() *AssignmentRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *Share) GetFound() *Found {
+	if x != nil {
+		return x.Found
+	}
+	return nil
+}
+
 // Stripe is one agent's part of a global schedule. Item i belongs to the rank that the pattern of weights names for i,
 // or to the rank that a handover moved item i to.
 type Stripe struct {
@@ -900,7 +990,7 @@ type Stripe struct {
 
 func (x *Stripe) Reset() {
 	*x = Stripe{}
-	mi := &file_spate_v1_control_proto_msgTypes[8]
+	mi := &file_spate_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1002,7 @@ func (x *Stripe) String() string {
 func (*Stripe) ProtoMessage() {}
 
 func (x *Stripe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[8]
+	mi := &file_spate_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1015,7 @@ func (x *Stripe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stripe.ProtoReflect.Descriptor instead.
 func (*Stripe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Stripe) GetWeights() []uint32 {
@@ -975,7 +1065,7 @@ type Handover struct {
 
 func (x *Handover) Reset() {
 	*x = Handover{}
-	mi := &file_spate_v1_control_proto_msgTypes[9]
+	mi := &file_spate_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -987,7 +1077,7 @@ func (x *Handover) String() string {
 func (*Handover) ProtoMessage() {}
 
 func (x *Handover) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[9]
+	mi := &file_spate_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1000,7 +1090,7 @@ func (x *Handover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handover.ProtoReflect.Descriptor instead.
 func (*Handover) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Handover) GetFromRank() uint32 {
@@ -1051,7 +1141,7 @@ type Revise struct {
 
 func (x *Revise) Reset() {
 	*x = Revise{}
-	mi := &file_spate_v1_control_proto_msgTypes[10]
+	mi := &file_spate_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1153,7 @@ func (x *Revise) String() string {
 func (*Revise) ProtoMessage() {}
 
 func (x *Revise) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[10]
+	mi := &file_spate_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1166,7 @@ func (x *Revise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revise.ProtoReflect.Descriptor instead.
 func (*Revise) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Revise) GetRef() *AssignmentRef {
@@ -1102,15 +1192,17 @@ type Applied struct {
 	ClockOffsetNs int64 `protobuf:"varint,2,opt,name=clock_offset_ns,json=clockOffsetNs,proto3" json:"clock_offset_ns,omitempty"`
 	// Uncertainty of clock_offset_ns, in nanoseconds.
 	ClockUncertaintyNs int64 `protobuf:"varint,3,opt,name=clock_uncertainty_ns,json=clockUncertaintyNs,proto3" json:"clock_uncertainty_ns,omitempty"`
-	// What the agent found out about the target.
-	Preparation   *Preparation `protobuf:"bytes,4,opt,name=preparation,proto3" json:"preparation,omitempty"`
+	// What is known about the target, with notes about this agent. Its requests are those that this agent sent.
+	Preparation *Preparation `protobuf:"bytes,4,opt,name=preparation,proto3" json:"preparation,omitempty"`
+	// What the agent found out about the target. Unset: it asked nothing.
+	Found         *Found `protobuf:"bytes,5,opt,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Applied) Reset() {
 	*x = Applied{}
-	mi := &file_spate_v1_control_proto_msgTypes[11]
+	mi := &file_spate_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1214,7 @@ func (x *Applied) String() string {
 func (*Applied) ProtoMessage() {}
 
 func (x *Applied) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[11]
+	mi := &file_spate_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1227,7 @@ func (x *Applied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Applied.ProtoReflect.Descriptor instead.
 func (*Applied) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Applied) GetRef() *AssignmentRef {
@@ -1166,6 +1258,13 @@ func (x *Applied) GetPreparation() *Preparation {
 	return nil
 }
 
+func (x *Applied) GetFound() *Found {
+	if x != nil {
+		return x.Found
+	}
+	return nil
+}
+
 // Waiting reports that an assignment cannot be prepared yet, because the target's server is not ready.
 type Waiting struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1179,7 +1278,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_spate_v1_control_proto_msgTypes[12]
+	mi := &file_spate_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1290,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[12]
+	mi := &file_spate_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1303,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Waiting) GetRef() *AssignmentRef {
@@ -1219,6 +1318,134 @@ func (x *Waiting) GetText() string {
 		return x.Text
 	}
 	return ""
+}
+
+// Found is what all agents of a stage must know about its target.
+type Found struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the results report.
+	Preparation *Preparation `protobuf:"bytes,1,opt,name=preparation,proto3" json:"preparation,omitempty"`
+	// Words that are one token each after a space, for text prompts. Empty: the workload's own words are used.
+	Words []string `protobuf:"bytes,2,rep,name=words,proto3" json:"words,omitempty"`
+	// Words that are one token each at the start of a prompt. Empty: `words` are used.
+	First []string `protobuf:"bytes,3,rep,name=first,proto3" json:"first,omitempty"`
+	// Lengths of the lines of sonnets, by part of the mixture, or of the workload alone. Empty: not counted.
+	Lines []*LineTokens `protobuf:"bytes,4,rep,name=lines,proto3" json:"lines,omitempty"`
+	// Names of the models that the server lists. Empty: it lists none, or serves any.
+	Models        []string `protobuf:"bytes,5,rep,name=models,proto3" json:"models,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Found) Reset() {
+	*x = Found{}
+	mi := &file_spate_v1_control_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Found) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Found) ProtoMessage() {}
+
+func (x *Found) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Found.ProtoReflect.Descriptor instead.
+func (*Found) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Found) GetPreparation() *Preparation {
+	if x != nil {
+		return x.Preparation
+	}
+	return nil
+}
+
+func (x *Found) GetWords() []string {
+	if x != nil {
+		return x.Words
+	}
+	return nil
+}
+
+func (x *Found) GetFirst() []string {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *Found) GetLines() []*LineTokens {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *Found) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+// LineTokens are the lengths of a text's lines.
+type LineTokens struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tokens of each line.
+	Tokens        []uint32 `protobuf:"varint,1,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LineTokens) Reset() {
+	*x = LineTokens{}
+	mi := &file_spate_v1_control_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LineTokens) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LineTokens) ProtoMessage() {}
+
+func (x *LineTokens) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LineTokens.ProtoReflect.Descriptor instead.
+func (*LineTokens) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *LineTokens) GetTokens() []uint32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
 }
 
 // Preparation is what an agent found out about a target before it sent load there.
@@ -1240,8 +1467,8 @@ type Preparation struct {
 	// Requests ask for running usage, and the server sends it.
 	RunningUsage bool `protobuf:"varint,7,opt,name=running_usage,json=runningUsage,proto3" json:"running_usage,omitempty"`
 	// How exact_output was determined: "plan", "known" (from the name of the server's software; a short request did not
-	// contradict it), "tried" (by answers to short requests: for a yes one that refuses a wrong value) or "agreed" (by the
-	// coordinator, since agents disagreed). Empty: it was not determined.
+	// contradict it) or "tried" (by answers to short requests: for a yes one that refuses a wrong value). Empty: it was not
+	// determined.
 	ExactOutputBy string `protobuf:"bytes,8,opt,name=exact_output_by,json=exactOutputBy,proto3" json:"exact_output_by,omitempty"`
 	// Number of requests sent during preparation, including those to /tokenize and the like.
 	Requests uint32 `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`
@@ -1254,7 +1481,7 @@ type Preparation struct {
 
 func (x *Preparation) Reset() {
 	*x = Preparation{}
-	mi := &file_spate_v1_control_proto_msgTypes[13]
+	mi := &file_spate_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1493,7 @@ func (x *Preparation) String() string {
 func (*Preparation) ProtoMessage() {}
 
 func (x *Preparation) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[13]
+	mi := &file_spate_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1506,7 @@ func (x *Preparation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preparation.ProtoReflect.Descriptor instead.
 func (*Preparation) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Preparation) GetLengths() string {
@@ -1367,7 +1594,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_spate_v1_control_proto_msgTypes[14]
+	mi := &file_spate_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1606,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[14]
+	mi := &file_spate_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1619,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Rejected) GetRef() *AssignmentRef {
@@ -1443,7 +1670,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_spate_v1_control_proto_msgTypes[15]
+	mi := &file_spate_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1682,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[15]
+	mi := &file_spate_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1695,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Heartbeat) GetInFlight() uint32 {
@@ -1548,7 +1775,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_spate_v1_control_proto_msgTypes[16]
+	mi := &file_spate_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1560,7 +1787,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[16]
+	mi := &file_spate_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1573,7 +1800,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Renewed) GetNumber() uint64 {
@@ -1617,17 +1844,14 @@ type Arm struct {
 	// The assignment.
 	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Start time on the coordinator's monotonic clock, in nanoseconds.
-	StartClockNs int64 `protobuf:"varint,2,opt,name=start_clock_ns,json=startClockNs,proto3" json:"start_clock_ns,omitempty"`
-	// Whether requests ask for exactly OSL tokens, if the agent found another answer to that than its run goes by. Unset:
-	// as the agent found.
-	ExactOutput   *bool `protobuf:"varint,3,opt,name=exact_output,json=exactOutput,proto3,oneof" json:"exact_output,omitempty"`
+	StartClockNs  int64 `protobuf:"varint,2,opt,name=start_clock_ns,json=startClockNs,proto3" json:"start_clock_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_spate_v1_control_proto_msgTypes[17]
+	mi := &file_spate_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1863,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[17]
+	mi := &file_spate_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1876,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Arm) GetRef() *AssignmentRef {
@@ -1667,13 +1891,6 @@ func (x *Arm) GetStartClockNs() int64 {
 		return x.StartClockNs
 	}
 	return 0
-}
-
-func (x *Arm) GetExactOutput() bool {
-	if x != nil && x.ExactOutput != nil {
-		return *x.ExactOutput
-	}
-	return false
 }
 
 // Measure asks an agent to end a warm-up that lasts until the load is steady, and to measure from the given time on. It
@@ -1695,7 +1912,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_spate_v1_control_proto_msgTypes[18]
+	mi := &file_spate_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1707,7 +1924,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[18]
+	mi := &file_spate_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1720,7 +1937,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Measure) GetRef() *AssignmentRef {
@@ -1760,7 +1977,7 @@ type Measuring struct {
 
 func (x *Measuring) Reset() {
 	*x = Measuring{}
-	mi := &file_spate_v1_control_proto_msgTypes[19]
+	mi := &file_spate_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1989,7 @@ func (x *Measuring) String() string {
 func (*Measuring) ProtoMessage() {}
 
 func (x *Measuring) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[19]
+	mi := &file_spate_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +2002,7 @@ func (x *Measuring) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measuring.ProtoReflect.Descriptor instead.
 func (*Measuring) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Measuring) GetRef() *AssignmentRef {
@@ -1830,7 +2047,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_spate_v1_control_proto_msgTypes[20]
+	mi := &file_spate_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +2059,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[20]
+	mi := &file_spate_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +2072,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Stop) GetRef() *AssignmentRef {
@@ -1902,7 +2119,7 @@ type ProbeClockRequest struct {
 
 func (x *ProbeClockRequest) Reset() {
 	*x = ProbeClockRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[21]
+	mi := &file_spate_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1914,7 +2131,7 @@ func (x *ProbeClockRequest) String() string {
 func (*ProbeClockRequest) ProtoMessage() {}
 
 func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[21]
+	mi := &file_spate_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1927,7 +2144,7 @@ func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockRequest.ProtoReflect.Descriptor instead.
 func (*ProbeClockRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 // ProbeClockResponse has the coordinator's monotonic clock at two instants.
@@ -1943,7 +2160,7 @@ type ProbeClockResponse struct {
 
 func (x *ProbeClockResponse) Reset() {
 	*x = ProbeClockResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[22]
+	mi := &file_spate_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2172,7 @@ func (x *ProbeClockResponse) String() string {
 func (*ProbeClockResponse) ProtoMessage() {}
 
 func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[22]
+	mi := &file_spate_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2185,7 @@ func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockResponse.ProtoReflect.Descriptor instead.
 func (*ProbeClockResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ProbeClockResponse) GetReceivedClockNs() int64 {
@@ -1998,7 +2215,7 @@ type FetchDatasetRequest struct {
 
 func (x *FetchDatasetRequest) Reset() {
 	*x = FetchDatasetRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[23]
+	mi := &file_spate_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2227,7 @@ func (x *FetchDatasetRequest) String() string {
 func (*FetchDatasetRequest) ProtoMessage() {}
 
 func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[23]
+	mi := &file_spate_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2240,7 @@ func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchDatasetRequest.ProtoReflect.Descriptor instead.
 func (*FetchDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FetchDatasetRequest) GetSha256() string {
@@ -2051,7 +2268,7 @@ type FetchDatasetResponse struct {
 
 func (x *FetchDatasetResponse) Reset() {
 	*x = FetchDatasetResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[24]
+	mi := &file_spate_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2063,7 +2280,7 @@ func (x *FetchDatasetResponse) String() string {
 func (*FetchDatasetResponse) ProtoMessage() {}
 
 func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[24]
+	mi := &file_spate_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2076,7 +2293,7 @@ func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchDatasetResponse.ProtoReflect.Descriptor instead.
 func (*FetchDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FetchDatasetResponse) GetData() []byte {
@@ -2098,7 +2315,7 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\theartbeat\x18\x04 \x01(\v2\x13.spate.v1.HeartbeatH\x00R\theartbeat\x123\n" +
 	"\tmeasuring\x18\x05 \x01(\v2\x13.spate.v1.MeasuringH\x00R\tmeasuring\x12-\n" +
 	"\awaiting\x18\x06 \x01(\v2\x11.spate.v1.WaitingH\x00R\awaitingB\t\n" +
-	"\amessage\"\xca\x02\n" +
+	"\amessage\"\xf3\x02\n" +
 	"\x0fConnectResponse\x12-\n" +
 	"\awelcome\x18\x01 \x01(\v2\x11.spate.v1.WelcomeH\x00R\awelcome\x12*\n" +
 	"\x06assign\x18\x02 \x01(\v2\x10.spate.v1.AssignH\x00R\x06assign\x12!\n" +
@@ -2106,7 +2323,8 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x04stop\x18\x04 \x01(\v2\x0e.spate.v1.StopH\x00R\x04stop\x12-\n" +
 	"\ameasure\x18\x05 \x01(\v2\x11.spate.v1.MeasureH\x00R\ameasure\x12-\n" +
 	"\arenewed\x18\x06 \x01(\v2\x11.spate.v1.RenewedH\x00R\arenewed\x12*\n" +
-	"\x06revise\x18\a \x01(\v2\x10.spate.v1.ReviseH\x00R\x06reviseB\t\n" +
+	"\x06revise\x18\a \x01(\v2\x10.spate.v1.ReviseH\x00R\x06revise\x12'\n" +
+	"\x05share\x18\b \x01(\v2\x0f.spate.v1.ShareH\x00R\x05shareB\t\n" +
 	"\amessage\"\xd9\x01\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12)\n" +
@@ -2146,7 +2364,7 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\aWelcome\x12H\n" +
 	"\x12heartbeat_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12 \n" +
-	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\"\xeb\x02\n" +
+	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\"\xb5\x03\n" +
 	"\x06Assign\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12%\n" +
 	"\x05stage\x18\x02 \x01(\v2\x0f.spate.v1.StageR\x05stage\x12(\n" +
@@ -2154,10 +2372,15 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\asecrets\x18\x04 \x03(\v2\x1d.spate.v1.Assign.SecretsEntryR\asecrets\x12\x18\n" +
 	"\arecords\x18\x05 \x01(\bR\arecords\x12/\n" +
 	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12%\n" +
-	"\x0eserver_sources\x18\a \x03(\rR\rserverSources\x1a:\n" +
+	"\x0eserver_sources\x18\a \x03(\rR\rserverSources\x12%\n" +
+	"\x05found\x18\b \x01(\v2\x0f.spate.v1.FoundR\x05found\x12!\n" +
+	"\fawaits_found\x18\t \x01(\bR\vawaitsFound\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"h\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Y\n" +
+	"\x05Share\x12)\n" +
+	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12%\n" +
+	"\x05found\x18\x02 \x01(\v2\x0f.spate.v1.FoundR\x05found\"h\n" +
 	"\x06Stripe\x12\x18\n" +
 	"\aweights\x18\x01 \x03(\rR\aweights\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x120\n" +
@@ -2171,15 +2394,25 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\brevision\x18\x05 \x01(\rR\brevision\"]\n" +
 	"\x06Revise\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12(\n" +
-	"\x06stripe\x18\x02 \x01(\v2\x10.spate.v1.StripeR\x06stripe\"\xc7\x01\n" +
+	"\x06stripe\x18\x02 \x01(\v2\x10.spate.v1.StripeR\x06stripe\"\xee\x01\n" +
 	"\aApplied\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12&\n" +
 	"\x0fclock_offset_ns\x18\x02 \x01(\x03R\rclockOffsetNs\x120\n" +
 	"\x14clock_uncertainty_ns\x18\x03 \x01(\x03R\x12clockUncertaintyNs\x127\n" +
-	"\vpreparation\x18\x04 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\"H\n" +
+	"\vpreparation\x18\x04 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\x12%\n" +
+	"\x05found\x18\x05 \x01(\v2\x0f.spate.v1.FoundR\x05found\"H\n" +
 	"\aWaiting\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\x82\x03\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xb0\x01\n" +
+	"\x05Found\x127\n" +
+	"\vpreparation\x18\x01 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\x12\x14\n" +
+	"\x05words\x18\x02 \x03(\tR\x05words\x12\x14\n" +
+	"\x05first\x18\x03 \x03(\tR\x05first\x12*\n" +
+	"\x05lines\x18\x04 \x03(\v2\x14.spate.v1.LineTokensR\x05lines\x12\x16\n" +
+	"\x06models\x18\x05 \x03(\tR\x06models\"$\n" +
+	"\n" +
+	"LineTokens\x12\x16\n" +
+	"\x06tokens\x18\x01 \x03(\rR\x06tokens\"\x82\x03\n" +
 	"\vPreparation\x12\x18\n" +
 	"\alengths\x18\x01 \x01(\tR\alengths\x12,\n" +
 	"\x0ftemplate_tokens\x18\x02 \x01(\rH\x00R\x0etemplateTokens\x88\x01\x01\x12!\n" +
@@ -2212,12 +2445,10 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\tall_ended\x18\x02 \x01(\bR\ballEnded\x12\x1a\n" +
 	"\breleased\x18\x03 \x01(\bR\breleased\x12*\n" +
 	"\x11received_clock_ns\x18\x04 \x01(\x03R\x0freceivedClockNs\x12\"\n" +
-	"\rsent_clock_ns\x18\x05 \x01(\x03R\vsentClockNs\"\x8f\x01\n" +
+	"\rsent_clock_ns\x18\x05 \x01(\x03R\vsentClockNs\"V\n" +
 	"\x03Arm\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12$\n" +
-	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\x12&\n" +
-	"\fexact_output\x18\x03 \x01(\bH\x00R\vexactOutput\x88\x01\x01B\x0f\n" +
-	"\r_exact_output\"\x85\x01\n" +
+	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"\x85\x01\n" +
 	"\aMeasure\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x17\n" +
 	"\afrom_ns\x18\x02 \x01(\x03R\x06fromNs\x12%\n" +
@@ -2263,7 +2494,7 @@ func file_spate_v1_control_proto_rawDescGZIP() []byte {
 	return file_spate_v1_control_proto_rawDescData
 }
 
-var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_spate_v1_control_proto_goTypes = []any{
 	(*ConnectRequest)(nil),        // 0: spate.v1.ConnectRequest
 	(*ConnectResponse)(nil),       // 1: spate.v1.ConnectResponse
@@ -2273,80 +2504,90 @@ var file_spate_v1_control_proto_goTypes = []any{
 	(*AssignmentRef)(nil),         // 5: spate.v1.AssignmentRef
 	(*Welcome)(nil),               // 6: spate.v1.Welcome
 	(*Assign)(nil),                // 7: spate.v1.Assign
-	(*Stripe)(nil),                // 8: spate.v1.Stripe
-	(*Handover)(nil),              // 9: spate.v1.Handover
-	(*Revise)(nil),                // 10: spate.v1.Revise
-	(*Applied)(nil),               // 11: spate.v1.Applied
-	(*Waiting)(nil),               // 12: spate.v1.Waiting
-	(*Preparation)(nil),           // 13: spate.v1.Preparation
-	(*Rejected)(nil),              // 14: spate.v1.Rejected
-	(*Heartbeat)(nil),             // 15: spate.v1.Heartbeat
-	(*Renewed)(nil),               // 16: spate.v1.Renewed
-	(*Arm)(nil),                   // 17: spate.v1.Arm
-	(*Measure)(nil),               // 18: spate.v1.Measure
-	(*Measuring)(nil),             // 19: spate.v1.Measuring
-	(*Stop)(nil),                  // 20: spate.v1.Stop
-	(*ProbeClockRequest)(nil),     // 21: spate.v1.ProbeClockRequest
-	(*ProbeClockResponse)(nil),    // 22: spate.v1.ProbeClockResponse
-	(*FetchDatasetRequest)(nil),   // 23: spate.v1.FetchDatasetRequest
-	(*FetchDatasetResponse)(nil),  // 24: spate.v1.FetchDatasetResponse
-	nil,                           // 25: spate.v1.AgentInfo.LabelsEntry
-	nil,                           // 26: spate.v1.Assign.SecretsEntry
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
-	(*Stage)(nil),                 // 29: spate.v1.Stage
-	(FailureKind)(0),              // 30: spate.v1.FailureKind
+	(*Share)(nil),                 // 8: spate.v1.Share
+	(*Stripe)(nil),                // 9: spate.v1.Stripe
+	(*Handover)(nil),              // 10: spate.v1.Handover
+	(*Revise)(nil),                // 11: spate.v1.Revise
+	(*Applied)(nil),               // 12: spate.v1.Applied
+	(*Waiting)(nil),               // 13: spate.v1.Waiting
+	(*Found)(nil),                 // 14: spate.v1.Found
+	(*LineTokens)(nil),            // 15: spate.v1.LineTokens
+	(*Preparation)(nil),           // 16: spate.v1.Preparation
+	(*Rejected)(nil),              // 17: spate.v1.Rejected
+	(*Heartbeat)(nil),             // 18: spate.v1.Heartbeat
+	(*Renewed)(nil),               // 19: spate.v1.Renewed
+	(*Arm)(nil),                   // 20: spate.v1.Arm
+	(*Measure)(nil),               // 21: spate.v1.Measure
+	(*Measuring)(nil),             // 22: spate.v1.Measuring
+	(*Stop)(nil),                  // 23: spate.v1.Stop
+	(*ProbeClockRequest)(nil),     // 24: spate.v1.ProbeClockRequest
+	(*ProbeClockResponse)(nil),    // 25: spate.v1.ProbeClockResponse
+	(*FetchDatasetRequest)(nil),   // 26: spate.v1.FetchDatasetRequest
+	(*FetchDatasetResponse)(nil),  // 27: spate.v1.FetchDatasetResponse
+	nil,                           // 28: spate.v1.AgentInfo.LabelsEntry
+	nil,                           // 29: spate.v1.Assign.SecretsEntry
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(*Stage)(nil),                 // 32: spate.v1.Stage
+	(FailureKind)(0),              // 33: spate.v1.FailureKind
 }
 var file_spate_v1_control_proto_depIdxs = []int32{
 	2,  // 0: spate.v1.ConnectRequest.hello:type_name -> spate.v1.Hello
-	11, // 1: spate.v1.ConnectRequest.applied:type_name -> spate.v1.Applied
-	14, // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
-	15, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
-	19, // 4: spate.v1.ConnectRequest.measuring:type_name -> spate.v1.Measuring
-	12, // 5: spate.v1.ConnectRequest.waiting:type_name -> spate.v1.Waiting
+	12, // 1: spate.v1.ConnectRequest.applied:type_name -> spate.v1.Applied
+	17, // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
+	18, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
+	22, // 4: spate.v1.ConnectRequest.measuring:type_name -> spate.v1.Measuring
+	13, // 5: spate.v1.ConnectRequest.waiting:type_name -> spate.v1.Waiting
 	6,  // 6: spate.v1.ConnectResponse.welcome:type_name -> spate.v1.Welcome
 	7,  // 7: spate.v1.ConnectResponse.assign:type_name -> spate.v1.Assign
-	17, // 8: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
-	20, // 9: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
-	18, // 10: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
-	16, // 11: spate.v1.ConnectResponse.renewed:type_name -> spate.v1.Renewed
-	10, // 12: spate.v1.ConnectResponse.revise:type_name -> spate.v1.Revise
-	3,  // 13: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
-	5,  // 14: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
-	4,  // 15: spate.v1.AgentInfo.capacity:type_name -> spate.v1.Capacity
-	25, // 16: spate.v1.AgentInfo.labels:type_name -> spate.v1.AgentInfo.LabelsEntry
-	27, // 17: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
-	28, // 18: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	28, // 19: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
-	5,  // 20: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
-	29, // 21: spate.v1.Assign.stage:type_name -> spate.v1.Stage
-	8,  // 22: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
-	26, // 23: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
-	28, // 24: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
-	9,  // 25: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
-	5,  // 26: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
-	8,  // 27: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
-	5,  // 28: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
-	13, // 29: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
-	5,  // 30: spate.v1.Waiting.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 31: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
-	30, // 32: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
-	5,  // 33: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
-	5,  // 34: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 35: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 36: spate.v1.Measuring.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 37: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
-	0,  // 38: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
-	21, // 39: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
-	23, // 40: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
-	1,  // 41: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
-	22, // 42: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
-	24, // 43: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
-	41, // [41:44] is the sub-list for method output_type
-	38, // [38:41] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	20, // 8: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
+	23, // 9: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
+	21, // 10: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
+	19, // 11: spate.v1.ConnectResponse.renewed:type_name -> spate.v1.Renewed
+	11, // 12: spate.v1.ConnectResponse.revise:type_name -> spate.v1.Revise
+	8,  // 13: spate.v1.ConnectResponse.share:type_name -> spate.v1.Share
+	3,  // 14: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
+	5,  // 15: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
+	4,  // 16: spate.v1.AgentInfo.capacity:type_name -> spate.v1.Capacity
+	28, // 17: spate.v1.AgentInfo.labels:type_name -> spate.v1.AgentInfo.LabelsEntry
+	30, // 18: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
+	31, // 19: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	31, // 20: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
+	5,  // 21: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
+	32, // 22: spate.v1.Assign.stage:type_name -> spate.v1.Stage
+	9,  // 23: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
+	29, // 24: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
+	31, // 25: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
+	14, // 26: spate.v1.Assign.found:type_name -> spate.v1.Found
+	5,  // 27: spate.v1.Share.ref:type_name -> spate.v1.AssignmentRef
+	14, // 28: spate.v1.Share.found:type_name -> spate.v1.Found
+	10, // 29: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
+	5,  // 30: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
+	9,  // 31: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
+	5,  // 32: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
+	16, // 33: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
+	14, // 34: spate.v1.Applied.found:type_name -> spate.v1.Found
+	5,  // 35: spate.v1.Waiting.ref:type_name -> spate.v1.AssignmentRef
+	16, // 36: spate.v1.Found.preparation:type_name -> spate.v1.Preparation
+	15, // 37: spate.v1.Found.lines:type_name -> spate.v1.LineTokens
+	5,  // 38: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
+	33, // 39: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
+	5,  // 40: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
+	5,  // 41: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 42: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 43: spate.v1.Measuring.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 44: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
+	0,  // 45: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
+	24, // 46: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
+	26, // 47: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
+	1,  // 48: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
+	25, // 49: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
+	27, // 50: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
+	48, // [48:51] is the sub-list for method output_type
+	45, // [45:48] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_control_proto_init() }
@@ -2372,18 +2613,18 @@ func file_spate_v1_control_proto_init() {
 		(*ConnectResponse_Measure)(nil),
 		(*ConnectResponse_Renewed)(nil),
 		(*ConnectResponse_Revise)(nil),
+		(*ConnectResponse_Share)(nil),
 	}
-	file_spate_v1_control_proto_msgTypes[13].OneofWrappers = []any{}
-	file_spate_v1_control_proto_msgTypes[17].OneofWrappers = []any{}
-	file_spate_v1_control_proto_msgTypes[18].OneofWrappers = []any{}
-	file_spate_v1_control_proto_msgTypes[19].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[16].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[21].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_control_proto_rawDesc), len(file_spate_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -391,8 +391,10 @@ type Checkpoint struct {
 	Leaving []string `protobuf:"bytes,24,rep,name=leaving,proto3" json:"leaving,omitempty"`
 	// Start of measuring that the agents were asked to keep last, in nanoseconds since the stage's start. 0: none.
 	MeasureProposedNs int64 `protobuf:"varint,25,opt,name=measure_proposed_ns,json=measureProposedNs,proto3" json:"measure_proposed_ns,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Name of the agent that asks the targets what they do, for all agents.
+	Finder        string `protobuf:"bytes,26,opt,name=finder,proto3" json:"finder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Checkpoint) Reset() {
@@ -598,6 +600,13 @@ func (x *Checkpoint) GetMeasureProposedNs() int64 {
 		return x.MeasureProposedNs
 	}
 	return 0
+}
+
+func (x *Checkpoint) GetFinder() string {
+	if x != nil {
+		return x.Finder
+	}
+	return ""
 }
 
 // ProbeOutcome is what the sweep, search or frontier needs to know about the result of one of its probes.
@@ -1083,7 +1092,9 @@ type StageRecord struct {
 	// Handovers among the agents, in order. Ranks are the places in `agents`.
 	Handovers []*Handover `protobuf:"bytes,9,rep,name=handovers,proto3" json:"handovers,omitempty"`
 	// Verdict on the stage's measurement: "VALID", "SUSPECT" or "INVALID". Empty: it has not been judged.
-	Verdict       string `protobuf:"bytes,10,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Verdict string `protobuf:"bytes,10,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// What an agent found out about the target, for all of them. Unset: not known.
+	Found         *Found `protobuf:"bytes,11,opt,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1186,6 +1197,13 @@ func (x *StageRecord) GetVerdict() string {
 		return x.Verdict
 	}
 	return ""
+}
+
+func (x *StageRecord) GetFound() *Found {
+	if x != nil {
+		return x.Found
+	}
+	return nil
 }
 
 // AssignedAgent is an agent's part in a stage.
@@ -1411,7 +1429,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"references\x18\x04 \x03(\tR\n" +
 	"references\x12\x12\n" +
 	"\x04name\x18\x05 \x01(\tR\x04name\x12\x14\n" +
-	"\x05local\x18\x06 \x01(\bR\x05local\"\xe2\b\n" +
+	"\x05local\x18\x06 \x01(\bR\x05local\"\xfa\b\n" +
 	"\n" +
 	"Checkpoint\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x12+\n" +
@@ -1441,7 +1459,8 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x0estopped_agents\x18\x16 \x03(\v2'.spate.v1.Checkpoint.StoppedAgentsEntryR\rstoppedAgents\x12%\n" +
 	"\x0estaying_agents\x18\x17 \x03(\rR\rstayingAgents\x12\x18\n" +
 	"\aleaving\x18\x18 \x03(\tR\aleaving\x12.\n" +
-	"\x13measure_proposed_ns\x18\x19 \x01(\x03R\x11measureProposedNs\x1a7\n" +
+	"\x13measure_proposed_ns\x18\x19 \x01(\x03R\x11measureProposedNs\x12\x16\n" +
+	"\x06finder\x18\x1a \x01(\tR\x06finder\x1a7\n" +
 	"\tDeadEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -1503,7 +1522,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\vstage_index\x18\x05 \x01(\rR\n" +
 	"stageIndexB\a\n" +
 	"\x05_keptB\b\n" +
-	"\x06_broke\"\x92\x03\n" +
+	"\x06_broke\"\xb9\x03\n" +
 	"\vStageRecord\x12%\n" +
 	"\x05stage\x18\x01 \x01(\v2\x0f.spate.v1.StageR\x05stage\x129\n" +
 	"\n" +
@@ -1516,7 +1535,8 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x10measured_from_ns\x18\b \x01(\x03H\x00R\x0emeasuredFromNs\x88\x01\x01\x120\n" +
 	"\thandovers\x18\t \x03(\v2\x12.spate.v1.HandoverR\thandovers\x12\x18\n" +
 	"\averdict\x18\n" +
-	" \x01(\tR\averdictB\x13\n" +
+	" \x01(\tR\averdict\x12%\n" +
+	"\x05found\x18\v \x01(\v2\x0f.spate.v1.FoundR\x05foundB\x13\n" +
 	"\x11_measured_from_ns\"\xb2\x02\n" +
 	"\rAssignedAgent\x12)\n" +
 	"\x05agent\x18\x01 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12 \n" +
@@ -1572,7 +1592,8 @@ var file_spate_v1_ledger_proto_goTypes = []any{
 	(*AgentInfo)(nil),             // 17: spate.v1.AgentInfo
 	(*LoadPoint)(nil),             // 18: spate.v1.LoadPoint
 	(*Handover)(nil),              // 19: spate.v1.Handover
-	(*Preparation)(nil),           // 20: spate.v1.Preparation
+	(*Found)(nil),                 // 20: spate.v1.Found
+	(*Preparation)(nil),           // 21: spate.v1.Preparation
 }
 var file_spate_v1_ledger_proto_depIdxs = []int32{
 	13, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
@@ -1596,14 +1617,15 @@ var file_spate_v1_ledger_proto_depIdxs = []int32{
 	13, // 18: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
 	8,  // 19: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
 	19, // 20: spate.v1.StageRecord.handovers:type_name -> spate.v1.Handover
-	17, // 21: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
-	20, // 22: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
-	9,  // 23: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	20, // 21: spate.v1.StageRecord.found:type_name -> spate.v1.Found
+	17, // 22: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
+	21, // 23: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
+	9,  // 24: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_ledger_proto_init() }
