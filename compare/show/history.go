@@ -158,7 +158,7 @@ func changed(before, p *compare.HistoryPoint) (said []string) {
 // dates returns an axis with dates between two times: at both ends and between them, as fine as tells them apart.
 func dates(first, last time.Time) chart.Axis {
 	const steps = 4
-	axis := chart.Axis{Label: "start of the run (UTC)"}
+	axis := chart.Axis{Label: "start of the run (UTC)", Min: float64(first.Unix()), Max: float64(last.Unix())}
 	form := "2006-01-02"
 	switch span := last.Sub(first); {
 	case span < steps*time.Minute:

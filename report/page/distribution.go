@@ -60,8 +60,8 @@ func curvesOf(g Group, number int, l latency) *figure {
 		for _, q := range r.Recording.curves[number] {
 			line = append(line, chart.Point{X: q.ms, Y: q.share})
 		}
-		c.Series = append(c.Series, chart.Series{
-			Style: chart.Style{Number: i, Of: len(g.Rows), Dashed: i%2 == 1}, Lines: [][]chart.Point{line}})
+		c.Series = append(c.Series, chart.Series{Steps: true, Lines: [][]chart.Point{line},
+			Style: chart.Style{Number: i, Of: len(g.Rows), Dashed: i%2 == 1}})
 	}
 	if len(c.Series) == 0 {
 		return nil

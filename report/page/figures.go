@@ -24,8 +24,7 @@ type workload struct {
 	// Legend and Hints explain the charts.
 	Legend []legend
 	Hints  []string
-	// Knees and Latencies are the charts. Empty: no target has several loads, so that tables say all, or nothing was
-	// measured that they could show.
+	// Knees and Latencies are the charts. Empty: nothing was measured that they could show, or there is one load.
 	Knees, Latencies []figure
 	// Frontiers are the charts of frontiers.
 	Frontiers     []figure
@@ -109,32 +108,32 @@ var quantiles = []struct {
 	of        func(*histogram.Summary) *float64
 }{{"p99", "p99", true, p99}, {"median", "p50", false, p50}}
 
-// draw draws the charts of a workload, if a target has several loads: one load makes no line.
+// draw draws the charts of a workload. Latency by load needs several loads.
 func (w *workload) draw(many bool) {
 	doubts := map[chart.Doubt]bool{}
-	lines := false
+	several := false
 	for i, g := range w.Groups {
 		w.Legend = append(w.Legend, legend{i, chart.Style{Number: i}.Swatch(), g.Rows[0].Stage.Target})
 		for _, r := range g.Rows {
 			doubts[doubtIn(r.Stage)] = true
-			lines = lines || r.Value != g.Rows[0].Value
+			several = several || r.Value != g.Rows[0].Value
 		}
-	}
-	if !lines {
-		return
 	}
 	w.Hints = []string{"solid: median, dashed: p99"}
 	if doubts[chart.Suspect] {
 		w.Hints = append(w.Hints, "ring: SUSPECT")
 	}
 	if doubts[chart.Invalid] {
-		w.Hints = append(w.Hints, "cross: INVALID or incomplete")
+		w.Hints = append(w.Hints, "two rings: INVALID or incomplete")
 	}
 	w.Frontiers = w.frontierFigures(many)
 	for _, l := range latencies[:2] {
 		w.Knees = append(w.Knees, w.figures(l, "Throughput against "+l.name, throughputs, many)...)
 	}
 	for _, l := range latencies {
+		if !several {
+			break // the table says all
+		}
 		w.Latencies = append(w.Latencies, w.figures(l, l.name+" by load", loads, many)...)
 	}
 }
@@ -172,6 +171,7 @@ func (w *workload) loadAxis() chart.Axis {
 	slices.Sort(values)
 	values = slices.Compact(values)
 	low, high := values[0], values[len(values)-1]
+	a.Min, a.Max = low, high
 	a.Log = low > 0 && high >= 8*low
 	if len(values) < 2 || len(values) > 9 {
 		return a
@@ -198,7 +198,7 @@ func (w *workload) figures(l latency, caption string, x abscissa, plain bool) []
 				line := pointsOf(rows, l.name+" "+q.name, x.of, func(s results.StageResult) *float64 { return q.of(l.of(s)) })
 				for j, p := range line {
 					low, high = min(low, p.Y), max(high, p.Y)
-					if !x.labelled || i > 0 || q.dashed {
+					if !x.labelled || q.dashed {
 						line[j].Label = ""
 					}
 				}

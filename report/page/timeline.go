@@ -77,10 +77,11 @@ func timelineOf(in *Input) *timeline {
 var panels = []struct {
 	caption, unit string
 	of            func(column) (float64, bool)
+	failures      bool
 }{
-	{"Output tokens", "tokens per second", func(c column) (float64, bool) { return c.tokens, !c.unknown }},
-	{"Requests in flight", "requests", func(c column) (float64, bool) { return c.inFlight, true }},
-	{"Failed requests", "requests per second", func(c column) (float64, bool) { return c.failed, true }},
+	{"Output tokens", "tokens per second", func(c column) (float64, bool) { return c.tokens, !c.unknown }, false},
+	{"Requests in flight", "requests", func(c column) (float64, bool) { return c.inFlight, true }, false},
+	{"Failed requests", "requests per second", func(c column) (float64, bool) { return c.failed, true }, true},
 }
 
 // draw draws the charts: of all stages' columns of step seconds, until the end of the run. A chart of which no second
@@ -95,7 +96,7 @@ func (t *timeline) draw(in *Input, bands chart.Bands, lines [][]column, step, en
 			Width: wideWidth, Height: 170, Layers: []chart.Layer{bands, marksAt(in.Events)},
 			X: chart.Axis{Max: end, Ticks: chart.RoundTicks(end), Label: "seconds since the run's start"},
 			Y: chart.Axis{Zero: true}, Label: p.caption + " over time", Description: "A table by stage is below the charts.",
-			Series: []chart.Series{{Style: chart.Style{Number: i}, Area: true}},
+			Series: []chart.Series{{Style: chart.Style{Number: i, Failures: p.failures}, Area: true}},
 		}
 		for _, columns := range lines {
 			var line []chart.Point

@@ -25,7 +25,31 @@ func (a Axis) scale(low, high float64) scale {
 }
 
 // holds reports whether a value has a place on the axis.
-func (s scale) holds(v float64) bool { return v >= s.low && v <= s.high }
+func (s scale) holds(v float64) bool { return extent{s.low, s.high}.holds(v) }
+
+// extent is a range of values.
+type extent struct{ low, high float64 }
+
+// nothing is the range of no values.
+var nothing = extent{math.Inf(1), math.Inf(-1)}
+
+// with returns the range with one more value.
+func (e extent) with(v float64) extent { return extent{min(e.low, v), max(e.high, v)} }
+
+func (e extent) holds(v float64) bool { return v >= e.low && v <= e.high }
+
+// near returns a range of values with half as much at both ends, and without end of a single value.
+func (a Axis) near(e extent) extent {
+	low, high := a.span(e.low, e.high)
+	if e.low == e.high {
+		return extent{math.Inf(-1), math.Inf(1)}
+	}
+	if a.Log {
+		by := math.Sqrt(high / low)
+		return extent{low / by, high * by}
+	}
+	return extent{low - (high-low)/2, high + (high-low)/2}
+}
 
 // at returns the place of a value.
 func (s scale) at(v float64) float64 {

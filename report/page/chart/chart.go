@@ -1,9 +1,10 @@
 package chart
 
 import (
+	"cmp"
 	"html"
 	"html/template"
-	"math"
+	"slices"
 )
 
 // Chart is one chart, with a horizontal and a vertical axis.
@@ -48,8 +49,23 @@ type Series struct {
 	Style
 	// Lines has the points of the series. Points of different lines are not connected.
 	Lines [][]Point
+	// Name is written at the end of the line.
+	Name string
 	// Area fills what is between the line and 0.
 	Area bool
+	// Steps draws the line in steps: a value holds until the next one.
+	Steps bool
+}
+
+// trusted reports whether the points that count for the axes include the doubtful ones: others are too few.
+func (s Series) trusted() bool {
+	doubtful, points := 0, slices.Concat(s.Lines...)
+	for _, p := range points {
+		if p.Doubt != Sound {
+			doubtful++
+		}
+	}
+	return 2*doubtful > len(points)
 }
 
 // Point is a point of a series.
@@ -68,11 +84,11 @@ type Doubt int
 
 // Kinds of doubt.
 const (
-	// Sound points have filled markers.
+	// Sound points have a marker.
 	Sound Doubt = iota
-	// Suspect points have hollow markers.
+	// Suspect points have a ring around it.
 	Suspect
-	// Invalid points are crossed out.
+	// Invalid points have two.
 	Invalid
 )
 
@@ -98,6 +114,18 @@ func (f frame) at(x, y float64) place { return place{f.x.at(x), f.y.at(y)} }
 // holds reports whether a point has a place in the frame.
 func (f frame) holds(p Point) bool { return f.x.holds(p.X) && f.y.holds(p.Y) }
 
+// show returns where a point is drawn: a doubtful one beyond the border at the border, with its direction.
+func (f frame) show(p Point) (at, beyond place, drawn bool) {
+	if f.holds(p) {
+		return f.at(p.X, p.Y), beyond, true
+	}
+	if p.Doubt == Sound || f.x.log && p.X <= 0 || f.y.log && p.Y <= 0 {
+		return at, beyond, false
+	}
+	x, y := max(min(p.X, f.x.high), f.x.low), max(min(p.Y, f.y.high), f.y.low)
+	return f.at(x, y), place{float64(cmp.Compare(p.X, x)), float64(cmp.Compare(y, p.Y))}, true
+}
+
 // margin is the space at the edges, for labels that are wider in the reader's font than was estimated.
 const margin = 16
 
@@ -122,8 +150,8 @@ func (c Chart) SVG() template.HTML {
 
 // frame lays the chart out: labels left of the vertical axis and below the horizontal one.
 func (c Chart) frame() frame {
-	x0, x1, y0, y1 := c.bounds()
-	f := frame{to: &canvas{}, x: c.X.scale(x0, x1), y: c.Y.scale(y0, y1), width: c.Width}
+	x, y := c.bounds()
+	f := frame{to: &canvas{}, x: c.X.scale(x.low, x.high), y: c.Y.scale(y.low, y.high), width: c.Width}
 	widest := 0.0
 	for _, t := range f.y.ticks {
 		widest = max(widest, textWidth(t.Label))
@@ -169,23 +197,36 @@ func (c Chart) axes(f frame) {
 	f.to.text("ink", place{(f.left + f.right) / 2, c.Height - tick}, "middle", c.X.Label)
 }
 
-// bounds returns the range of all values that can be shown.
-func (c Chart) bounds() (x0, x1, y0, y1 float64) {
-	x0, x1, y0, y1 = math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)
+// bounds returns the ranges of the values that count for the axes. Doubtful points count where a series has few others,
+// and otherwise only near the range of those.
+func (c Chart) bounds() (x, y extent) {
+	x, y = nothing, nothing
+	var doubtful []Point
 	for _, s := range c.Series {
-		for _, line := range s.Lines {
-			for _, p := range line {
-				if c.X.Log && p.X <= 0 || c.Y.Log && p.Y <= 0 {
-					continue
-				}
-				x0, x1, y0, y1 = min(x0, p.X), max(x1, p.X), min(y0, p.Y), max(y1, p.Y)
+		trusted := s.trusted()
+		for _, p := range slices.Concat(s.Lines...) {
+			switch {
+			case c.X.Log && p.X <= 0 || c.Y.Log && p.Y <= 0:
+			case p.Doubt == Sound || trusted:
+				x, y = x.with(p.X), y.with(p.Y)
+			default:
+				doubtful = append(doubtful, p)
 			}
 		}
 	}
 	for _, l := range c.Layers {
-		if a, b, low, high, extends := l.bounds(); extends {
-			x0, x1, y0, y1 = min(x0, a), max(x1, b), min(y0, low), max(y1, high)
+		if x0, x1, y0, y1, extends := l.bounds(); extends {
+			x, y = x.with(x0).with(x1), y.with(y0).with(y1)
 		}
 	}
-	return x0, x1, y0, y1
+	nearX, nearY := c.X.near(x), c.Y.near(y)
+	for _, p := range doubtful {
+		if nearX.holds(p.X) {
+			x = x.with(p.X)
+		}
+		if nearY.holds(p.Y) {
+			y = y.with(p.Y)
+		}
+	}
+	return x, y
 }

@@ -144,3 +144,80 @@ func TestRampEndsAtItsLastColour(t *testing.T) {
 		}
 	}
 }
+
+// lineOf returns the chart of a line, its frame, and what is drawn.
+func lineOf(points ...Point) (c Chart, f frame, drawn string) {
+	for i := range points {
+		points[i].Title = "point"
+	}
+	c = Chart{Width: 440, Height: 270, Series: []Series{{Style: Style{Number: 2}, Lines: [][]Point{points}}}}
+	return c, c.frame(), string(c.SVG())
+}
+
+// A marker keeps its series' shape: doubt is a ring around it, and two where nothing can be believed.
+func TestDoubtIsARingAroundTheMarker(t *testing.T) {
+	for doubt := Sound; doubt <= Invalid; doubt++ {
+		_, _, svg := lineOf(Point{X: 1, Y: 1, Doubt: doubt}, Point{X: 2, Y: 2, Doubt: doubt})
+		triangles, rings := strings.Count(svg, `class="f s2"`), strings.Count(svg, "a7 7")/2+strings.Count(svg, "a10 10")/2
+		if triangles != 2 || rings != 2*int(doubt) {
+			t.Errorf("doubt %d: %d triangles, %d rings: %s", doubt, triangles, rings, svg)
+		}
+	}
+}
+
+// Doubtful points do not set the scale: far ones are at the border, with an arrow. Where others are few, they do.
+func TestDoubtfulPointsDoNotSetTheScale(t *testing.T) {
+	few := []Point{{X: 1, Y: 10}, {X: 2, Y: 12}, {X: 3, Y: 11}, {X: 4, Y: 90_000, Doubt: Suspect}}
+	c, f, svg := lineOf(few...)
+	at, beyond, drawn := f.show(c.Series[0].Lines[0][3])
+	if f.y.high != 12 || !drawn || beyond != (place{0, -1}) || at.y != f.top || strings.Count(svg, `<g class="p">`) != 4 {
+		t.Errorf("the scale ends at %v; point at %v, beyond %v, drawn: %v", f.y.high, at, beyond, drawn)
+	}
+	_, f, _ = lineOf(Point{X: 1, Y: 10}, Point{X: 2, Y: 12}, Point{X: 2.4, Y: 12.5, Doubt: Invalid})
+	if !f.y.holds(12.5) {
+		t.Error("a doubtful point near the others is not within the axes")
+	}
+	for i := range few {
+		few[i].Doubt = Suspect
+	}
+	if _, f, _ = lineOf(few...); !f.y.holds(90_000) {
+		t.Error("doubtful points alone do not set the scale")
+	}
+}
+
+// A line of one value is drawn, and a line of steps holds each value until the next one.
+func TestSingleValuesAndSteps(t *testing.T) {
+	c := Chart{Width: 440, Height: 270, Series: []Series{{Lines: [][]Point{{{X: 1, Y: 1}}}}}}
+	if svg := string(c.SVG()); !strings.Contains(svg, `<path class="l s0"`) {
+		t.Errorf("one value draws nothing: %s", svg)
+	}
+	c.Series[0] = Series{Steps: true, Lines: [][]Point{{{X: 1, Y: 1}, {X: 2, Y: 2}, {X: 3, Y: 3}}}}
+	_, path, _ := strings.Cut(string(c.SVG()), `<path class="l s0"`)
+	path, _, _ = strings.Cut(path, "/>")
+	if strings.Count(path, "h") != 3 || strings.Count(path, "v") != 2 || strings.Contains(path, "l") {
+		t.Errorf("the line has no steps: %s", path)
+	}
+}
+
+// Labels stand beside markers, not on them, and a series has its name at its end.
+func TestLabelsCoverNoMarkers(t *testing.T) {
+	points := []Point{{X: 1, Y: 5, Label: "1"}, {X: 1.2, Y: 5.6, Label: "2"}, {X: 1.4, Y: 6.2, Label: "4"}, {X: 9, Y: 9, Label: "128"}}
+	c, f, _ := lineOf(points...)
+	c.Series[0].Name = "vllm"
+	svg := string(c.SVG())
+	for _, found := range regexp.MustCompile(`class="note" x="([0-9.]+)" y="([0-9.]+)"[^>]*>([^<]*)<`).FindAllStringSubmatch(svg, -1) {
+		x, _ := strconv.ParseFloat(found[1], 64)
+		y, _ := strconv.ParseFloat(found[2], 64)
+		for _, p := range points {
+			at := f.at(p.X, p.Y)
+			if math.Abs(x-at.x) < 4 && math.Abs(y-4-at.y) < 8 {
+				t.Errorf("the label %s at %v, %v covers the marker at %v", found[3], x, y, at)
+			}
+		}
+	}
+	for _, want := range []string{">vllm<", ">128<", ">4<"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("no label %s", want)
+		}
+	}
+}

@@ -17,6 +17,8 @@ type Style struct {
 	Of int
 	// Dashed draws the line dashed.
 	Dashed bool
+	// Failures gives the series the colour of failures.
+	Failures bool
 }
 
 // colours is how many colours the style sheet has for names (s0, s1, ...) and for an ordered scale (q0, q1, ...).
@@ -62,6 +64,9 @@ func (g glyph) draw(to *canvas, i ink, at place, r float64) {
 
 // ink returns the series' colour.
 func (s Style) ink() ink {
+	if s.Failures {
+		return "event"
+	}
 	if s.Of > 0 {
 		return ink("q" + strconv.Itoa((s.Number*(colours-1)+(s.Of-1)/2)/max(s.Of-1, 1)))
 	}
@@ -71,18 +76,14 @@ func (s Style) ink() ink {
 // line returns the series' line.
 func (s Style) line() line { return line{ink: s.ink(), width: 2, dashed: s.Dashed} }
 
-// marker draws the series' marker.
+// radius returns that of a marker, with its rings.
+func radius(d Doubt) float64 { return 4 + 3*float64(d) }
+
+// marker draws the series' marker, with a ring around it for each degree of doubt.
 func (s Style) marker(to *canvas, at place, doubt Doubt) {
-	switch doubt {
-	case Sound:
-		glyphs[(s.Number+s.Number/colours)%len(glyphs)].draw(to, s.ink(), at, 4)
-	case Suspect:
-		glyph{empty: true}.draw(to, s.ink(), at, 5)
-	case Invalid:
-		l := line{ink: s.ink(), width: 1}
-		const r = 4.2
-		to.stroke(l, place{at.x - r, at.y - r}, place{at.x + r, at.y + r})
-		to.stroke(l, place{at.x - r, at.y + r}, place{at.x + r, at.y - r})
+	glyphs[(s.Number+s.Number/colours)%len(glyphs)].draw(to, s.ink(), at, radius(Sound))
+	for ring := range int(doubt) {
+		glyph{empty: true}.draw(to, s.ink(), at, radius(Doubt(ring+1)))
 	}
 }
 
@@ -110,9 +111,18 @@ func (c Chart) series(f frame, s Series) {
 	for _, line := range s.Lines {
 		var places []place
 		for _, p := range line {
-			if f.holds(p) {
-				places = append(places, f.at(p.X, p.Y))
+			if !f.holds(p) {
+				continue
 			}
+			at := f.at(p.X, p.Y)
+			if n := len(places); s.Steps && n > 0 {
+				places = append(places, place{at.x, places[n-1].y})
+			}
+			places = append(places, at)
+		}
+		if len(places) == 1 && line[0].Title == "" { // nothing else would show it
+			at := places[0]
+			places = []place{{at.x - 2, at.y}, {at.x + 2, at.y}}
 		}
 		if s.Area && len(places) > 0 {
 			s.fill(f, places)
@@ -134,37 +144,76 @@ func (s Series) fill(f frame, places []place) {
 func (c Chart) markers(f frame, s Series, line []Point) {
 	line = slices.SortedStableFunc(slices.Values(line), func(a, b Point) int { return cmp.Compare(a.Doubt, b.Doubt) })
 	for _, p := range line {
-		if p.Title == "" || !f.holds(p) {
+		at, beyond, drawn := f.show(p)
+		if p.Title == "" || !drawn {
 			continue
 		}
 		if !c.Plain {
 			f.to.open("p", p.Title)
 		}
-		s.marker(f.to, f.at(p.X, p.Y), p.Doubt)
+		s.marker(f.to, at, p.Doubt)
+		if beyond != (place{}) {
+			f.arrow(s.ink(), at, beyond)
+		}
 		if !c.Plain {
 			f.to.close()
 		}
 	}
 }
 
-// notes writes the labels of all series' points above the series. A label that would cover an earlier one is left
-// out.
+// arrow draws an arrowhead beside a place.
+func (f frame) arrow(i ink, at, to place) {
+	f.to.stroke(line{ink: i, width: 2}, place{at.x + 10*to.x - 4*to.y, at.y + 10*to.y + 4*to.x},
+		place{at.x + 14*to.x, at.y + 14*to.y}, place{at.x + 10*to.x + 4*to.y, at.y + 10*to.y - 4*to.x})
+}
+
+// box is an area of a chart that is taken: its middle and its size.
+type box struct {
+	place
+	width, height float64
+}
+
+// meets reports whether two boxes overlap.
+func (b box) meets(o box) bool {
+	return 2*math.Abs(b.x-o.x) < b.width+o.width && 2*math.Abs(b.y-o.y) < b.height+o.height
+}
+
+// notes writes names of series and labels of points above the series, the longest first, each where it covers no marker
+// and no other note: above, below, right or left of its point, or nowhere.
 func (c Chart) notes(f frame) {
-	var written []place
+	type note struct {
+		at   place
+		free float64 // from the place on
+		text string
+	}
+	var taken []box
+	var notes []note
 	for _, s := range c.Series {
-		for _, line := range s.Lines {
-			for _, p := range line {
-				if p.Label == "" || !f.holds(p) {
-					continue
-				}
-				at, width := f.at(p.X, p.Y), float64(7*len(p.Label))
-				at.x, at.y = max(min(at.x, f.width-width/2), width/2), at.y-8 // within the chart
-				if !slices.ContainsFunc(written, func(q place) bool {
-					return math.Abs(q.x-at.x) < width && math.Abs(q.y-at.y) < textSize
-				}) {
-					written = append(written, at)
-					f.to.text("note", at, "middle", p.Label)
-				}
+		last := note{text: s.Name}
+		for _, p := range slices.Concat(s.Lines...) {
+			at, _, drawn := f.show(p)
+			if !drawn {
+				continue
+			}
+			notes = append(notes, note{at, radius(p.Doubt), p.Label})
+			if last.at, last.free = at, radius(p.Doubt); p.Title != "" {
+				taken = append(taken, box{at, 2 * last.free, 2 * last.free})
+			}
+		}
+		if last.at != (place{}) {
+			notes = append(notes, last)
+		}
+	}
+	slices.SortStableFunc(notes, func(a, b note) int { return cmp.Compare(len(b.text), len(a.text)) })
+	for _, n := range notes {
+		b := box{width: float64(7 * len(n.text)), height: textSize - 2}
+		for _, to := range []place{{0, -n.free - 7}, {0, n.free + 8}, {b.width/2 + n.free + 4, 0},
+			{-b.width/2 - n.free - 4, 0}} {
+			b.place = place{max(min(n.at.x+to.x, f.width-b.width/2), b.width/2), n.at.y + to.y}
+			if n.text != "" && !slices.ContainsFunc(taken, b.meets) {
+				taken = append(taken, b)
+				f.to.text("note", place{b.x, b.y + textSize/3.0}, "middle", n.text)
+				break
 			}
 		}
 	}
