@@ -177,8 +177,10 @@ func TestSameRequests(t *testing.T) {
 	}
 	ours := []Request{request(0, 1, 5), request(1, 2, 5)}
 	stageWith := func(seed uint64, model string) *stage {
-		return &stage{run: &Run{Requests: those(ours)}, result: &results.StageResult{Seed: seed, Model: model}}
+		return &stage{run: &Run{Requests: those(ours), Definitions: map[uint32]string{0: "x"}}, result: &results.StageResult{Seed: seed, Model: model}}
 	}
+	unique := func(s *stage) *stage { s.run.UniqueStarts = map[uint32]bool{0: true}; return s }
+	other := func(s *stage) *stage { s.run.Definitions[0] = "y"; return s }
 	for _, c := range []struct {
 		name   string
 		other  *stage
@@ -191,11 +193,17 @@ func TestSameRequests(t *testing.T) {
 		{"model", stageWith(1, "n"), []Request{request(0, 7, 5)}, "no", `1 of 1 bodies differ (model "m" against "n")`},
 		{"lengths", stageWith(1, "m"), []Request{request(0, 7, 6)}, "no", "1 of 1 requests ask for other lengths"},
 		{"seed", stageWith(2, "m"), ours, "no", "seeds differ"},
+		{"unique starts", unique(stageWith(1, "m")), []Request{request(0, 7, 5), request(1, 8, 5)}, "yes",
+			"2 requests are in both, equal but for the unique start of each prompt"},
+		{"unique starts, other workloads", other(unique(stageWith(1, "m"))), []Request{request(0, 7, 5)}, "no", "1 of 1 bodies differ"},
+		{"unique starts, other models", unique(stageWith(1, "n")), []Request{request(0, 7, 5)}, "no", `model "m" against "n"`},
 		{"none", stageWith(1, "m"), []Request{request(9, 1, 5)}, "no", "no request has a counterpart"},
 		{"no rows", stageWith(1, "m"), nil, "not known", "no request rows"},
 	} {
 		c.other.run.Requests = those(c.theirs)
-		s, err := sameness(stageWith(1, "m"), c.other)
+		mine := stageWith(1, "m")
+		mine.run.UniqueStarts = c.other.run.UniqueStarts
+		s, err := sameness(mine, c.other)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,8 @@ type Run struct {
 	Requests func(stage uint32, each func(*Request) error) error
 	// Definitions has a hash of each stage's workload, load and seed, by the stage's index. Nil: not known.
 	Definitions map[uint32]string
+	// UniqueStarts has the stages whose prompts begin with words of their own in each run (cache_busting), by index.
+	UniqueStarts map[uint32]bool
 }
 
 // Request is what a comparison needs of one request. Times are nanoseconds since the stage's start. It is valid only

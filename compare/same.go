@@ -12,6 +12,9 @@ import (
 type Sameness struct {
 	// Same: proved by the hashes of the requests' bodies, yes or no. Null: not known, there are no request rows.
 	Same *bool `json:"same"`
+	// UniqueStarts: each prompt begins with words of its own in each run (cache_busting), so Same is proved by equal
+	// definitions and lengths instead.
+	UniqueStarts bool `json:"unique_starts"`
 	// Requests that both stages sent, by index; null: not known.
 	Common *int `json:"common"`
 	// Why, in words.
@@ -56,6 +59,11 @@ func sameness(a, b *stage) (Sameness, error) {
 	case n.bodies:
 		s.Why = fmt.Sprintf("%d requests are in both (%d and %d sent), with equal bodies", n.common, n.ours, n.theirs)
 	case n.lengths:
+		if bodyCause(a.result, b.result) == otherBody && alike(a, b) {
+			s.Same, s.UniqueStarts = new(true), true
+			s.Why = fmt.Sprintf("%d requests are in both, equal but for the unique start of each prompt", n.common)
+			break
+		}
 		s.Why = fmt.Sprintf("%d of %d bodies differ (%s), the lengths asked for are equal", n.common-n.bodies, n.common,
 			bodyCause(a.result, b.result))
 	default:
@@ -77,8 +85,8 @@ func samenessOf(ours, theirs []stage) (all Sameness, err error) {
 		if err != nil || one.Same == nil || !*one.Same {
 			return one, err
 		}
-		*all.Common += *one.Common
-		all.Same, all.Why = one.Same, fmt.Sprintf("%d requests are in both, with equal bodies", *all.Common)
+		common := *all.Common + *one.Common
+		all, all.Common = one, &common
 	}
 	if all.Same == nil {
 		all.Common = nil
@@ -119,6 +127,16 @@ func definitions(a, b *stage) string {
 	return "the definitions of workload or load differ"
 }
 
+// alike reports whether two stages differ in nothing but the unique starts of their prompts.
+func alike(a, b *stage) bool {
+	index := a.result.Index
+	return a.run.UniqueStarts[index] && a.run.Definitions[index] != "" &&
+		a.run.Definitions[index] == b.run.Definitions[b.result.Index]
+}
+
+// otherBody is the cause where neither API nor model is.
+const otherBody = "prompts or fields of the body"
+
 // bodyCause returns why bodies of equal requests may differ.
 func bodyCause(a, b *results.StageResult) string {
 	switch {
@@ -127,7 +145,7 @@ func bodyCause(a, b *results.StageResult) string {
 	case a.Model != b.Model:
 		return fmt.Sprintf("model %q against %q", a.Model, b.Model)
 	}
-	return "prompts or fields of the body"
+	return otherBody
 }
 
 // lengthLimit is the relative difference of mean output lengths from which on a comparison says so first.

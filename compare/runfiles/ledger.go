@@ -20,11 +20,13 @@ func OfLedger(l *ledger.Ledger, result *results.Result) (*compare.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := &compare.Run{Name: result.Run.ID, Result: result, Definitions: map[uint32]string{}}
+	run := &compare.Run{Name: result.Run.ID, Result: result, Definitions: map[uint32]string{},
+		UniqueStarts: map[uint32]bool{}}
 	records := make(map[uint32]*spatev1.StageRecord)
 	for _, rec := range stages {
 		index := rec.GetStage().GetIndex()
 		records[index] = rec
+		run.UniqueStarts[index] = rec.GetStage().GetWorkload().GetCacheBusting() == "request"
 		if run.Definitions[index], err = definition(rec.GetStage()); err != nil {
 			return nil, err
 		}

@@ -150,11 +150,12 @@ func requests(a *compare.Against) []string {
 	}
 	var lines []string
 	first, count := map[string]string{}, map[string]int{}
-	same := 0
+	same, unique := 0, false
 	for i := range a.Stages {
 		s := &a.Stages[i]
 		if s.Requests.Same != nil && *s.Requests.Same {
 			same++
+			unique = unique || s.Requests.UniqueStarts
 			continue
 		}
 		answer := "not known: " + s.Requests.Why
@@ -167,6 +168,9 @@ func requests(a *compare.Against) []string {
 		}
 	}
 	if same == len(a.Stages) {
+		if unique {
+			return []string{"yes, in all stages: workloads, loads, seeds and lengths are equal, and by cache_busting no prompt begins as another"}
+		}
 		return []string{"yes, in all stages: the bodies of the requests that both sent are equal"}
 	}
 	for i, answer := range lines {

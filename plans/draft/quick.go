@@ -60,7 +60,8 @@ type Quick struct {
 	// WarmupRequests and WarmupDuration are left out of the results.
 	WarmupRequests uint64
 	WarmupDuration time.Duration
-	// Seed of the plan.
+	// Seed of the plan. 0: the same in each run, with first words that differ, so that no run finds its prompts in the
+	// server's cache.
 	Seed uint64
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,7 +46,7 @@ type quickFlags struct {
 	Duration               time.Duration `flag:"duration" help:"end each stage after this time (default 60s for open loops)"`
 	WarmupRequests         uint64        `rare:"yes" flag:"warmup-requests" help:"warm-up: this many first requests of each stage are not measured"`
 	Warmup                 time.Duration `rare:"yes" flag:"warmup" help:"warm-up: this first time of each stage is not measured"`
-	Seed                   uint64        `rare:"yes" flag:"seed" help:"seed of contents and arrivals (default: a new one for each run, so that no prompt is in the server's cache)"`
+	Seed                   uint64        `rare:"yes" flag:"seed" help:"send exactly the prompts of this seed (default: the same requests in each run, but for their first words, so that no prompt is in the server's cache)"`
 }
 
 // used reports whether any flag that makes a plan was given.
@@ -202,7 +201,7 @@ func (q *quickFlags) yaml(flags *pflag.FlagSet) ([]byte, error) {
 		Concurrency: concurrency, Rate: q.Rate, Arrival: q.Arrival, MaxInFlight: q.MaxInFlight,
 		Stagger: q.Stagger, ISL: q.ISL, OSL: q.OSL,
 		Requests: q.Requests, RequestsPerConcurrency: q.RequestsPerConcurrency, Duration: q.Duration,
-		WarmupRequests: q.WarmupRequests, WarmupDuration: q.Warmup, Seed: cmp.Or(q.Seed, 1+rand.Uint64N(999_999)),
+		WarmupRequests: q.WarmupRequests, WarmupDuration: q.Warmup, Seed: q.Seed,
 	}.YAML(), nil
 }
 
