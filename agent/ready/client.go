@@ -174,6 +174,7 @@ var engines = map[string]string{
 	"vllm":         "vLLM",
 	"sglang":       "SGLang",
 	"tensorrt_llm": "TensorRT-LLM",
+	"llamacpp":     "llama.cpp",
 	ownSimulator:   "Spate simulator",
 }
 

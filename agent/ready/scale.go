@@ -223,7 +223,7 @@ func (s *wordFinder) findGood(ctx context.Context) ([]string, error) {
 // A group is dense if most of its parts have words of several tokens, so that halving it finds few words.
 const (
 	dense = 1.0 / 16
-	ratio = 4 // more than the tokens that a word has beyond one
+	ratio = 7 // more than the tokens that a word has beyond one
 )
 
 // weigh counts the first words of a dense group in one text that has each word ratio times as often as the one before,

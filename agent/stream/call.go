@@ -234,6 +234,9 @@ func (c *Client) listModels(ctx context.Context, endpoint int) ([]api.Model, err
 			OwnedBy string      `json:"owned_by"`
 			Longest json.Number `json:"max_model_len"`
 			Window  json.Number `json:"context_window"` // Dynamo's name for it
+			Meta    struct {
+				Window json.Number `json:"n_ctx"` // llama.cpp's
+			} `json:"meta"`
 		} `json:"data"`
 	}
 	if err := c.server(endpoint).Get(ctx, "/v1/models", &answer); err != nil {
@@ -242,7 +245,8 @@ func (c *Client) listModels(ctx context.Context, endpoint int) ([]api.Model, err
 	models := make([]api.Model, len(answer.Data))
 	for i, m := range answer.Data {
 		models[i] = api.Model{ID: m.ID, Owner: m.OwnedBy,
-			MaxModelTokens: cmp.Or(api.TokenLimit(m.Longest), api.TokenLimit(m.Window))}
+			MaxModelTokens: cmp.Or(api.TokenLimit(m.Longest), api.TokenLimit(m.Window),
+				api.TokenLimit(m.Meta.Window))}
 	}
 	return models, nil
 }
@@ -273,14 +277,22 @@ func (c *Client) askVersion(ctx context.Context, endpoint int) (string, error) {
 }
 
 // Tokenize asks an endpoint how many tokens a text has as a prompt of completions: first in its API's own way, if there
-// is one, then by POST /tokenize (vLLM, SGLang). It blocks for at most 20 s.
+// is one, then by POST /tokenize (vLLM, SGLang; llama.cpp's server takes the text as content). It blocks for at most
+// 20 s.
 func (c *Client) Tokenize(ctx context.Context, endpoint int, text string) (api.Tokens, error) {
 	if count := c.dialect.Count; count != nil {
 		if t, err := count(ctx, c.server(endpoint), text, false); !refused(err) {
 			return t, err
 		}
 	}
-	return c.tokenize(ctx, endpoint, map[string]any{"model": c.model, "prompt": text})
+	if !c.content.Load() {
+		t, err := c.tokenize(ctx, endpoint, map[string]any{"model": c.model, "prompt": text})
+		if err != nil || t.Count > 0 {
+			return t, err
+		}
+		c.content.Store(true)
+	}
+	return c.tokenize(ctx, endpoint, map[string]any{"content": text, "add_special": true})
 }
 
 // templateFields are the fields of a chat's body that affect its chat template.
@@ -302,9 +314,14 @@ func (c *Client) TokenizeChat(ctx context.Context, endpoint int, text string) (a
 			body[name] = value
 		}
 	}
-	return c.tokenize(ctx, endpoint, body)
+	t, err := c.tokenize(ctx, endpoint, body)
+	if err == nil && t.Count == 0 {
+		err = c.unusable("/tokenize", "a message has no tokens")
+	}
+	return t, err
 }
 
+// tokenize returns 0 tokens if the server does not know the field that has the text.
 func (c *Client) tokenize(ctx context.Context, endpoint int, fields map[string]any) (api.Tokens, error) {
 	var answer struct {
 		Count   *uint64           `json:"count"`

@@ -48,12 +48,13 @@ func TestModels(t *testing.T) {
 		{"id":"a","object":"model","owned_by":"vllm","root":"/models/a","max_model_len":4096,"permission":[{"id":"p"}]},
 		{"id":"b","owned_by":"sglang","max_model_len":null},
 		{"id":"c","owned_by":"tensorrt_llm"},
+		{"id":"l","owned_by":"llamacpp","meta":{"n_vocab":1641,"n_ctx":4096,"n_ctx_train":8192}},
 		{"id":"d","owned_by":"x","max_model_len":1000000000000000019884624838656},
 		{"id":"\u202ee\u001b","max_model_len":-1}]}`)
 	c := newTestClient(t, Config{Endpoints: []string{base + "/prefix/v1"}, APIKey: "k1"})
 	got, err := c.Models(t.Context(), 0)
 	want := []api.Model{{ID: "a", Owner: "vllm", MaxModelTokens: 4096}, {ID: "b", Owner: "sglang"},
-		{ID: "c", Owner: "tensorrt_llm"}, {ID: "d", Owner: "x"}, {ID: "e"}}
+		{ID: "c", Owner: "tensorrt_llm"}, {ID: "l", Owner: "llamacpp", MaxModelTokens: 4096}, {ID: "d", Owner: "x"}, {ID: "e"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -95,7 +96,6 @@ func TestTokenize(t *testing.T) {
 		`{"count":3,"max_model_len":4096,"tokens":[1,2,3],"token_strs":null}`: {Count: 3, MaxModelTokens: 4096}, // vLLM
 		`{"tokens":[1,2,3],"count":3,"max_model_len":1e30}`:                   {Count: 3},                       // SGLang
 		`{"tokens":[1,2]}`: {Count: 2},
-		`{"tokens":[]}`:    {},
 	} {
 		base, calls := callServer(t, 200, answer)
 		c := newTestClient(t, Config{Endpoints: []string{base + "/v1"}, Model: "m",
@@ -112,6 +112,34 @@ func TestTokenize(t *testing.T) {
 		}; !slices.Equal(calls(), wanted) {
 			t.Errorf("%v", calls())
 		}
+	}
+}
+
+// llama.cpp's server takes the text of /tokenize as content, and no messages; it returns no tokens of other fields.
+func TestTokenizeOfLlamaCpp(t *testing.T) {
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, string(body))
+		answer := `{"tokens":[]}`
+		if strings.Contains(string(body), `"content":"a b"`) {
+			answer = `{"tokens":[1,354,357]}`
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer s.Close()
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}, Model: "m"})
+	for range 2 {
+		if got, err := c.Tokenize(t.Context(), 0, "a b"); err != nil || got.Count != 3 {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	content := `{"add_special":true,"content":"a b"}`
+	if want := []string{`{"model":"m","prompt":"a b"}`, content, content}; !slices.Equal(asked, want) {
+		t.Errorf("asked %q", asked)
+	}
+	if got, err := c.TokenizeChat(t.Context(), 0, "a"); err == nil {
+		t.Errorf("a chat: %v", got)
 	}
 }
 

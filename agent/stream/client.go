@@ -34,6 +34,7 @@ type Client struct {
 	model     string        // model name in bodies, after the plan's fields
 	config    Config
 	streams   atomic.Bool // the server refuses to answer in one piece
+	content   atomic.Bool // its /tokenize takes the text in this field
 	secrets   secrets
 	timeout   time.Duration
 	patience  patience

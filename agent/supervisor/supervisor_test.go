@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,30 @@ func TestFullOutboxEndsNothing(t *testing.T) {
 		s.GetDroppedRecords() != totals.GetCounters().GetStarted() {
 		t.Errorf("windows %d to %d, %d rows dropped, totals %v", s.GetFirstWindow(), s.GetWindow(),
 			s.GetDroppedRecords(), totals)
+	}
+}
+
+// An agent of which another one asks the target waits for what that one finds, and does the same.
+func TestSharedFindings(t *testing.T) {
+	r, said := supervisorOf(t, ready.Limits{}, 1<<20), make(said, 1)
+	e := enginetest.New(t, time.Millisecond, 0)
+	e.KeepBodies = true
+	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}, e), 0)
+	a.AwaitsFound = true
+	r.Assign(a, said)
+	r.Assign(a, said) // said again, it is not ready
+	found := &spatev1.Found{Preparation: &spatev1.Preparation{Lengths: "words", ExactOutput: true}}
+	r.Share(&spatev1.Share{Ref: enginetest.AtRevision(a.GetRef(), 1), Found: found})
+	r.Share(&spatev1.Share{Ref: a.GetRef(), Found: found}) // said again
+	if got := <-said; got != "applied" {
+		t.Fatal(got)
+	}
+	if err := r.Arm(&spatev1.Arm{Ref: a.GetRef()}, clock.Now(), 0); err != nil {
+		t.Fatal(err)
+	}
+	r.work.Wait()
+	if all := e.Bodies(); len(all) != 2 || !strings.Contains(all[0], `"ignore_eos":true`) {
+		t.Errorf("bodies %q", all)
 	}
 }
 

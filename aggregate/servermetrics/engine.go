@@ -157,14 +157,16 @@ func (m engineMetrics) histogram(name string) (count uint64, sum float64, ok boo
 	return count, sum, ok
 }
 
-// speculation returns what was drafted. vLLM and TensorRT-LLM count tokens, only vLLM counts drafts, and SGLang has
+// speculation returns what was drafted. All but SGLang count tokens, vLLM and llama.cpp count drafts, and SGLang has
 // gauges alone, which are 0 without speculative decoding.
 func (m engineMetrics) speculation() *Speculation {
 	s := Speculation{
-		DraftTokens:    m.counter("vllm:spec_decode_num_draft_tokens", "trtllm_spec_decode_num_draft_tokens"),
-		AcceptedTokens: m.counter("vllm:spec_decode_num_accepted_tokens", "trtllm_spec_decode_num_accepted_tokens"),
+		DraftTokens: m.counter("vllm:spec_decode_num_draft_tokens", "trtllm_spec_decode_num_draft_tokens",
+			"llamacpp:spec_decode_num_draft_tokens"),
+		AcceptedTokens: m.counter("vllm:spec_decode_num_accepted_tokens", "trtllm_spec_decode_num_accepted_tokens",
+			"llamacpp:spec_decode_num_accepted_tokens"),
 	}
-	if drafts := m.counter("vllm:spec_decode_num_drafts"); deref(drafts) > 0 && s.AcceptedTokens != nil {
+	if drafts := m.counter("vllm:spec_decode_num_drafts", "llamacpp:spec_decode_num_drafts"); deref(drafts) > 0 && s.AcceptedTokens != nil {
 		s.TokensPerStep = new(1 + *s.AcceptedTokens / *drafts)
 	} else if mean, most := m.gauge("sglang:spec_accept_length", "trtllm_spec_decode_acceptance_length"); deref(most) > 0 {
 		s.TokensPerStep = mean
@@ -185,7 +187,7 @@ func (m engineMetrics) speculation() *Speculation {
 func (m engineMetrics) cacheHits() []CacheHits {
 	out := []CacheHits{}
 	looked := deref(m.counter("vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries", "sglang:prompt_tokens",
-		"trtllm_prompt_tokens"))
+		"trtllm_prompt_tokens", "llamacpp:prompt_tokens", "llamacpp:prompt_tokens_cached"))
 	if looked <= 0 {
 		return out
 	}
@@ -199,7 +201,7 @@ func (m engineMetrics) cacheHits() []CacheHits {
 	if deref(m.counter("vllm:external_prefix_cache_queries")) > 0 { // there is a KV connector
 		add("external", "vllm:external_prefix_cache_hits")
 	}
-	add("all", "trtllm_prompt_cached_tokens")
+	add("all", "trtllm_prompt_cached_tokens", "llamacpp:prompt_tokens_cached")
 	m.each(func(s ServerMetric) {
 		if labels, err := parseLabels(s.Labels); err == nil && s.Increase != nil {
 			tiers[cmp.Or(labels["cache_source"], "all")] += *s.Increase

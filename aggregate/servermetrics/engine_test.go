@@ -69,6 +69,14 @@ func TestEngines(t *testing.T) {
 		}}, `{"speculation":{"draft_tokens":40,"accepted_tokens":10,"accepted_share":0.25,"tokens_per_step":null},` +
 			`"kv_cache_use":null,"kv_cache_use_max":null,"cache_hits":[{"tier":"all","tokens":50,"share":0.25}],` +
 			`"kv_transfers":null}`},
+		"llama.cpp": {[][]ServerMetric{{
+			increase("llamacpp:prompt_tokens_total", "", 150), increase("llamacpp:prompt_tokens_cached_total", "", 50),
+			increase("llamacpp:spec_decode_num_drafts_total", "", 10),
+			increase("llamacpp:spec_decode_num_draft_tokens_total", "", 40),
+			increase("llamacpp:spec_decode_num_accepted_tokens_total", "", 10),
+		}}, `{"speculation":{"draft_tokens":40,"accepted_tokens":10,"accepted_share":0.25,"tokens_per_step":2},` +
+			`"kv_cache_use":null,"kv_cache_use_max":null,"cache_hits":[{"tier":"all","tokens":50,"share":0.25}],` +
+			`"kv_transfers":null}`},
 		"no drafts, failed transfers": {[][]ServerMetric{{
 			increase("vllm:spec_decode_num_drafts_total", "", 0), increase("vllm:spec_decode_num_draft_tokens_total", "", 0),
 			increase("vllm:spec_decode_num_accepted_tokens_total", "", 0), timed("vllm:nixl_xfer_time_seconds", 0, 0),

@@ -171,6 +171,10 @@ var defaultServerMetrics = []string{
 	"trtllm_prompt_cached_tokens_total", "trtllm_prompt_tokens_total", "trtllm_generation_tokens_total",
 	"trtllm_spec_decode_num_draft_tokens_total", "trtllm_spec_decode_num_accepted_tokens_total",
 	"trtllm_spec_decode_acceptance_length",
+	"llamacpp:requests_processing", "llamacpp:requests_deferred", "llamacpp:n_busy_slots_per_decode",
+	"llamacpp:prompt_tokens_total", "llamacpp:prompt_tokens_cached_total", "llamacpp:tokens_predicted_total",
+	"llamacpp:spec_decode_num_drafts_total", "llamacpp:spec_decode_num_draft_tokens_total",
+	"llamacpp:spec_decode_num_accepted_tokens_total",
 	"nv_trt_llm_request_metrics", "nv_trt_llm_kv_cache_block_metrics", "nv_trt_llm_inflight_batcher_metrics",
 	"nv_inference_pending_request_count", "nv_inference_request_success",
 }
