@@ -25,7 +25,7 @@ workloads:
   - name: lengths
     random:
       isl_lengths: {lognormal: {mean: 60, stddev: 40, max: 300}}
-      osl_lengths: {empirical: {values: [2, 5, 9], weights: [3, 2, 1]}}
+      osl_lengths: {empirical: {values: [2, 5, 9]}}
       prefix: {length: 20, groups: 3, share: 0.5}
   - name: normal
     random: {isl_lengths: {normal: {mean: 40, stddev: 20, min: 3, max: 90}}, osl_lengths: {uniform: {min: 1, max: 6}}}
@@ -69,7 +69,7 @@ targets:
     simulator: {endpoints: 3, decode_step: 1ms, decode_step_per_request: 10us}
 workloads:
   - name: prefixes
-    random: {isl_lengths: {uniform: {min: 20, max: 60}}, osl: 3, prefix: {length: 40, groups: 2}, first_token_id: 5, last_token_id: 5000}
+    random: {isl_lengths: {uniform: {min: 20, max: 60}}, osl: 3, prefix: {length: 40, groups: 2}}
   - name: ids
     jsonl: {path: DIR/ids.jsonl, order: file}
   - name: trace

@@ -61,7 +61,7 @@ var uncompressed = map[string]string{
 }
 
 // tokenFields are parts of workloads in which all numbers are token counts or shares.
-var tokenFields = []string{"isl_lengths", "osl_lengths", "turn_counts", "text_counts", "range_ratio", "share", "max_skipped"}
+var tokenFields = []string{"isl_lengths", "osl_lengths", "turn_counts", "range_ratio", "share", "max_skipped"}
 
 // TestNothingIsForgotten fills every field of a stage, for each kind of content and load. It expects each
 // duration divided and each rate multiplied, except for the fields in uncompressed.

@@ -64,7 +64,7 @@ func TestStagesFillEveryDefault(t *testing.T) {
 			}
 			tokenizer: "auto" exact_output: "auto" running_usage: "auto" connect_timeout {seconds: 5} request_timeout {seconds: 600}
 		}
-		workload { name: "30:15" random { isl: 30 osl: 15 first_token_id: 1000 last_token_id: 9999 } cache_busting: "none" }
+		workload { name: "30:15" random { isl: 30 osl: 15 } cache_busting: "none" }
 		load { concurrency: 8 requests: 80 warmup_requests: 3 }
 		drain_timeout {seconds: 60}
 		on_agent_loss: "fail"
@@ -111,7 +111,7 @@ targets:
 workloads:
   - name: named
     cache_busting: request
-    random: {isl: 30, osl: 15, first_token_id: 5, last_token_id: 6}
+    random: {isl: 30, osl: 15}
 loads:
   - {rate: [2], arrival: constant, requests: 9}
 drain_timeout: 0s

@@ -13,7 +13,6 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/draw"
-	"github.com/spate-load/spate/workload/rows"
 )
 
 // images are the images of requests as parts of a message's content, encoded once. Image j of request i is number
@@ -32,15 +31,12 @@ func newImages(i *spatev1.Images, c Config) (*images, error) {
 		return nil, errors.New("workload: images can only be sent to a chat API: set the target's `api: chat`")
 	}
 	all := &images{count: max(1, uint64(i.GetCount()))}
-	switch {
-	case i.GetPath() != "":
-		return all, all.addRows(c)
-	case len(i.GetUrls()) > 0:
-		for _, url := range i.GetUrls() {
-			if err := all.add(url); err != nil {
-				return nil, err
-			}
+	for _, url := range i.GetUrls() {
+		if err := all.add(url); err != nil {
+			return nil, err
 		}
+	}
+	if len(all.parts) > 0 {
 		return all, nil
 	}
 	for k := range max(1, uint64(i.GetDistinct())) {
@@ -61,47 +57,14 @@ func made(i *spatev1.Images, seed, number uint64) (url string, err error) {
 	return dataURL(picture(colours, int(i.GetWidth()), int(i.GetHeight())), i.GetFormat())
 }
 
-// FirstImage returns the URL of an image like those that a workload's requests have. of has them, if they are from
-// files. It returns an error if the image cannot be made or read.
-func FirstImage(w *spatev1.Workload, of *rows.File) (url string, err error) {
+// FirstImage returns the URL of an image like those that a workload's requests have. It returns an error if the image
+// cannot be made.
+func FirstImage(w *spatev1.Workload) (url string, err error) {
 	i := w.GetRandom().GetImages()
-	switch {
-	case len(i.GetUrls()) > 0:
+	if len(i.GetUrls()) > 0 {
 		return i.GetUrls()[0], nil
-	case i.GetPath() == "":
-		return made(i, 0, 0)
 	}
-	if err := checkFiles(w, of); err != nil {
-		return "", err
-	}
-	var row rows.Row
-	err = of.Read(0, &row)
-	return string(row.Content), err
-}
-
-// checkFiles returns an error if a workload that takes its images from files has none.
-func checkFiles(w *spatev1.Workload, of *rows.File) error {
-	if of == nil || of.Len() == 0 {
-		return fmt.Errorf("workload: %q takes its images from files, but has none", w.GetName())
-	}
-	return nil
-}
-
-// addRows adds the images that the workload's rows hold, as data URLs.
-func (s *images) addRows(c Config) error {
-	if err := checkFiles(c.Workload, c.Rows); err != nil {
-		return err
-	}
-	var row rows.Row
-	for n := range c.Rows.Len() {
-		if err := c.Rows.Read(n, &row); err != nil {
-			return err
-		}
-		if err := s.add(string(row.Content)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return made(i, 0, 0)
 }
 
 // add adds a part of a message's content, in OpenAI's form.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/draw"
@@ -78,7 +77,7 @@ func distribution(l *spatev1.Lengths) (shape, error) {
 	case *spatev1.Lengths_Lognormal:
 		return newNormal(d.Lognormal, true)
 	case *spatev1.Lengths_Empirical:
-		return newEmpirical(d.Empirical)
+		return newEmpirical(d.Empirical.GetValues())
 	default:
 		return nil, errors.New("unknown distribution: give uniform, normal, lognormal or empirical")
 	}
@@ -178,61 +177,21 @@ func (n normal) shortest() uint32 {
 	return n.min
 }
 
-// empirical is a list of lengths. up[i] is the total weight of lengths 0 to i. A nil up means equal weights.
-type empirical struct {
-	values     []uint32
-	cumulative []float64
+// empirical is a list of lengths, drawn with equal frequency.
+type empirical []uint32
+
+func newEmpirical(values []uint32) (shape, error) {
+	if len(values) == 0 || slices.Contains(values, 0) {
+		return nil, fmt.Errorf("empirical: values are %v: give at least one, all above 0", values)
+	}
+	return empirical(slices.Clone(values)), nil
 }
 
-func newEmpirical(d *spatev1.EmpiricalLengths) (shape, error) {
-	values, weights := d.GetValues(), d.GetWeights()
-	switch {
-	case len(values) == 0:
-		return nil, errors.New("empirical: there are no values: give at least one")
-	case slices.Contains(values, 0):
-		return nil, fmt.Errorf("empirical: value number %d is 0: lengths must be at least 1", slices.Index(values, 0)+1)
-	case len(weights) == 0:
-		return empirical{values: slices.Clone(values)}, nil
-	case len(weights) != len(values):
-		return nil, fmt.Errorf("empirical: there are %d values and %d weights: give one weight for each value, or none",
-			len(values), len(weights))
-	}
-	return newWeighted(values, weights)
-}
-
-// newWeighted drops lengths of weight 0, so that they are never drawn.
-func newWeighted(values []uint32, weights []float64) (shape, error) {
-	var e empirical
-	total := 0.0
-	for i, w := range weights {
-		if !(w >= 0) {
-			return nil, fmt.Errorf("empirical: weight number %d is %v: weights must be at least 0", i+1, w)
-		}
-		if w == 0 {
-			continue
-		}
-		total += w
-		e.values, e.cumulative = append(e.values, values[i]), append(e.cumulative, total)
-	}
-	if total == 0 || math.IsInf(total, 0) {
-		return nil, fmt.Errorf("empirical: the weights sum to %v: "+
-			"at least one must be above 0, and the sum must be finite", total)
-	}
-	return e, nil
-}
-
-// length finds the first length at which the cumulative weight exceeds a fraction u of the total.
 func (e empirical) length(numbers draw.Sequence, i uint64) uint32 {
-	if e.cumulative == nil {
-		return e.values[numbers.Below(i, uint64(len(e.values)))]
-	}
-	last := len(e.cumulative) - 1
-	part := numbers.Unit(i) * e.cumulative[last]
-	return e.values[sort.Search(last, func(k int) bool { return e.cumulative[k] > part })]
+	return e[numbers.Below(i, uint64(len(e)))]
 }
-
-func (e empirical) longest() uint32  { return slices.Max(e.values) }
-func (e empirical) shortest() uint32 { return slices.Min(e.values) }
+func (e empirical) longest() uint32  { return slices.Max(e) }
+func (e empirical) shortest() uint32 { return slices.Min(e) }
 
 // LongestRequest returns the length in tokens, prompt and output together, of a workload's longest request. The length
 // comes from the plan, or else from the rows, if there are any. With a normal or lognormal distribution that is not

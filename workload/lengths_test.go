@@ -27,9 +27,9 @@ func lognormalOf(mean, stddev float64, from, to uint32) *spatev1.Lengths {
 	}}
 }
 
-func empiricalOf(values []uint32, weights ...float64) *spatev1.Lengths {
+func empiricalOf(values ...uint32) *spatev1.Lengths {
 	return &spatev1.Lengths{Distribution: &spatev1.Lengths_Empirical{
-		Empirical: &spatev1.EmpiricalLengths{Values: values, Weights: weights},
+		Empirical: &spatev1.EmpiricalLengths{Values: values},
 	}}
 }
 
@@ -109,11 +109,7 @@ func TestLengthsDistributed(t *testing.T) {
 			uint32(math.Round(math.Exp(logMu + 6*logSigma))),
 		},
 		"empirical": {
-			empiricalOf([]uint32{10, 20, 99, 40}, 1, 2, 0, 5), 31.25, math.Sqrt(1112.5 - 31.25*31.25), 1.8,
-			func(x float64) float64 { return map[float64]float64{10: 0.125, 20: 0.375, 40: 1}[x] }, 10, 40,
-		},
-		"empirical, no weights": {
-			empiricalOf([]uint32{1, 3, 3, 5}), 3, math.Sqrt2, 2,
+			empiricalOf(1, 3, 3, 5), 3, math.Sqrt2, 2,
 			func(x float64) float64 { return map[float64]float64{1: 0.25, 3: 0.75, 5: 1}[x] }, 1, 5,
 		},
 	} {
@@ -197,8 +193,7 @@ var distributions = rapid.Custom(func(t *rapid.T) *spatev1.Lengths {
 		return lognormalOf(mean, stddev, from, to)
 	default:
 		values := rapid.SliceOfN(rapid.Uint32Range(1, 400), 1, 20).Draw(t, "values")
-		weights := rapid.SliceOfN(rapid.Float64Range(0, 1e9), len(values)-1, len(values)-1).Draw(t, "weights")
-		return empiricalOf(values, append(weights, 1)...)
+		return empiricalOf(values...)
 	}
 })
 
@@ -226,33 +221,6 @@ func TestLengthsPure(t *testing.T) {
 	})
 }
 
-// TestEmpiricalOracle compares the search with a walk along the weights.
-func TestEmpiricalOracle(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfN(rapid.Uint32Range(1, 1000), 1, 30).Draw(t, "values")
-		weights := make([]float64, len(values))
-		total := 0.0
-		for i := range weights {
-			weights[i] = float64(rapid.IntRange(0, 5).Draw(t, "weight"))
-			total += weights[i]
-		}
-		if total == 0 {
-			return
-		}
-		l := shaped(t, empiricalOf(values, weights...), rapid.Uint64().Draw(t, "seed"))
-		for i := range uint64(50) {
-			left, want := l.numbers.Unit(i)*total, 0
-			for left >= weights[want] {
-				left -= weights[want]
-				want++
-			}
-			if got := l.at(i); got != values[want] {
-				t.Fatalf("length %d is %d, want %d of %v by %v", i, got, values[want], values, weights)
-			}
-		}
-	})
-}
-
 func TestLengthsRefused(t *testing.T) {
 	for name, l := range map[string]*spatev1.Lengths{
 		"no distribution":   {},
@@ -263,13 +231,8 @@ func TestLengthsRefused(t *testing.T) {
 		"negative stddev":   lognormalOf(1, -1, 0, 0),
 		"NaN":               normalOf(math.NaN(), 1, 0, 0),
 		"infinite":          lognormalOf(1, math.Inf(1), 0, 0),
-		"no values":         empiricalOf(nil),
-		"value 0":           empiricalOf([]uint32{1, 0}),
-		"too few weights":   empiricalOf([]uint32{1, 2}, 1),
-		"weights of 0":      empiricalOf([]uint32{1, 2}, 0, 0),
-		"negative weight":   empiricalOf([]uint32{1, 2}, 2, -1),
-		"NaN weight":        empiricalOf([]uint32{1, 2}, 2, math.NaN()),
-		"weights too great": empiricalOf([]uint32{1, 2}, math.MaxFloat64, math.MaxFloat64),
+		"no values":         empiricalOf(),
+		"value 0":           empiricalOf(1, 0),
 	} {
 		if s, err := shapeOf("isl", 0, l); err == nil {
 			t.Errorf("%s: accepted as %v", name, s)
@@ -282,13 +245,9 @@ func TestLengthsRefused(t *testing.T) {
 
 // BenchmarkLengths draws one length.
 func BenchmarkLengths(b *testing.B) {
-	values, weights := make([]uint32, 100_000), make([]float64, 100_000)
-	for i := range values {
-		values[i], weights[i] = uint32(i+1), float64(i%7+1)
-	}
 	for name, l := range map[string]*spatev1.Lengths{
 		"uniform": uniformOf(1, 1000), "normal": normalOf(1000, 100, 0, 0), "lognormal": lognormalOf(1000, 100, 0, 0),
-		"empirical of 100k": empiricalOf(values, weights...),
+		"empirical": empiricalOf(1, 2, 3),
 	} {
 		b.Run(name, func(b *testing.B) {
 			x := shaped(b, l, 1)

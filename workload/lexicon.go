@@ -141,8 +141,8 @@ func LexiconWords() []string {
 
 // Default token ids: above the special tokens and within the vocabulary of common models.
 const (
-	defaultFirstID = 1000
-	defaultLastID  = 9999
+	firstTokenID = 1000
+	tokenIDs     = 9000
 )
 
 // vocabulary is what tokens are drawn from: words in a text prompt, numbers in a prompt of token ids. In both, each
@@ -150,28 +150,16 @@ const (
 type vocabulary struct {
 	lexicon *lexicon
 	start   *lexicon // words at the start of a text
-	first   uint32   // first token id
-	ids     uint64   // number of token ids
 }
 
-// newVocabulary takes the words of a Config. A first or last of 0 means the default id.
-func newVocabulary(c Config, first, last uint32) (*vocabulary, error) {
+// newVocabulary takes the words of a Config.
+func newVocabulary(c Config) (*vocabulary, error) {
 	for _, words := range [][]string{c.Words, c.FirstWords} {
 		if i := slices.Index(words, ""); i >= 0 {
 			return nil, fmt.Errorf("workload: word %d of the lexicon is empty", i+1)
 		}
 	}
-	if first == 0 {
-		first = defaultFirstID
-	}
-	if last == 0 {
-		last = defaultLastID
-	}
-	if last < first {
-		return nil, fmt.Errorf("workload: first_token_id %d is greater than last_token_id %d: swap them",
-			first, last)
-	}
-	v := &vocabulary{lexicon: newLexicon(c.Words), first: first, ids: uint64(last-first) + 1}
+	v := &vocabulary{lexicon: newLexicon(c.Words)}
 	if v.start = v.lexicon; len(c.FirstWords) > 0 {
 		v.start = newLexicon(c.FirstWords)
 	}
@@ -181,7 +169,7 @@ func newVocabulary(c Config, first, last uint32) (*vocabulary, error) {
 // size returns the number of different tokens in a form.
 func (v *vocabulary) size(form Form) uint64 {
 	if form == TokenIDs {
-		return v.ids
+		return tokenIDs
 	}
 	return uint64(v.lexicon.Size())
 }
@@ -219,7 +207,7 @@ func (v *vocabulary) appendIDs(dst []byte, tokens draw.Sequence, from, n uint64)
 	const longest = len("4294967295,")
 	dst = slices.Grow(dst, int(n)*longest)
 	for i := from; i < from+n; i++ {
-		dst = strconv.AppendUint(dst, uint64(v.first)+tokens.Below(i, v.ids), 10)
+		dst = strconv.AppendUint(dst, firstTokenID+tokens.Below(i, tokenIDs), 10)
 		dst = append(dst, ',')
 	}
 	return dst[:len(dst)-1]

@@ -22,7 +22,7 @@ type random struct {
 	template uint32
 	prefixes *prefixes // nil: none
 	images   *images   // nil: none
-	texts    lengths   // numbers of texts; no shape: one prompt
+	texts    uint32    // number of texts; 0: one prompt
 	busting  cacheBusting
 }
 
@@ -32,7 +32,7 @@ func newRandom(r *spatev1.RandomContent, c Config) (*random, error) {
 	if err != nil {
 		return nil, err
 	}
-	words, err := newVocabulary(c, r.GetFirstTokenId(), r.GetLastTokenId())
+	words, err := newVocabulary(c)
 	if err != nil {
 		return nil, err
 	}
@@ -44,18 +44,14 @@ func newRandom(r *spatev1.RandomContent, c Config) (*random, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts, err := textsOf(r)
-	if err != nil {
-		return nil, err
-	}
-	if texts != nil && uint64(texts.longest())*uint64(isl.longest()) > maxTokens {
+	if uint64(r.GetTexts())*uint64(isl.longest()) > maxTokens {
 		return nil, fmt.Errorf("workload: a request may have %d texts of %d tokens each: at most %d tokens together",
-			texts.longest(), isl.longest(), maxTokens)
+			r.GetTexts(), isl.longest(), maxTokens)
 	}
 	w := &random{
 		images: pictures, words: words, contents: draw.New(c.Seed, "content"), template: c.Template, busting: b,
 		isl: newLengths(isl, c.Seed, "isl"), osl: newLengths(osl, c.Seed, "osl"),
-		texts: newLengths(texts, c.Seed, "texts"),
+		texts: r.GetTexts(),
 	}
 	if p := r.GetPrefix(); p != nil {
 		shortest, longest := contentTokens(isl.shortest(), c.Template), contentTokens(isl.longest(), c.Template)
@@ -111,9 +107,9 @@ func (w *random) Spec(index uint64, _ int) (Spec, error) {
 	if w.images != nil {
 		s.Images, s.Text, s.ISL = uint32(w.images.count), s.ISL, 0
 	}
-	if w.texts.shape != nil {
+	if w.texts > 0 {
 		tokens := uint64(0)
-		s.Texts = w.texts.at(index)
+		s.Texts = w.texts
 		for isl := range w.textLengths(index) {
 			tokens += uint64(serverISL(isl, w.template))
 		}
@@ -125,7 +121,7 @@ func (w *random) Spec(index uint64, _ int) (Spec, error) {
 // AppendPrompt appends the prompt. Token j of the prompt is number j of the sequence that it is drawn from, whichever
 // sequence that is.
 func (w *random) AppendPrompt(dst []byte, r Request) ([]byte, error) {
-	if w.texts.shape != nil {
+	if w.texts > 0 {
 		return w.appendTexts(dst, r), nil
 	}
 	n := w.promptTokens(r.Index)
@@ -153,19 +149,11 @@ func (w *random) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 // Close does nothing: there is no file.
 func (w *random) Close() error { return nil }
 
-// textsOf returns the distribution of the number of texts of a request. Nil: requests have one prompt.
-func textsOf(r *spatev1.RandomContent) (shape, error) {
-	if r.GetTexts() == 0 && r.GetTextCounts() == nil {
-		return nil, nil //nolint:nilnil // nil: one prompt
-	}
-	return shapeOf("texts", r.GetTexts(), r.GetTextCounts())
-}
-
 // textLengths yields the length of each text of a request.
 func (w *random) textLengths(index uint64) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		of := w.isl.of(index)
-		for k := range w.texts.at(index) {
+		for k := range w.texts {
 			if !yield(of.at(uint64(k))) {
 				return
 			}

@@ -22,10 +22,6 @@ var randomContents = rapid.Custom(func(t *rapid.T) *spatev1.RandomContent {
 		c.Isl, c.Osl = rapid.Uint32Range(1, 300).Draw(t, "isl"), rapid.Uint32Range(1, 1<<24).Draw(t, "osl")
 		c.RangeRatio = rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.99}).Draw(t, "ratio")
 	}
-	if rapid.Bool().Draw(t, "ids given") {
-		c.FirstTokenId = rapid.Uint32Range(100_000, 200_000).Draw(t, "first")
-		c.LastTokenId = rapid.Uint32Range(c.FirstTokenId+1, 300_000).Draw(t, "last")
-	}
 	if rapid.Bool().Draw(t, "prefix given") {
 		c.Prefix = &spatev1.Prefix{
 			Length: rapid.Uint32Range(1, 400).Draw(t, "prefix"), Groups: rapid.Uint32Max(20).Draw(t, "groups"),
@@ -125,13 +121,13 @@ func TestPrefixWalkEnds(t *testing.T) {
 	}
 	// With a prefix longer than most prompts, the walk ends even if some groups are never carried at full length.
 	short := newRandomWorkload(t, &spatev1.RandomContent{
-		IslLengths: empiricalOf([]uint32{5, 1000}, 1e9, 1), Osl: 1, Prefix: &spatev1.Prefix{Length: 500, Groups: 100},
+		IslLengths: normalOf(5, 90, 0, 0), Osl: 1, Prefix: &spatev1.Prefix{Length: 500, Groups: 100},
 	}, 1).(*random)
 	if short.prefixes.end != longestWalk {
 		t.Errorf("walks %d requests, want %d", short.prefixes.end, longestWalk)
 	}
 	short.prefixes.end = 10_000
-	if got := specOf(t, short, math.MaxUint64, 0).Shared; got != 5 {
+	if got := specOf(t, short, math.MaxUint64, 0).Shared; uint64(got) != short.promptTokens(math.MaxUint64) {
 		t.Errorf("the last request shares %d tokens, want 5", got)
 	}
 }
@@ -323,14 +319,14 @@ func textsIn(t *testing.T, w Workload, index uint64, form Form) (texts [][]strin
 	return texts
 }
 
-// TestTexts: a request has as many texts as its number says, each of a length of its own and of other tokens. Spec has
+// TestTexts: a request has as many texts as the plan says, each of a length of its own and of other tokens. Spec has
 // the number, and the tokens of all of them.
 func TestTexts(t *testing.T) {
-	plan := withContent(&spatev1.RandomContent{IslLengths: uniformOf(20, 40), Osl: 1, TextCounts: uniformOf(1, 9)})
+	plan := withContent(&spatev1.RandomContent{IslLengths: uniformOf(20, 40), Osl: 1, Texts: 9})
 	for _, form := range []Form{Text, TokenIDs} {
 		const template = 2
 		w := newWorkload(t, Config{Workload: plan, Seed: 5, Template: template})
-		counts, lengths, seen := make(map[int]bool), make(map[int]bool), make(map[string]bool)
+		lengths, seen := make(map[int]bool), make(map[string]bool)
 		for i := range uint64(60) {
 			texts := textsIn(t, w, i, form)
 			tokens := 0
@@ -343,13 +339,12 @@ func TestTexts(t *testing.T) {
 				}
 				seen[start] = true
 			}
-			counts[len(texts)] = true
-			if s, err := w.Spec(i, 0); err != nil || int(s.Texts) != len(texts) || int(s.ISL) != tokens {
+			if s, err := w.Spec(i, 0); err != nil || len(texts) != 9 || s.Texts != 9 || int(s.ISL) != tokens {
 				t.Errorf("request %d has %d texts of %d tokens, Spec says %+v (%v)", i, len(texts), tokens, s, err)
 			}
 		}
-		if len(counts) != 9 || len(lengths) != 21 {
-			t.Errorf("numbers of texts %v, lengths %v: want 9 and 21 different ones", counts, lengths)
+		if len(lengths) != 21 {
+			t.Errorf("lengths %v: want 21 different ones", lengths)
 		}
 	}
 	one := newWorkload(t, Config{Workload: withContent(&spatev1.RandomContent{Isl: 20, Osl: 1})})

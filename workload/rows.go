@@ -29,7 +29,7 @@ func newFile(c Config) (*file, error) {
 	if err := Writable(c.Rows, c.Form); err != nil {
 		return nil, err
 	}
-	words, err := newVocabulary(c, 0, 0)
+	words, err := newVocabulary(c)
 	if err != nil {
 		return nil, err
 	}

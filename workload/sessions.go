@@ -42,7 +42,7 @@ func newSessions(s *spatev1.SessionContent, c Config) (*sessions, error) {
 	if err := p.checkForm(c.Form); err != nil {
 		return nil, err
 	}
-	words, err := newVocabulary(c, 0, 0)
+	words, err := newVocabulary(c)
 	if err != nil {
 		return nil, err
 	}

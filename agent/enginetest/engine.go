@@ -162,7 +162,7 @@ func StageOf(load *spatev1.LoadPoint, engines ...*Engine) *spatev1.Stage {
 			ConnectTimeout: durationpb.New(time.Second), RequestTimeout: durationpb.New(time.Minute),
 		},
 		Workload: &spatev1.Workload{Name: "4:2", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{
-			Isl: 4, Osl: 2, FirstTokenId: 1000, LastTokenId: 9999,
+			Isl: 4, Osl: 2,
 		}}},
 		Load:         load,
 		Seed:         7,

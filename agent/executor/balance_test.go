@@ -16,7 +16,7 @@ func balanceOf(t testing.TB, kind string, endpoints int, seed uint64) *balance {
 	stage := &spatev1.Stage{Seed: seed, Target: &spatev1.Target{Balance: kind, Endpoints: make([]string, endpoints)}}
 	content, err := workload.New(workload.Config{Seed: seed, Form: workload.TokenIDs,
 		Workload: &spatev1.Workload{Content: &spatev1.Workload_Random{
-			Random: &spatev1.RandomContent{Isl: 20, Osl: 1, FirstTokenId: 1, LastTokenId: 9,
+			Random: &spatev1.RandomContent{Isl: 20, Osl: 1,
 				Prefix: &spatev1.Prefix{Length: 10, Groups: 5}},
 		}}})
 	if err != nil {

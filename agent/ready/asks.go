@@ -152,7 +152,7 @@ func (s *Stage) extras() (all []Extra, err error) {
 			e.Part = part.GetName()
 		}
 		if part.GetRandom().GetImages() != nil {
-			if e.Image, err = workload.FirstImage(part, opened); err != nil {
+			if e.Image, err = workload.FirstImage(part); err != nil {
 				return nil, err
 			}
 		}

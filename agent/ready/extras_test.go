@@ -106,8 +106,6 @@ func TestRefusedExtras(t *testing.T) {
 			`{"mix": {"parts": [{"weight": 1, "workload": {"name": "a", "random": {"isl": 1, "osl": 1}}},
 			{"weight": 1, "model": "x", "workload": {"name": "b", "random": {"isl": 1, "osl": 1, "images": {"urls": ["http://h/a.png"]}}}}]}}`,
 			"", `h/a.png"},"type":"image_url"}],"role":"user"}],"model":"x"`, "part b: the server refuses requests with an image"},
-		"images from no files": {`{"random": {"isl": 1, "osl": 1, "images": {"path": "x"}}}`, "", "nothing",
-			"takes its images from files, but has none"},
 		"images": {`{"random": {"isl": 1, "osl": 1, "images": {"width": 8, "height": 8}}}`, "", "image_url",
 			"the server refuses requests with an image (image_url in messages), and takes them without"},
 		"a row's tools": {`{"jsonl": {"path": "x", "osl": 1}}`, toolRow, "tools",

@@ -317,9 +317,6 @@ func (s sums) addLengths(r *StageResult, stage *spatev1.Stage) {
 
 // askedISL returns the length of every prompt, summed over the texts of a request, or 0 if lengths differ.
 func askedISL(r *spatev1.RandomContent) uint32 {
-	if r.GetTextCounts() != nil {
-		return 0
-	}
 	return r.GetIsl() * max(1, r.GetTexts())
 }
 

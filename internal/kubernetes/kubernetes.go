@@ -159,10 +159,6 @@ func metrics(t *spatev1.KubernetesTarget, port int, text []byte) ([]string, map[
 	if port == 0 {
 		return nil, nil, errors.New("the port of the selected pods' metrics is not known: give it by metrics_port")
 	}
-	labels := roleLabels
-	if t.GetRoleLabel() != "" {
-		labels = []string{t.GetRoleLabel()}
-	}
 	roles := map[string]string{}
 	var urls []string
 	for _, pod := range list.Items {
@@ -173,7 +169,7 @@ func metrics(t *spatev1.KubernetesTarget, port int, text []byte) ([]string, map[
 		}
 		url := "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port)) + "/metrics"
 		urls = append(urls, url)
-		for _, label := range labels {
+		for _, label := range roleLabels {
 			if role := pod.Metadata.Labels[label]; role != "" && roles[url] == "" {
 				roles[url] = role
 			}

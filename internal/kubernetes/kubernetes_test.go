@@ -72,15 +72,15 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// A port by number, metrics alone, and a label of one's own.
+// A port by number, and metrics alone.
 func TestLookOtherwise(t *testing.T) {
 	a := &answers{slices: someSlices, pods: somePods}
 	f, err := look(&spatev1.KubernetesTarget{Service: "gateway", Port: "9000"}, a.get)
 	if err != nil || f.Endpoints[0] != "http://10.1.0.5:9000" || f.Metrics != nil {
 		t.Errorf("by number: %v, %v", f, err)
 	}
-	f, err = look(&spatev1.KubernetesTarget{MetricsSelector: "app=x", MetricsPort: 8081, RoleLabel: "app"}, a.get)
-	if err != nil || f.Endpoints != nil || f.Roles["http://10.1.0.20:8081/metrics"] != "x" || len(f.Roles) != 2 {
+	f, err = look(&spatev1.KubernetesTarget{MetricsSelector: "app=x", MetricsPort: 8081}, a.get)
+	if err != nil || f.Endpoints != nil || f.Roles["http://10.1.0.20:8081/metrics"] != "prefill" || len(f.Roles) != 3 {
 		t.Errorf("metrics alone: %v, %v", f, err)
 	}
 }

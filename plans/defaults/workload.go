@@ -11,8 +11,6 @@ import (
 
 // Defaults of a workload.
 const (
-	firstTokenID = 1000
-	lastTokenID  = 9999
 	maxSkipped   = 0.01
 	blockTokens  = 512
 	bailianBlock = 16
@@ -26,7 +24,6 @@ const (
 const (
 	MaxLength = 16_777_216
 	MaxTurns  = 10_000
-	MaxTexts  = 10_000
 )
 
 // DistinctImages is how many different images are made unless the plan says otherwise.
@@ -70,16 +67,14 @@ func Workload(w *spatev1.Workload) *spatev1.Workload {
 }
 
 func fillRandom(r *spatev1.RandomContent) {
-	r.FirstTokenId, r.LastTokenId = TokenIDs(r)
 	fillLengths(r.IslLengths, MaxLength)
 	if r.OslLengths == nil {
 		r.Osl = cmp.Or(r.Osl, 1) // The rules require it unless the targets have no output tokens.
 	}
 	fillLengths(r.OslLengths, MaxLength)
-	fillLengths(r.TextCounts, MaxTexts)
 	if i := r.GetImages(); i != nil {
 		i.Count = cmp.Or(i.Count, 1)
-		if len(i.Urls) == 0 && i.Path == "" {
+		if len(i.Urls) == 0 {
 			i.Format, i.Distinct = cmp.Or(i.Format, "png"), cmp.Or(i.Distinct, DistinctImages)
 		}
 	}
@@ -127,9 +122,4 @@ func orShare(given *float64) *float64 {
 		return new(maxSkipped)
 	}
 	return given
-}
-
-// TokenIDs returns the bounds of the token IDs that random prompts are made of.
-func TokenIDs(r *spatev1.RandomContent) (first, last uint32) {
-	return cmp.Or(r.GetFirstTokenId(), firstTokenID), cmp.Or(r.GetLastTokenId(), lastTokenID)
 }

@@ -108,7 +108,7 @@ func TestRelationsNameFields(t *testing.T) {
 			}
 		}
 	})
-	if relationsFound < 40 {
+	if relationsFound < 30 {
 		t.Errorf("only %d relations", relationsFound)
 	}
 }

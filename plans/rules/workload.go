@@ -3,12 +3,10 @@ package rules
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/plans/defaults"
-	"github.com/spate-load/spate/plans/document"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
@@ -149,7 +147,6 @@ func (c *checker) nameless(path string, w *spatev1.Workload) bool {
 func (c *checker) random(path string, r *spatev1.RandomContent) {
 	c.distribution(path+".isl_lengths", r.GetIslLengths(), defaults.MaxLength)
 	c.distribution(path+".osl_lengths", r.GetOslLengths(), defaults.MaxLength)
-	c.distribution(path+".text_counts", r.GetTextCounts(), defaults.MaxTexts)
 	if isl, prefix := r.GetIsl(), r.GetPrefix().GetLength(); prefix > isl && isl > 0 {
 		c.wrong(path+".prefix.length", fmt.Sprintf("must be at most isl (%d), which it is a part of, got %d", isl, prefix))
 	}
@@ -158,30 +155,17 @@ func (c *checker) random(path string, r *spatev1.RandomContent) {
 		c.wrong(path+".texts", fmt.Sprintf("gives a request %d tokens with the isl of %d: at most %d", tokens,
 			r.GetIsl(), maxTokens))
 	}
-	c.tokenIDs(path, r)
 }
 
 // maxTokens is how many tokens the texts of a request may have together: as many as a prompt.
 const maxTokens = 1 << 24
-
-func (c *checker) tokenIDs(path string, r *spatev1.RandomContent) {
-	first, last := defaults.TokenIDs(r)
-	switch {
-	case last >= first:
-	case r.GetLastTokenId() == 0:
-		c.wrong(path+".first_token_id",
-			fmt.Sprintf("is beyond the default last_token_id of %d: give last_token_id, too", last))
-	default:
-		c.wrong(path+".last_token_id", fmt.Sprintf("must be at least first_token_id (%d), got %d", first, last))
-	}
-}
 
 // maxPixels is the most pixels of all different images of a workload together. They are encoded before a stage starts.
 const maxPixels = 1 << 28
 
 // images checks that images are either made, with a size, or named by URLs.
 func (c *checker) images(path string, i *spatev1.Images) {
-	if i == nil || len(c.Given(path, "urls", "path")) > 0 {
+	if i == nil || len(c.Given(path, "urls")) > 0 {
 		return
 	}
 	for _, size := range []struct {
@@ -189,7 +173,7 @@ func (c *checker) images(path string, i *spatev1.Images) {
 		value uint32
 	}{{"width", i.GetWidth()}, {"height", i.GetHeight()}} {
 		if size.value == 0 {
-			c.absent(path, "has no "+size.name+": give width and height in pixels, or urls, or a path", size.name)
+			c.absent(path, "has no "+size.name+": give width and height in pixels, or urls", size.name)
 		}
 	}
 	made := cmp.Or(uint64(i.GetDistinct()), defaults.DistinctImages)
@@ -288,21 +272,5 @@ func (c *checker) empirical(path string, e *spatev1.EmpiricalLengths, most uint3
 		if v > most {
 			c.wrong(fmt.Sprintf("%s.values[%d]", path, i), fmt.Sprintf("must be at most %d, got %d", most, v))
 		}
-	}
-	if !c.Has(path + ".weights") {
-		return
-	}
-	sum := 0.0
-	for _, w := range e.GetWeights() {
-		sum += w
-	}
-	switch values, weights := len(e.GetValues()), len(e.GetWeights()); {
-	case values != weights:
-		c.keep(document.Finding{Path: path + ".weights", Whole: true,
-			Message: fmt.Sprintf("must be as many as the values: there are %d weights for %d values", weights, values)})
-	case sum == 0:
-		c.keep(document.Finding{Path: path + ".weights", Whole: true, Message: "must not all be 0"})
-	case math.IsInf(sum, 0):
-		c.keep(document.Finding{Path: path + ".weights", Whole: true, Message: "must have a finite sum"})
 	}
 }

@@ -187,14 +187,14 @@ func File(w *spatev1.Workload) *spatev1.FileContent {
 	return file
 }
 
-// Path returns the path of the file with a workload's content, or of its images, and the field of the workload that has
-// it. It returns "" if there is none.
+// Path returns the path of the file with a workload's content, and the field of the workload that has it. It returns ""
+// if there is none.
 func Path(w *spatev1.Workload) (path, field string) {
 	_, m := Of(w)
 	if file, ok := m.(interface{ GetPath() string }); ok {
 		return file.GetPath(), Kind(w) + ".path"
 	}
-	return w.GetRandom().GetImages().GetPath(), "random.images.path"
+	return "", ""
 }
 
 // Play returns how the sessions of a workload are played. false: an arrival of the workload is one request, or the

@@ -88,10 +88,7 @@ func (g *gatherer) read(ctx context.Context, files []plans.File) error {
 		}
 	}
 	for _, f := range files {
-		switch {
-		case f.Workload.GetRandom() != nil:
-			g.images(ctx, f)
-		case f.Workload != nil:
+		if f.Workload != nil {
 			g.rows(ctx, f)
 		}
 		if ctx.Err() != nil {

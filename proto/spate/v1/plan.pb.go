@@ -920,11 +920,7 @@ type KubernetesTarget struct {
 	// Label selector of the pods whose metrics are read, such as "app=vllm". Default: metrics are read at the endpoints.
 	MetricsSelector string `protobuf:"bytes,5,opt,name=metrics_selector,json=metricsSelector,proto3" json:"metrics_selector,omitempty"`
 	// Number of the port where these pods have their metrics. Default: that of the endpoints.
-	MetricsPort uint32 `protobuf:"varint,6,opt,name=metrics_port,json=metricsPort,proto3" json:"metrics_port,omitempty"`
-	// Label that says what these pods do: prefill, decode, router. Default: the first of llm-d.ai/role,
-	// nvidia.com/dynamo-sub-component-type, nvidia.com/dynamo-component-type and app.kubernetes.io/component that a pod
-	// has.
-	RoleLabel     string `protobuf:"bytes,7,opt,name=role_label,json=roleLabel,proto3" json:"role_label,omitempty"`
+	MetricsPort   uint32 `protobuf:"varint,6,opt,name=metrics_port,json=metricsPort,proto3" json:"metrics_port,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -999,13 +995,6 @@ func (x *KubernetesTarget) GetMetricsPort() uint32 {
 		return x.MetricsPort
 	}
 	return 0
-}
-
-func (x *KubernetesTarget) GetRoleLabel() string {
-	if x != nil {
-		return x.RoleLabel
-	}
-	return ""
 }
 
 // Template describes the API of a target: the body of requests, and where answers have what. Paths are those of gjson
@@ -2483,10 +2472,6 @@ type RandomContent struct {
 	// Output sequence length in tokens, sent as max_tokens. Either this or osl_lengths; targets without output tokens need
 	// neither.
 	Osl uint32 `protobuf:"varint,2,opt,name=osl,proto3" json:"osl,omitempty"`
-	// First token id that may be drawn. Default 1000: beyond the special tokens of common vocabularies.
-	FirstTokenId uint32 `protobuf:"varint,3,opt,name=first_token_id,json=firstTokenId,proto3" json:"first_token_id,omitempty"`
-	// Last token id that may be drawn. Default 9999: within the vocabulary of common models.
-	LastTokenId uint32 `protobuf:"varint,4,opt,name=last_token_id,json=lastTokenId,proto3" json:"last_token_id,omitempty"`
 	// Distribution of input lengths over requests.
 	IslLengths *Lengths `protobuf:"bytes,5,opt,name=isl_lengths,json=islLengths,proto3" json:"isl_lengths,omitempty"`
 	// Distribution of output lengths over requests.
@@ -2500,9 +2485,7 @@ type RandomContent struct {
 	Images *Images `protobuf:"bytes,9,opt,name=images,proto3" json:"images,omitempty"`
 	// Number of texts of each request, each as long as isl or isl_lengths says: the inputs of embeddings, the documents of
 	// rerank and score. Only with these APIs. Default: one prompt, which rerank and score cut into documents.
-	Texts uint32 `protobuf:"varint,10,opt,name=texts,proto3" json:"texts,omitempty"`
-	// Distribution of the number of texts over requests.
-	TextCounts    *Lengths `protobuf:"bytes,11,opt,name=text_counts,json=textCounts,proto3" json:"text_counts,omitempty"`
+	Texts         uint32 `protobuf:"varint,10,opt,name=texts,proto3" json:"texts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2551,20 +2534,6 @@ func (x *RandomContent) GetOsl() uint32 {
 	return 0
 }
 
-func (x *RandomContent) GetFirstTokenId() uint32 {
-	if x != nil {
-		return x.FirstTokenId
-	}
-	return 0
-}
-
-func (x *RandomContent) GetLastTokenId() uint32 {
-	if x != nil {
-		return x.LastTokenId
-	}
-	return 0
-}
-
 func (x *RandomContent) GetIslLengths() *Lengths {
 	if x != nil {
 		return x.IslLengths
@@ -2607,32 +2576,21 @@ func (x *RandomContent) GetTexts() uint32 {
 	return 0
 }
 
-func (x *RandomContent) GetTextCounts() *Lengths {
-	if x != nil {
-		return x.TextCounts
-	}
-	return nil
-}
-
 // Images gives each request images: made of random colours and sent as data URLs, or named by their URLs.
 type Images struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of images of a request. Default 1.
 	Count uint32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
-	// Width in pixels. Required unless there are urls or a path.
+	// Width in pixels. Required unless there are urls.
 	Width uint32 `protobuf:"varint,2,opt,name=width,proto3" json:"width,omitempty"`
-	// Height in pixels. Required unless there are urls or a path.
+	// Height in pixels. Required unless there are urls.
 	Height uint32 `protobuf:"varint,3,opt,name=height,proto3" json:"height,omitempty"`
 	// "png" (default) or "jpeg".
 	Format string `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
 	// Number of different images that are made before the stage starts. Requests use them in turn. Default 16.
 	Distinct uint32 `protobuf:"varint,5,opt,name=distinct,proto3" json:"distinct,omitempty"`
 	// URLs of images that the server fetches, used in turn, in place of images that are made.
-	Urls []string `protobuf:"bytes,6,rep,name=urls,proto3" json:"urls,omitempty"`
-	// A folder of images, one image, or a .txt file with the path or the URL of an image on each line. Images are sent as
-	// data URLs in place of images that are made: PNG, JPEG, GIF or WebP, in the order of their names or of the list, used
-	// in turn. A relative path is relative to the folder of the plan's file, in a list to that of the list.
-	Path          string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
+	Urls          []string `protobuf:"bytes,6,rep,name=urls,proto3" json:"urls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2707,13 +2665,6 @@ func (x *Images) GetUrls() []string {
 		return x.Urls
 	}
 	return nil
-}
-
-func (x *Images) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
 }
 
 // Lengths is a distribution of numbers of tokens.
@@ -2966,13 +2917,11 @@ func (x *NormalLengths) GetMax() uint32 {
 	return 0
 }
 
-// EmpiricalLengths is a list of lengths with weights.
+// EmpiricalLengths is a list of lengths, drawn with equal frequency.
 type EmpiricalLengths struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lengths.
-	Values []uint32 `protobuf:"varint,1,rep,packed,name=values,proto3" json:"values,omitempty"`
-	// Relative frequency of each length. Default: all equal.
-	Weights       []float64 `protobuf:"fixed64,2,rep,packed,name=weights,proto3" json:"weights,omitempty"`
+	Values        []uint32 `protobuf:"varint,1,rep,packed,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3010,13 +2959,6 @@ func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
 func (x *EmpiricalLengths) GetValues() []uint32 {
 	if x != nil {
 		return x.Values
-	}
-	return nil
-}
-
-func (x *EmpiricalLengths) GetWeights() []float64 {
-	if x != nil {
-		return x.Weights
 	}
 	return nil
 }
@@ -5605,7 +5547,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06status\x18\x02 \x01(\rB\x17\xbaH\n" +
 	"\xd8\x01\x01*\x05\x18\xd7\x04(d\xaa\x9d\"\x06\n" +
 	"\x04pathR\x06status\x12A\n" +
-	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\x06within\"\x85\x03\n" +
+	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\x06within\"\xc6\x02\n" +
 	"\x10KubernetesTarget\x12\"\n" +
 	"\acontext\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xfd\x01R\acontext\x12&\n" +
 	"\tnamespace\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xfd\x01R\tnamespace\x12\"\n" +
@@ -5614,10 +5556,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\aserviceR\x04port\x123\n" +
 	"\x10metrics_selector\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x0fmetricsSelector\x12B\n" +
 	"\fmetrics_port\x18\x06 \x01(\rB\x1f\xbaH\x06*\x04\x18\xff\xff\x03\xaa\x9d\"\x12\n" +
-	"\x10metrics_selectorR\vmetricsPort\x12=\n" +
-	"\n" +
-	"role_label\x18\a \x01(\tB\x1e\xbaH\x05r\x03\x18\xbd\x02\xaa\x9d\"\x12\n" +
-	"\x10metrics_selectorR\troleLabel:\x1f\xa2\x9d\"\aservice\xa2\x9d\"\x10metrics_selector\"\xd4\x04\n" +
+	"\x10metrics_selectorR\vmetricsPort:\x1f\xa2\x9d\"\aservice\xa2\x9d\"\x10metrics_selector\"\xd4\x04\n" +
 	"\bTemplate\x12P\n" +
 	"\x04path\x18\x01 \x01(\tB<\xbaH\tr\a\x18\x80\b2\x02^/\xa2\x9d\",must start with /, for example /api/generateR\x04path\x12\x1d\n" +
 	"\x04body\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80\x04R\x04body\x122\n" +
@@ -5778,14 +5717,10 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05count\x18\x03 \x01(\rBq\xbaH\x05*\x03\x18\x90N\xaa\x9d\"9\n" +
 	"\x06prefix\x12/lora- and 3 stand for lora-0, lora-1 and lora-2\xb2\x9d\"(\n" +
 	"\x05names\x12\x1fgive names, or prefix and countR\x05count\x12-\n" +
-	"\x04zipf\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\x04zipf:\x13\xa2\x9d\"\x05names\xa2\x9d\"\x06prefix\"\x8b\a\n" +
+	"\x04zipf\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\x04zipf:\x13\xa2\x9d\"\x05names\xa2\x9d\"\x06prefix\"\xf1\x04\n" +
 	"\rRandomContent\x12!\n" +
 	"\x03isl\x18\x01 \x01(\rB\x0f\xbaH\f\xd8\x01\x01*\a\x18\x80\x80\x80\b(\x01R\x03isl\x12!\n" +
-	"\x03osl\x18\x02 \x01(\rB\x0f\xbaH\f\xd8\x01\x01*\a\x18\x80\x80\x80\b(\x01R\x03osl\x120\n" +
-	"\x0efirst_token_id\x18\x03 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\ffirstTokenId\x12.\n" +
-	"\rlast_token_id\x18\x04 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\vlastTokenId\x122\n" +
+	"\x03osl\x18\x02 \x01(\rB\x0f\xbaH\f\xd8\x01\x01*\a\x18\x80\x80\x80\b(\x01R\x03osl\x122\n" +
 	"\visl_lengths\x18\x05 \x01(\v2\x11.spate.v1.LengthsR\n" +
 	"islLengths\x122\n" +
 	"\vosl_lengths\x18\x06 \x01(\v2\x11.spate.v1.LengthsR\n" +
@@ -5793,42 +5728,29 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\vrange_ratio\x18\a \x01(\x01B\x83\x01\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00\xb2\x9d\"1\n" +
 	"\vosl_lengths\x12\"it already says how lengths differ\xb2\x9d\"1\n" +
 	"\visl_lengths\x12\"it already says how lengths differR\n" +
-	"rangeRatio\x12\x90\x01\n" +
-	"\x06prefix\x18\b \x01(\v2\x10.spate.v1.PrefixBf\xb2\x9d\"2\n" +
-	"\vtext_counts\x12#texts are independent of each other\xb2\x9d\",\n" +
-	"\x05texts\x12#texts are independent of each otherR\x06prefix\x12\x90\x01\n" +
-	"\x06images\x18\t \x01(\v2\x10.spate.v1.ImagesBf\xb2\x9d\"2\n" +
-	"\vtext_counts\x12#texts are independent of each other\xb2\x9d\",\n" +
+	"rangeRatio\x12Z\n" +
+	"\x06prefix\x18\b \x01(\v2\x10.spate.v1.PrefixB0\xb2\x9d\",\n" +
+	"\x05texts\x12#texts are independent of each otherR\x06prefix\x12Z\n" +
+	"\x06images\x18\t \x01(\v2\x10.spate.v1.ImagesB0\xb2\x9d\",\n" +
 	"\x05texts\x12#texts are independent of each otherR\x06images\x12#\n" +
 	"\x05texts\x18\n" +
 	" \x01(\rB\r\xbaH\n" +
-	"\xd8\x01\x01*\x05\x18\x90N(\x01R\x05texts\x122\n" +
-	"\vtext_counts\x18\v \x01(\v2\x11.spate.v1.LengthsR\n" +
-	"textCounts:C\xbaH@\"\x14\n" +
+	"\xd8\x01\x01*\x05\x18\x90N(\x01R\x05texts:-\xbaH*\"\x14\n" +
 	"\x03isl\n" +
 	"\visl_lengths\x10\x01\"\x12\n" +
 	"\x03osl\n" +
-	"\vosl_lengths\"\x14\n" +
-	"\x05texts\n" +
-	"\vtext_counts\"\x9c\x05\n" +
+	"\vosl_lengths\"\xcd\x03\n" +
 	"\x06Images\x12\x1d\n" +
-	"\x05count\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18dR\x05count\x12r\n" +
-	"\x05width\x18\x02 \x01(\rB\\\xbaH\x05*\x03\x18\x80@\xb2\x9d\"&\n" +
-	"\x04path\x12\x1eit is for images that are made\xb2\x9d\"&\n" +
-	"\x04urls\x12\x1eit is for images that are madeR\x05width\x12t\n" +
-	"\x06height\x18\x03 \x01(\rB\\\xbaH\x05*\x03\x18\x80@\xb2\x9d\"&\n" +
-	"\x04path\x12\x1eit is for images that are made\xb2\x9d\"&\n" +
-	"\x04urls\x12\x1eit is for images that are madeR\x06height\x12\x7f\n" +
-	"\x06format\x18\x04 \x01(\tBg\xbaH\x10\xd8\x01\x01r\vR\x03pngR\x04jpeg\xb2\x9d\"&\n" +
-	"\x04path\x12\x1eit is for images that are made\xb2\x9d\"&\n" +
-	"\x04urls\x12\x1eit is for images that are madeR\x06format\x12x\n" +
-	"\bdistinct\x18\x05 \x01(\rB\\\xbaH\x05*\x03\x18\x90N\xb2\x9d\"&\n" +
-	"\x04path\x12\x1eit is for images that are made\xb2\x9d\"&\n" +
+	"\x05count\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18dR\x05count\x12H\n" +
+	"\x05width\x18\x02 \x01(\rB2\xbaH\x05*\x03\x18\x80@\xb2\x9d\"&\n" +
+	"\x04urls\x12\x1eit is for images that are madeR\x05width\x12J\n" +
+	"\x06height\x18\x03 \x01(\rB2\xbaH\x05*\x03\x18\x80@\xb2\x9d\"&\n" +
+	"\x04urls\x12\x1eit is for images that are madeR\x06height\x12U\n" +
+	"\x06format\x18\x04 \x01(\tB=\xbaH\x10\xd8\x01\x01r\vR\x03pngR\x04jpeg\xb2\x9d\"&\n" +
+	"\x04urls\x12\x1eit is for images that are madeR\x06format\x12N\n" +
+	"\bdistinct\x18\x05 \x01(\rB2\xbaH\x05*\x03\x18\x90N\xb2\x9d\"&\n" +
 	"\x04urls\x12\x1eit is for images that are madeR\bdistinct\x12g\n" +
-	"\x04urls\x18\x06 \x03(\tBS\xbaH$\x92\x01!\x10\x90N\"\x1cr\x1a2\x18^(https?://|data:image/)\xa2\x9d\"(must be an http, https or data:image URLR\x04urls\x12\x12\n" +
-	"\x04path\x18\a \x01(\tR\x04path:\x11\xbaH\x0e\"\f\n" +
-	"\x04urls\n" +
-	"\x04path\"\xc8\x02\n" +
+	"\x04urls\x18\x06 \x03(\tBS\xbaH$\x92\x01!\x10\x90N\"\x1cr\x1a2\x18^(https?://|data:image/)\xa2\x9d\"(must be an http, https or data:image URLR\x04urls\"\xc8\x02\n" +
 	"\aLengths\x124\n" +
 	"\auniform\x18\x01 \x01(\v2\x18.spate.v1.UniformLengthsH\x00R\auniform\x121\n" +
 	"\x06normal\x18\x02 \x01(\v2\x17.spate.v1.NormalLengthsH\x00R\x06normal\x127\n" +
@@ -5844,10 +5766,9 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x03min\x18\x03 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03min\x12\x1c\n" +
 	"\x03max\x18\x04 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03max\"x\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03max\"C\n" +
 	"\x10EmpiricalLengths\x12/\n" +
-	"\x06values\x18\x01 \x03(\rB\x17\xbaH\x14\x92\x01\x11\b\x01\x10\xa0\x8d\x06\"\t*\a\x18\x80\x80\x80\b(\x01R\x06values\x123\n" +
-	"\aweights\x18\x02 \x03(\x01B\x19\xbaH\x16\x92\x01\x13\x10\xa0\x8d\x06\"\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\aweights\"\x85\x01\n" +
+	"\x06values\x18\x01 \x03(\rB\x17\xbaH\x14\x92\x01\x11\b\x01\x10\xa0\x8d\x06\"\t*\a\x18\x80\x80\x80\b(\x01R\x06values\"\x85\x01\n" +
 	"\x06Prefix\x12$\n" +
 	"\x06length\x18\x01 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x06length\x12!\n" +
 	"\x06groups\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\x84=R\x06groups\x122\n" +
@@ -6251,84 +6172,83 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	22,  // 60: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
 	26,  // 61: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
 	21,  // 62: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	22,  // 63: spate.v1.RandomContent.text_counts:type_name -> spate.v1.Lengths
-	23,  // 64: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	24,  // 65: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	24,  // 66: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	25,  // 67: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	32,  // 68: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	29,  // 69: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	32,  // 70: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	22,  // 71: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	22,  // 72: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	22,  // 73: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	32,  // 74: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	33,  // 75: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	59,  // 76: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	59,  // 77: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	35,  // 78: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	36,  // 79: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	36,  // 80: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	33,  // 81: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	37,  // 82: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	37,  // 83: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	38,  // 84: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	39,  // 85: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	40,  // 86: spate.v1.Load.search:type_name -> spate.v1.Search
-	59,  // 87: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	45,  // 88: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	46,  // 89: spate.v1.Load.until:type_name -> spate.v1.Precision
-	59,  // 90: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	41,  // 91: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
-	59,  // 92: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	59,  // 93: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	59,  // 94: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	42,  // 95: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	42,  // 96: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	43,  // 97: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	42,  // 98: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
-	42,  // 99: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
-	43,  // 100: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
-	44,  // 101: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	59,  // 102: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	59,  // 103: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 104: spate.v1.Stage.target:type_name -> spate.v1.Target
-	14,  // 105: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	51,  // 106: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	59,  // 107: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 108: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	59,  // 109: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	48,  // 110: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	49,  // 111: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	50,  // 112: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	58,  // 113: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	2,   // 114: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	48,  // 115: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
-	59,  // 116: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	59,  // 117: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	59,  // 118: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	33,  // 119: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	37,  // 120: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	59,  // 121: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	59,  // 122: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	45,  // 123: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	46,  // 124: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	40,  // 125: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	39,  // 126: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	59,  // 127: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	41,  // 128: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
-	61,  // 129: spate.v1.must:extendee -> google.protobuf.FieldOptions
-	61,  // 130: spate.v1.needs:extendee -> google.protobuf.FieldOptions
-	61,  // 131: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
-	62,  // 132: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
-	63,  // 133: spate.v1.choose:extendee -> google.protobuf.OneofOptions
-	0,   // 134: spate.v1.needs:type_name -> spate.v1.Relation
-	0,   // 135: spate.v1.excludes:type_name -> spate.v1.Relation
-	136, // [136:136] is the sub-list for method output_type
-	136, // [136:136] is the sub-list for method input_type
-	134, // [134:136] is the sub-list for extension type_name
-	129, // [129:134] is the sub-list for extension extendee
-	0,   // [0:129] is the sub-list for field type_name
+	23,  // 63: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	24,  // 64: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	24,  // 65: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	25,  // 66: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	32,  // 67: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	29,  // 68: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	32,  // 69: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	22,  // 70: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	22,  // 71: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	22,  // 72: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	32,  // 73: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	33,  // 74: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	59,  // 75: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	59,  // 76: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	35,  // 77: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	36,  // 78: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	36,  // 79: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	33,  // 80: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	37,  // 81: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	37,  // 82: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	38,  // 83: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	39,  // 84: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	40,  // 85: spate.v1.Load.search:type_name -> spate.v1.Search
+	59,  // 86: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	45,  // 87: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	46,  // 88: spate.v1.Load.until:type_name -> spate.v1.Precision
+	59,  // 89: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	41,  // 90: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
+	59,  // 91: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	59,  // 92: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	59,  // 93: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	42,  // 94: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	42,  // 95: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	43,  // 96: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	42,  // 97: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
+	42,  // 98: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
+	43,  // 99: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
+	44,  // 100: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	59,  // 101: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	59,  // 102: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 103: spate.v1.Stage.target:type_name -> spate.v1.Target
+	14,  // 104: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	51,  // 105: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	59,  // 106: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 107: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	59,  // 108: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	48,  // 109: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	49,  // 110: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	50,  // 111: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	58,  // 112: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	2,   // 113: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	48,  // 114: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	59,  // 115: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	59,  // 116: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	59,  // 117: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	33,  // 118: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	37,  // 119: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	59,  // 120: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	59,  // 121: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	45,  // 122: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	46,  // 123: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	40,  // 124: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	39,  // 125: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	59,  // 126: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	41,  // 127: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
+	61,  // 128: spate.v1.must:extendee -> google.protobuf.FieldOptions
+	61,  // 129: spate.v1.needs:extendee -> google.protobuf.FieldOptions
+	61,  // 130: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
+	62,  // 131: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
+	63,  // 132: spate.v1.choose:extendee -> google.protobuf.OneofOptions
+	0,   // 133: spate.v1.needs:type_name -> spate.v1.Relation
+	0,   // 134: spate.v1.excludes:type_name -> spate.v1.Relation
+	135, // [135:135] is the sub-list for method output_type
+	135, // [135:135] is the sub-list for method input_type
+	133, // [133:135] is the sub-list for extension type_name
+	128, // [128:133] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
