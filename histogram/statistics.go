@@ -143,6 +143,19 @@ type Few struct {
 	High *float64 `json:"high"`
 }
 
+// Words returns the interval in words: "4.40 to 9.12", "from 320.10", "unknown".
+func (f *Few) Words() string {
+	switch {
+	case f.Low == nil && f.High == nil:
+		return "unknown"
+	case f.High == nil:
+		return fmt.Sprintf("from %.2f", *f.Low)
+	case f.Low == nil:
+		return fmt.Sprintf("to %.2f", *f.High)
+	}
+	return fmt.Sprintf("%.2f to %.2f", *f.Low, *f.High)
+}
+
 // few returns the percentiles of a summary that have few values beyond them.
 //
 // The interval is between two order statistics and assumes nothing about the distribution of the values, which are

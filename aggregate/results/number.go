@@ -2,7 +2,6 @@ package results
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/histogram"
@@ -85,19 +84,8 @@ func (r *StageResult) FewWords(percentile string) string {
 		if f == nil {
 			continue
 		}
-		var ends []string
-		switch {
-		case f.Low == nil && f.High == nil:
-			ends = []string{"unknown"}
-		case f.High == nil:
-			ends = []string{"from", fmt.Sprintf("%.2f", *f.Low)}
-		case f.Low == nil:
-			ends = []string{"to", fmt.Sprintf("%.2f", *f.High)}
-		default:
-			ends = []string{fmt.Sprintf("%.2f", *f.Low), "to", fmt.Sprintf("%.2f", *f.High)}
-		}
 		count = max(count, l.s.Count)
-		list = append(list, strings.Join(slices.Concat([]string{l.name}, ends), " "))
+		list = append(list, l.name+" "+f.Words())
 	}
 	if list == nil {
 		return ""

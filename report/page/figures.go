@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/page/chart"
@@ -77,8 +78,8 @@ func workloadsOf(groups []Group) (list []workload) {
 
 // latency is a metric with charts.
 type latency struct {
-	name, words string
-	metric      spatev1.Metric
+	name, long string
+	metric     spatev1.Metric
 }
 
 // latencies are the metrics with charts.
@@ -101,12 +102,14 @@ const (
 	chartHeight = 270
 )
 
-// quantiles are the two of which charts show lines.
-var quantiles = []struct {
+// charted is one of which charts show lines.
+type charted struct {
 	name, key string
 	dashed    bool
 	of        func(*histogram.Summary) *float64
-}{{"p99", "p99", true, p99}, {"median", "p50", false, p50}}
+}
+
+var quantiles = []charted{{"p99", "p99", true, p99}, {"median", "p50", false, p50}}
 
 // draw draws the charts of a workload. Latency by load needs several loads.
 func (w *workload) draw(many bool) {
@@ -183,7 +186,7 @@ func (w *workload) loadAxis() chart.Axis {
 // figures draws a latency of all targets: its median and its 99th percentile. It returns nothing if there is no point,
 // as for answers in one piece, which have only E2E.
 func (w *workload) figures(l latency, caption string, x abscissa, plain bool) []figure {
-	f := figure{Caption: caption, Unit: l.name + ": " + l.words + ", ms"}
+	f := figure{Caption: caption, Unit: l.name + ": " + l.long + ", ms"}
 	c := chart.Chart{
 		Width: chartWidth, Height: chartHeight, Plain: plain, X: x.axis(w), Y: chart.Axis{Zero: true},
 		Label:       fmt.Sprintf("%s, workload %s: median and p99", caption, w.Name),
@@ -195,7 +198,7 @@ func (w *workload) figures(l latency, caption string, x abscissa, plain bool) []
 			few := func(r Row) bool { return l.of(r.Stage).FewAt(q.key) != nil }
 			lines := [][]chart.Point{} // percentiles of few values are points without a line
 			for _, rows := range append([][]Row{slices.DeleteFunc(slices.Clone(g.Rows), few)}, alone(g.Rows, few)...) {
-				line := pointsOf(rows, l.name+" "+q.name, x.of, func(s results.StageResult) *float64 { return q.of(l.of(s)) })
+				line := pointsOf(rows, l, q, x.of)
 				for j, p := range line {
 					low, high = min(low, p.Y), max(high, p.Y)
 					if !x.labelled || q.dashed {
@@ -229,16 +232,14 @@ func alone(rows []Row, few func(Row) bool) (list [][]Row) {
 }
 
 // pointsOf returns the points of those rows that have both values, in the order of their loads.
-func pointsOf(
-	rows []Row, name string, x func(Row) *float64, y func(results.StageResult) *float64,
-) (points []chart.Point) {
+func pointsOf(rows []Row, l latency, q charted, x func(Row) *float64) (points []chart.Point) {
 	for _, r := range byValue(rows) {
-		at, value := x(r), y(r.Stage)
+		at, value := x(r), q.of(l.of(r.Stage))
 		if at == nil || value == nil {
 			continue
 		}
 		points = append(points, chart.Point{X: *at, Y: *value, Doubt: doubtIn(r.Stage), Label: r.Load,
-			Title: pointTitle(r, fmt.Sprintf("%s %s ms", name, num(value)))})
+			Title: pointTitle(r, fmt.Sprintf("%s %s %s ms of %s", l.name, q.name, num(value), sample(l.of(r.Stage), q.key)))})
 	}
 	return points
 }
@@ -259,11 +260,20 @@ func doubtIn(s results.StageResult) chart.Doubt {
 	return chart.Sound
 }
 
-// pointTitle describes a point: "concurrency 8: TTFT p99 10.40 ms, 2,279 tok/s".
-func pointTitle(r Row, value string) string {
-	words := fmt.Sprintf("%s: %s, %s tok/s", r.Stage.Load, value, num(r.Stage.OutputTokenThroughput))
-	for _, mark := range marksOf(r.Stage) {
-		words += ", " + mark
+// sample says of how many values a percentile is, and its interval if they are few.
+func sample(s *histogram.Summary, percentile string) string {
+	text := words.Count(s.Count, "value")
+	if f := s.FewAt(percentile); f != nil {
+		text += fmt.Sprintf(" (few: %s ms with 95 %% confidence)", f.Words())
 	}
-	return words
+	return text
+}
+
+// pointTitle describes a point: "concurrency 8: TTFT p99 10.40 ms of 640 values, 2,279 tok/s".
+func pointTitle(r Row, value string) string {
+	text := fmt.Sprintf("%s: %s, %s tok/s", r.Stage.Load, value, num(r.Stage.OutputTokenThroughput))
+	for _, mark := range marksOf(r.Stage) {
+		text += ", " + mark
+	}
+	return text
 }

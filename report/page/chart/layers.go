@@ -55,6 +55,7 @@ func (m Marks) draw(f frame) {
 	for _, mark := range m {
 		x := f.x.at(mark.X)
 		f.to.open("p", mark.Title)
+		f.to.stroke(line{ink: "h", width: 12}, place{x, f.bottom}, place{x, f.top}) // to point at
 		f.to.stroke(line{ink: "event", width: 2, dashed: true}, place{x, f.bottom}, place{x, f.top})
 		f.to.close()
 	}

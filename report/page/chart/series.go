@@ -150,6 +150,7 @@ func (c Chart) markers(f frame, s Series, line []Point) {
 		}
 		if !c.Plain {
 			f.to.open("p", p.Title)
+			f.to.hit(at)
 		}
 		s.marker(f.to, at, p.Doubt)
 		if beyond != (place{}) {

@@ -72,6 +72,11 @@ func (c *canvas) circle(element string, at place, r float64) {
 		" 0 1 0-"+d+" 0z")
 }
 
+// hit draws what people who point beside a marker point at.
+func (c *canvas) hit(at place) {
+	c.write(`<circle class="h" cx="` + number(at.x) + `" cy="` + number(at.y) + `" r="12"/>`)
+}
+
 // path draws a path. Coordinates are relative to the point before, because that is shorter, and in whole tenths of a
 // pixel, which add up without an error.
 func (c *canvas) path(element string, places []place, end string) {

@@ -27,11 +27,51 @@ async function open(file, options) {
   return page;
 }
 
+// point points at every marker of a page, with a mouse and a finger, and comes to it by the keyboard: each says its words.
+async function point(file) {
+  const page = await open(file, { viewport: { width: 1280, height: 900 }, hasTouch: true });
+  await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
+  const said = async (how, point, words) => {
+    const tip = page.locator(".tip");
+    const text = (await tip.isVisible()) ? await tip.innerText() : "";
+    if (!words || !text.includes(words)) found(file, how, "at", words, "says", text, await point.innerHTML());
+    const box = await tip.boundingBox();
+    if (box && (box.x < 0 || box.x + box.width > 1280)) found(file, how, "at", words, "is beyond the window");
+  };
+  let points = 0;
+  for (const chart of await page.locator("figure svg:has(circle.h)").all()) {
+    await page.keyboard.press("Escape"); // the next focus is by the keyboard
+    await chart.locator('[tabindex="0"]').focus();
+    for (const point of await chart.locator(".p").all()) {
+      await said("the keyboard", page.locator(":focus"), await point.getAttribute("aria-label"));
+      await page.keyboard.press("ArrowRight");
+    }
+    await page.keyboard.press("Escape");
+    if (await page.locator(".tip").isVisible()) found(file, "Escape does not close a tooltip");
+    const all = await chart.locator(".p:has(circle.h)").all();
+    for (const [i, point] of all.entries()) {
+      const words = await point.getAttribute("aria-label");
+      await point.scrollIntoViewIfNeeded();
+      const { x, y, width, height } = await point.locator("circle.h").boundingBox();
+      await page.mouse.move(x + width / 2 + 3, y + height / 2);
+      await page.mouse.move(x + width / 2, y + height / 2);
+      await said("the mouse", point, words);
+      points++;
+      if (i > 0) continue;
+      await page.touchscreen.tap(x + width / 2, y + height / 2);
+      await said("a finger", point, words);
+    }
+  }
+  return points;
+}
+
+let points = 0;
 for (const file of process.argv.slice(2)) {
   const strict = await open(file, {});
   const scripts = await strict.locator("script").count(); // a comparison has none
   const buttons = await strict.locator(".legend button").count();
   if (scripts > 0 && buttons === 0) found(file, "the script did not run");
+  if (scripts > 0) points += await point(file);
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 375]) {
       // axe is a script that the page's policy would block.
@@ -45,5 +85,5 @@ for (const file of process.argv.slice(2)) {
   }
 }
 await browser.close();
-console.log(`${process.argv.length - 2} pages, ${findings} findings`);
+console.log(`${process.argv.length - 2} pages, ${points} markers, ${findings} findings`);
 process.exit(findings > 0 ? 1 : 0);
