@@ -103,7 +103,7 @@ type Mistake = document.Mistake //nolint:errname // as there
 type Mistakes = document.Mistakes //nolint:errname // as there
 
 // Load reads a plan from data, with opts.Changes, and checks all of it. The error is Mistakes with everything that is
-// wrong, sorted by line, or says which change cannot be made. path is only the file name in the mistakes. Load reads no
+// wrong, sorted by line, or the change that cannot be made. path is only the file name in the mistakes. Load reads no
 // files, and blocks only as opts.Lookup does.
 func Load(path string, data []byte, opts Options) (*Plan, error) {
 	opts = opts.withDefaults()
@@ -113,7 +113,7 @@ func Load(path string, data []byte, opts Options) (*Plan, error) {
 		return nil, err
 	}
 	if err := opts.Changes.apply(d); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, Mistakes{{Path: path, Message: err.Error()}}
 	}
 	if err := d.Read(msg); err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func LoadSimulator(path string, data []byte, set []string) (*spatev1.SimulatedTa
 		return nil, err
 	}
 	if err := errors.Join(d.Edit(), d.Assign(set, defaultName), d.Read(msg)); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, Mistakes{{Path: path, Message: err.Error()}}
 	}
 	return msg, d.Mistakes().OrNil()
 }

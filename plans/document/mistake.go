@@ -9,7 +9,7 @@ import (
 
 // Mistake is one thing that is wrong with a plan. It never holds the value of a secret.
 type Mistake struct { //nolint:errname // the domain word: a person made it
-	// Path of the plan's file, as given to Load.
+	// Path of the plan's file, as given to Load. Empty: the plan is from flags.
 	Path string
 	// Line and Column of the mistake, both counted from 1. 0: not known.
 	Line, Column int
@@ -21,19 +21,14 @@ type Mistake struct { //nolint:errname // the domain word: a person made it
 
 // Error returns "path:line:column: field: message", without the parts that are not known.
 func (m Mistake) Error() string {
-	var b strings.Builder
-	b.WriteString(m.Path)
+	where := m.Path
 	if m.Line > 0 {
-		fmt.Fprintf(&b, ":%d", m.Line)
+		where += fmt.Sprintf(":%d", m.Line)
 		if m.Column > 0 {
-			fmt.Fprintf(&b, ":%d", m.Column)
+			where += fmt.Sprintf(":%d", m.Column)
 		}
 	}
-	if m.Field != "" {
-		b.WriteString(": " + m.Field)
-	}
-	b.WriteString(": " + m.Message)
-	return b.String()
+	return strings.Join(slices.DeleteFunc([]string{where, m.Field, m.Message}, func(part string) bool { return part == "" }), ": ")
 }
 
 // Mistakes are all mistakes of a plan, sorted by line. A non-empty Mistakes is an error.

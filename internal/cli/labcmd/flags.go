@@ -52,7 +52,7 @@ func newFlags() *simulateFlags {
 
 // block returns the settings that a plan has, too: those of a file, of --set, and of flags, which win in this order.
 func (f *simulateFlags) block(given *pflag.FlagSet, args []string) (*spatev1.SimulatedTarget, error) {
-	path, text := "<flags>", []byte("{}")
+	path, text := "", []byte("{}")
 	if len(args) > 0 {
 		var err error
 		path = args[0]

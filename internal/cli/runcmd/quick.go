@@ -66,9 +66,6 @@ func fieldOf(flag string) string {
 	return cmp.Or(map[string]string{"target": "endpoints", "header": "headers"}[flag], strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromFlags is the name of a plan from flags.
-const fromFlags = "<flags>"
-
 // named replaces positions in a plan from flags, which no person sees, by the flags that were typed.
 func (q *quickFlags) named(err error, flags *pflag.FlagSet) error {
 	var mistakes plans.Mistakes
@@ -78,7 +75,10 @@ func (q *quickFlags) named(err error, flags *pflag.FlagSet) error {
 	mistakes = slices.Clone(mistakes)
 	for i := range mistakes {
 		m := &mistakes[i]
-		if m.Path != fromFlags || m.Line == 0 { // from --set
+		if m.Line == 0 {
+			if m.Field != "" {
+				m.Path = "--set" // which alone leaves no position
+			}
 			continue
 		}
 		m.Line, m.Column = 0, 0
