@@ -298,7 +298,11 @@ type UndeliveredError struct {
 
 // Error returns a message that says what to do.
 func (u *UndeliveredError) Error() string {
-	text := u.Name + " is incomplete:"
+	text := u.Name + " is incomplete"
+	if u.Err != nil {
+		text += " (" + u.Err.Error() + ")"
+	}
+	text += ":"
 	if u.Unsent > 0 {
 		text += fmt.Sprintf(" %d points were not sent;", u.Unsent)
 	}
@@ -308,9 +312,6 @@ func (u *UndeliveredError) Error() string {
 	text += " the ledger has every number"
 	if u.Unsent > 0 {
 		text += fmt.Sprintf(", and `spate runs export %s` writes them", u.RunDir)
-	}
-	if u.Err != nil {
-		text += ": " + u.Err.Error()
 	}
 	return text
 }

@@ -121,7 +121,7 @@ func TestCheck(t *testing.T) {
 		{"no such database", func(c *influx.Config) { c.Bucket = "nowhere" }, `no bucket "nowhere"`},
 		{"no server", func(c *influx.Config) { c.URL = unused(t) }, "cannot be reached"},
 		{"another server", func(c *influx.Config) { c.URL = page.URL }, "does not answer like an InfluxDB"},
-		{"an engine that answers pings", func(c *influx.Config) { c.URL = engine.URL }, "or is this server not an InfluxDB"},
+		{"an engine that answers pings", func(c *influx.Config) { c.URL = engine.URL }, "does not answer like an InfluxDB"},
 		{"no URL", func(c *influx.Config) { c.URL = "" }, "no URL"},
 	}
 	if servertest.InfluxTwo() {

@@ -95,6 +95,9 @@ func (s *server) explain(err error) error {
 		return fmt.Errorf("influx: the token may not write to bucket %q: give it that right (403: %s)",
 			s.config.Bucket, said)
 	case http.StatusBadRequest:
+		if strings.Contains(said, "HTTPS") {
+			return fmt.Errorf("influx: %s answers 400: %s: is its URL https://?", s.config.URL, said)
+		}
 		if s.config.Org == "" && strings.Contains(said, "org") {
 			return fmt.Errorf("influx: %s requires an organisation for bucket %q: give the organisation (org=) (400: %s)", s.config.URL, s.config.Bucket, said)
 		}
@@ -104,11 +107,15 @@ func (s *server) explain(err error) error {
 			return fmt.Errorf("influx: %s has no organisation %q, or the token may not read it: give the organisation of bucket %q (org=) (404: %s)",
 				s.config.URL, s.config.Org, s.config.Bucket, said)
 		}
+		if !strings.Contains(said, "bucket") && !strings.Contains(said, "database") {
+			return fmt.Errorf("influx: %s does not answer like an InfluxDB: give the server's base URL, with the right http:// or https:// (404: %s)",
+				s.config.URL, said)
+		}
 		where := ""
 		if s.config.Org != "" {
 			where = fmt.Sprintf(" in organisation %q", s.config.Org)
 		}
-		return fmt.Errorf("influx: %s has no bucket %q%s: create it (InfluxDB 1.8: the database), or is this server not an InfluxDB with the v2 API? (404: %s)",
+		return fmt.Errorf("influx: %s has no bucket %q%s: create it (InfluxDB 1.8: the database) (404: %s)",
 			s.config.URL, s.config.Bucket, where, said)
 	default:
 		return fmt.Errorf("influx: %s answers %d: %s", s.config.URL, answer.StatusCode, said)

@@ -98,9 +98,9 @@ func TestCheckKnowsOtherServers(t *testing.T) {
 		"VictoriaMetrics with user and password":      {basic, "u:p", ""},
 		"VictoriaMetrics, wrong password":             {basic, "u:q", "refuses the token"},
 		"VictoriaMetrics behind a path without pings": {behindPath, "", ""},
-		"a server that finds both bad":                {fake{ping: 400, write: 400}, "", "does not answer like an InfluxDB"},
+		"a server that finds both bad":                {fake{ping: 400, write: 400}, "", "answers 400"},
 		"escape codes":                                {fake{ping: 400, write: 400, says: "a\x1b[31mb"}, "", "a [31mb"},
-		"no write there":                              {fake{ping: 204, write: 404}, "", "is this server not an InfluxDB"},
+		"no write there":                              {fake{ping: 404, write: 404}, "", "does not answer like an InfluxDB"},
 		"not allowed":                                 {fake{ping: 204, write: 403}, "", "give it that right"},
 		"broken":                                      {fake{ping: 204, write: 500}, "", "answers 500"},
 	} {
@@ -151,7 +151,7 @@ func TestTLS(t *testing.T) {
 		"unknown":       {server.URL, nil, "ca=FILE"},
 		"another name": {server.URL, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool,
 			ServerName: "elsewhere.test"}, "for another name"},
-		"plain to TLS":        {"http" + strings.TrimPrefix(server.URL, "https"), nil, "http:// or https://"},
+		"plain to TLS":        {"http" + strings.TrimPrefix(server.URL, "https"), nil, "is its URL https://?"},
 		"TLS to a plain port": {"https" + strings.TrimPrefix(plain.URL, "http"), nil, "does not speak TLS"},
 	} {
 		err := check(t, influx.Config{URL: c.url, Bucket: "b", TLS: c.tls})
