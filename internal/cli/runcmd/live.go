@@ -17,7 +17,7 @@ import (
 // showFlags say how a run is shown while it is in progress.
 type showFlags struct {
 	Live  bool          `flag:"live" help:"show the run in full screen, with keys to look at it and to stop it"`
-	Quiet bool          `flag:"no-progress" help:"print only the run directory and problems"` // neither progress nor tables
+	Quiet bool          `rare:"yes" flag:"no-progress" help:"print only the run directory and problems"` // neither progress nor tables
 	log   *terminal.Log // of the parts of a run in this process; nil: there are none
 }
 

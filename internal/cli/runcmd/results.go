@@ -38,9 +38,9 @@ type placeFlags struct {
 
 // judgingFlags decide on the exit code, and say who is told.
 type judgingFlags struct {
-	FailOn       failOn `flag:"fail-on" default:"invalid" oneof:"invalid, suspect, never" help:"exit with 3 if a verdict is this bad: invalid, suspect (or worse), or never"`
-	BaselinePath string `flag:"baseline" typed:"only" help:"earlier <run> that thresholds compare with: its directory or its results.json"`
-	CI           ciFlags
+	FailOn       failOn  `rare:"yes" flag:"fail-on" default:"invalid" oneof:"invalid, suspect, never" help:"exit with 3 if a verdict is this bad: invalid, suspect (or worse), or never"`
+	BaselinePath string  `rare:"yes" flag:"baseline" typed:"only" help:"earlier <run> that thresholds compare with: its directory or its results.json"`
+	CI           ciFlags `rare:"yes"`
 }
 
 // readBaseline reads the baseline, if one is given.

@@ -52,7 +52,7 @@ type coordinatorFlags struct {
 	AgentsTimeout time.Duration `rare:"yes" flag:"agents-timeout" default:"1m" help:"with --coordinator: how long to wait for them"`
 	Patience      time.Duration `rare:"yes" flag:"patience" default:"2m" help:"with --coordinator: how long to wait for it when it is gone"`
 	Priority      int32         `rare:"yes" flag:"priority" help:"with --coordinator: place in the queue, from -100 to 100; higher ones come first"`
-	Detach        bool          `flag:"detach" help:"with --coordinator: submit the run, print its id, and exit"`
+	Detach        bool          `rare:"yes" flag:"detach" help:"with --coordinator: submit the run, print its id, and exit"`
 }
 
 // at says where the coordinator is.
@@ -259,7 +259,7 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	if err != nil {
 		return nil, err
 	}
-	plan, err := f.Source.Load(fromFlags, text)
+	plan, err := f.Source.Load("", text)
 	return plan, f.Quick.named(err, cmd.Flags())
 }
 
