@@ -7,12 +7,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
+
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/rundir"
-	"github.com/spate-load/spate/simulator/config"
 )
 
 const cloudsPlan = `
@@ -24,18 +26,87 @@ workloads: [{random: {isl: 30, osl: 6}}]
 loads: [{concurrency: [3], requests: 20}]
 `
 
-// The programs test Bedrock with signed requests and binary streams, and Gemini. (Package bedrock checks the
+// wordsOf counts the words of all texts of a request.
+func wordsOf(t *testing.T, r *http.Request) int {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	n := 0
+	for _, match := range regexp.MustCompile(`"text":"([^"]*)"`).FindAllSubmatch(body, -1) {
+		n += len(strings.Fields(string(match[1])))
+	}
+	return n
+}
+
+// converse answers as Bedrock does, with six tokens.
+func converse(t *testing.T, w http.ResponseWriter, prompt int) {
+	send := func(event, payload string) {
+		headers := eventstream.Headers{
+			{Name: ":message-type", Value: eventstream.StringValue("event")},
+			{Name: ":event-type", Value: eventstream.StringValue(event)},
+			{Name: ":content-type", Value: eventstream.StringValue("application/json")}}
+		message := eventstream.Message{Payload: []byte(payload), Headers: headers}
+		if err := eventstream.NewEncoder().Encode(w, message); err != nil {
+			t.Error(err)
+		}
+		w.(http.Flusher).Flush()
+	}
+	w.Header().Set("Content-Type", "application/vnd.amazon.eventstream")
+	send("messageStart", `{"p":"ab","role":"assistant"}`)
+	for range 6 {
+		send("contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":" water"},"p":"abcd"}`)
+	}
+	send("contentBlockStop", `{"contentBlockIndex":0,"p":"abcdef"}`)
+	send("messageStop", `{"p":"abc","stopReason":"max_tokens"}`)
+	send("metadata", fmt.Sprintf(`{"metrics":{"latencyMs":7},"usage":{"inputTokens":%d,"outputTokens":6,"totalTokens":%d}}`,
+		prompt, prompt+6))
+}
+
+// generate answers as Gemini does, with six tokens.
+func generate(w http.ResponseWriter, prompt int) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for i := range 6 {
+		finish := ""
+		if i == 5 {
+			finish = `"finishReason":"MAX_TOKENS",`
+		}
+		fmt.Fprintf(w, `data: {"candidates":[{"content":{"parts":[{"text":" water"}],"role":"model"},%s"index":0}],`+
+			`"usageMetadata":{"promptTokenCount":%d,"candidatesTokenCount":%d,"totalTokenCount":%d},`+
+			`"modelVersion":"gemini-2.5-flash"}`+"\r\n\r\n", finish, prompt, i+1, prompt+i+1)
+		w.(http.Flusher).Flush()
+	}
+}
+
+// The programs test Bedrock with signed requests and binary streams, and Gemini. (Package registry checks the
 // signatures.)
 func TestClouds(t *testing.T) {
 	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch n, path := wordsOf(t, r), r.URL.Path; {
+		case strings.HasSuffix(path, "/converse-stream"):
+			converse(t, w, n)
+		case strings.HasSuffix(path, ":streamGenerateContent"):
+			generate(w, n)
+		case strings.HasSuffix(path, "/count-tokens"):
+			fmt.Fprintf(w, `{"inputTokens":%d}`, n)
+		case strings.HasSuffix(path, ":countTokens"):
+			fmt.Fprintf(w, `{"totalTokens":%d}`, n)
+		case r.Method == http.MethodGet && strings.HasPrefix(path, "/v1beta/models/"):
+			_, _ = io.WriteString(w, `{"name":"models/gemini-2.5-flash","inputTokenLimit":1048576}`)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("AKIDEXAMPLE:wJalrXUtnFEMI/K7MDENG"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := programs.RunPlan(t, fmt.Sprintf(cloudsPlan, serve(t, config.Default()).URLs()[0], key))
+	r := programs.RunPlan(t, fmt.Sprintf(cloudsPlan, server.URL, key))
 	r.MustExit(0)
 	for _, s := range r.Results().Stages {
-		if s.Requests.Completed != 20 || s.OSL.Missed > 0 || s.ISL.Missed > 0 {
+		if s.Requests.Completed != 20 || s.OSL.Missed > 0 || s.ISL.Missed > 0 || s.TTFT == nil || s.ITL == nil {
 			t.Errorf("%s: %+v, %d prompts and %d outputs of another length than asked, %v", s.Target, s.Requests,
 				s.ISL.Missed, s.OSL.Missed, s.ErrorExamples)
 		}
@@ -48,7 +119,7 @@ seed: 3
 targets:
   - {name: chat, simulator: {decode_step: 2ms}, stream: false}
   - {name: triton, api: triton, endpoints: [TRITON], model: ensemble, stream: false}
-  - {name: bedrock, api: bedrock, simulator: {decode_step: 2ms}, stream: false}
+  - {name: anthropic, api: anthropic, simulator: {decode_step: 2ms}, stream: false}
 slo: {e2e: 10s}
 workloads:
   - random: {isl: 100, osl: 20}

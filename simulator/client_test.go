@@ -32,7 +32,7 @@ func simulatedAs(t *testing.T, api string, whole bool, change func(*config.Confi
 	}
 	t.Cleanup(func() { _ = server.Close(context.Background()) })
 	c := streamtest.NewClient(t, stream.Config{Endpoints: server.URLs(), API: api, Prompts: "text", Model: "m",
-		ExactOutput: true, Body: askForThoughts[api], Whole: whole})
+		ExactOutput: true, Whole: whole})
 	prompt := `"one two three"`
 	if c.Form() == workload.Messages {
 		prompt = `[{"role":"system","content":"one"},{"role":"user","content":"two three"}]`
@@ -45,11 +45,6 @@ func simulatedAs(t *testing.T, api string, whole bool, change func(*config.Confi
 		&o,
 	)
 	return &o
-}
-
-// askForThoughts are the fields that make servers send reasoning, where they do not do so unasked.
-var askForThoughts = map[string]map[string]any{
-	"gemini": {"generationConfig": map[string]any{"thinkingConfig": map[string]any{"includeThoughts": true}}},
 }
 
 // shapes are ways to send the same answer.
@@ -65,7 +60,7 @@ var shapes = map[string]func(*config.Frames){
 // streaming returns the names of the APIs that have streams of their own. Those of package template are tested there.
 func streaming() (names []string) {
 	for _, a := range registry.All {
-		if !a.NoOutput && a.Check == nil && a != registry.TGI && a != registry.Triton {
+		if !a.NoOutput && a.Check == nil && !a.Unsimulated {
 			names = append(names, a.Name)
 		}
 	}

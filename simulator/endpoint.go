@@ -48,15 +48,9 @@ func newEndpoint(c config.Config, number int, truth *truthLog) *endpoint {
 	}
 	ep.mux = http.NewServeMux()
 	for route, a := range api.Routes() {
-		if counter, ok := a.(api.Counter); ok {
-			ep.mux.HandleFunc(route, ep.count(counter))
-			continue
-		}
 		ep.mux.HandleFunc(route, ep.generate(a))
 	}
-	if !c.Dialect.NoTokenize {
-		ep.mux.HandleFunc("POST /tokenize", ep.count(api.Tokenizer))
-	}
+	ep.mux.HandleFunc("POST /tokenize", ep.tokenize)
 	ep.mux.HandleFunc("GET /v1/models", ep.models)
 	ep.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	ep.mux.HandleFunc("GET /metrics", ep.metrics)
@@ -73,7 +67,7 @@ func (ep *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if ep.closed {
 		panic(http.ErrAbortHandler)
 	}
-	ep.mux.ServeHTTP(w, api.WithVerb(r))
+	ep.mux.ServeHTTP(w, r)
 }
 
 // Close stops the engines, which ends the requests in flight, and waits for all handlers. A handler that writes to a
@@ -112,7 +106,7 @@ func (ep *endpoint) generate(a api.API) http.HandlerFunc {
 		}()
 		w.Header().Set("X-Request-Id", string(api.AppendToken(nil, record.RequestID)))
 		if problem := ep.answer(a, w, r, record); problem != nil {
-			status, body := a.Problem(problem, r, w.Header())
+			status, body := a.Problem(problem)
 			record.Status = status
 			api.WriteProblem(w, status, body)
 		}
@@ -226,22 +220,19 @@ func writeGarbage(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, "<html><body><h1>It works!</h1>{\"choices\": \x00\xff</body></html>\n")
 }
 
-// count returns the handler of an API's path that counts the tokens of a prompt.
-func (ep *endpoint) count(counter api.Counter) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, problem := ep.read(w, r)
-		if !api.HasKey(r, &ep.config) {
-			problem = api.Unauthorized()
-		}
-		if problem == nil {
-			body, problem = counter.Count(body, &ep.config)
-		}
-		if problem != nil {
-			status, body := counter.Problem(problem, r, w.Header())
-			api.WriteProblem(w, status, body)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(body)
+// tokenize counts the tokens of a prompt.
+func (ep *endpoint) tokenize(w http.ResponseWriter, r *http.Request) {
+	body, problem := ep.read(w, r)
+	if !api.HasKey(r, &ep.config) {
+		problem = api.Unauthorized()
 	}
+	if problem == nil {
+		body, problem = api.Tokenize(body, &ep.config)
+	}
+	if problem != nil {
+		problem.WriteTo(w)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body)
 }

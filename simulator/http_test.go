@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -15,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream/eventstreamapi"
-	"github.com/aws/smithy-go/eventstream"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spate-load/spate/simulator/api"
@@ -86,26 +83,7 @@ func (p *peer) get(path, id, body string) (int, string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return resp.StatusCode, readable(resp.Header, b)
-}
-
-// readable returns a body as text. It writes the messages of an event stream like server-sent events, as far as the
-// AWS SDK can decode them.
-func readable(h http.Header, body []byte) string {
-	if h.Get("Content-Type") != "application/vnd.amazon.eventstream" {
-		return string(body)
-	}
-	var b strings.Builder
-	rest := bytes.NewReader(body)
-	for rest.Len() > 0 {
-		m, err := eventstream.NewDecoder().Decode(rest, nil)
-		if err != nil {
-			return b.String() + err.Error()
-		}
-		kind := m.Headers.Get(eventstreamapi.MessageTypeHeader).String()
-		fmt.Fprintf(&b, "%s: %s\ndata: %s\n\n", kind, m.Headers.Get(":"+kind+"-type"), m.Payload)
-	}
-	return b.String()
+	return resp.StatusCode, string(b)
 }
 
 // metric waits until a line of the endpoint's metrics starts with this text.
@@ -381,7 +359,7 @@ func TestModelsHealthMetrics(t *testing.T) {
 
 func TestOutputsThatEndEarly(t *testing.T) {
 	cfg := fast()
-	cfg.OutputLength.MeanShare = 0.5
+	cfg.OutputLength = config.OutputLength{Mean: 10, Stddev: 8}
 	cfg.Truth.Keep = true
 	p := start(t, cfg)
 	lengths := map[string]int{}
@@ -453,7 +431,7 @@ func TestProtocols(t *testing.T) {
 			body, err := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
 			want := handled(t, fast(), a.path, a.body)
-			if err != nil || resp.ProtoMajor != c.major || withoutTimes(readable(resp.Header, body)) != want {
+			if err != nil || resp.ProtoMajor != c.major || withoutTimes(string(body)) != want {
 				t.Errorf("%+v: %s: HTTP/%d, %v, %q", c, name, resp.ProtoMajor, err, body)
 			}
 		}

@@ -26,12 +26,7 @@ type loop struct {
 	latencies latencies
 
 	engine engine.Model  // accessed only by the goroutine
-	crew   *crew         // called only by the goroutine
 	woke   clock.Instant // accessed only by the goroutine: the instant of the last wake-up
-
-	// Of the step being sent, for the crew.
-	emissions []engine.Emission
-	ended     atomic.Int64 // answers that ended
 
 	mu     sync.Mutex // guards inbox and closed
 	inbox  []command
@@ -62,7 +57,7 @@ func newOutlet() *outlet { return &outlet{wake: make(chan struct{}, 1)} }
 // Publish implements engine.Outlet: it stores the number of tokens, and sends their frames or wakes the handler.
 // returned reports whether this call gave the reply back to the handler.
 func (o *outlet) Publish(produced int) (returned bool) {
-	o.raise(int64(produced))
+	o.ready.Store(max(o.ready.Load(), int64(produced)))
 	kept, returned := o.drive(produced)
 	if kept {
 		return false
@@ -74,18 +69,9 @@ func (o *outlet) Publish(produced int) (returned bool) {
 	return returned
 }
 
-// raise raises the number of tokens produced. Several processors may publish tokens of one sequence at once.
-func (o *outlet) raise(produced int64) {
-	for ready := o.ready.Load(); ready < produced; ready = o.ready.Load() {
-		if o.ready.CompareAndSwap(ready, produced) {
-			return
-		}
-	}
-}
-
 // newLoop starts the goroutine of a model. The caller closes the loop.
 func newLoop(c *config.Config, number int) *loop {
-	l := &loop{engine: engine.New(c, number, clock.Now()), crew: newCrew(c.Processors), latencies: newLatencies(),
+	l := &loop{engine: engine.New(c, number, clock.Now()), latencies: newLatencies(),
 		timer: kernel.NewTimer(context.Background()), done: make(chan struct{}), caches: c.Model.CacheBlocks > 0}
 	go l.run()
 	return l
@@ -126,7 +112,6 @@ func (l *loop) close() {
 func (l *loop) run() {
 	defer close(l.done)
 	defer l.timer.Close()
-	defer l.crew.close()
 	var commands []command
 	var emissions []engine.Emission
 	for {
@@ -176,19 +161,16 @@ func (l *loop) deliver(emissions []engine.Emission) {
 	l.gauges[gaugeWaiting].Store(int64(l.engine.Waiting()))
 	l.gauges[gaugeOutput].Add(int64(len(emissions)))
 	l.account(emissions)
-	l.emissions = emissions
-	l.ended.Store(0)
-	l.crew.each(len(emissions), l.publish)
-	clear(emissions)
-}
-
-// publish publishes one of the step's emissions. After a late wake-up a step has several of one sequence. They may be
-// published in any order, because a sequence sends everything that it has produced so far.
-func (l *loop) publish(i int) {
-	e := &l.emissions[i]
-	if e.Seq.Outlet.Publish(e.Produced) && l.ended.Add(1) <= maxYields {
-		runtime.Gosched() // to the handler
+	ended := 0
+	for i := range emissions {
+		// After a late wake-up a step has several emissions of one sequence, which sends all that it has produced.
+		if e := &emissions[i]; e.Seq.Outlet.Publish(e.Produced) {
+			if ended++; ended <= maxYields {
+				runtime.Gosched() // to the handler
+			}
+		}
 	}
+	clear(emissions)
 }
 
 // account updates the engine's own account of tokens and requests.

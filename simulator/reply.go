@@ -50,7 +50,6 @@ func newReply(ep *endpoint, w http.ResponseWriter, q *api.Request, record *Recor
 		buf:    make([]byte, wire.ChunkHead, 512),
 		fault:  fault,
 	}
-	p.writer.Seq = p.seq
 	return p
 }
 

@@ -29,7 +29,7 @@ const (
 // stream sends the frames as the engine produces the tokens.
 func (p *reply) stream() error {
 	h := p.w.Header()
-	h.Set("Content-Type", p.writer.ContentType())
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
 	if err := p.flush(); err != nil { // servers send the head before there is a token
 		return err

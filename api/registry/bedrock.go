@@ -21,7 +21,8 @@ import (
 // Bedrock is Amazon's Converse API: POST /model/MODEL/converse-stream. The name of an event is its kind. Reasoning has
 // blocks of its own, and the usage comes last.
 var Bedrock = api.API{
-	Name: "bedrock", Provider: "aws.bedrock",
+	Unsimulated: true,
+	Name:        "bedrock", Provider: "aws.bedrock",
 	Path: "/model/MODEL/converse-stream", WholePath: "/model/MODEL/converse",
 	Headers: map[string]string{"Accept": "application/vnd.amazon.eventstream"}, Signer: bedrockSigner,
 	Prompts:      []api.Prompt{{Form: workload.Messages, Field: "messages"}},

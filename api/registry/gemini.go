@@ -15,7 +15,8 @@ import (
 // Each frame can have several tokens, and the usage so far. On Vertex AI, models are below a project in the endpoint's
 // URL, and the key is a bearer token.
 var Gemini = api.API{
-	Name: "gemini", Provider: "gcp.gemini", Operation: "generate_content",
+	Unsimulated: true,
+	Name:        "gemini", Provider: "gcp.gemini", Operation: "generate_content",
 	Path: "/models/MODEL:streamGenerateContent", WholePath: "/models/MODEL:generateContent",
 	Version: "/v1beta", Query: "alt=sse",
 	KeyHeader: "X-Goog-Api-Key", BearerBelow: "/projects/",

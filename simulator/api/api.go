@@ -16,22 +16,15 @@ import (
 type API interface {
 	// Parse reads a request.
 	Parse(r *http.Request, body []byte, c *config.Config) (*Request, *Error)
-	// Problem returns an error in this API's form: the status and the body. It may set headers of the answer.
-	Problem(e *Error, r *http.Request, headers http.Header) (status int, body []byte)
-}
-
-// Counter is a path of an API that only counts the tokens of a prompt.
-type Counter interface {
-	API
-	// Count returns the body of the answer.
-	Count(body []byte, c *config.Config) ([]byte, *Error)
+	// Problem returns an error in this API's form: the status and the body.
+	Problem(e *Error) (status int, body []byte)
 }
 
 // Routes returns the generation APIs by the patterns of their paths.
 func Routes() map[string]API {
 	all := map[string]API{}
 	for _, routes := range []map[string]API{
-		openAIRoutes, responsesRoutes, anthropicRoutes, sglangRoutes, bedrockRoutes, geminiRoutes, poolingRoutes,
+		openAIRoutes, responsesRoutes, anthropicRoutes, sglangRoutes, poolingRoutes,
 	} {
 		maps.Copy(all, routes)
 	}

@@ -49,8 +49,6 @@ func (r *reading) asked() {
 	}
 	switch forced := forced(r.member("tool_choice")); forced {
 	case "":
-	case choiceAuto:
-		r.mayCall = tools
 	default:
 		i := slices.IndexFunc(tools, func(t tool) bool { return forced == anyTool || t.name() == forced })
 		r.require(i >= 0, "tool_choice forces a call of a tool that tools does not have: "+forced)
@@ -74,17 +72,11 @@ func (t *tool) name() string {
 	return t.Function.Name
 }
 
-// anyTool stands for any of the tools, choiceAuto for any of them or words.
-const (
-	anyTool    = "any"
-	choiceAuto = "auto"
-)
+// anyTool stands for any of the tools.
+const anyTool = "any"
 
-// forced returns the tool that tool_choice says must be called, anyTool, or choiceAuto, the default. Empty: none.
+// forced returns the tool that tool_choice says must be called, or anyTool. Empty: none, the answer is words.
 func forced(choice json.RawMessage) string {
-	if choice == nil {
-		return choiceAuto
-	}
 	var word string
 	var object struct {
 		Type string `json:"type"`
@@ -102,8 +94,6 @@ func forced(choice json.RawMessage) string {
 	switch word {
 	case "required", anyTool:
 		return anyTool
-	case choiceAuto:
-		return choiceAuto
 	}
 	return ""
 }

@@ -103,8 +103,6 @@ func (a pooling) Parse(_ *http.Request, body []byte, c *config.Config) (*Request
 	return r.done()
 }
 
-func (pooling) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
-	return e.status, e.json()
-}
+func (pooling) Problem(e *Error) (int, []byte) { return e.status, e.json() }
 
 var poolingFrames = frames{whole: parse(`$pooled`), failure: parse(`$error`), broken: parse(`{"data":[{"embedding":[0.01`)}

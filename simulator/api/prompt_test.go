@@ -84,7 +84,7 @@ func TestTokensOfAllForms(t *testing.T) {
 	}
 	c := config.Default()
 	c.Model.CacheBlocks, c.Model.CacheBlockTokens = 100, 3
-	counted, problem := Tokenizer.Count([]byte(`{"prompt":`+string(escaped)+`}`), &c)
+	counted, problem := Tokenize([]byte(`{"prompt":`+string(escaped)+`}`), &c)
 	var want struct {
 		Count  int      `json:"count"`
 		Tokens []uint64 `json:"tokens"`

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
@@ -16,8 +15,6 @@ import (
 // Request is the validated content of a request.
 type Request struct {
 	frames          *frames
-	framing         framing
-	eol             string // of a stream
 	model           string
 	PromptTokens    int
 	Blocks          []uint64 // chained hashes of the prompt's blocks, nil without a prefix cache
@@ -27,12 +24,9 @@ type Request struct {
 	Stream          bool
 	includeUsage    bool
 	continuousUsage bool
-	hideReasoning   bool   // the request asks for no reasoning in the answer
 	call            string // name of the tool that the answer calls; empty: none
 	// said is the answer or the arguments of its call, as the texts of tokens. Nil: words.
 	said []string
-	// mayCall are the tools of which the answer may call one.
-	mayCall []tool
 	// pooled appends the answer of a pooling model.
 	pooled func(b []byte) []byte
 	Script Script // of the answer, drawn after the request is read
@@ -49,7 +43,7 @@ type reading struct {
 
 // read starts to read a body. f are the frames of the answer.
 func read(f *frames, c *config.Config, body []byte) *reading {
-	r := &reading{Request: &Request{frames: f, eol: "\n", model: c.ServedName(), MaxTokens: defaultLength}, config: c,
+	r := &reading{Request: &Request{frames: f, model: c.ServedName(), MaxTokens: defaultLength}, config: c,
 		prompt: newTokens(&c.Model)}
 	r.enter(body)
 	return r
@@ -196,7 +190,7 @@ func newTokens(m *config.Model) tokens {
 	return tokens{size: m.CacheBlockTokens}
 }
 
-// HasKey reports whether a request carries the key, as a bearer token or in the header of Anthropic's or Google's
+// HasKey reports whether a request carries the key, as a bearer token or in the header of Anthropic's
 // clients, or whether none is needed.
 func HasKey(r *http.Request, c *config.Config) bool {
 	if c.APIKey == "" {
@@ -204,7 +198,7 @@ func HasKey(r *http.Request, c *config.Config) bool {
 	}
 	got, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !bearer {
-		got = cmp.Or(r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
+		got = r.Header.Get("X-Api-Key")
 	}
 	return subtle.ConstantTimeCompare([]byte(got), []byte(c.APIKey)) == 1
 }

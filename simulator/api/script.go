@@ -51,20 +51,16 @@ func unit(seed uint64, i int) float64 {
 	return float64((x^x>>31)>>11) * 0x1p-53
 }
 
-// DrawScript returns the script of a request, and decides whether the answer calls one of the tools that it may call.
-// It draws the same numbers whatever the configuration.
+// DrawScript returns the script of a request. It draws the same numbers whatever the configuration.
 func DrawScript(c *config.Config, q *Request, r *rand.Rand) Script {
-	call, exponential, normal, seed, noise := r.Float64(), r.ExpFloat64(), r.NormFloat64(), r.Uint64(),
-		r.NormFloat64()
-	if share := c.Dialect.ToolCallShare; call < share && len(q.mayCall) > 0 {
-		q.calls(q.mayCall[int(call/share*float64(len(q.mayCall)))])
-	}
+	_, _ = r.Float64(), r.ExpFloat64() // the plans' parameters were fitted with the numbers that follow these
+	normal, seed, noise := r.NormFloat64(), r.Uint64(), r.NormFloat64()
 	s := Script{Tokens: q.MaxTokens, share: c.TextlessShare, seed: seed, Noise: noise}
 	if !q.IgnoreEOS {
-		s.Tokens = naturalLength(c, q, exponential, normal)
+		s.Tokens = naturalLength(c, q, normal)
 	}
 	s.EOS = s.Tokens < q.MaxTokens && !c.Frames.FinishFrame
-	if c.Frames.ReasoningField == config.ReasoningHidden || q.hideReasoning {
+	if c.Frames.ReasoningField == config.ReasoningHidden {
 		s.Hidden = min(c.Frames.ReasoningTokens, s.Tokens)
 	}
 	s.someTextless = s.EOS || s.Hidden > 0 || s.share > 0
@@ -72,37 +68,20 @@ func DrawScript(c *config.Config, q *Request, r *rand.Rand) Script {
 }
 
 // naturalLength returns the length of an output that may end by itself, including the end-of-sequence token if it
-// counts. The numbers are drawn from the distributions of these names.
-func naturalLength(c *config.Config, q *Request, exponential, normal float64) int {
+// counts. normal is drawn from the standard normal distribution.
+func naturalLength(c *config.Config, q *Request, normal float64) int {
 	most := float64(q.MaxTokens)
 	least := max(1, q.minTokens)
 	var n float64
 	switch l := &c.OutputLength; {
 	case q.said != nil:
 		n = float64(c.Frames.ReasoningTokens + len(q.said) + 1)
-	case l.MeanShare > 0:
-		n = 1 + math.Floor(exponential*most/hazard(l.MeanShare))
 	case l.Mean > 0:
 		n = math.Round(engine.Lognormal(l.Mean, l.Stddev/l.Mean, normal))
 	default:
 		return q.MaxTokens
 	}
 	return int(min(max(n, float64(least)), most))
-}
-
-// hazard returns the x for which an exponential distribution with rate x, truncated at 1, has the mean s: (1-e^-x)/x =
-// s.
-func hazard(s float64) float64 {
-	low, high := 0.0, 2/s
-	for range 60 {
-		x := (low + high) / 2
-		if -math.Expm1(-x)/x > s {
-			low = x
-		} else {
-			high = x
-		}
-	}
-	return high
 }
 
 // RequestRand returns the random source of one request. It depends only on the seed and the request's ID, so that the

@@ -12,7 +12,7 @@ import (
 
 // If ignore_eos is honoured, nothing ends early.
 func TestIgnoreEOSOverridesOutputLength(t *testing.T) {
-	for _, ends := range []config.OutputLength{{Mean: 5}, {MeanShare: 0.1}} {
+	for _, ends := range []config.OutputLength{{Mean: 5}} {
 		for handling, want := range map[config.FieldHandling]int{config.Honoured: 1000, config.Ignored: 5} {
 			c := config.Default()
 			c.OutputLength, c.Dialect.ExactOutput = ends, handling
@@ -25,30 +25,6 @@ func TestIgnoreEOSOverridesOutputLength(t *testing.T) {
 				(got >= 1000 || ends.Mean > 0 && got != want) {
 				t.Errorf("%+v, ignore_eos %s: %d tokens", ends, handling, got)
 			}
-		}
-	}
-}
-
-// The mean length is the requested share of the limit, and each length is reached as often as with a constant chance of
-// an end.
-func TestMeanShareOfLengths(t *testing.T) {
-	for _, share := range []float64{0.1, 0.5, 0.814, 0.98} {
-		c := config.Default()
-		c.OutputLength.MeanShare = share
-		const n, most = 20_000, 1000
-		sum, full := 0, 0
-		for i := range n {
-			s := DrawScript(&c, &Request{MaxTokens: most}, RequestRand(1, fmt.Sprint("r", i)))
-			sum += s.Tokens
-			if s.Tokens == most {
-				full++
-			}
-		}
-		if mean := float64(sum) / n / most; math.Abs(mean-share) > 0.01 {
-			t.Errorf("mean share %v, want %v", mean, share)
-		}
-		if got, want := float64(full)/n, math.Exp(-hazard(share)); math.Abs(got-want) > 0.015 {
-			t.Errorf("share %v: %v of the outputs are full, want %v", share, got, want)
 		}
 	}
 }
@@ -105,29 +81,5 @@ func TestShareOfTokensWithoutText(t *testing.T) {
 	}
 	if n < 1850 || n > 2150 {
 		t.Errorf("%d of 100,000 tokens have no text, want about 2,000", n)
-	}
-}
-
-// As many answers call a tool as the share says, each tool as often as the others, and the lengths of the other answers
-// do not depend on it.
-func TestToolCallShare(t *testing.T) {
-	const n = 10_000
-	c, calls := config.Default(), map[string]int{}
-	c.OutputLength.MeanShare = 0.5
-	words := c
-	c.Dialect.ToolCallShare = 0.3
-	for i := range n {
-		id := fmt.Sprint("r", i)
-		q := &Request{MaxTokens: 1 << 20, mayCall: []tool{{Name: "a"}, {Name: "b"}}}
-		got := DrawScript(&c, q, RequestRand(1, id)).Tokens
-		calls[q.call]++
-		if want := DrawScript(&words, q, RequestRand(1, id)).Tokens; q.call == "" && got != want {
-			t.Fatalf("%s has %d tokens, without calls %d", id, got, want)
-		}
-	}
-	for name, want := range map[string]float64{"": 0.7, "a": 0.15, "b": 0.15} {
-		if share := float64(calls[name]) / n; math.Abs(share-want) > 0.02 { // five standard deviations
-			t.Errorf("%q: %v of the answers, want %v", name, share, want)
-		}
 	}
 }

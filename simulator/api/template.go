@@ -1,7 +1,6 @@
 package api
 
 import (
-	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -119,19 +118,13 @@ type frames struct {
 	// An API with start or stop has its output in blocks: $start and $stop, and token for each part of one block.
 	start, stop template
 	item        template            // a whole block, of $items
-	empty       bool                // tokens without text have frames too
 	splits      bool                // reasoning is apart from the text
 	translate   func(*Error) *Error // the error in the API's words; nil: as it is
 }
 
 // Problem implements API.
-func (f *frames) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
-	return e.status, f.body(e)
-}
-
-// body returns an error as a body.
-func (f *frames) body(e *Error) []byte {
-	return (&FrameWriter{Request: &Request{frames: f}}).Failure(nil, e)
+func (f *frames) Problem(e *Error) (int, []byte) {
+	return e.status, (&FrameWriter{Request: &Request{frames: f}}).Failure(nil, e)
 }
 
 // conditions guard parts of templates.
@@ -153,26 +146,19 @@ var conditions = map[string]func(*FrameWriter) bool{
 	"ended":      func(p *FrameWriter) bool { return p.finish != "" },
 	"length":     func(p *FrameWriter) bool { return p.finish == FinishLength },
 	"incomplete": func(p *FrameWriter) bool { return p.shape.Frames.FinishFrame && p.finish == FinishLength },
-	"cached":     func(p *FrameWriter) bool { return p.Cached > 0 },
-	"answered":   func(p *FrameWriter) bool { return p.until > p.reportedReasoning(p.until) },
-	"thought":    func(p *FrameWriter) bool { return p.reportedReasoning(p.until) > 0 },
-	"array":      func(p *FrameWriter) bool { return p.framing == jsonArray },
 }
 
 var numbers = map[string]func(*FrameWriter) int{
-	"created":   func(p *FrameWriter) int { return int(p.created) },
-	"prompt":    func(p *FrameWriter) int { return p.PromptTokens },
-	"uncached":  func(p *FrameWriter) int { return p.PromptTokens - p.Cached },
-	"cached":    func(p *FrameWriter) int { return p.Cached },
-	"output":    func(p *FrameWriter) int { return p.until },
-	"total":     func(p *FrameWriter) int { return p.PromptTokens + p.until },
-	"limit":     func(p *FrameWriter) int { return p.MaxTokens },
-	"thinking":  func(p *FrameWriter) int { return min(p.until, p.thinking) },
-	"reported":  func(p *FrameWriter) int { return p.reportedReasoning(p.until) },
-	"answering": func(p *FrameWriter) int { return p.until - p.reportedReasoning(p.until) },
-	"block":     func(p *FrameWriter) int { return p.block },
-	"latency":   func(p *FrameWriter) int { return int(p.Seq.Latest.Sub(p.Seq.Arrived).Milliseconds()) },
-	"status":    func(p *FrameWriter) int { return p.problem.status },
+	"created":  func(p *FrameWriter) int { return int(p.created) },
+	"prompt":   func(p *FrameWriter) int { return p.PromptTokens },
+	"uncached": func(p *FrameWriter) int { return p.PromptTokens - p.Cached },
+	"cached":   func(p *FrameWriter) int { return p.Cached },
+	"output":   func(p *FrameWriter) int { return p.until },
+	"total":    func(p *FrameWriter) int { return p.PromptTokens + p.until },
+	"limit":    func(p *FrameWriter) int { return p.MaxTokens },
+	"thinking": func(p *FrameWriter) int { return min(p.until, p.thinking) },
+	"reported": func(p *FrameWriter) int { return p.reportedReasoning(p.until) },
+	"block":    func(p *FrameWriter) int { return p.block },
 	"serial": func(p *FrameWriter) int { // of an event
 		p.events++
 		return p.events - 1
@@ -181,28 +167,25 @@ var numbers = map[string]func(*FrameWriter) int{
 
 // values append themselves. Those of one dialect stand in its file.
 var values = map[string]func(*FrameWriter, []byte) []byte{
-	"close":     (*FrameWriter).close,
-	"end":       (*FrameWriter).end,
-	"start":     (*FrameWriter).startBlock,
-	"stop":      (*FrameWriter).stopBlock,
-	"items":     (*FrameWriter).items,
-	"head":      func(p *FrameWriter, b []byte) []byte { return append(b, p.head...) },
-	"id":        func(p *FrameWriter, b []byte) []byte { return append(b, p.id...) },
-	"model":     func(p *FrameWriter, b []byte) []byte { return append(b, p.served...) },
-	"field":     func(p *FrameWriter, b []byte) []byte { return append(b, p.reasoningField...) },
-	"thought":   func(p *FrameWriter, b []byte) []byte { return p.text(b, p.from, p.split) },
-	"text":      func(p *FrameWriter, b []byte) []byte { return p.text(b, p.split, p.until) },
-	"sofar":     func(p *FrameWriter, b []byte) []byte { return p.text(b, 0, p.until) },
-	"idsofar":   func(p *FrameWriter, b []byte) []byte { return p.ids(b, 0, p.until) },
-	"input":     (*FrameWriter).input,
-	"padding":   (*FrameWriter).padding,
-	"endarray":  (*FrameWriter).endArray,
-	"exception": (*FrameWriter).exception,
-	"error":     func(p *FrameWriter, b []byte) []byte { return append(b, p.problem.json()...) },
-	"kind":      func(p *FrameWriter, b []byte) []byte { return append(b, p.problem.Type...) },
-	"code":      func(p *FrameWriter, b []byte) []byte { return append(b, JSON(p.problem.Code)...) },
-	"problem":   func(p *FrameWriter, b []byte) []byte { return append(b, JSON(p.problem.Message)...) },
-	"pooled":    func(p *FrameWriter, b []byte) []byte { return p.pooled(b) },
+	"close":   (*FrameWriter).close,
+	"end":     (*FrameWriter).end,
+	"start":   (*FrameWriter).startBlock,
+	"stop":    (*FrameWriter).stopBlock,
+	"items":   (*FrameWriter).items,
+	"head":    func(p *FrameWriter, b []byte) []byte { return append(b, p.head...) },
+	"id":      func(p *FrameWriter, b []byte) []byte { return append(b, p.id...) },
+	"model":   func(p *FrameWriter, b []byte) []byte { return append(b, p.served...) },
+	"field":   func(p *FrameWriter, b []byte) []byte { return append(b, p.reasoningField...) },
+	"thought": func(p *FrameWriter, b []byte) []byte { return p.text(b, p.from, p.split) },
+	"text":    func(p *FrameWriter, b []byte) []byte { return p.text(b, p.split, p.until) },
+	"sofar":   func(p *FrameWriter, b []byte) []byte { return p.text(b, 0, p.until) },
+	"idsofar": func(p *FrameWriter, b []byte) []byte { return p.ids(b, 0, p.until) },
+	"input":   (*FrameWriter).input,
+	"error":   func(p *FrameWriter, b []byte) []byte { return append(b, p.problem.json()...) },
+	"kind":    func(p *FrameWriter, b []byte) []byte { return append(b, p.problem.Type...) },
+	"code":    func(p *FrameWriter, b []byte) []byte { return append(b, JSON(p.problem.Code)...) },
+	"problem": func(p *FrameWriter, b []byte) []byte { return append(b, JSON(p.problem.Message)...) },
+	"pooled":  func(p *FrameWriter, b []byte) []byte { return p.pooled(b) },
 	"call": func(p *FrameWriter, b []byte) []byte { // the tool's name; from here on the call is named
 		p.named = true
 		return append(b, JSON(p.call)...)

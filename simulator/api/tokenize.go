@@ -7,14 +7,10 @@ import (
 	"github.com/spate-load/spate/simulator/config"
 )
 
-// Tokenizer is /tokenize. It answers with the tokens of a text or a conversation, counted as in a prompt.
-var Tokenizer Counter = tokenizer{openAI{frames: &chatFrames}}
-
-type tokenizer struct{ openAI }
-
-// Count takes a prompt or messages, in vLLM's form.
-func (a tokenizer) Count(body []byte, c *config.Config) ([]byte, *Error) {
-	r := read(a.frames, c, body)
+// Tokenize is /tokenize. It takes a prompt or messages, in vLLM's form, and answers with their tokens, counted as in a
+// prompt.
+func Tokenize(body []byte, c *config.Config) ([]byte, *Error) {
+	r := read(&chatFrames, c, body)
 	r.prompt = tokens{keep: true, ids: []uint64{}}
 	if model := get[string](r, "model"); model != "" {
 		r.named(model)

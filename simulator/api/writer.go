@@ -7,7 +7,6 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/simulator/config"
-	"github.com/spate-load/spate/simulator/engine"
 )
 
 // vocabulary is the words of the output. None is empty, and none needs escaping in JSON.
@@ -25,52 +24,21 @@ func wordToken(i int) int64 { return int64(1000 + i%len(vocabulary)) }
 // endToken is the id of the end-of-sequence token.
 const endToken = 2
 
-// framing is how the frames of a stream are told apart.
-type framing uint8
-
-const (
-	serverSentEvents framing = iota
-	eventStream              // the messages of Amazon's event streams
-	jsonArray                // the elements of one array
-)
-
-// What precedes the elements of an array.
-const (
-	firstElement = "["
-	nextElement  = ",\r\n"
-)
-
-// contentType returns the media type of a stream.
-func (f framing) contentType() string {
-	switch f {
-	case eventStream:
-		return "application/vnd.amazon.eventstream"
-	case jsonArray:
-		return "application/json; charset=UTF-8"
-	default:
-		return "text/event-stream; charset=utf-8"
-	}
-}
-
 // FrameWriter writes the frames of one answer into a buffer: those of its API, filled in, with the lines of the event
 // stream and the send time. Once the buffer has grown, a token costs no allocation.
 type FrameWriter struct {
 	*Request
 	shape          *config.Config
-	thinking       int              // reasoning tokens at the start of the output, streamed or not
-	reasoning      int              // those of them that are streamed, apart from the text where the API can
-	reasoningField string           // OpenAI's field for reasoning: its name and a colon
-	Cached         int              // tokens
-	Seq            *engine.Sequence // its times are read when all of its tokens have been produced
+	thinking       int    // reasoning tokens at the start of the output, streamed or not
+	reasoning      int    // those of them that are streamed, apart from the text where the API can
+	reasoningField string // OpenAI's field for reasoning: its name and a colon
+	Cached         int    // tokens
 	created        int64
 	id             []byte
 	served         []byte // name of the model, JSON
 	head           []byte
-	field          string
 	Sent           clock.Instant // send time of the last sealed object: when it was ready to be written
 	unsealed       int           // offset of the missing send time of the last object; 0: not missing, or not wanted
-	begun          int           // offset of the last message of an event stream
-	headers        int           // length of its headers
 
 	// What templates show.
 	from, split, until int    // tokens of the frame: reasoning up to split, then text
@@ -95,20 +63,13 @@ func NewWriter(q *Request, c *config.Config, id string, created int64) *FrameWri
 		created:        created,
 		id:             AppendToken(nil, id),
 		served:         JSON(q.model),
-		field:          "data: ",
 	}
-	if q.framing == jsonArray {
-		p.field = firstElement
-	}
-	if q.frames.splits && c.Frames.ReasoningField != config.ReasoningHidden && !q.hideReasoning {
+	if q.frames.splits && c.Frames.ReasoningField != config.ReasoningHidden {
 		p.reasoning = p.thinking
 	}
 	p.head = p.put(nil, q.frames.head)
 	return p
 }
-
-// ContentType returns the media type of a stream of this writer.
-func (p *FrameWriter) ContentType() string { return p.framing.contentType() }
 
 // at sets what the next frame is about: tokens from to until-1, and the finish reason.
 func (p *FrameWriter) at(from, until int, finish string) {
@@ -172,19 +133,12 @@ func (p *FrameWriter) event(b []byte, name string) []byte {
 		return b
 	}
 	b = p.sealLast(b)
-	if p.framing == eventStream {
-		return p.message(b, "event", name)
-	}
 	if name != "" {
 		b = append(b, "event: "...)
 		b = append(b, name...)
-		b = append(b, p.eol...)
+		b = append(b, '\n')
 	}
-	b = append(b, p.field...)
-	if p.framing == jsonArray {
-		p.field = nextElement
-	}
-	return b
+	return append(b, "data: "...)
 }
 
 // close ends the object and the frame. In a stream, the send time stays open until seal. In a body it is set here.
@@ -211,11 +165,7 @@ func (p *FrameWriter) Seal(b []byte) []byte {
 	rest := append(room[:0], b[p.unsealed:]...) // the rest of the object and of the frame
 	b = strconv.AppendInt(b[:p.unsealed], int64(p.Sent), 10)
 	p.unsealed = 0
-	b = append(b, rest...)
-	if p.Stream && p.framing == eventStream {
-		return p.endMessage(b)
-	}
-	return b
+	return append(b, rest...)
 }
 
 // sealLast seals an object that is sent in the same write as the next one.
@@ -226,45 +176,28 @@ func (p *FrameWriter) sealLast(b []byte) []byte {
 	return p.Seal(b)
 }
 
-// end ends the frame. A body that is not a stream needs no end. A message with a send time ends when it is sealed.
+// end ends the frame. A body that is not a stream needs no end.
 func (p *FrameWriter) end(b []byte) []byte {
-	switch {
-	case !p.Stream || p.framing == jsonArray:
+	if !p.Stream {
 		return b
-	case p.framing == eventStream && p.unsealed > 0:
-		return b
-	case p.framing == eventStream:
-		return p.endMessage(b)
 	}
-	b = append(b, p.eol...)
-	return append(b, p.eol...)
+	return append(b, "\n\n"...)
 }
 
 // blocks appends the frames of tokens from to until-1, and starts and stops blocks between them.
 func (p *FrameWriter) blocks(b []byte, from, until int) []byte {
-	if p.frames.empty { // but for tokens that are never shown
-		from = max(from, p.Script.Hidden)
-		if p.Script.EOS {
-			until = min(until, p.Script.Tokens-1)
-		}
-	}
 	split := max(from, p.textFrom(until))
 	b = p.delta(b, from, split)
-	if p.inReasoning() && p.shown(split, until) {
+	if p.inReasoning() && p.Script.hasText(split, until) {
 		b = p.stopBlock(b)
 		p.answering = true
 	}
 	return p.delta(b, split, until)
 }
 
-// shown reports whether tokens from to until-1 have a frame.
-func (p *FrameWriter) shown(from, until int) bool {
-	return p.frames.empty && from < until || !p.frames.empty && p.Script.hasText(from, until)
-}
-
 // delta appends tokens from to until-1, all of one block, or nothing if they have no frame.
 func (p *FrameWriter) delta(b []byte, from, until int) []byte {
-	if !p.shown(from, until) {
+	if !p.Script.hasText(from, until) {
 		return b
 	}
 	b = p.startBlock(b)
@@ -300,14 +233,14 @@ func (p *FrameWriter) stopBlock(b []byte) []byte {
 func (p *FrameWriter) items(b []byte) []byte {
 	split, output := p.textFrom(p.until), p.until
 	p.answering = false
-	thought := p.shown(0, split)
+	thought := p.Script.hasText(0, split)
 	if thought {
 		p.split, p.until = 0, split
 		b = p.put(b, p.frames.item)
 	}
 	p.answering = true
 	p.split, p.until = split, output
-	if p.shown(split, output) {
+	if p.Script.hasText(split, output) {
 		if thought {
 			b = append(b, ',')
 		}

@@ -13,44 +13,42 @@ import (
 // Each object of one write has its own time: an object before the last the time at which the next one started, the last
 // one the time at which it was sealed.
 func TestSeal(t *testing.T) {
-	for _, eol := range []string{"\n", "\r\n"} {
-		p := &FrameWriter{Request: &Request{Stream: true, eol: eol}, shape: &config.Config{}, field: "data: "}
-		p.shape.Truth.Stamp = true
-		from := clock.Now()
-		b := make([]byte, wire.ChunkHead, 512)
-		for range 3 {
-			b = append(p.event(b, ""), `{"a":1`...)
-			b = p.close(b)
+	p := &FrameWriter{Request: &Request{Stream: true}, shape: &config.Config{}}
+	p.shape.Truth.Stamp = true
+	from := clock.Now()
+	b := make([]byte, wire.ChunkHead, 512)
+	for range 3 {
+		b = append(p.event(b, ""), `{"a":1`...)
+		b = p.close(b)
+	}
+	made := clock.Now()
+	b = p.Seal(b)
+	again := p.Seal(b) // for a write without an object, it changes only the time
+	if string(again) != string(b) {
+		t.Errorf("sealed again: %q", again)
+	}
+	frames := strings.Split(strings.TrimSuffix(string(b[wire.ChunkHead:]), "\n\n"), "\n\n")
+	if len(frames) != 3 {
+		t.Fatalf("%q", b)
+	}
+	last := from
+	for i, f := range frames {
+		var object struct {
+			A    int           `json:"a"`
+			Sent clock.Instant `json:"sent_ns"`
 		}
-		made := clock.Now()
-		b = p.Seal(b)
-		again := p.Seal(b) // for a write without an object, it changes only the time
-		if string(again) != string(b) {
-			t.Errorf("sealed again: %q", again)
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(f, "data: ")), &object); err != nil {
+			t.Fatal(err)
 		}
-		frames := strings.Split(strings.TrimSuffix(string(b[wire.ChunkHead:]), eol+eol), eol+eol)
-		if len(frames) != 3 {
-			t.Fatalf("%q", b)
+		if object.A != 1 || object.Sent < last || (object.Sent >= made) != (i == 2) {
+			t.Errorf("object %d is %+v; the one before is of %d, all were made at %d", i, object, last, made)
 		}
-		last := from
-		for i, f := range frames {
-			var object struct {
-				A    int           `json:"a"`
-				Sent clock.Instant `json:"sent_ns"`
-			}
-			if err := json.Unmarshal([]byte(strings.TrimPrefix(f, "data: ")), &object); err != nil {
-				t.Fatal(err)
-			}
-			if object.A != 1 || object.Sent < last || (object.Sent >= made) != (i == 2) {
-				t.Errorf("object %d is %+v; the one before is of %d, all were made at %d", i, object, last, made)
-			}
-			last = object.Sent
-		}
+		last = object.Sent
 	}
 }
 
 func TestSealWithoutStamps(t *testing.T) {
-	p := &FrameWriter{Request: &Request{Stream: true, eol: "\n"}, shape: &config.Config{}, field: "data: "}
+	p := &FrameWriter{Request: &Request{Stream: true}, shape: &config.Config{}}
 	b := p.close(append(p.event(nil, ""), `{"a":1`...))
 	if sealed := p.Seal(b); string(sealed) != "data: {\"a\":1}\n\n" || p.Sent == 0 {
 		t.Errorf("%q at %d", sealed, p.Sent)

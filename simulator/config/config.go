@@ -31,9 +31,6 @@ type Config struct {
 	Model Model `group:"Engines" rare:"yes"`
 	// Pace, if set, replaces the engines: each endpoint sends in a steady rhythm.
 	Pace Pace
-	// Processors is the number of processors that send the frames of one instant of an engine. The more there are, the
-	// closer together the frames are sent, and the more streams one engine can serve. Default 1.
-	Processors int `least:"1" group:"What is served" rare:"yes" flag:"processors" help:"processors that send the frames of one instant (default: all but one, which reads requests)"`
 	// Seed determines everything random: early ends, faults and jitter. Random numbers of a request depend on its
 	// X-Request-Id, so that the same IDs have the same fate in any order. Without an ID they depend on the request's
 	// number at the endpoint.
@@ -73,12 +70,11 @@ type Config struct {
 // Default returns the default configuration.
 func Default() Config {
 	return Config{
-		Endpoints:  1,
-		Replicas:   1,
-		Processors: 1,
-		Model:      defaultModel(),
-		Dialect:    Dialect{OwnedBy: "spate"},
-		Frames:     Frames{Role: RoleWithFirstToken, TokensPerFrame: 1},
+		Endpoints: 1,
+		Replicas:  1,
+		Model:     defaultModel(),
+		Dialect:   Dialect{OwnedBy: "spate"},
+		Frames:    Frames{Role: RoleWithFirstToken, TokensPerFrame: 1},
 	}
 }
 
@@ -102,9 +98,6 @@ func (c *Config) Validate() error {
 		{c.ReplicaSpread > 0 && c.PrefillEngines > 0, "ReplicaSpread and PrefillEngines are both set: give one of " +
 			"them, because the replicas of a disaggregated group are equal"},
 		{c.Pace.Set() && c.Pace.BetweenTokens == 0, "Pace.BetweenTokens is 0s: give a time above 0"},
-		{c.OutputLength.MeanShare == 1, "OutputLength.MeanShare is 1: give less"},
-		{c.OutputLength.MeanShare > 0 && c.OutputLength.Mean > 0, "OutputLength.MeanShare and OutputLength.Mean are " +
-			"both set: give one of them"},
 		{c.OutputLength.Stddev > 0 && c.OutputLength.Mean == 0, "OutputLength.Stddev is set without " +
 			"OutputLength.Mean: give both"},
 		{!fieldName.MatchString(c.Frames.ReasoningField), "Frames.ReasoningField is " +

@@ -15,8 +15,6 @@ const (
 type Dialect struct {
 	// OwnedBy is owned_by of /v1/models: "vllm", "nvidia" for Dynamo, "openai" for LiteLLM. Default "spate".
 	OwnedBy string `plan:"owned_by"`
-	// NoTokenize answers /tokenize with 404, as most servers do. Default: the path exists, as in vLLM.
-	NoTokenize bool `plan:"no_tokenize"`
 	// ExactOutput is the handling of ignore_eos and min_tokens, under whatever names an API has for them. Default
 	// Honoured.
 	ExactOutput FieldHandling `default:"honoured" words:"honoured, ignored, refused" plan:"exact_output"`
@@ -24,7 +22,4 @@ type Dialect struct {
 	// Honoured, the default: a tool that tool_choice forces is called, and answers have the form. Ignored: answers are
 	// words.
 	Tools FieldHandling `default:"honoured" words:"honoured, ignored, refused" plan:"tools"`
-	// ToolCallShare is the share of the answers that call one of the request's tools where tool_choice is auto, from 0
-	// (default: they are words) to 1. Each tool is as likely as the others.
-	ToolCallShare float64 `most:"1" plan:"tool_call_share"`
 }

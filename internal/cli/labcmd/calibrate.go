@@ -162,7 +162,7 @@ func (f *calibrateFlags) simulate(ctx context.Context, cores, endpoints int) (ur
 	}
 	ctx, kill := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, self, "simulate", "--until-input-ends", "--truth", "--ttft=0s",
-		"--itl="+f.Step.String(), fmt.Sprintf("--ticks=%t", !f.Spread), fmt.Sprintf("--processors=%d", cores),
+		"--itl="+f.Step.String(), fmt.Sprintf("--ticks=%t", !f.Spread),
 		"--listen="+strings.Repeat(",127.0.0.1:0", endpoints)[1:])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", cores))
 	var said bytes.Buffer

@@ -3,7 +3,6 @@ package labcmd
 import (
 	"fmt"
 	"net"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +45,6 @@ type engineFlags struct {
 // newFlags returns the flags with their defaults.
 func newFlags() *simulateFlags {
 	f := &simulateFlags{Listen: []string{"127.0.0.1:8000"}, Config: config.Default()}
-	f.Processors = max(1, runtime.GOMAXPROCS(0)-1)
 	return f
 }
 

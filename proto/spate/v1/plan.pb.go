@@ -1446,9 +1446,6 @@ type SimulatedTarget struct {
 	// Share of its decode speed that an engine loses during prefill, from 0 (default: none) to 1 (it does not decode
 	// meanwhile). Disaggregated engines lose none.
 	PrefillInterference float64 `protobuf:"fixed64,16,opt,name=prefill_interference,json=prefillInterference,proto3" json:"prefill_interference,omitempty"`
-	// Mean length of outputs as a share of max_tokens, above 0 and below 1. Each token is the last with the same
-	// probability, unless a request sets ignore_eos. 0 (default): outputs do not end by themselves.
-	OutputShare float64 `protobuf:"fixed64,17,opt,name=output_share,json=outputShare,proto3" json:"output_share,omitempty"`
 	// Mean number of tokens after which outputs end by themselves, lognormal. max_tokens cuts longer outputs. Requests
 	// with ignore_eos are not affected. 0 (default): outputs do not end by themselves.
 	OutputMean float64 `protobuf:"fixed64,18,opt,name=output_mean,json=outputMean,proto3" json:"output_mean,omitempty"`
@@ -1469,8 +1466,6 @@ type SimulatedTarget struct {
 	ChatTemplateTokens uint32 `protobuf:"varint,25,opt,name=chat_template_tokens,json=chatTemplateTokens,proto3" json:"chat_template_tokens,omitempty"`
 	// Value of owned_by in /v1/models: "vllm", "nvidia" for Dynamo, "openai" for LiteLLM. Default "spate".
 	OwnedBy string `protobuf:"bytes,26,opt,name=owned_by,json=ownedBy,proto3" json:"owned_by,omitempty"`
-	// The simulator has no /tokenize. Default: it has.
-	NoTokenize bool `protobuf:"varint,27,opt,name=no_tokenize,json=noTokenize,proto3" json:"no_tokenize,omitempty"`
 	// How ignore_eos and min_tokens are treated: "honoured" (default), "ignored", or "refused" with status 400.
 	ExactOutput string `protobuf:"bytes,28,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
 	// How much slower the last engine is than the first, counted over all endpoints, as a share: with 0.5 it takes half
@@ -1501,10 +1496,7 @@ type SimulatedTarget struct {
 	PrefillFirst bool `protobuf:"varint,38,opt,name=prefill_first,json=prefillFirst,proto3" json:"prefill_first,omitempty"`
 	// How tools, response_format and the like are treated: "honoured" (default: a tool that tool_choice forces is called,
 	// and answers have the form), "ignored", or "refused" with status 400.
-	Tools string `protobuf:"bytes,39,opt,name=tools,proto3" json:"tools,omitempty"`
-	// Share of the answers that call one of the request's tools where tool_choice is auto, from 0 (default: they are
-	// words) to 1.
-	ToolCallShare float64 `protobuf:"fixed64,40,opt,name=tool_call_share,json=toolCallShare,proto3" json:"tool_call_share,omitempty"`
+	Tools         string `protobuf:"bytes,39,opt,name=tools,proto3" json:"tools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1651,13 +1643,6 @@ func (x *SimulatedTarget) GetPrefillInterference() float64 {
 	return 0
 }
 
-func (x *SimulatedTarget) GetOutputShare() float64 {
-	if x != nil {
-		return x.OutputShare
-	}
-	return 0
-}
-
 func (x *SimulatedTarget) GetOutputMean() float64 {
 	if x != nil {
 		return x.OutputMean
@@ -1719,13 +1704,6 @@ func (x *SimulatedTarget) GetOwnedBy() string {
 		return x.OwnedBy
 	}
 	return ""
-}
-
-func (x *SimulatedTarget) GetNoTokenize() bool {
-	if x != nil {
-		return x.NoTokenize
-	}
-	return false
 }
 
 func (x *SimulatedTarget) GetExactOutput() string {
@@ -1810,13 +1788,6 @@ func (x *SimulatedTarget) GetTools() string {
 		return x.Tools
 	}
 	return ""
-}
-
-func (x *SimulatedTarget) GetToolCallShare() float64 {
-	if x != nil {
-		return x.ToolCallShare
-	}
-	return 0
 }
 
 // Workload is what requests contain.
@@ -5604,7 +5575,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"RolesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xde\x18\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x98\x17\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -5630,10 +5601,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"errorShare\x12/\n" +
 	"\x05speed\x18\x0f \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\x12\x93\x01\n" +
 	"\x14prefill_interference\x18\x10 \x01(\x01B`\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00\xb2\x9d\"C\n" +
-	"\x0fprefill_engines\x120engines that only decode lose nothing to prefillR\x13prefillInterference\x12<\n" +
-	"\foutput_share\x18\x11 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\voutputShare\x12^\n" +
-	"\voutput_mean\x18\x12 \x01(\x01B=\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00\xb2\x9d\" \n" +
-	"\foutput_share\x12\x10give one of themR\n" +
+	"\x0fprefill_engines\x120engines that only decode lose nothing to prefillR\x13prefillInterference\x12:\n" +
+	"\voutput_mean\x18\x12 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
 	"outputMean\x12n\n" +
 	"\routput_stddev\x18\x13 \x01(\x01BI\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00\xaa\x9d\",\n" +
 	"\voutput_mean\x12\x1dit is the deviation from thatR\foutputStddev\x12@\n" +
@@ -5646,9 +5615,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x10reasoning_tokens\x12\"without them there is no reasoningR\x0freasoningUntold\x12E\n" +
 	"\adeliver\x18\x18 \x01(\tB+\xbaH(\xd8\x01\x01r#R\vas-producedR\tone-writeR\tone-frameR\adeliver\x12;\n" +
 	"\x14chat_template_tokens\x18\x19 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\x12chatTemplateTokens\x12\"\n" +
-	"\bowned_by\x18\x1a \x01(\tB\a\xbaH\x04r\x02\x18@R\aownedBy\x12\x1f\n" +
-	"\vno_tokenize\x18\x1b \x01(\bR\n" +
-	"noTokenize\x12G\n" +
+	"\bowned_by\x18\x1a \x01(\tB\a\xbaH\x04r\x02\x18@R\aownedBy\x12G\n" +
 	"\fexact_output\x18\x1c \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\vexactOutput\x12y\n" +
 	"\x0ereplica_spread\x18\x1e \x01(\x01BR\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00\xb2\x9d\"5\n" +
 	"\x0fprefill_engines\x12\"their replicas decode at one speedR\rreplicaSpread\x12<\n" +
@@ -5667,8 +5634,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\rprefill_first\x18& \x01(\bB|\xaa\x9d\"6\n" +
 	"\x0fprefill_engines\x12#without them nothing is handed over\xb2\x9d\">\n" +
 	"\x0fprefill_sharing\x12+a shared prefill has no queue to take firstR\fprefillFirst\x12:\n" +
-	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\x12A\n" +
-	"\x0ftool_call_share\x18( \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rtoolCallShare\"\x9e\b\n" +
+	"\x05tools\x18' \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x05tools\"\x9e\b\n" +
 	"\bWorkload\x12\x92\x01\n" +
 	"\x04name\x18\x01 \x01(\tB~\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$\xa2\x9d\"Mmust be letters, digits, spaces and ._:()/-, and start with a letter or digitR\x04name\x121\n" +
 	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +
