@@ -63,6 +63,10 @@ demo: bin/spate ## Build and run the quickstart plan: a whole load test on this 
 .PHONY: build
 build: bin/spate bin/spate-coordinator bin/spate-agent ## Build the programs into bin/.
 
+# count_packages shows how far go build -v is. Lines with blanks are errors.
+count_packages = { n=0; while IFS= read -r line; do case "$$line" in (*' '*|*:*) echo "$$line";; \
+	(*) n=$$((n + 1)); [ $$((n % 50)) != 0 ] || echo "  $$n packages of 700";; esac; done; } >&2
+
 # Go knows what is up to date, so these targets always run go build.
 .PHONY: bin/spate bin/spate-coordinator bin/spate-agent
 bin/spate:             PACKAGE := ./cmd/spate
@@ -70,7 +74,8 @@ bin/spate-coordinator: PACKAGE := ./cmd/coordinator
 bin/spate-agent:       PACKAGE := ./cmd/agent
 bin/spate bin/spate-coordinator bin/spate-agent:
 	@$(call retry,go list -deps $(PACKAGE) >/dev/null)
-	go build -ldflags '-s -w -X main.version=$(VERSION)' -o $@ $(PACKAGE)
+	@echo 'Building $@: 3 minutes the first time on 2 cores, seconds after that.' >&2
+	@go build -v -ldflags '-s -w -X main.version=$(VERSION)' -o $@ $(PACKAGE) 2>&1 | $(count_packages)
 
 .PHONY: cross
 cross: ## Check that the programs compile for macOS and Windows too.
