@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/e2e/programs"
+	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
 )
@@ -66,7 +66,7 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 		}
 		checked := 0
 		for _, q := range rows[stage.Index] {
-			id := stream.RequestIDsOf(result.Run.ID, stage.Index).String(q.Index, int(q.Turn))
+			id := measure.RequestIDsOf(result.Run.ID, stage.Index).String(q.Index, int(q.Turn))
 			asked := q.ISLAsked + added
 			if q.Turn > 0 && (stage.Target == "server" || stage.Target == "usage" || stage.Target == "auto") {
 				// What a template adds to later messages is not known, so nothing was asked for.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/rundir"
+	"github.com/spate-load/spate/measure"
 )
 
 // Measured times are those of the server: each request is joined by its X-Request-Id with the simulator's own times.
@@ -23,7 +23,7 @@ func TestMeasuredTimesAreTheServers(t *testing.T) {
 	rows := map[string]rundir.Row{}
 	for stage, all := range r.Rows() {
 		for _, one := range all {
-			rows[stream.RequestIDsOf(result.Run.ID, stage).String(one.Index, 0)] = one
+			rows[measure.RequestIDsOf(result.Run.ID, stage).String(one.Index, 0)] = one
 		}
 	}
 	if len(rows) != 2*68 || !result.Run.Complete {

@@ -12,6 +12,7 @@ import (
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -141,7 +142,7 @@ func TestHopelessTarget(t *testing.T) {
 		e.Fails = map[string]int{}
 		for i := range 200 {
 			if i%10 > 0 {
-				e.Fails[stream.RequestIDsOf("r", 0).String(uint64(i), 0)] = http.StatusUnauthorized
+				e.Fails[measure.RequestIDsOf("r", 0).String(uint64(i), 0)] = http.StatusUnauthorized
 			}
 		}
 		return e

@@ -21,7 +21,6 @@ import (
 
 	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/agent/ready"
-	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
@@ -736,4 +735,4 @@ func TestStartsLetOthersRun(t *testing.T) {
 }
 
 // id is the ID of a request of the stage that the tests run.
-func id(index uint64, turn int) string { return stream.RequestIDsOf("run", 0).String(index, turn) }
+func id(index uint64, turn int) string { return measure.RequestIDsOf("run", 0).String(index, turn) }

@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/internal/kernel"
+	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
@@ -30,7 +31,7 @@ type Stage struct {
 	// Records reports whether rows of single requests are wanted.
 	Records bool
 	// IDs are those of the stage's requests.
-	IDs stream.RequestIDs
+	IDs measure.RequestIDs
 	// Client sends requests to the target.
 	Client *stream.Client
 	// Preparation is what is known about the target, with notes about this agent.
@@ -99,7 +100,7 @@ func Prepare(
 		Assigned: a.GetStage(),
 		run:      a.GetRef().GetRunId(),
 		Records:  a.GetRecords(),
-		IDs:      stream.RequestIDsOf(a.GetRef().GetRunId(), a.GetStage().GetIndex()),
+		IDs:      measure.RequestIDsOf(a.GetRef().GetRunId(), a.GetStage().GetIndex()),
 		Varies:   varies(a.GetStage().GetLoad()),
 
 		answers: res.Answers,

@@ -16,6 +16,7 @@ import (
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/bodies"
 	"github.com/spate-load/spate/api/registry"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
@@ -26,6 +27,7 @@ type Client struct {
 	dialect   *bodies.Dialect
 	endpoints []*url.URL
 	headers   http.Header
+	traced    bool   // requests get a traceparent
 	lines     []byte // the headers in HTTP/1.1's wire form
 	host      string
 	sign      api.Sign      // nil: requests are not signed
@@ -74,7 +76,7 @@ func New(config Config) (*Client, error) {
 	if c.headers, c.host, err = headersOf(config, d.API, c.endpoints[0], c.sign != nil); err != nil {
 		return nil, err
 	}
-	c.lines = wire.LinesOf(c.headers)
+	c.lines, c.traced = wire.LinesOf(c.headers), measure.Traced(config.Headers)
 	if err := c.writeBodies(config); err != nil {
 		return nil, err
 	}

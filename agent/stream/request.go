@@ -2,7 +2,6 @@ package stream
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -83,7 +82,8 @@ func (x *exchange) attempt(r Request) (*http.Response, error) {
 	x.conn, x.io, x.reused = nil, nil, false
 	x.payload = &payload{left: r.Body}
 	q := &wire.Outgoing{
-		Method: http.MethodPost, URL: c.endpoints[r.Endpoint], Host: c.host, ID: r.ID, Headers: c.headers,
+		Method: http.MethodPost, URL: c.endpoints[r.Endpoint], Host: c.host, ID: r.ID,
+		Traced: c.traced && len(r.ID) >= 32, Headers: c.headers,
 		Lines: c.lines,
 		Body:  x.payload, Length: len(r.Body), NewConn: x.o.Reconnected,
 	}
@@ -184,46 +184,8 @@ func headersOf(c Config, a *api.API, endpoint *url.URL, signed bool) (h http.Hea
 		}
 		h[http.CanonicalHeaderKey(name)] = []string{value}
 	}
-	return h, host, nil
-}
-
-// The rest of this file makes the IDs of requests, which Spate sends as X-Request-Id.
-
-// RequestIDs makes the IDs of a stage's requests. The zero RequestIDs is none.
-//
-// An ID says which request it is, so that results can be matched with a server's log: in hexadecimal digits,
-//
-//	RRRRRRRR-SSSS-4TTT-8tII-IIIIIIIIIIII
-//
-// R is the beginning of the SHA-256 of the run's ID, S the stage's index, T the turn in a session, with its highest
-// digit at t, and I the request's index. It has the form of a UUID of version 4, because servers and proxies refuse or
-// replace others: starlette-context, which llama-cpp-python uses, answers 400.
-type RequestIDs struct{ prefix string }
-
-// RequestIDsOf returns the IDs of a stage of a run. Plans have far fewer than 65,536 stages.
-func RequestIDsOf(run string, stage uint32) RequestIDs {
-	sum := sha256.Sum256([]byte(run))
-	return RequestIDs{fmt.Sprintf("%x-%04x-4", sum[:4], uint16(stage))}
-}
-
-// Append appends the ID of a request and returns the extended slice. It does not allocate if b has room for 36 bytes.
-func (s RequestIDs) Append(b []byte, index uint64, turn int) []byte {
-	b = append(b, s.prefix...)
-	b = appendHex(b, uint64(turn), 3)
-	b = append(b, '-', '8')
-	b = appendHex(b, uint64(turn)>>12, 1)
-	b = appendHex(b, index>>48, 2)
-	b = append(b, '-')
-	return appendHex(b, index, 12)
-}
-
-// String returns the ID of a request.
-func (s RequestIDs) String(index uint64, turn int) string { return string(s.Append(nil, index, turn)) }
-
-// appendHex appends the lowest digits of a number.
-func appendHex(b []byte, v uint64, digits int) []byte {
-	for shift := 4 * (digits - 1); shift >= 0; shift -= 4 {
-		b = append(b, "0123456789abcdef"[v>>shift&0xf])
+	if h.Get("Traceparent") == "" {
+		h.Del("Traceparent")
 	}
-	return b
+	return h, host, nil
 }

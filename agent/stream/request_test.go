@@ -103,6 +103,36 @@ func TestRequestOnTheWire(t *testing.T) {
 	}
 }
 
+// Each request is a trace of its own, unless the plan sets the header or leaves it out.
+func TestTraceparent(t *testing.T) {
+	const id, own = "73d8c464-0003-4002-8000-00000000002a", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for name, tt := range map[string]struct {
+		headers map[string]string
+		want    string
+	}{
+		"by itself":   {nil, "00-73d8c464000340028000000000000" + "02a-800000000000002a-01"},
+		"of the plan": {map[string]string{"traceparent": own}, own},
+		"none":        {map[string]string{"Traceparent": ""}, ""},
+	} {
+		for _, http2 := range []bool{false, true} {
+			got := make(chan []string, 1)
+			p := testserver.NewPeer(t, "127.0.0.1:0", !http2, http2, nil, func(w http.ResponseWriter, r *http.Request) {
+				got <- r.Header.Values("Traceparent")
+				_, _ = io.WriteString(w, testserver.TokenFrame("a"))
+			})
+			c := newTestClient(t, Config{Endpoints: []string{p.URL}, Headers: tt.headers,
+				Connection: wire.Settings{HTTP2: http2}})
+			var o Observation
+			if c.Do(t.Context(), Request{ID: id, Body: body(c)}, &o); len(got) == 0 {
+				t.Fatal(o.Err)
+			}
+			if all := strings.Join(<-got, ","); all != tt.want {
+				t.Errorf("%s, HTTP/2 %v: %q, want %q", name, http2, all, tt.want)
+			}
+		}
+	}
+}
+
 func TestDialectURLs(t *testing.T) {
 	for apiName, path := range map[string]string{
 		"chat": "/v1/chat/completions", "completions": "/v1/completions", "responses": "/v1/responses",

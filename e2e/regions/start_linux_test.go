@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/netlab"
 	"github.com/spate-load/spate/internal/rundir"
+	"github.com/spate-load/spate/measure"
 )
 
 // startPlan has many very short stages, so that it consists mostly of starts.
@@ -160,7 +160,7 @@ func firstArrivals(result results.Result, rows []rundir.Row, got []served) map[a
 	}
 	first := map[at]int64{}
 	for _, r := range rows {
-		came, known := received[stream.RequestIDsOf(result.Run.ID, r.Stage).String(r.Index, 0)]
+		came, known := received[measure.RequestIDsOf(result.Run.ID, r.Stage).String(r.Index, 0)]
 		if !known {
 			continue
 		}

@@ -53,6 +53,7 @@ var columns = columnsOf([]column{
 	{name: "body_hash", meaning: "FNV-1a of the request body, 16 hexadecimal digits, so that two runs' requests can be compared"},
 	{name: "finish_reason", meaning: "What the server gave; null: nothing"},
 	{name: "answer_model", meaning: "Model that the answer named; null: none"},
+	{name: "trace_id", meaning: "ID of its trace, for Jaeger, Tempo and the like; null: the plan sets `traceparent`"},
 	{name: "turn", meaning: "Turn of the session, from 0"},
 	{name: "cached_tokens", meaning: "Prompt tokens that the server took from its prefix cache; null: not reported"},
 	{name: "shared_tokens", meaning: "Prompt tokens that an earlier request began with too, by the workload's own account"},
@@ -79,7 +80,8 @@ type record struct {
 	*spatev1.RequestRecord
 	stage uint32
 	agent string
-	part  string // empty: the workload is not a mixture
+	part  string              // empty: the workload is not a mixture
+	ids   *measure.RequestIDs // nil: it has no trace
 }
 
 // word is the type of texts of which few differ.
@@ -107,6 +109,12 @@ var own = map[string]column{
 			return nil
 		}
 		return r.GetHttpStatus()
+	}},
+	"trace_id": {node: parquet.Optional(parquet.String()), own: func(r *record) any {
+		if r.ids == nil {
+			return nil
+		}
+		return string(measure.AppendTraceID(nil, r.ids.String(r.GetIndex(), int(r.GetTurn()))))
 	}},
 	"error":     {node: parquet.Optional(parquet.String()), own: func(r *record) any { return r.GetError() }},
 	"body_hash": {node: parquet.String(), own: func(r *record) any { return fmt.Sprintf("%016x", r.GetBodyHash()) }},

@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -74,13 +75,17 @@ func eachStage(ledger *ledger.Ledger, each func([]record) error) error {
 
 // rowsOf returns the rows of a stage's result.
 func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []record, err error) {
+	var ids *measure.RequestIDs
 	err = ledger.Snapshots(stage.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
 		if !merge.InResult(stage, s) {
 			return nil
 		}
+		if ids == nil && measure.Traced(stage.GetStage().GetTarget().GetHeaders()) {
+			ids = new(measure.RequestIDsOf(s.GetKey().GetRunId(), s.GetStageIndex()))
+		}
 		for _, r := range s.GetRecords() {
 			rows = append(rows, record{r, s.GetStageIndex(), s.GetKey().GetAgent(),
-				partName(stage.GetStage(), r.GetPart())})
+				partName(stage.GetStage(), r.GetPart()), ids})
 		}
 		return nil
 	})

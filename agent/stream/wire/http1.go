@@ -20,6 +20,7 @@ import (
 
 	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 )
 
 // http1Pool sends requests by HTTP/1.1. net/http parses the heads of responses, but its Transport is not used: it has
@@ -212,6 +213,9 @@ func (p *http1Pool) appendHead(dst []byte, q *Outgoing) []byte {
 	dst = append(appendHeader(dst, "Host", cmp.Or(q.Host, q.URL.Host)), q.Lines...)
 	if q.ID != "" {
 		dst = appendHeader(dst, idHeader, q.ID)
+		if q.Traced {
+			dst = append(measure.AppendTraceparent(append(dst, "Traceparent: "...), q.ID), "\r\n"...)
+		}
 	}
 	if absolute && proxy.header != "" {
 		dst = appendHeader(dst, "Proxy-Authorization", proxy.header)

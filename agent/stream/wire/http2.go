@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/spate-load/spate/agent/stream/socket"
+	"github.com/spate-load/spate/measure"
 )
 
 // http2Pool sends requests by HTTP/2, one at a time on each connection: streams that share a connection would share its
@@ -67,6 +68,9 @@ func (q *Outgoing) request(ctx context.Context) *http.Request {
 	if q.ID != "" {
 		headers = maps.Clone(headers)
 		headers[idHeader] = []string{q.ID}
+		if q.Traced {
+			headers["Traceparent"] = []string{string(measure.AppendTraceparent(nil, q.ID))}
+		}
 	}
 	r := &http.Request{Method: q.Method, URL: q.URL, Host: q.Host, Header: headers, ContentLength: int64(q.Length)}
 	if q.Body != nil {

@@ -21,6 +21,7 @@ type Outgoing struct {
 	URL     *url.URL
 	Host    string // Host header; empty: the URL's host
 	ID      string // sent as X-Request-Id; empty: not sent
+	Traced  bool   // with an ID: a traceparent is sent, too
 	Headers http.Header
 	Lines   []byte        // the headers as LinesOf returns them
 	Body    io.ReadCloser // nil: none. It may still be read after the response has ended.

@@ -1,4 +1,4 @@
-package stream
+package measure
 
 import (
 	"regexp"
@@ -41,5 +41,16 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 	s, b := RequestIDsOf("run", 1), make([]byte, 0, 36)
 	if n := testing.AllocsPerRun(100, func() { b = s.Append(b[:0], 1<<40, 5) }); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestTraceparent(t *testing.T) {
+	id, b := RequestIDsOf("quick-20261126T173913Z-32d2d5", 3).String(42, 2), make([]byte, 0, 64)
+	const want = "00-73d8c4640003400280000000000000" + "2a-800000000000002a-01"
+	if n := testing.AllocsPerRun(100, func() { b = AppendTraceparent(b[:0], id) }); string(b) != want || n > 0 {
+		t.Errorf("%s after %v allocations, want %s", b, n, want)
+	}
+	if Traced(map[string]string{"TraceParent": ""}) || !Traced(map[string]string{"tracestate": "a=b"}) {
+		t.Error("the plan's header does not decide")
 	}
 }
