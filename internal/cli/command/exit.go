@@ -48,7 +48,7 @@ same end of a run with the same code.
         the run is incomplete: its result lacks something, or a       export: points were refused
         search has no answer                                          compare: stages are INVALID
         --fail-on invalid (default): a verdict is INVALID
-        --fail-on suspect: a verdict is SUSPECT or INVALID
+        --fail-on suspect: a verdict is SUSPECT or INVALID            audit: numbers cannot be true
   4     a person stopped it; what was measured is kept, and           a person stopped it
         marked as partial
   5     the run is complete, its verdict is not one that --fail-on      report: a threshold failed

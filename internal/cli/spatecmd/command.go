@@ -79,7 +79,7 @@ What exit codes mean: spate help exit-codes`,
 		{"Test", []*cobra.Command{
 			plancmd.NewPlan(), runcmd.NewRun(version), labcmd.NewSimulate(), labcmd.NewCalibrate(version)}},
 		{"Look at results", []*cobra.Command{
-			resultscmd.NewReport(), resultscmd.NewCompare(), resultscmd.NewHistory(),
+			resultscmd.NewReport(), resultscmd.NewCompare(), resultscmd.NewHistory(), resultscmd.NewAudit(),
 			clustercmd.NewRuns(runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(), runcmd.NewResume(version),
 				resultscmd.NewExport())}},
 		{"Cluster", []*cobra.Command{

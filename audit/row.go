@@ -1,0 +1,138 @@
+package audit
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// row is the numbers of one measurement by quantity: times in milliseconds, rates by the second.
+type row struct {
+	name    string
+	line    int
+	table   int // the line of the table's header; 0 outside of tables
+	numbers map[string]number
+}
+
+// number is a value as it was printed.
+type number struct {
+	interval
+	label, text string
+	scale       float64 // what the printed value was multiplied with
+}
+
+// interval is where a value is, which was rounded to the digits that were printed. No quantity is below 0.
+type interval struct{ low, high float64 }
+
+func (a interval) middle() float64           { return (a.low + a.high) / 2 }
+func (a interval) plus(b interval) interval  { return interval{a.low + b.low, a.high + b.high} }
+func (a interval) times(b interval) interval { return interval{a.low * b.low, a.high * b.high} }
+func (a interval) scaled(f float64) interval { return interval{a.low * f, a.high * f} }
+func (a interval) over(b interval) interval  { return interval{a.low / b.high, a.high / b.low} }
+func (a interval) shift(by float64) interval { return interval{max(a.low+by, 0), max(a.high+by, 0)} }
+
+// read returns where the value of a printed number is. Numbers without decimals are counts, and exact.
+func read(text string, scale float64) (interval, bool) {
+	text = strings.ToLower(strings.ReplaceAll(text, ",", ""))
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || v < 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return interval{}, false
+	}
+	digits, exponent, _ := strings.Cut(text, "e")
+	_, decimals, rounded := strings.Cut(digits, ".")
+	half := 0.0
+	if rounded {
+		shift, _ := strconv.Atoi(exponent)
+		half = math.Pow10(shift-len(decimals)) / 2
+	}
+	return interval{max(v-half, 0), v + half}.scaled(scale), true
+}
+
+// put keeps a number as the quantity that its label means, unless there is one. seconds: times without a unit are in
+// seconds.
+func (r *row) put(label, text string, seconds bool) {
+	quantity, scale := meaning(label, seconds)
+	if _, taken := r.numbers[quantity]; quantity == "" || taken {
+		return
+	}
+	if value, ok := read(text, scale); ok {
+		r.numbers[quantity] = number{value, strings.TrimSpace(label), text, scale}
+	}
+}
+
+// term is a quantity by the words of its labels: columns of tables, keys of JSON, lines of text.
+type term struct {
+	words    *regexp.Regexp
+	quantity string
+}
+
+func terms(pairs ...string) (all []term) {
+	for i := 0; i < len(pairs); i += 2 {
+		all = append(all, term{regexp.MustCompile(`(?:^|\s)(?:` + pairs[i] + `)(?:\s|$)`), pairs[i+1]})
+	}
+	return all
+}
+
+// find returns the first quantity whose words are in a label.
+func find(all []term, label string) string {
+	for _, t := range all {
+		if t.words.MatchString(label) {
+			return t.quantity
+		}
+	}
+	return ""
+}
+
+var (
+	notWord = regexp.MustCompile(`[^a-z0-9]+`)
+	// others are quantities that nothing here follows from.
+	others = terms(`std|sum|per user|per gpu|concurrent requests|normalized|mismatch|effective|active|delay|credit`, "other",
+		`scheduled|http|text|prefill|decode|second token|cached|e2e output|success error|error rate|usage`, "other")
+	// whole quantities are one number, distributed ones have statistics.
+	whole = terms(
+		`goodput`, goodput,
+		`peak (?:output )?(?:token )?(?:throughput|tps)`, peakRate,
+		`(?:request|req|reqeuest) throughput|requests per sec(?:ond)?|req s`, requestRate,
+		`total (?:token )?(?:throughput|tps)|total tokens per sec`, totalRate,
+		`(?:input|prompt) (?:token )?throughput|(?:input|prompt) tokens per sec(?:ond)?`, inputRate,
+		`(?:output|generation) (?:token )?throughput|output tokens per sec(?:ond)?`, outputRate,
+		`tokens per second`, totalRate,
+		`duration|duration s|time taken for tests`, duration,
+		`max(?:imum)? (?:request )?concurrency|number of concurrency|load concurrency|streams`, concurrency,
+		`concurrency`, meanInFlight,
+		`(?:total )?(?:input|prompt) tokens|(?:prompt|input) token count total|total (?:input sequence length|isl)`, input,
+		`(?:total )?(?:generated|output|completion) tokens|output token count total|total (?:output sequence length|osl)`,
+		output,
+		`failed|errored|error request count|failures count`, failed,
+		`success\w*|succeed|completed|request count|successes count`, requests)
+	distributed = terms(
+		`ttft|first token`, ttft, `tpot|per output token`, tpot, `itl|inter (?:token|chunk)`, itl,
+		`e2el?|request latency|latency`, e2e,
+		`output (?:sequence length|token count|len|length|tokens per request)|osl tokens seen`, osl,
+		`(?:input|prompt) (?:sequence length|token count|len|length|tokens per request)|isl tokens seen`, isl)
+	statistics = terms(`mean|avg|average`, mean, `median|p50`, ".p50", `p90`, ".p90", `p95`, ".p95", `p99`, ".p99",
+		`min|minimum`, ".min", `max|maximum`, ".max")
+	inSeconds = terms(`s|sec|seconds`, "s", `ms`, "ms")
+)
+
+// meaning returns the quantity that a label names, and what its number is multiplied with. The quantity is empty for
+// labels that are not known.
+func meaning(label string, seconds bool) (quantity string, scale float64) {
+	label = strings.TrimSpace(notWord.ReplaceAllString(strings.ToLower(label), " "))
+	if find(others, label) != "" {
+		return "", 0
+	}
+	statistic := find(statistics, label)
+	if quantity = find(distributed, label); quantity != "" && statistic != "" && !strings.Contains(label, "total") {
+		scale = 1
+		if unit := find(inSeconds, label); quantity != osl && quantity != isl && (unit == "s" || unit == "" && seconds) {
+			scale = 1000
+		}
+		return quantity + statistic, scale
+	}
+	if statistic == "" || statistic == mean || strings.Contains(label, "concurrency") {
+		return find(whole, label), 1
+	}
+	return "", 0
+}
