@@ -198,16 +198,17 @@ type Resolver interface {
 }
 
 // Pins holds the addresses at which hosts are reached, by host name in lower case. It has no entry for hosts given by
-// address. If every host is allowed it has none at all: names are then looked up for each connection.
+// address. If every host is allowed it has only names of several addresses: others are looked up for each connection.
 type Pins map[string][]netip.Addr
 
 // Check returns an error if the host of a URL is not allowed, and else pins its name. A name is allowed if the list has
 // it, or if all its addresses are allowed. The error says what is allowed. Check blocks while it looks up the name.
 func (l List) Check(ctx context.Context, r Resolver, u *url.URL, pins Pins) error {
+	host, port := canonical(u.Hostname()), portOf(u)
 	if l.AllowsAll() {
+		pins.spread(ctx, r, host)
 		return nil
 	}
-	host, port := canonical(u.Hostname()), portOf(u)
 	if a := address(host); a.IsValid() {
 		if !l.allowsAddress(a, port) {
 			return l.notAllowed(host, port, "")
@@ -265,6 +266,24 @@ func (p Pins) lookup(ctx context.Context, r Resolver, host string) ([]netip.Addr
 	}
 	p[host] = found
 	return found, nil
+}
+
+// spread pins a name that has several addresses of the family of its first one, so that connections are spread over
+// them. Those of this machine are not: a server may listen on one of them alone.
+func (p Pins) spread(ctx context.Context, r Resolver, host string) {
+	if r == nil || address(host).IsValid() {
+		return
+	}
+	all, err := p.lookup(ctx, r, host)
+	if err != nil {
+		return // connecting fails with the same error
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool {
+		return a.Is4() != all[0].Is4() || a.IsLoopback()
+	})
+	if p[host] = all; len(all) < 2 {
+		delete(p, host)
+	}
 }
 
 // Of returns the addresses that a host is pinned to, and whether it is pinned.

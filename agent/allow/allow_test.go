@@ -123,6 +123,21 @@ func TestEmptyListAllowsAll(t *testing.T) {
 }
 
 // Behind a proxy a name is looked up elsewhere, so a list of networks says nothing about it.
+// Names with several addresses are spread over them, unless they are this machine's or of another family.
+func TestNamesWithSeveralAddresses(t *testing.T) {
+	pool := names{"pool": {"10.0.0.1", "2001:db8::1", "10.0.0.2", "10.0.0.3"}, "one": {"10.0.0.1", "2001:db8::1"},
+		"here": {"127.0.0.1", "127.0.0.2"}}
+	pins := Pins{}
+	for _, host := range []string{"Pool", "one", "here", "gone", "10.0.0.9"} {
+		if err := (List{}).Check(t.Context(), pool, &url.URL{Scheme: "http", Host: host}, pins); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if all, _ := pins.Of("pool"); len(pins) != 1 || fmt.Sprint(all) != "[10.0.0.1 10.0.0.2 10.0.0.3]" {
+		t.Errorf("pinned %v", pins)
+	}
+}
+
 func TestNamesBehindAProxy(t *testing.T) {
 	l, err := Parse([]string{"10.0.0.0/24", "a.example.com"})
 	if err != nil {

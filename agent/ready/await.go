@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -125,12 +126,22 @@ func deadWords(err error) string {
 	case answer != nil && answer.Class == spatev1.ErrorClass_ERROR_CLASS_TLS:
 		return "does not answer: " + said
 	case answer == nil || answer.HTTPStatus == 0:
-		return "does not answer: " + said + ": start the server, correct the address, or wait with --wait-ready 10m"
+		return "does not answer: " + said + ": start the server, correct the address, or wait with --wait-ready 10m" + proxyHint()
 	case answer.HTTPStatus >= http.StatusInternalServerError:
 		return "is not ready: " + said + ": wait with --wait-ready 10m"
 	default:
 		return "does not serve this API or model: " + said + ": correct the address, the api or the model"
 	}
+}
+
+// proxyHint says that Spate does not use a proxy that the environment names. Empty: it names none.
+func proxyHint() string {
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"} {
+		if os.Getenv(name)+os.Getenv(strings.ToLower(name)) != "" {
+			return "; " + name + " is not used: set the target's connection: {proxy: ...}"
+		}
+	}
+	return ""
 }
 
 // answerWords returns what an endpoint answered, in one line.

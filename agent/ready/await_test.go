@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -125,6 +126,9 @@ func (c endpointsClient) Ready(ctx context.Context, endpoint int, _ *spatev1.Rea
 
 // A target is dead if all its endpoints are. The message is one line, and says what to do.
 func TestDead(t *testing.T) {
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"} {
+		t.Setenv(name, "")
+	}
 	for name, tt := range map[string]struct {
 		answers endpointsClient
 		want    string
@@ -150,5 +154,17 @@ func TestDead(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A proxy of the environment, which Spate does not use, may be why a server is not reached.
+func TestProxyHint(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "")
+	t.Setenv("https_proxy", "")
+	t.Setenv("HTTP_PROXY", "")
+	t.Setenv("http_proxy", "http://proxy:3128")
+	if said := deadWords(errRefused); !strings.HasSuffix(said,
+		"--wait-ready 10m; HTTP_PROXY is not used: set the target's connection: {proxy: ...}") {
+		t.Error(said)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,6 +46,11 @@ func (s *Stage) connect(ctx context.Context, config stream.Config, f *findings) 
 	}
 	if unlisted := unlistedModels(s.Assigned.GetWorkload(), s.found.GetModels()); unlisted != "" {
 		s.note("%s", unlisted)
+	}
+	for _, host := range slices.Sorted(maps.Keys(s.pins)) {
+		if n := len(s.pins[host]); n > 1 {
+			s.note("%s has %d addresses: connections are spread over them.", host, n)
+		}
 	}
 	for _, part := range content.Parts(s.Assigned.GetWorkload()) {
 		if short := shortPrompts(part, s.Preparation.GetTemplateTokens()); short != "" {

@@ -142,12 +142,8 @@ func (s *Stage) makeReady(
 	if err := s.checkAnswers(config.Body); err != nil {
 		return err
 	}
-	if s.found = a.GetFound(); s.found == nil && a.GetAwaitsFound() {
-		select {
-		case s.found = <-found:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if err := s.awaitFound(ctx, a, found); err != nil {
+		return err
 	}
 	if err := s.connect(ctx, config, &res.findings); err != nil {
 		return err
@@ -165,6 +161,18 @@ func (s *Stage) makeReady(
 		s.note("The machine of agent %s %s: its times may be less exact; add agents.", res.Name, exceeds)
 	}
 	runtime.GC() // while nothing is due, so that no stage inherits the garbage of earlier ones
+	return nil
+}
+
+// awaitFound blocks until it is known what another agent found out about the target, if the stage awaits that.
+func (s *Stage) awaitFound(ctx context.Context, a *spatev1.Assign, found <-chan *spatev1.Found) error {
+	if s.found = a.GetFound(); s.found == nil && a.GetAwaitsFound() {
+		select {
+		case s.found = <-found:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	return nil
 }
 
