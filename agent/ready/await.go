@@ -151,5 +151,5 @@ func answerWords(err error) string {
 	if rest, ok := strings.CutPrefix(text, "connect to "); ok {
 		_, text, _ = strings.Cut(rest, ": ")
 	}
-	return words.Cut(text, most)
+	return words.Cut(strings.TrimSuffix(text, ":"), most) // an answer without a body
 }

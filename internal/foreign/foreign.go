@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/spate-load/spate/internal/docs"
 )
 
 // setting is a setting of Spate, and what others call it.
@@ -48,7 +50,7 @@ var settings = []setting{
 	{"random-range-ratio", "--set=workloads[0].random.range_ratio=%s", "workloads[].random.range_ratio"},
 	{"burstiness", "--set=loads[0].arrival=gamma --set=loads[0].burstiness=%s", "loads[].burstiness"},
 	{"ramp ramp-up stages ramp-up-strategy ramp-up-start-rps ramp-up-end-rps rampup", "", "loads[].rate_phases"},
-	{"goodput", "", "slo"},
+	{"goodput slo slos", "", "slo"},
 	{"dataset-path dataset-name input-file data custom-dataset-type public-dataset", "", "workloads"},
 	{"prefix-len random-prefix-len prefix-prompt-length", "", "workloads[].random.prefix"},
 	{"lora-modules", "", "workloads[].mix"},
@@ -81,7 +83,7 @@ func Alias(name string) string {
 func Meant(name string) string {
 	s := byName[dashed(name)]
 	if s.args == "" && s.field != "" {
-		return s.field + " in a plan (docs/from-other-tools.md)"
+		return s.field + " in a plan (" + docs.URL("from-other-tools.md", "") + ")"
 	}
 	return strings.NewReplacer("%ss", "TIME", "%s", "VALUE").Replace(s.args)
 }

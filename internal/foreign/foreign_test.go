@@ -96,7 +96,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("Alias(%q) = %q", name, got)
 		}
 	}
-	for name, want := range map[string]string{"goodput": "slo in a plan (docs/from-other-tools.md)", "max-seconds": "--duration=TIME", "none": ""} {
+	for name, want := range map[string]string{"goodput": "slo in a plan (https://github.com/spate-load/spate/blob/main/docs/from-other-tools.md)", "max-seconds": "--duration=TIME", "none": ""} {
 		if got := foreign.Meant(name); got != want {
 			t.Errorf("Meant(%q) = %q", name, got)
 		}

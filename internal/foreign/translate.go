@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spate-load/spate/internal/docs"
 )
 
 // tools are the commands that are translated, each with what it does by default.
@@ -72,7 +74,7 @@ func Translate(line string) (args, left []string, err error) {
 		return args, t.left, errors.Join(t.wrong...)
 	}
 	return nil, nil, errors.New("want a command line of vllm bench serve, guidellm benchmark or aiperf profile; " +
-		"docs/from-other-tools.md has what the flags of others are in Spate")
+		docs.URL("from-other-tools.md", "") + " has what the flags of others are in Spate")
 }
 
 // read takes flags and their values.

@@ -62,7 +62,7 @@ func detect(s *itemSource) string {
 	if len(head) > 0 && (head[0] == '{' || head[0] == '[') {
 		return "json"
 	}
-	return map[string]string{".csv": "csv", ".txt": "text"}[extension(s.Name)]
+	return map[string]string{".csv": "csv", ".txt": "text", ".json": "json", ".jsonl": "json"}[extension(s.Name)]
 }
 
 // object reads a row in the form that the plan tells, or else a member that only rows of the form have.

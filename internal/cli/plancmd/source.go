@@ -78,8 +78,8 @@ func planText(stdin io.Reader, path string) (data []byte, name string, err error
 		if shipped, openErr := plans.Open(path); openErr == nil {
 			return shipped, path, nil
 		}
-		return nil, "", fmt.Errorf("cannot read the plan: %w; plans that ship with Spate: %s%s%s", err,
-			strings.Join(plans.Shipped(), ", "), command.DidYouMean(words.Nearest(path, plans.Shipped())), NumberHint(path))
+		return nil, "", fmt.Errorf("cannot read the plan: %w; spate plan list has those that ship with Spate%s%s", err,
+			command.DidYouMean(words.Nearest(path, plans.Shipped())), NumberHint(path))
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot read the plan: %w", err)

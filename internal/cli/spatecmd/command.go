@@ -165,6 +165,8 @@ func flagError(cmd *cobra.Command, err error) error {
 			hint = command.DidYouMean("--endpoint")
 		case near != "":
 			hint = command.DidYouMean(cmp.Or(meant(near), "--"+near))
+		case makesPlans:
+			hint = "; a whole command line of another tool goes into --from"
 		}
 	}
 	return command.BadInputf("%w%s\nsee: %s --help", err, hint, cmd.CommandPath())
