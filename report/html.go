@@ -47,24 +47,21 @@ func eventsOf(l *ledger.Ledger, run *spatev1.RunRecord) (events []page.Event, er
 	return events, err
 }
 
-// writePage writes report.html.
-func writePage(
-	w io.Writer, r *results.Result, plan []byte, recordings []*page.Recording, events []page.Event,
-) error {
+// writePage writes report.html of a result and of what in has.
+func writePage(w io.Writer, r *results.Result, in page.Input) error {
 	k := r.Run.TimeCompression
 	r = results.InPlanTime(r)
 	details, err := detailsOf(r)
 	if err != nil {
 		return err
 	}
-	in := page.Input{Result: r, Plan: plan, Overview: headline.Overview(r),
-		Recordings: recordings, Events: events, Thresholds: thresholdsSection(r), Details: details}
+	in.Result, in.Overview, in.Thresholds, in.Details = r, headline.Overview(r), thresholdsSection(r), details
 	if k != nil {
 		in.Simulation = compressed(*k)
 	}
 	recorded := make(map[uint32]*page.Recording)
 	for i, s := range r.Ran() {
-		recorded[s.Index] = recordings[i]
+		recorded[s.Index] = in.Recordings[i]
 	}
 	for _, g := range gridsOf(r) {
 		group := page.Group{Title: g.title(), LoadHeader: g.loadHeader(), OpenLoop: g.openLoop,

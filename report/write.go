@@ -19,10 +19,12 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/headline"
+	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/report/requests"
 )
 
@@ -94,7 +96,8 @@ func filesOf(ledger *ledger.Ledger, o Options) (*results.Result, []file, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	if result.Headline, err = headline.Of(rows); err != nil {
+	var changes *compare.Comparison
+	if result.Headline, changes, err = headline.Of(rows); err != nil {
 		return nil, nil, err
 	}
 	events, err := eventsOf(ledger, run)
@@ -104,7 +107,10 @@ func filesOf(ledger *ledger.Ledger, o Options) (*results.Result, []file, error) 
 	files := []file{
 		{"plan.yaml", contents(run.GetPlanYaml())},
 		{results.File, func(w io.Writer) error { return writeResults(w, result) }},
-		{"report.html", func(w io.Writer) error { return writePage(w, result, run.GetPlanYaml(), recordings.all, events) }},
+		{"report.html", func(w io.Writer) error {
+			return writePage(w, result, page.Input{Plan: run.GetPlanYaml(), Recordings: recordings.all, Events: events,
+				Changes: changes})
+		}},
 		{"report.md", func(w io.Writer) error { return writeMarkdown(w, result) }},
 		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result, o.VLLMLayout) }},
 		{"histograms.hlog", contents(append(logHeader(run), log.Bytes()...))},

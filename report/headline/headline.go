@@ -36,16 +36,17 @@ type writer struct {
 	r      *results.Result // in the plan's time
 	curves []*curve
 	doubts []string
+	// changes are the other targets against the baseline.
+	changes *compare.Comparison
 }
 
 // Of returns the answer of a run. The run's requests tell differences and throughputs from chance; without them only
-// repeats do. The error is that of reading requests.
-func Of(run *compare.Run) (*results.Headline, error) {
+// repeats do. changes is the comparison behind it, nil if there is none. The error is that of reading requests.
+func Of(run *compare.Run) (h *results.Headline, changes *compare.Comparison, err error) {
 	w := &writer{Headline: &results.Headline{Sentences: []string{}, Stages: []uint32{}}, run: run,
 		r: results.InPlanTime(run.Result)}
 	w.curves = w.curvesOf()
 	w.say("%s", capital(w.wrong()))
-	var err error
 	names, searched := targetsOf(w.r), slices.ContainsFunc(w.r.Run.Series, found)
 	switch w.Kind = Target; {
 	case len(w.curves) == 0:
@@ -64,7 +65,7 @@ func Of(run *compare.Run) (*results.Headline, error) {
 	if len(w.doubts) > 0 {
 		w.Doubt = new(strings.Join(w.doubts[:min(len(w.doubts), most)], "; ") + ".")
 	}
-	return w.Headline, err
+	return w.Headline, w.changes, err
 }
 
 // say adds a sentence, unless it is empty.

@@ -268,7 +268,7 @@ func told(t *testing.T) string {
 		if c.make != nil {
 			c.make(r.Result)
 		}
-		h, err := Of(r)
+		h, _, err := Of(r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,6 +41,7 @@ func (w *writer) targets(names []string, searched bool) error {
 	case err != nil:
 		return err
 	}
+	w.changes = c
 	if searched {
 		w.series()
 	}

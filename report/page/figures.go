@@ -25,11 +25,10 @@ type workload struct {
 	// Legend and Hints explain the charts.
 	Legend []legend
 	Hints  []string
-	// Knees and Latencies are the charts. Empty: nothing was measured that they could show, or there is one load.
-	Knees, Latencies []figure
-	// Frontiers are the charts of frontiers.
-	Frontiers     []figure
-	Distributions []*distributions
+	// Answers are the charts that answer, Latencies those of latencies by load. Empty: nothing was measured that they
+	// could show, or there is one load.
+	Answers, Latencies []figure
+	Distributions      []*distributions
 }
 
 // figure is a chart with its caption.
@@ -50,8 +49,8 @@ type legend struct {
 const manyStages = 400
 
 // workloadsOf gathers the groups of the same workload and kind of load, so that targets stand side by side.
-func workloadsOf(groups []Group) (list []workload) {
-	for _, g := range groups {
+func workloadsOf(in *Input) (list []workload) {
+	for _, g := range in.Groups {
 		name := g.Rows[0].Stage.Workload
 		i := slices.IndexFunc(list, func(w workload) bool { return w.Name == name && w.OpenLoop == g.OpenLoop })
 		if i < 0 {
@@ -61,12 +60,12 @@ func workloadsOf(groups []Group) (list []workload) {
 		list[i].Groups = append(list[i].Groups, g)
 	}
 	stages := 0
-	for _, g := range groups {
+	for _, g := range in.Groups {
 		stages += len(g.Rows)
 	}
 	many := stages > manyStages
 	for i := range list {
-		list[i].draw(many)
+		list[i].draw(in, many)
 		for _, g := range list[i].Groups {
 			if d := distributionsOf(g, !many); d != nil {
 				list[i].Distributions = append(list[i].Distributions, d)
@@ -98,7 +97,7 @@ func (l latency) of(s results.StageResult) *histogram.Summary { return s.Latency
 
 // Size of charts in CSS pixels: small enough to be read on a phone without scaling down much.
 const (
-	chartWidth  = 440
+	chartWidth  = 480
 	chartHeight = 270
 )
 
@@ -112,7 +111,7 @@ type charted struct {
 var quantiles = []charted{{"p99", "p99", true, p99}, {"median", "p50", false, p50}}
 
 // draw draws the charts of a workload. Latency by load needs several loads.
-func (w *workload) draw(many bool) {
+func (w *workload) draw(in *Input, many bool) {
 	doubts := map[chart.Doubt]bool{}
 	several := false
 	for i, g := range w.Groups {
@@ -122,42 +121,39 @@ func (w *workload) draw(many bool) {
 			several = several || r.Value != g.Rows[0].Value
 		}
 	}
-	w.Hints = []string{"solid: median, dashed: p99"}
 	if doubts[chart.Suspect] {
 		w.Hints = append(w.Hints, "ring: SUSPECT")
 	}
 	if doubts[chart.Invalid] {
 		w.Hints = append(w.Hints, "two rings: INVALID or incomplete")
 	}
-	w.Frontiers = w.frontierFigures(many)
-	for _, l := range latencies[:2] {
-		w.Knees = append(w.Knees, w.figures(l, "Throughput against "+l.name, throughputs, many)...)
-	}
+	w.Answers = w.userFigure(in.Result.Run.Targets, many)
 	for _, l := range latencies {
-		if !several {
-			break // the table says all
+		if several { // otherwise the table says all
+			w.Latencies = append(w.Latencies, w.latencyFigure(l, many)...)
 		}
-		w.Latencies = append(w.Latencies, w.figures(l, l.name+" by load", loads, many)...)
+	}
+	switch {
+	case in.Changes != nil:
+		w.Answers = append(w.Answers, w.changeFigure(in.Changes, in.Result, many)...)
+	case len(w.Groups) == 1 && len(w.Latencies) > 0:
+		w.Answers, w.Latencies = append(w.Answers, w.Latencies[0]), w.Latencies[1:]
 	}
 }
 
-// abscissa is what a chart of latencies has below it.
-type abscissa struct {
-	of       func(Row) *float64
-	axis     func(*workload) chart.Axis
-	labelled bool // points of the first target show their loads
+// nameOf returns the name of a group's target for its line, empty if it is the only one.
+func (w *workload) nameOf(g Group) string {
+	if len(w.Groups) == 1 {
+		return ""
+	}
+	return g.Rows[0].Stage.Target
 }
 
-var (
-	throughputs = abscissa{
-		of: func(r Row) *float64 { return r.Stage.OutputTokenThroughput },
-		axis: func(*workload) chart.Axis {
-			return chart.Axis{Label: "output tokens per second; numbers at points: load", Zero: true}
-		},
-		labelled: true,
-	}
-	loads = abscissa{of: func(r Row) *float64 { return &r.Value }, axis: (*workload).loadAxis}
-)
+// chart returns a chart without series.
+func (w *workload) chart(x chart.Axis, plain bool) chart.Chart {
+	return chart.Chart{Width: chartWidth, Height: chartHeight, Plain: plain, X: x, Y: chart.Axis{Zero: true},
+		Description: "The numbers are in the tables of the workload."}
+}
 
 // loadAxis returns an axis with a tick for each load.
 func (w *workload) loadAxis() chart.Axis {
@@ -183,31 +179,29 @@ func (w *workload) loadAxis() chart.Axis {
 	return a
 }
 
-// figures draws a latency of all targets: its median and its 99th percentile. It returns nothing if there is no point,
-// as for answers in one piece, which have only E2E.
-func (w *workload) figures(l latency, caption string, x abscissa, plain bool) []figure {
-	f := figure{Caption: caption, Unit: l.name + ": " + l.long + ", ms"}
-	c := chart.Chart{
-		Width: chartWidth, Height: chartHeight, Plain: plain, X: x.axis(w), Y: chart.Axis{Zero: true},
-		Label:       fmt.Sprintf("%s, workload %s: median and p99", caption, w.Name),
-		Description: "The numbers are in the tables of the workload.",
-	}
+// latencyFigure draws a latency of all targets by load: its median and its 99th percentile. It returns nothing if there
+// is no point, as for answers in one piece, which have only E2E.
+func (w *workload) latencyFigure(l latency, plain bool) []figure {
+	f := figure{Caption: l.name + " by load", Unit: l.name + ": " + l.long + ", ms; solid: median, dashed: p99"}
+	c := w.chart(w.loadAxis(), plain)
+	c.Label = fmt.Sprintf("%s, workload %s: median and p99", f.Caption, w.Name)
 	low, high := math.Inf(1), math.Inf(-1)
 	for i, g := range w.Groups {
 		for _, q := range quantiles {
 			few := func(r Row) bool { return l.of(r.Stage).FewAt(q.key) != nil }
-			lines := [][]chart.Point{} // percentiles of few values are points without a line
+			s := chart.Series{Style: chart.Style{Number: i, Dashed: q.dashed}}
+			// Percentiles of few values are points without a line.
 			for _, rows := range append([][]Row{slices.DeleteFunc(slices.Clone(g.Rows), few)}, alone(g.Rows, few)...) {
-				line := pointsOf(rows, l, q, x.of)
-				for j, p := range line {
+				line := pointsOf(rows, l, q)
+				for _, p := range line {
 					low, high = min(low, p.Y), max(high, p.Y)
-					if !x.labelled || q.dashed {
-						line[j].Label = ""
-					}
 				}
-				lines = append(lines, line)
+				s.Lines = append(s.Lines, line)
 			}
-			c.Series = append(c.Series, chart.Series{Style: chart.Style{Number: i, Dashed: q.dashed}, Lines: lines})
+			if !q.dashed {
+				s.Name = w.nameOf(g)
+			}
+			c.Series = append(c.Series, s)
 		}
 	}
 	if low > high {
@@ -231,15 +225,15 @@ func alone(rows []Row, few func(Row) bool) (list [][]Row) {
 	return list
 }
 
-// pointsOf returns the points of those rows that have both values, in the order of their loads.
-func pointsOf(rows []Row, l latency, q charted, x func(Row) *float64) (points []chart.Point) {
+// pointsOf returns the points of those rows that have a value, in the order of their loads.
+func pointsOf(rows []Row, l latency, q charted) (points []chart.Point) {
 	for _, r := range byValue(rows) {
-		at, value := x(r), q.of(l.of(r.Stage))
-		if at == nil || value == nil {
+		value := q.of(l.of(r.Stage))
+		if value == nil {
 			continue
 		}
-		points = append(points, chart.Point{X: *at, Y: *value, Doubt: doubtIn(r.Stage), Label: r.Load,
-			Title: pointTitle(r, fmt.Sprintf("%s %s %s ms of %s", l.name, q.name, num(value), sample(l.of(r.Stage), q.key)))})
+		points = append(points, chart.Point{X: r.Value, Y: *value, Doubt: doubtIn(r.Stage), Title: pointTitle(r,
+			fmt.Sprintf("%s %s %s ms of %s", l.name, q.name, num(value), sample(l.of(r.Stage), q.key)))})
 	}
 	return points
 }

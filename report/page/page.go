@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/table"
 )
 
@@ -31,6 +32,8 @@ type Input struct {
 	Events     []Event
 	// Overview has the numbers behind the answer.
 	Overview *table.Table
+	// Changes are the other targets against the baseline. Nil: there is one target, or nothing could be compared.
+	Changes *compare.Comparison
 	// Groups are the tables of results, each of one target and workload.
 	Groups []Group
 }

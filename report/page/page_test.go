@@ -13,6 +13,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/table"
 )
@@ -144,8 +145,8 @@ func TestChartsHaveNames(t *testing.T) {
 			t.Errorf("a chart without name or description: %v", attributes)
 		}
 	}
-	if charts != 6 {
-		t.Errorf("%d charts, want 6", charts)
+	if charts != 5 {
+		t.Errorf("%d charts, want 5", charts)
 	}
 }
 
@@ -227,43 +228,80 @@ func TestWholeAnswersHaveOnlyE2E(t *testing.T) {
 	}
 }
 
-// A frontier has its curve, with the knee and the highest goodput named and doubtful points marked. Stages that are not
-// on the curve are not drawn.
-func TestFrontiersHaveCurves(t *testing.T) {
-	in := input(trust.Valid, stage(0, "t", 1, trust.Valid), stage(1, "t", 2, trust.Suspect), stage(2, "t", 3, trust.Invalid))
-	f := results.SeriesResult{Kind: "frontier", Latency: "p99 e2e", Knee: new(uint32(1)), HighestGoodput: new(uint32(0))}
-	for i, verdict := range []trust.Verdict{trust.Valid, trust.Suspect, trust.Invalid} {
-		p := results.SeriesPoint{Stage: uint32(i), Load: float64(i + 1), RequestThroughput: new(10.0 * float64(i+1)),
-			LatencyMs: new(100.0 * float64(i+1)), Goodput: new(5.0), Verdict: &verdict}
-		if verdict == trust.Invalid {
-			p.LeftOut = new("it is INVALID")
+// answersOf returns the charts of a page's workloads that answer.
+func answersOf(t *testing.T, in Input) string {
+	_, charts, _ := strings.Cut(written(t, in), `<h2 id="workload-1">`)
+	charts, _, _ = strings.Cut(charts, `class="appendix"`)
+	return charts
+}
+
+// What a user gets is drawn against what all get: each target in the order of its loads, per GPU if those of all are
+// known, with the SLO as a line and what a frontier found at its points.
+func TestTokensOfAUser(t *testing.T) {
+	in := input(trust.Valid, stage(0, "t", 4, trust.Valid), stage(1, "t", 1, trust.Valid))
+	in.Groups = append(in.Groups, input(trust.Valid, stage(2, "u", 1, trust.Valid), stage(3, "u", 2, trust.Invalid)).Groups...)
+	for i := range in.Groups {
+		for j := range in.Groups[i].Rows {
+			r := &in.Groups[i].Rows[j]
+			r.Load, r.Stage.Load.Words = fmt.Sprint(r.Value), fmt.Sprintf("concurrency %v", r.Value)
+			r.Stage.Requests.Completed = 40
+			r.Stage.Goodput = &results.Goodput{TPOTMs: new(20.0)}
 		}
-		f.Points = append(f.Points, p)
 	}
-	in.Groups[0].Series = []results.SeriesResult{f}
-	page := written(t, in)
-	for _, want := range []string{"latency against throughput <small>p99 e2e, ms<", "throughput and goodput by load <small>",
-		"2: 20.00 req/s, p99 e2e 200.00 ms, 5.00 good req/s"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("%q is missing", want)
+	in.Groups[0].Series = []results.SeriesResult{{Knee: new(uint32(0)), HighestGoodput: new(uint32(1))}}
+	in.Result.Run.Targets = []results.RunTarget{{Name: "t", GPUs: new(uint32(8))}, {Name: "u"}}
+	charts := answersOf(t, in)
+	for _, want := range []string{">output tok/s of the target; numbers at points: load<", ">4, knee<", ">1, most good<", ">1<", ">2<",
+		">SLO: TPOT ≤ 20.00 ms<", ">t</text>", ">u</text>",
+		"concurrency 4: 142.86 tok/s of a user, 100.00 output tok/s of the target, 40 requests"} {
+		if !strings.Contains(charts, want) {
+			t.Errorf("no %s in %s", want, charts)
 		}
 	}
-	if strings.Contains(page, "p99 e2e 300.00 ms") {
-		t.Error("a stage that is not on the curve is drawn")
+	if first, second := strings.Index(charts, "concurrency 1: "), strings.Index(charts, "concurrency 4: "); first > second {
+		t.Error("the loads are not in their order")
 	}
-	in.Groups[0].Series[0].Points[0].Goodput, in.Groups[0].Series[0].Points[1].Goodput = nil, nil
-	if strings.Contains(written(t, in), "goodput by load") {
-		t.Error("without an SLO there is a chart of goodput")
+	in.Result.Run.Targets[1].GPUs = new(uint32(2))
+	charts = answersOf(t, in)
+	for _, want := range []string{">output tok/s per GPU; numbers at points: load<", ", 12.50 output tok/s per GPU, 40 requests"} {
+		if !strings.Contains(charts, want) {
+			t.Errorf("with GPUs no %s in %s", want, charts)
+		}
 	}
-	mean := f
-	mean.Latency = "mean ttft"
-	mean.Points = []results.SeriesPoint{{Load: 4, RequestThroughput: new(40.0), LatencyMs: new(7.0)}}
-	in.Groups[0].Series = []results.SeriesResult{f, mean}
-	_, page, _ = strings.Cut(written(t, in), "Frontier: p99 e2e against throughput <small>p99 e2e, ms")
-	first, second, _ := strings.Cut(page, "Frontier: mean ttft against throughput <small>mean ttft, ms")
-	if strings.Count(first, "p99 e2e 200.00 ms") != 1 || strings.Count(second, "mean ttft 7.00 ms") != 1 ||
-		strings.Contains(first, "mean ttft 7") || strings.Contains(second, "p99 e2e 200") {
-		t.Errorf("two latencies are not in one chart each:\n%s", page)
+}
+
+// By how much a target differs from the baseline is drawn by load, with the interval where there is one.
+func TestChangesByLoad(t *testing.T) {
+	in := input(trust.Valid, stage(0, "t", 1, trust.Valid), stage(1, "t", 2, trust.Valid))
+	in.Groups = append(in.Groups, input(trust.Valid, stage(2, "u", 1, trust.Valid), stage(3, "u", 2, trust.Valid)).Groups...)
+	in.Changes = &compare.Comparison{Baseline: "t", Sides: []compare.Against{{Name: "u"}}}
+	for i := range uint32(2) {
+		d := compare.Difference{Metric: "output_token_throughput", Change: new(0.25), Outcome: compare.Untested, Why: "too short"}
+		if i == 1 {
+			d = compare.Difference{Metric: d.Metric, Change: new(-0.5), Low: new(-0.6), High: new(-0.4),
+				Outcome: compare.Worse}
+		}
+		in.Changes.Sides[0].Stages = append(in.Changes.Sides[0].Stages, compare.Stage{BaselineStages: []uint32{i},
+			Stages: []uint32{2 + i}, Metrics: []compare.Difference{d}})
+	}
+	charts := answersOf(t, in)
+	for _, want := range []string{"Change of output tok/s against t <small>", ">as t<", ": +25 %, untested, too short</title>",
+		": -50 % (-60 to -40 %), worse</title>"} {
+		if !strings.Contains(charts, want) {
+			t.Errorf("no %s in %s", want, charts)
+		}
+	}
+}
+
+// A single load is a point, and one of answers in one piece has their time.
+func TestOneLoadIsDrawn(t *testing.T) {
+	s := stage(0, "t", 1, trust.Valid)
+	if charts := answersOf(t, input(trust.Valid, s)); strings.Count(charts, `<g class="p">`) != 1 {
+		t.Errorf("not one point: %s", charts)
+	}
+	s.TPOT, s.TTFT, s.OutputTokenThroughput, s.RequestThroughput, s.Requests.Completed = nil, nil, nil, new(5.0), 3
+	if charts := answersOf(t, input(trust.Valid, s)); !strings.Contains(charts, ": 6.00 ms, 5.00 req/s of the target") {
+		t.Errorf("no time of an answer: %s", charts)
 	}
 }
 

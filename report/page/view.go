@@ -39,7 +39,7 @@ func viewOf(in Input) view {
 		CSS: template.CSS(style), JS: template.JS(script), //nolint:gosec // both are ours
 		Verdict: verdictOf(in.Result), Tested: tested(in.Result),
 		From: from(in.Result.Run), Answer: in.Result.Headline,
-		Workloads: workloadsOf(in.Groups), Timeline: timelineOf(&in),
+		Workloads: workloadsOf(&in), Timeline: timelineOf(&in),
 	}
 	if plan := v.Run.Plan; plan != nil {
 		v.Title = *plan

@@ -36,6 +36,9 @@ var nothing = extent{math.Inf(1), math.Inf(-1)}
 // with returns the range with one more value.
 func (e extent) with(v float64) extent { return extent{min(e.low, v), max(e.high, v)} }
 
+// join returns the range of both.
+func (e extent) join(o extent) extent { return extent{min(e.low, o.low), max(e.high, o.high)} }
+
 func (e extent) holds(v float64) bool { return v >= e.low && v <= e.high }
 
 // near returns a range of values with half as much at both ends, and without end of a single value.

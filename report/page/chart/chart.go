@@ -94,8 +94,8 @@ const (
 
 // Layer is a part of a chart other than a series.
 type Layer interface {
-	// bounds returns the range of the layer's values, or false if it does not extend the axes.
-	bounds() (x0, x1, y0, y1 float64, extends bool)
+	// bounds returns the ranges of the layer's values: nothing if it does not extend an axis.
+	bounds() (x, y extent)
 	// draw draws the layer.
 	draw(f frame)
 }
@@ -215,9 +215,8 @@ func (c Chart) bounds() (x, y extent) {
 		}
 	}
 	for _, l := range c.Layers {
-		if x0, x1, y0, y1, extends := l.bounds(); extends {
-			x, y = x.with(x0).with(x1), y.with(y0).with(y1)
-		}
+		across, up := l.bounds()
+		x, y = x.join(across), y.join(up)
 	}
 	nearX, nearY := c.X.near(x), c.Y.near(y)
 	for _, p := range doubtful {

@@ -19,7 +19,7 @@ type Band struct {
 const narrowest = 3
 
 // bounds implements Layer.
-func (b Bands) bounds() (x0, x1, y0, y1 float64, extends bool) { return 0, 0, 0, 0, false }
+func (b Bands) bounds() (x, y extent) { return nothing, nothing }
 
 // draw implements Layer.
 func (b Bands) draw(f frame) {
@@ -48,7 +48,7 @@ type Mark struct {
 }
 
 // bounds implements Layer.
-func (m Marks) bounds() (x0, x1, y0, y1 float64, extends bool) { return 0, 0, 0, 0, false }
+func (m Marks) bounds() (x, y extent) { return nothing, nothing }
 
 // draw implements Layer.
 func (m Marks) draw(f frame) {
@@ -58,6 +58,33 @@ func (m Marks) draw(f frame) {
 		f.to.stroke(line{ink: "h", width: 12}, place{x, f.bottom}, place{x, f.top}) // to point at
 		f.to.stroke(line{ink: "event", width: 2, dashed: true}, place{x, f.bottom}, place{x, f.top})
 		f.to.close()
+	}
+}
+
+// Limits are lines across the chart: what values should be above or below of.
+type Limits []Limit
+
+// Limit is a value of the vertical axis, with its words.
+type Limit struct {
+	Y     float64
+	Label string
+}
+
+// bounds implements Layer.
+func (l Limits) bounds() (x, y extent) {
+	x, y = nothing, nothing
+	for _, limit := range l {
+		y = y.with(limit.Y)
+	}
+	return x, y
+}
+
+// draw implements Layer.
+func (l Limits) draw(f frame) {
+	for _, limit := range l {
+		y := f.y.at(limit.Y)
+		f.to.stroke(line{ink: "axis", width: 1.5, dashed: true}, place{f.left, y}, place{f.right, y})
+		f.to.text("ink", place{f.left + tick, y - tick}, "", limit.Label)
 	}
 }
 
@@ -73,12 +100,12 @@ type Heat struct {
 type Cell struct{ X0, X1, Y0, Y1, Value float64 }
 
 // bounds implements Layer.
-func (h Heat) bounds() (x0, x1, y0, y1 float64, extends bool) {
-	x0, x1, y0, y1 = math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)
+func (h Heat) bounds() (x, y extent) {
+	x, y = nothing, nothing
 	for _, c := range h.Cells {
-		x0, x1, y0, y1 = min(x0, c.X0), max(x1, c.X1), min(y0, c.Y0), max(y1, c.Y1)
+		x, y = x.join(extent{c.X0, c.X1}), y.join(extent{c.Y0, c.Y1})
 	}
-	return x0, x1, y0, y1, len(h.Cells) > 0
+	return x, y
 }
 
 // draw implements Layer. All cells of a colour are one path, and neighbours in a row one rectangle.

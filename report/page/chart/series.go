@@ -179,43 +179,76 @@ func (b box) meets(o box) bool {
 	return 2*math.Abs(b.x-o.x) < b.width+o.width && 2*math.Abs(b.y-o.y) < b.height+o.height
 }
 
-// notes writes names of series and labels of points above the series, the longest first, each where it covers no marker
-// and no other note: above, below, right or left of its point, or nowhere.
-func (c Chart) notes(f frame) {
-	type note struct {
-		at   place
-		free float64 // from the place on
-		text string
+// along returns boxes along a line between two places.
+func along(from, to place) (boxes []box) {
+	const step = 6
+	n := math.Ceil(math.Hypot(to.x-from.x, to.y-from.y) / step)
+	for i := 1.0; i < n; i++ {
+		at := place{from.x + (to.x-from.x)*i/n, from.y + (to.y-from.y)*i/n}
+		boxes = append(boxes, box{at, step / 2, step / 2})
 	}
-	var taken []box
+	return boxes
+}
+
+// note is a text beside a place, free of which is taken by a marker.
+type note struct {
+	at   place
+	free float64
+	text string
+}
+
+// notes writes names of series and labels of points, the longest first, each somewhere around its point where it covers
+// no marker, no line and no other note, or else covers lines alone, or nowhere.
+func (c Chart) notes(f frame) {
+	var taken, lines []box
 	var notes []note
 	for _, s := range c.Series {
 		last := note{text: s.Name}
-		for _, p := range slices.Concat(s.Lines...) {
-			at, _, drawn := f.show(p)
-			if !drawn {
-				continue
-			}
-			notes = append(notes, note{at, radius(p.Doubt), p.Label})
-			if last.at, last.free = at, radius(p.Doubt); p.Title != "" {
-				taken = append(taken, box{at, 2 * last.free, 2 * last.free})
+		for _, line := range s.Lines {
+			before := place{}
+			for i, p := range line {
+				at, _, drawn := f.show(p)
+				if !drawn {
+					continue
+				}
+				if i > 0 && before != (place{}) {
+					lines = append(lines, along(before, at)...)
+				}
+				before, last.at, last.free = at, at, radius(p.Doubt)
+				notes = append(notes, note{at, last.free, p.Label})
+				if p.Title != "" {
+					taken = append(taken, box{at, 2 * last.free, 2 * last.free})
+				}
 			}
 		}
-		if last.at != (place{}) {
-			notes = append(notes, last)
-		}
+		notes = append(notes, last)
 	}
 	slices.SortStableFunc(notes, func(a, b note) int { return cmp.Compare(len(b.text), len(a.text)) })
 	for _, n := range notes {
-		b := box{width: float64(7 * len(n.text)), height: textSize - 2}
-		for _, to := range []place{{0, -n.free - 7}, {0, n.free + 8}, {b.width/2 + n.free + 4, 0},
-			{-b.width/2 - n.free - 4, 0}} {
-			b.place = place{max(min(n.at.x+to.x, f.width-b.width/2), b.width/2), n.at.y + to.y}
-			if n.text != "" && !slices.ContainsFunc(taken, b.meets) {
-				taken = append(taken, b)
-				f.to.text("note", place{b.x, b.y + textSize/3.0}, "middle", n.text)
-				break
-			}
+		if n.text == "" {
+			continue
+		}
+		b, found := n.place(f, slices.Concat(taken, lines))
+		if !found {
+			b, found = n.place(f, taken)
+		}
+		if found {
+			taken = append(taken, b)
 		}
 	}
+}
+
+// place writes a note where it meets nothing that is taken, and returns its place. found is false if there is none.
+func (n note) place(f frame, taken []box) (b box, found bool) {
+	b = box{width: float64(7 * len(n.text)), height: textSize - 2}
+	side, up, down := b.width/2+n.free+4, -n.free-7, n.free+8
+	for _, to := range []place{{0, up}, {0, down}, {side, 0}, {-side, 0},
+		{side, up}, {-side, up}, {-side, down}, {side, down}} {
+		b.place = place{max(min(n.at.x+to.x, f.width-b.width/2), b.width/2), n.at.y + to.y}
+		if !slices.ContainsFunc(taken, b.meets) {
+			f.to.text("note", place{b.x, b.y + textSize/3.0}, "middle", n.text)
+			return b, true
+		}
+	}
+	return b, false
 }
