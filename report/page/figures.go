@@ -179,8 +179,8 @@ func (w *workload) loadAxis() chart.Axis {
 	return a
 }
 
-// latencyFigure draws a latency of all targets by load: its median and its 99th percentile. It returns nothing if there
-// is no point, as for answers in one piece, which have only E2E.
+// latencyFigure draws a latency of all targets by load: its median and its 99th percentile. It returns nothing if it
+// has no point, as for answers in one piece, which have only E2E.
 func (w *workload) latencyFigure(l latency, plain bool) []figure {
 	f := figure{Caption: l.name + " by load", Unit: l.name + ": " + l.long + ", ms; solid: median, dashed: p99"}
 	c := w.chart(w.loadAxis(), plain)

@@ -214,10 +214,14 @@ func (c Chart) notes(f frame) {
 				if i > 0 && before != (place{}) {
 					lines = append(lines, along(before, at)...)
 				}
-				before, last.at, last.free = at, at, radius(p.Doubt)
-				notes = append(notes, note{at, last.free, p.Label})
+				before = at
+				r := radius(p.Doubt)
+				notes = append(notes, note{at, r, p.Label})
 				if p.Title != "" {
-					taken = append(taken, box{at, 2 * last.free, 2 * last.free})
+					taken = append(taken, box{at, 2 * r, 2 * r})
+				}
+				if p.Title != "" && at.x >= last.at.x {
+					last.at, last.free = at, r
 				}
 			}
 		}
