@@ -54,6 +54,8 @@ type Skipped struct {
 	Excluded uint64
 	// Reordered counts rows of a trace that came later in the file than their times say. They were sorted.
 	Reordered uint64
+	// Seconds: the numbers of a trace whose form has milliseconds can only be seconds, and were read as such.
+	Seconds bool
 	// Unused are members that were ignored in rows that were otherwise used.
 	Unused Unused
 	// First are the first few unusable rows.
@@ -152,6 +154,8 @@ type builder struct {
 	parse func(item item) error
 	// end adds the remaining rows.
 	end func() error
+	// times finds out the unit of a trace's times.
+	times timeUnit
 
 	out     *rows.Writer
 	row     rows.Row

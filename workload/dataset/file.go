@@ -74,6 +74,8 @@ func (f *anyFile) object(o object, row *rows.Row) error {
 		return f.conversation(o, row)
 	case o["instruction"] != nil:
 		return f.alpaca(o, row)
+	case o["payloads"] != nil:
+		return f.payloads(o, row)
 	case o["turns"] != nil:
 		return f.questions(o, row)
 	}
@@ -82,6 +84,28 @@ func (f *anyFile) object(o object, row *rows.Row) error {
 		return unusable("has no prompt, messages, token_ids, texts, conversations, instruction or turns: give columns")
 	}
 	return err
+}
+
+// payloads reads {"payloads": [...]} of AIPerf's inputs.json: the bodies of a session's requests. Each has what came
+// before it, so with sessions the last one has all turns. Without sessions, the first one is sent.
+func (f *anyFile) payloads(o object, row *rows.Row) error {
+	list := o.take("payloads")
+	if list[0] != '[' {
+		return unusable("payloads is %s, not an array", typeOf(list))
+	}
+	var body object
+	for payload := range values(list) {
+		if body == nil || f.sessions {
+			body = objectIn(payload)
+		} else {
+			f.unused.note("payloads behind the first")
+		}
+	}
+	if body == nil {
+		return unusable("has no payloads that are objects")
+	}
+	o.rest(f.unused, "")
+	return f.read(body, row)
 }
 
 // named reads a row by the names in the plan.

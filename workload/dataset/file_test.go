@@ -22,6 +22,17 @@ func textRow(prompt string, isl, osl uint32) rows.Row {
 	return rows.Row{Kind: rows.Text, ISL: isl, OSL: osl, Content: []byte(prompt)}
 }
 
+// inputsJSON is a file of AIPerf's, whose payloads have what came before them.
+const inputsJSON = `{
+  "data": [
+    {"session_id": "s0", "payloads": [
+      {"messages": [{"role": "user", "content": "Hello"}], "model": "m", "max_tokens": 13},
+      {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "b c"},
+        {"role": "user", "content": "d"}], "max_tokens": 7}]}
+  ]
+}
+`
+
 // TestFile: content or name tell the form of a file, and members that of a row.
 func TestFile(t *testing.T) {
 	hello := `[{"role":"user","content":"Hello"}]`
@@ -52,6 +63,9 @@ func TestFile(t *testing.T) {
 				{Kind: rows.Messages, ISL: 1, OSL: 3, Content: []byte(hello), Insert: strings.Index(hello, "Hello")},
 				textRow("a b", 2, 2),
 			}, ""},
+		"inputs.json": {&spatev1.FileContent{}, inputsJSON, []rows.Row{
+			{Kind: rows.Messages, ISL: 1, OSL: 13, Content: []byte(hello), Insert: strings.Index(hello, "Hello")},
+		}, "model (1), payloads behind the first (1), session_id (1)"},
 		"chat.jsonl": {&spatev1.FileContent{Columns: &spatev1.Columns{Messages: "conversation"}},
 			`{"conversation": [{"role": "user", "content": "Hello"}], "prompt": "x"}`,
 			[]rows.Row{{Kind: rows.Messages, ISL: 1, OSL: 256, Content: []byte(hello),
@@ -87,6 +101,10 @@ func TestFileSessions(t *testing.T) {
 		{Kind: rows.Session, ISL: 5, OSL: 9, TurnCount: 1, Turns: []rows.Turn{
 			{ISL: 5, OSL: 9, User: []byte("What is 2 + 2?")}}},
 	})
+	_, _, r = built(t, w, inputsJSON, Options{})
+	if got := rowsOf(t, r); len(got) != 1 || got[0].TurnCount != 2 || string(got[0].Turns[1].User) != "d" {
+		t.Errorf("%v", got)
+	}
 	w.GetFile().Columns = &spatev1.Columns{Messages: "m", Osl: "n"}
 	_, _, r = built(t, w, `{"m": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "n": 3}`,
 		Options{})

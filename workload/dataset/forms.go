@@ -81,6 +81,7 @@ func (b *builder) trace(
 	}
 	sorter.emit = func(t timedRow, at time.Duration) error {
 		b.row.Reset()
+		at *= time.Duration(b.times.scale(b.skipped))
 		b.row.At, b.row.ISL, b.row.OSL, b.row.Kind = at, t.isl, t.osl, t.kind
 		if p := t.prompt; p != nil {
 			b.row.Content, b.row.Insert = append(b.row.Content, p.content...), p.insert

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"unicode/utf8"
 
@@ -97,13 +98,24 @@ type elements struct {
 	buffer []byte
 	number uint64
 	ended  bool
+	inside bool // the array is not the whole source
 }
 
 // Unit returns "element".
 func (e *elements) Unit() string { return "element" }
 
-// newElements returns the elements of an array if the source's first character is a bracket, or else its lines.
+// dataHead is the beginning of an object whose first member is an array, data, as in AIPerf's inputs.json.
+var dataHead = regexp.MustCompile(`^\s*\{\s*"data"\s*:\s*\[`)
+
+// newElements returns the elements of an array if the source's first character is a bracket, those of data if the
+// source is an object that begins with it, or else its lines.
 func newElements(src *bufio.Reader) (itemReader, error) {
+	const longest = 256
+	head, _ := src.Peek(longest) // an error comes up again
+	if found := dataHead.Find(head); found != nil {
+		_, err := src.Discard(len(found))
+		return &elements{src: src, inside: true}, err
+	}
 	for n := 1; ; n++ {
 		head, err := src.Peek(n)
 		if err != nil || n == src.Size() {
@@ -186,6 +198,9 @@ func (e *elements) peek() (byte, error) {
 
 // end checks that nothing follows the array.
 func (e *elements) end() error {
+	if e.inside {
+		return io.EOF
+	}
 	c, err := e.peek()
 	switch {
 	case errors.Is(err, io.EOF):

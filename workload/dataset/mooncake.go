@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math/bits"
@@ -40,6 +41,7 @@ type mooncake struct {
 	block  uint32
 	blocks []uint64
 	unused *Unused
+	times  *timeUnit
 	// prompts reads text and messages into row.
 	prompts reader
 	row     rows.Row
@@ -67,6 +69,7 @@ func (m *mooncake) read(o object) (t timedRow, timed bool, err error) {
 		if t.at, err = parseTime("timestamp", at, m.form.unit); err != nil {
 			return t, timed, err
 		}
+		m.times.add(t.at, bytes.ContainsRune(at, '.'))
 	}
 	t.osl = m.prompts.lengths.fallback
 	if output := o.take("output_length", "output_tokens"); output != nil {
@@ -161,7 +164,8 @@ func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 	block := cmp.Or(c.GetBlockTokens(), form.block)
 	b.header.BlockTokens = block
 	known := newKnownPrefixes(block)
-	m := &mooncake{form: form, block: block, unused: &b.skipped.Unused,
+	b.times.known = form.unit != mooncakeForm.unit
+	m := &mooncake{form: form, block: block, unused: &b.skipped.Unused, times: &b.times,
 		prompts: reader{unused: &b.skipped.Unused, lengths: lengths{count: o.Count, fallback: defaultOutput}}}
 	if play := c.GetSessions(); play != nil {
 		b.linked(c, play.GetHistory() != "none", func(text []byte) (linkedRow, error) { return m.linked(text, known) })

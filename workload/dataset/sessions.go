@@ -223,7 +223,9 @@ func (s *sessionBuilder) previous(l linkedRow) (row int, known bool) {
 
 // end puts the sessions together and adds them in the order of their times.
 func (s *sessionBuilder) end() error {
+	scale := s.b.times.scale(s.b.skipped)
 	for n := range s.held {
+		s.held[n].links.at *= scale
 		s.link(n)
 	}
 	members := map[int][]int{}

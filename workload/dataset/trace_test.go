@@ -123,6 +123,32 @@ func TestTracesWithoutTimes(t *testing.T) {
 	}
 }
 
+// TestSeconds: a trace whose form has milliseconds is read as seconds where the numbers can be nothing else.
+func TestSeconds(t *testing.T) {
+	for name, c := range map[string]struct {
+		times   []string
+		span    time.Duration
+		seconds bool
+	}{
+		"seconds": {[]string{"0.0", "0.2", "0.9"}, 900 * time.Millisecond, true},
+		// 400 requests a second
+		"milliseconds":       {[]string{"0.0", "2.5", "5.0"}, 5 * time.Millisecond, false},
+		"whole milliseconds": {[]string{"0", "0", "1"}, time.Millisecond, false},
+		"at once":            {[]string{"0.5", "0.5", "0.5"}, 0, false},
+	} {
+		for _, sessions := range []*spatev1.SessionPlay{nil, {}} {
+			var trace strings.Builder
+			for _, at := range c.times {
+				fmt.Fprintf(&trace, "{\"timestamp\": %s, \"input_length\": 100, \"output_length\": 10}\n", at)
+			}
+			d, skipped, _ := built(t, mooncakeOf(&spatev1.TraceContent{Sessions: sessions}), trace.String(), Options{})
+			if d.GetSpan().AsDuration() != c.span || skipped.Seconds != c.seconds {
+				t.Errorf("%s: over %v, seconds %v", name, d.GetSpan().AsDuration(), skipped.Seconds)
+			}
+		}
+	}
+}
+
 // TestFlatSpans: spans with attributes in an object and times in texts, as inference-perf records them.
 func TestFlatSpans(t *testing.T) {
 	const span = `{"trace_id": "t", "span_id": "s%d", "parent_span_id": null, "start_time": "2026-02-25T10:00:0%d.000000",

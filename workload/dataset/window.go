@@ -152,3 +152,40 @@ func (q *queue[T]) Pop() any {
 	q.items = q.items[:last]
 	return item
 }
+
+// timeUnit finds out whether times that should be milliseconds are seconds: with fractions, and so close that there
+// would be more requests in a second than any trace of a language model has.
+type timeUnit struct {
+	known       bool // it is as the form says
+	first, last int64
+	times       int64
+	fractions   bool
+	factor      int64 // 0: not decided yet
+}
+
+// mostPerSecond is the highest rate of a trace in milliseconds with fractions.
+const mostPerSecond = 500
+
+// add takes a time in nanoseconds, by the form's unit.
+func (u *timeUnit) add(at int64, fraction bool) {
+	if u.times == 0 {
+		u.first, u.last = at, at
+	}
+	u.first, u.last = min(u.first, at), max(u.last, at)
+	u.times++
+	u.fractions = u.fractions || fraction
+}
+
+// scale returns by what times are multiplied, by what the times until its first call show.
+func (u *timeUnit) scale(s *Skipped) int64 {
+	const least, toSeconds = 3, 1000
+	if u.factor != 0 {
+		return u.factor
+	}
+	u.factor = 1
+	span := time.Duration(u.last - u.first).Seconds()
+	if !u.known && u.fractions && u.times >= least && span > 0 && float64(u.times-1)/span > mostPerSecond {
+		u.factor, s.Seconds = toSeconds, true
+	}
+	return u.factor
+}

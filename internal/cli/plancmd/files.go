@@ -300,6 +300,9 @@ func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipp
 	if d.GetSpan() != nil {
 		fmt.Fprintf(g.notes, ", over %s", d.GetSpan().AsDuration().Round(time.Millisecond))
 	}
+	if skipped.Seconds {
+		fmt.Fprint(g.notes, "; its timestamps are seconds, by their numbers")
+	}
 	if n := skipped.Unusable; n > 0 {
 		fmt.Fprintf(g.notes, "; %s dropped as unusable: %s", words.Count(n, "row"), skipped)
 	}
