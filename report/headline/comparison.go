@@ -83,7 +83,7 @@ func Newest(lines []*compare.Line) string {
 // Compared returns the answer of a side of a comparison: the verdict with its counts, and how the main numbers change;
 // then a line with what is doubtful, if anything is.
 func Compared(a *compare.Against, baseline string) []string {
-	answer := fmt.Sprintf("%s against %s: %s, %s. %s", a.Name, baseline, Verdict(a), Counts(a), changes(a))
+	answer := fmt.Sprintf("%s against %s: %s, %s. %s", a.Name, baseline, Verdict(a), tally(a), changes(a))
 	lines := []string{words.Printable(strings.TrimSuffix(answer, " "))}
 	if of := doubts(a, ""); len(of) > 0 {
 		lines = append(lines, words.Printable("Doubt: "+strings.Join(of, "; ")+"."))
@@ -91,9 +91,12 @@ func Compared(a *compare.Against, baseline string) []string {
 	return lines
 }
 
-// Counts says how many numbers of a side have which outcome.
-func Counts(a *compare.Against) string {
+// tally says how many numbers of a side have which outcome, or if none was tested, why and what to do.
+func tally(a *compare.Against) string {
 	counts, total := countsOf(a)
+	if why, _ := reason(a); total > 0 && counts[compare.Untested] == total {
+		return fmt.Sprintf("nothing could be tested (%s): repeat each load three times, or make stages longer", why)
+	}
 	return strings.TrimSpace("of " + words.Count(uint64(total), "number") + " " + outcomeWords(counts))
 }
 
@@ -146,6 +149,9 @@ func changes(a *compare.Against) string {
 // outcomeWords counts outcomes: "14 better, 2 unclear".
 func outcomeWords(counts map[compare.Outcome]int) string {
 	var parts []string
+	if len(counts) == 1 && counts[compare.Untested] > 0 {
+		return string(compare.Untested)
+	}
 	outcomes := []compare.Outcome{compare.Better, compare.Worse, compare.Same, compare.Unclear, compare.Untested}
 	for _, o := range outcomes {
 		if counts[o] > 0 {
@@ -161,27 +167,33 @@ func doubts(a *compare.Against, without string) (parts []string) {
 	if gaps := a.Gaps(); gaps != "" {
 		parts = append(parts, gaps)
 	}
-	reasons, most := map[string]int{}, ""
-	for d := range a.Differences() {
-		if d.Why != "" {
-			reasons[d.Why]++
-		}
-	}
-	for why, n := range reasons {
-		if n > reasons[most] || n == reasons[most] && why < most {
-			most = why
-		}
-	}
 	const many = 3 // of which one is a share that matters
 	counts, total := countsOf(a)
-	if n := reasons[most]; n > 0 && (many*n >= total || verdict(counts) == Unclear) {
-		parts = append(parts, fmt.Sprintf("%s (%d of %s)", most, n, words.Count(uint64(total), "number")))
+	why, n := reason(a)
+	if n > 0 && counts[compare.Untested] < total && (many*n >= total || verdict(counts) == Unclear) {
+		parts = append(parts, fmt.Sprintf("%s (%d of %s)", why, n, words.Count(uint64(total), "number")))
 	}
 	parts = append(parts, a.Warnings...)
 	if marks := marked(a, without); len(marks) > 0 {
 		parts = append(parts, andMore(marks[0], len(marks)))
 	}
 	return parts
+}
+
+// reason returns why most of those numbers of a side are not tested or unclear that are, and how many.
+func reason(a *compare.Against) (most string, n int) {
+	reasons := map[string]int{}
+	for d := range a.Differences() {
+		if d.Why != "" {
+			reasons[d.Why]++
+		}
+	}
+	for why, times := range reasons {
+		if times > n || times == n && why < most {
+			most, n = why, times
+		}
+	}
+	return most, n
 }
 
 // marked returns the first mark of each stage that has some, other than those with some words, unless these are empty.

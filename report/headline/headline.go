@@ -190,7 +190,9 @@ func (w *writer) series() {
 	all := slices.DeleteFunc(slices.Clone(w.r.Run.Series), func(s results.SeriesResult) bool { return !found(s) })
 	for i := range all[:min(len(all), most)] {
 		s := &all[i]
-		w.say("%s, %s: %s", s.Target, s.Workload, s.Words())
+		if !slices.ContainsFunc(w.Sentences, func(said string) bool { return strings.Contains(said, s.Sentence) }) {
+			w.say("%s, %s: %s", s.Target, s.Workload, s.Words())
+		}
 		for _, p := range []*uint32{s.Limit().Stage, s.Knee, s.HighestGoodput} {
 			if p != nil {
 				w.Rest(*p)

@@ -72,7 +72,7 @@ func (w *writer) targets(names []string, searched bool) error {
 	case len(c.Sides[0].Stages)+len(c.Sides[0].Answers) == 0:
 		return w.target()
 	default:
-		w.say("%s", capital(Counts(&c.Sides[0])))
+		w.say("%s", capital(tally(&c.Sides[0])))
 		w.say("%s", changes(&c.Sides[0]))
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/report/headline"
 )
 
 // stage returns a stage with a verdict.
@@ -290,6 +291,24 @@ func TestChangesByLoad(t *testing.T) {
 		if !strings.Contains(charts, want) {
 			t.Errorf("no %s in %s", want, charts)
 		}
+	}
+}
+
+// After a run the page says how to go on.
+func TestNextCommand(t *testing.T) {
+	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
+	for want, h := range map[string]results.Headline{
+		"<code>spate run plan.yaml --set loads[0].repeats=3</code>": {Kind: headline.Targets, Verdict: new(headline.Unclear)},
+		"<code>spate compare --by target DIR</code>":                {Kind: headline.Targets, Verdict: new(headline.Better)},
+		"<code>spate run plan.yaml --gate DIR</code>":               {Kind: headline.Target},
+	} {
+		in.Result.Headline = &h
+		if !strings.Contains(written(t, in), want) {
+			t.Errorf("%s: no %s", h.Kind, want)
+		}
+	}
+	if in.Result.Run.Complete = false; strings.Contains(written(t, in), "Next:") {
+		t.Error("an incomplete run has something next")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
+	"github.com/spate-load/spate/report/headline"
 )
 
 // view is what the template shows.
@@ -25,6 +26,7 @@ type view struct {
 	Tested    [][]string
 	From      string
 	Answer    *results.Headline
+	Next      next
 	Workloads []workload
 	Timeline  *timeline
 	PlanText  string
@@ -38,7 +40,7 @@ func viewOf(in Input) view {
 			"; base-uri 'none'; form-action 'none'",
 		CSS: template.CSS(style), JS: template.JS(script), //nolint:gosec // both are ours
 		Verdict: verdictOf(in.Result), Tested: tested(in.Result),
-		From: from(in.Result.Run), Answer: in.Result.Headline,
+		From: from(in.Result.Run), Answer: in.Result.Headline, Next: nextOf(in.Result),
 		Workloads: workloadsOf(&in), Timeline: timelineOf(&in),
 	}
 	if plan := v.Run.Plan; plan != nil {
@@ -83,6 +85,23 @@ func verdictOf(r *results.Result) verdict {
 	default:
 		return verdict{strings.ToLower(string(*v)), string(*v)}
 	}
+}
+
+// next is a command to go on with, and what for.
+type next struct{ Command, Why string }
+
+// nextOf returns what to do after a run: what makes its answer clear, or else what keeps it true.
+func nextOf(r *results.Result) next {
+	answer := r.Headline
+	switch several := answer != nil && answer.Kind == headline.Targets; {
+	case answer == nil || !r.Run.Complete || answer.Kind == headline.Nothing:
+		return next{}
+	case several && answer.Verdict != nil && *answer.Verdict == headline.Unclear:
+		return next{"spate run plan.yaml --set loads[0].repeats=3", "repeats the first load, which shows what chance does"}
+	case several:
+		return next{"spate compare --by target DIR", "has each difference with its interval"}
+	}
+	return next{"spate run plan.yaml --gate DIR", "shows if a later version is worse than this run"}
 }
 
 // tested returns what was tested: for each target its model, server, API, hardware, labels and endpoints.
