@@ -140,9 +140,12 @@ func (p *Plan) AskFiles() []File {
 // shippedPrefix starts the path of a file that ships with the program.
 const shippedPrefix = "shipped:"
 
+// HubPrefix starts the path of a dataset on Hugging Face's Hub.
+const HubPrefix = "hf://"
+
 // beside resolves a path in the plan. A relative path is relative to the folder of the plan's file.
 func (p *Plan) beside(path string) string {
-	if filepath.IsAbs(path) || strings.HasPrefix(path, shippedPrefix) {
+	if filepath.IsAbs(path) || strings.HasPrefix(path, shippedPrefix) || strings.HasPrefix(path, HubPrefix) {
 		return path
 	}
 	return filepath.Join(filepath.Dir(p.path), path)

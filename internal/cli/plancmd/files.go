@@ -31,7 +31,10 @@ import (
 const shippedPrefix = "shipped:"
 
 // openFile opens a file of a plan. The caller closes it.
-func openFile(path string) (io.ReadCloser, error) {
+func openFile(ctx context.Context, path string) (io.ReadCloser, error) {
+	if n, hub := hubNameOf(path); hub {
+		return n.open(ctx)
+	}
 	if name, is := strings.CutPrefix(path, shippedPrefix); is {
 		return plans.OpenData(name)
 	}
@@ -146,17 +149,18 @@ func (g *gatherer) count() func(string) int {
 
 // inputs returns the files of a workload: its file, or those in its folder.
 func (g *gatherer) inputs(ctx context.Context, f plans.File) ([]dataset.Input, error) {
-	paths := []string{f.Path}
+	path := local(f.Path)
+	paths := []string{path}
 	if c := f.Workload.GetFile(); c != nil {
-		info, err := os.Stat(f.Path)
+		info, err := os.Stat(path)
 		switch {
 		case err == nil && info.IsDir():
-			names, err := dataset.HuggingFaceFiles(os.DirFS(f.Path), c)
+			names, err := dataset.HuggingFaceFiles(os.DirFS(path), c)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", f.Path, err)
 			}
 			for i, name := range names {
-				names[i] = filepath.Join(f.Path, filepath.FromSlash(name))
+				names[i] = filepath.Join(path, filepath.FromSlash(name))
 			}
 			paths = names
 		case c.GetSubset() != "" || c.GetSplit() != "":
@@ -166,7 +170,7 @@ func (g *gatherer) inputs(ctx context.Context, f plans.File) ([]dataset.Input, e
 	inputs := make([]dataset.Input, len(paths))
 	for i, path := range paths {
 		inputs[i] = dataset.Input{Name: path, Open: func() (io.ReadCloser, error) {
-			src, err := openFile(path)
+			src, err := openFile(ctx, path)
 			return &reading{ctx, src}, err
 		}}
 	}
