@@ -56,10 +56,7 @@ func foundAt(a *compare.Answer, runs []compare.Found) string {
 	return words + " req/s"
 }
 
-// answerMarks returns what a reader must know of answers.
-func answerMarks(a *compare.Against) (lines []string) {
-	for i := range a.Answers {
-		lines = append(lines, prefixed(AnswerTitle(&a.Answers[i])+": ", a.Answers[i].Marks)...)
-	}
-	return lines
+// marks returns what a reader must know of answers and stages.
+func marks(a *compare.Against) []string {
+	return append(marked(a.Answers, AnswerTitle, answerMarks), marked(a.Stages, StageName, stageMarks)...)
 }

@@ -21,8 +21,8 @@ var (
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 		"verdict": headline.Verdict, "compared": headline.Compared, "banner": banner, "requests": requests, "advice": advice, "curves": curves, "legend": legend,
-		"swatch":     func(side int) template.HTML { return styles[side].Swatch() },
-		"stageMarks": stageMarks, "answerMarks": answerMarks,
+		"swatch":  func(side int) template.HTML { return styles[side].Swatch() },
+		"marks":   marks,
 		"stages":  func(a *compare.Against) *table.Table { return stageTable(a.Stages, "Stage", StageName) },
 		"answers": func(a *compare.Against) *table.Table { return answerTable(a.Answers, AnswerTitle) },
 		"numbers": func(a *compare.Against) *table.Table { return numberTable(a, true) },
@@ -56,9 +56,6 @@ func banner(a *compare.Against) string {
 	}
 	return "suspect"
 }
-
-// stageMarks returns what a reader must know of a stage, with its name.
-func stageMarks(s *compare.Stage) []string { return prefixed(StageName(s)+": ", s.Marks) }
 
 // figure is a chart with its caption.
 type figure struct {

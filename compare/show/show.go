@@ -24,12 +24,22 @@ func Write(w io.Writer, c *compare.Comparison, format string, width int, all boo
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(c)
-	case "markdown":
-		return markdown(w, c, all)
 	case "html":
 		return htmlPage(w, c)
 	}
-	return text(w, c, width, all)
+	var b strings.Builder
+	if format == "text" {
+		fmt.Fprintf(&b, "Baseline: %s\n", words.Printable(c.Baseline))
+	}
+	for _, s := range sections(c, all) {
+		if format == "markdown" {
+			s.Markdown(&b)
+		} else {
+			s.Text(&b, width)
+		}
+	}
+	_, err := io.WriteString(w, strings.TrimLeft(b.String(), "\n"))
+	return err
 }
 
 // tableMetrics are the metrics of the tables with one row for each stage.
@@ -42,8 +52,8 @@ func legend(c *compare.Comparison) string {
 		"within %s. ? unclear. No mark: not tested. !: see the notes.", percentage(c.Tolerance), percentage(c.Tolerance))
 }
 
-// marks of outcomes in tables.
-var marks = map[compare.Outcome]string{compare.Worse: " W", compare.Better: " B", compare.Same: " =",
+// outcomes are the marks of outcomes in tables.
+var outcomes = map[compare.Outcome]string{compare.Worse: " W", compare.Better: " B", compare.Same: " =",
 	compare.Unclear: " ?", compare.Untested: "  "}
 
 // find returns the metric of a stage, or nil.

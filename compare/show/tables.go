@@ -60,7 +60,7 @@ func cell(d *compare.Difference) table.Cell {
 	if d == nil || d.Change == nil {
 		return table.Cell{Text: "n/a", Mark: "  "}
 	}
-	return table.Cell{Text: change(d, d.Change), Mark: marks[d.Outcome], Strong: called(d)}
+	return table.Cell{Text: change(d, d.Change), Mark: outcomes[d.Outcome], Strong: called(d)}
 }
 
 // called reports whether a number is worse or better.
@@ -74,4 +74,20 @@ func outcome(d *compare.Difference) string {
 		return string(d.Outcome)
 	}
 	return string(d.Outcome) + ": " + words.Printable(d.Why)
+}
+
+// interval formats the interval of a difference.
+func interval(d *compare.Difference) string {
+	if d.Low == nil {
+		return "n/a"
+	}
+	return change(d, d.Low) + " to " + change(d, d.High)
+}
+
+// chanceOf formats the probability that chance makes a difference.
+func chanceOf(d *compare.Difference) string {
+	if d.PAdjusted == nil {
+		return "n/a"
+	}
+	return probability(*d.PAdjusted)
 }

@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"io"
 	"iter"
 	"strings"
 
@@ -12,79 +11,61 @@ import (
 	"github.com/spate-load/spate/report/headline"
 )
 
-// text writes a comparison for a terminal.
-func text(w io.Writer, c *compare.Comparison, width int, all bool) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Baseline: %s\n", words.Printable(c.Baseline))
+// sections returns what people read of a comparison, a section for each side. all also has metrics that do not differ.
+func sections(c *compare.Comparison, all bool) (sections []table.Section) {
 	for i := range c.Sides {
 		a := &c.Sides[i]
-		b.WriteByte('\n')
-		wrapped(&b, "", headline.Compared(a, c.Baseline), width)
-		wrapped(&b, "Same requests: ", []string{strings.Join(requests(a), "; ")}, width)
-		tables(&b, a, width)
-		answersTables(&b, a, width)
-		wrapped(&b, "", []string{legend(c)}, width)
-		if t := numberTable(a, all); len(t.Rows) > 0 {
-			writeTable(&b, "Numbers (interval of each alone, p among all)", t, width)
+		var blocks []table.Block
+		say := func(lines ...string) {
+			for _, line := range lines {
+				blocks = append(blocks, table.Block{Text: words.Printable(line)})
+			}
 		}
-		b.WriteByte('\n')
-		wrapped(&b, "! not compared: ", left(a.Refused), width)
-		wrapped(&b, "no counterpart: ", left(a.Unmatched), width)
+		show := func(title string, t *table.Table, notes []string) {
+			if len(t.Rows) > 0 {
+				blocks = append(blocks, table.Block{Heading: title}, table.Block{Table: t})
+				blocks = append(blocks, table.Notes(notes)...)
+			}
+		}
+		say(headline.Compared(a, c.Baseline)...)
+		say("Same requests: " + strings.Join(requests(a), "; "))
+		for title, stages := range groups(a.Stages, gridOf) {
+			show(title, stageTable(stages, "Load", loadName), marked(stages, loadName, stageMarks))
+		}
+		for title, answers := range groups(a.Answers, answerGrid) {
+			show(title, answerTable(answers, answerName), marked(answers, answerName, answerMarks))
+		}
+		say(legend(c))
+		show("Numbers (interval of each alone, p among all)", numberTable(a, all), nil)
+		blocks = append(blocks, table.Notes(left("not compared: ", a.Refused))...)
+		say(left("no counterpart: ", a.Unmatched)...)
 		if words := advice(a); words != "" {
-			wrapped(&b, "", []string{words}, width)
+			say(words)
 		}
+		sections = append(sections, table.NewSection(words.Printable(a.Name+" against "+c.Baseline), blocks...))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return sections
 }
 
-// wrapped writes lines, each after a mark, wrapped to width columns.
-func wrapped(b *strings.Builder, mark string, lines []string, width int) {
-	room := 0
-	if width > 0 {
-		room = max(1, width-len(mark))
-	}
-	for _, line := range lines {
-		before := mark
-		for _, part := range words.Wrap(words.Printable(line), room) {
-			b.WriteString(before + part + "\n")
-			before = strings.Repeat(" ", len(mark))
-		}
-	}
-}
+func stageMarks(s *compare.Stage) []string   { return s.Marks }
+func answerMarks(a *compare.Answer) []string { return a.Marks }
 
-// left describes stages that were left out.
-func left(stages []compare.Left) (lines []string) {
-	for _, s := range stages {
-		lines = append(lines, s.Stage+": "+s.Why)
+// marked returns what a reader must know of items, each with its name.
+func marked[T any](items []T, name func(*T) string, marks func(*T) []string) (lines []string) {
+	for i := range items {
+		for _, mark := range marks(&items[i]) {
+			lines = append(lines, words.Printable(name(&items[i])+": "+mark))
+		}
 	}
 	return lines
 }
 
-// tables writes a table for each target and workload, with a row for each stage.
-func tables(b *strings.Builder, a *compare.Against, width int) {
-	for title, stages := range groups(a.Stages, gridOf) {
-		writeTable(b, title, stageTable(stages, "Load", loadName), width)
-		for i := range stages {
-			wrapped(b, "! ", prefixed(loadName(&stages[i])+": ", stages[i].Marks), width)
-		}
+// left describes stages that were left out.
+func left(how string, stages []compare.Left) (lines []string) {
+	for _, s := range stages {
+		lines = append(lines, words.Printable(how+s.Stage+": "+s.Why))
 	}
-}
-
-// answersTables writes a table for each target and workload, with a row for each answer.
-func answersTables(b *strings.Builder, a *compare.Against, width int) {
-	for title, answers := range groups(a.Answers, answerGrid) {
-		writeTable(b, title, answerTable(answers, answerName), width)
-		for i := range answers {
-			wrapped(b, "! ", prefixed(answerName(&answers[i])+": ", answers[i].Marks), width)
-		}
-	}
-}
-
-// writeTable writes a table with its title.
-func writeTable(b *strings.Builder, title string, t *table.Table, width int) {
-	b.WriteString("\n" + title + "\n")
-	_ = t.Write(b, width) // a strings.Builder takes everything
+	return lines
 }
 
 // groups returns the items of a list that follow one another and have the same title, by title.
@@ -122,13 +103,4 @@ func loadName(s *compare.Stage) string {
 		return fmt.Sprintf("%s #%d", words.Printable(s.Load), *s.Repeat+1)
 	}
 	return words.Printable(s.Load)
-}
-
-// prefixed puts a prefix before each line.
-func prefixed(prefix string, lines []string) []string {
-	out := make([]string, len(lines))
-	for i, line := range lines {
-		out[i] = prefix + line
-	}
-	return out
 }

@@ -287,6 +287,23 @@ func (t *Table) Blocks() (blocks []Block) {
 	return blocks
 }
 
+// Text writes an empty line and the section without its title for a terminal that is width columns wide; 0: any width.
+func (s Section) Text(b *strings.Builder, width int) {
+	b.WriteByte('\n')
+	for _, block := range s.Blocks {
+		switch {
+		case block.Heading != "":
+			b.WriteString("\n" + block.Heading + "\n")
+		case block.Table != nil:
+			b.WriteString(strings.Join(append(block.Table.Lines(width), ""), "\n"))
+		case block.Note != "":
+			b.WriteString(strings.Join(append(words.Wrap("! "+block.Note, width), ""), "\n"))
+		default:
+			b.WriteString(strings.Join(append(words.Wrap(block.Text, width), ""), "\n"))
+		}
+	}
+}
+
 // Markdown writes an empty line and the section, or nothing if it has no blocks.
 func (s Section) Markdown(b *strings.Builder) {
 	if len(s.Blocks) > 0 {
