@@ -28,24 +28,13 @@ func agentWords(s *spatev1.AgentSelector) string {
 	return ""
 }
 
-// machineWords says what a plan asks of several machines: "regions: eu 60 %, us 40 %". Empty: nothing.
+// machineWords says which agents a plan asks for, and what happens if it loses one. Empty: it says nothing of both.
 func machineWords(plan *plans.Plan) string {
-	p := plan.Proto()
-	var parts, shares []string
-	whole := 0.0
-	for _, share := range p.GetRegions() {
-		whole += share
-	}
-	for _, region := range RegionsOf(plan) {
-		shares = append(shares, fmt.Sprintf("%s %.3g %%", region, 100*p.GetRegions()[region]/whole))
-	}
-	if len(shares) > 0 {
-		parts = append(parts, "regions: "+strings.Join(shares, ", "))
-	}
-	if text := agentWords(p.GetAgents()); text != "" {
+	var parts []string
+	if text := agentWords(plan.Proto().GetAgents()); text != "" {
 		parts = append(parts, "agents: "+text)
 	}
-	if policy := p.GetOnAgentLoss(); policy != "" {
+	if policy := plan.Proto().GetOnAgentLoss(); policy != "" {
 		parts = append(parts, "on_agent_loss: "+policy)
 	}
 	return strings.Join(parts, "; ")

@@ -9,8 +9,8 @@ import (
 func TestMachineWords(t *testing.T) {
 	for lines, want := range map[string]string{
 		"": "",
-		"regions: {us: 1, eu: 2}\non_agent_loss: reassign": "regions: eu 66.7 %, us 33.3 %; on_agent_loss: reassign",
-		"regions: {eu: 0.5, asia: 0.5}":                    "regions: asia 50 %, eu 50 %",
+		"regions: {us: 1, eu: 2}\non_agent_loss: reassign":                "on_agent_loss: reassign",
+		"agents: {count: 2, labels: {pool: big}}\non_agent_loss: degrade": "agents: 2 with pool=big; on_agent_loss: degrade",
 	} {
 		plan, err := plans.Load("p", []byte(`name: m
 targets: [{name: t, endpoints: ["http://h"], model: m}]
