@@ -79,6 +79,9 @@ func (f *anyFile) object(o object, row *rows.Row) error {
 	case o["turns"] != nil:
 		return f.questions(o, row)
 	}
+	if o["text"] != nil && o["prompt"] == nil && o["messages"] == nil && o["body"] == nil { // AIPerf's
+		o["prompt"] = o.take("text")
+	}
 	err := f.read(o, row)
 	if errors.Is(err, errNoPrompt) {
 		return unusable("has no prompt, messages, token_ids, texts, conversations, instruction or turns: give columns")
@@ -194,8 +197,8 @@ func (f *anyFile) questions(o object, row *rows.Row) error {
 			if own, err = one.output(f.unused); err != nil {
 				return err
 			}
-			if turn = one.take("text"); turn == nil {
-				return unusable("turns has an object without text")
+			if turn = one.take("text", "content"); turn == nil {
+				return unusable("turns has an object without text or content")
 			}
 			one.rest(f.unused, "")
 		}

@@ -63,6 +63,10 @@ func TestFile(t *testing.T) {
 				{Kind: rows.Messages, ISL: 1, OSL: 3, Content: []byte(hello), Insert: strings.Index(hello, "Hello")},
 				textRow("a b", 2, 2),
 			}, ""},
+		"single_turn.jsonl": {&spatev1.FileContent{}, `{"text": "a b", "output_length": 4}`,
+			[]rows.Row{textRow("a b", 2, 4)}, ""},
+		"arena.jsonl": {&spatev1.FileContent{}, `{"turns": [{"content": "a b"}], "category": "c"}`,
+			[]rows.Row{textRow("a b", 2, 256)}, "category (1)"},
 		"inputs.json": {&spatev1.FileContent{}, inputsJSON, []rows.Row{
 			{Kind: rows.Messages, ISL: 1, OSL: 13, Content: []byte(hello), Insert: strings.Index(hello, "Hello")},
 		}, "model (1), payloads behind the first (1), session_id (1)"},

@@ -164,7 +164,9 @@ func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 	block := cmp.Or(c.GetBlockTokens(), form.block)
 	b.header.BlockTokens = block
 	known := newKnownPrefixes(block)
-	b.times.known = form.unit != mooncakeForm.unit
+	if form != mooncakeForm {
+		b.times.factor = 1
+	}
 	m := &mooncake{form: form, block: block, unused: &b.skipped.Unused, times: &b.times,
 		prompts: reader{unused: &b.skipped.Unused, lengths: lengths{count: o.Count, fallback: defaultOutput}}}
 	if play := c.GetSessions(); play != nil {

@@ -156,11 +156,10 @@ func (q *queue[T]) Pop() any {
 // timeUnit finds out whether times that should be milliseconds are seconds: with fractions, and so close that there
 // would be more requests in a second than any trace of a language model has.
 type timeUnit struct {
-	known       bool // it is as the form says
 	first, last int64
 	times       int64
 	fractions   bool
-	factor      int64 // 0: not decided yet
+	factor      int64 // 0: not decided yet; 1: it is as the form says
 }
 
 // mostPerSecond is the highest rate of a trace in milliseconds with fractions.
@@ -184,7 +183,7 @@ func (u *timeUnit) scale(s *Skipped) int64 {
 	}
 	u.factor = 1
 	span := time.Duration(u.last - u.first).Seconds()
-	if !u.known && u.fractions && u.times >= least && span > 0 && float64(u.times-1)/span > mostPerSecond {
+	if u.fractions && u.times >= least && span > 0 && float64(u.times-1)/span > mostPerSecond {
 		u.factor, s.Seconds = toSeconds, true
 	}
 	return u.factor

@@ -32,8 +32,8 @@ const shippedPrefix = "shipped:"
 
 // openFile opens a file of a plan. The caller closes it.
 func openFile(ctx context.Context, path string) (io.ReadCloser, error) {
-	if n, hub := hubNameOf(path); hub {
-		return n.open(ctx)
+	if dataset, file, hub := splitHub(path); hub {
+		return openHub(ctx, dataset, file)
 	}
 	if name, is := strings.CutPrefix(path, shippedPrefix); is {
 		return plans.OpenData(name)

@@ -15,57 +15,39 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// hubName is a dataset on Hugging Face's Hub: hf://ORG/NAME for what the Hub's cache has of it, with /PATH for a file.
-type hubName struct {
-	dataset string // ORG/NAME
-	path    string // may be empty
-}
-
-// hubNameOf splits the path of a plan's file. hub is false if it does not name a dataset on the Hub.
-func hubNameOf(path string) (n hubName, hub bool) {
+// splitHub splits the path hf://ORG/NAME/PATH of a file of a dataset on Hugging Face's Hub into ORG/NAME and PATH, which
+// may be empty. hub is false for other paths.
+func splitHub(path string) (dataset, file string, hub bool) {
 	rest, hub := strings.CutPrefix(path, plans.HubPrefix)
-	parts := strings.SplitN(rest, "/", 3)
-	n.dataset = strings.Join(parts[:min(len(parts), 2)], "/")
-	if len(parts) > 2 {
-		n.path = parts[2]
-	}
-	return n, hub
+	parts := append(strings.SplitN(rest, "/", 3), "", "")
+	return parts[0] + "/" + parts[1], parts[2], hub
 }
 
-// cached returns where the Hub's cache has the dataset, or its file. Empty: nowhere.
-func (n hubName) cached() string {
+// local returns the path of a plan's file. What the Hub's cache has of a dataset is read there.
+func local(path string) string {
+	dataset, file, hub := splitHub(path)
 	home, _ := os.UserHomeDir() // without one there is no cache
 	root := cmp.Or(os.Getenv("HF_HUB_CACHE"),
 		filepath.Join(cmp.Or(os.Getenv("HF_HOME"), filepath.Join(home, ".cache", "huggingface")), "hub"))
-	dir := filepath.Join(root, "datasets--"+strings.ReplaceAll(n.dataset, "/", "--"))
-	revision, err := os.ReadFile(filepath.Join(dir, "refs", "main"))
-	if err != nil {
-		return ""
-	}
-	found := filepath.Join(dir, "snapshots", strings.TrimSpace(string(revision)), filepath.FromSlash(n.path))
-	if _, err := os.Stat(found); err != nil {
-		return ""
-	}
-	return found
-}
-
-// local returns the path of a plan's file. A dataset on the Hub that is in the Hub's cache is read there.
-func local(path string) string {
-	if n, hub := hubNameOf(path); hub {
-		return cmp.Or(n.cached(), path)
+	dir := filepath.Join(root, "datasets--"+strings.ReplaceAll(dataset, "/", "--"))
+	if revision, err := os.ReadFile(filepath.Join(dir, "refs", "main")); hub && err == nil {
+		found := filepath.Join(dir, "snapshots", strings.TrimSpace(string(revision)), filepath.FromSlash(file))
+		if _, err := os.Stat(found); err == nil {
+			return found
+		}
 	}
 	return path
 }
 
-// open asks the Hub for the file. Parquet, which is not read as a stream, is kept in a temporary file while it is read.
-// The caller closes what open returns.
-func (n hubName) open(ctx context.Context) (io.ReadCloser, error) {
-	if n.path == "" {
+// openHub asks the Hub for a file of a dataset. Parquet, which is not read as a stream, is kept in a temporary file
+// while it is read. The caller closes what openHub returns.
+func openHub(ctx context.Context, dataset, file string) (io.ReadCloser, error) {
+	if file == "" {
 		return nil, fmt.Errorf("%s is not in the Hub's cache: name one of its files, hf://%s/PATH, or run hf download "+
-			"--repo-type dataset %s", n.dataset, n.dataset, n.dataset)
+			"--repo-type dataset %s", dataset, dataset, dataset)
 	}
-	file := (&url.URL{Path: n.dataset + "/resolve/main/" + n.path}).EscapedPath()
-	at := strings.TrimSuffix(cmp.Or(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"), "/") + "/datasets/" + file
+	at := strings.TrimSuffix(cmp.Or(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"), "/") +
+		(&url.URL{Path: "/datasets/" + dataset + "/resolve/main/" + file}).EscapedPath()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, err
@@ -74,22 +56,15 @@ func (n hubName) open(ctx context.Context) (io.ReadCloser, error) {
 		q.Header.Set("Authorization", "Bearer "+token)
 	}
 	r, err := http.DefaultClient.Do(q)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	switch r.StatusCode {
-	case http.StatusOK:
-	case http.StatusUnauthorized, http.StatusForbidden:
-		err = fmt.Errorf("%s answers %s: set HF_TOKEN to a token that may read it", at, r.Status)
-	default:
-		err = fmt.Errorf("%s answers %s", at, r.Status)
-	}
-	if err == nil && strings.EqualFold(filepath.Ext(n.path), ".parquet") {
+	case r.StatusCode != http.StatusOK:
+		return nil, errors.Join(fmt.Errorf("%s answers %s: see its name, and HF_TOKEN if it is not public", at, r.Status),
+			r.Body.Close())
+	case strings.EqualFold(filepath.Ext(file), ".parquet"):
 		kept, err := keep(r.Body)
 		return kept, errors.Join(err, r.Body.Close())
-	}
-	if err != nil {
-		return nil, errors.Join(err, r.Body.Close())
 	}
 	return r.Body, nil
 }

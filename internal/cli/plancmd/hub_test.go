@@ -57,7 +57,7 @@ func TestFilesOfTheHub(t *testing.T) {
 	}
 	t.Setenv("HF_TOKEN", "")
 	if _, err := openFile(t.Context(), "hf://org/chats/train.parquet"); err == nil ||
-		!strings.Contains(err.Error(), "401 Unauthorized: set HF_TOKEN") {
+		!strings.Contains(err.Error(), "401 Unauthorized: see its name, and HF_TOKEN") {
 		t.Error(err)
 	}
 }
