@@ -53,7 +53,7 @@ var columns = columnsOf([]column{
 	{name: "body_hash", meaning: "FNV-1a of the request body, 16 hexadecimal digits, so that two runs' requests can be compared"},
 	{name: "finish_reason", meaning: "What the server gave; null: nothing"},
 	{name: "answer_model", meaning: "Model that the answer named; null: none"},
-	{name: "trace_id", meaning: "ID of its trace, for Jaeger, Tempo and the like; null: the plan sets `traceparent`"},
+	{name: "trace_id", meaning: "ID of its trace; null: the plan sets `traceparent`"},
 	{name: "turn", meaning: "Turn of the session, from 0"},
 	{name: "cached_tokens", meaning: "Prompt tokens that the server took from its prefix cache; null: not reported"},
 	{name: "shared_tokens", meaning: "Prompt tokens that an earlier request began with too, by the workload's own account"},

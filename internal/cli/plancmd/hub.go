@@ -15,8 +15,8 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// splitHub splits the path hf://ORG/NAME/PATH of a file of a dataset on Hugging Face's Hub into ORG/NAME and PATH, which
-// may be empty. hub is false for other paths.
+// splitHub splits the path hf://ORG/NAME/PATH of a file of a dataset on Hugging Face's Hub into ORG/NAME and PATH,
+// which may be empty. hub is false for other paths.
 func splitHub(path string) (dataset, file string, hub bool) {
 	rest, hub := strings.CutPrefix(path, plans.HubPrefix)
 	parts := append(strings.SplitN(rest, "/", 3), "", "")
