@@ -88,6 +88,18 @@ func (l Limits) draw(f frame) {
 	}
 }
 
+// limits returns where the words of limits are.
+func (c Chart) limits(f frame) (boxes []box) {
+	for _, l := range c.Layers {
+		limits, _ := l.(Limits)
+		for _, limit := range limits {
+			width := textWidth(limit.Label)
+			boxes = append(boxes, box{place{f.left + tick + width/2, f.y.at(limit.Y) - 2*tick}, width, textSize})
+		}
+	}
+	return boxes
+}
+
 // Heat is a map of cells in the colours of the ordered scale.
 type Heat struct {
 	// Cells are the cells that are not empty.

@@ -200,7 +200,7 @@ type note struct {
 // notes writes names of series and labels of points, the longest first, each somewhere around its point where it covers
 // no marker, no line and no other note, or else covers lines alone, or nowhere.
 func (c Chart) notes(f frame) {
-	var taken, lines []box
+	taken, lines := c.limits(f), []box(nil)
 	var notes []note
 	for _, s := range c.Series {
 		last := note{text: s.Name}
@@ -248,7 +248,7 @@ func (n note) place(f frame, taken []box) (b box, found bool) {
 	side, up, down := b.width/2+n.free+4, -n.free-7, n.free+8
 	for _, to := range []place{{0, up}, {0, down}, {side, 0}, {-side, 0},
 		{side, up}, {-side, up}, {-side, down}, {side, down}} {
-		b.place = place{max(min(n.at.x+to.x, f.width-b.width/2), b.width/2), n.at.y + to.y}
+		b.place = place{max(min(n.at.x+to.x, f.width-b.width/2-tick), b.width/2+tick), n.at.y + to.y}
 		if !slices.ContainsFunc(taken, b.meets) {
 			f.to.text("note", place{b.x, b.y + textSize/3.0}, "middle", n.text)
 			return b, true
