@@ -33,14 +33,13 @@ plan's simulator (docs/simulator.md); --set and flags change them. Engines prefi
 with --prefill-engines, form a disaggregated group: 3P1D is --prefill-engines 3 --replicas 1. With
 --ttft and --itl a steady rate replaces them, so that what a client should see is known.
 
-Every address serves all APIs: OpenAI's chat, completions and responses below /v1, Anthropic's
-/v1/messages, SGLang's /generate, TGI's /generate_stream, and Triton's
-/v2/models/MODEL/generate_stream; beside them /v1/models, /tokenize, /health and /metrics.`,
+Every address serves OpenAI's chat, completions and responses below /v1, Anthropic's /v1/messages,
+SGLang's /generate, embeddings, rerank and scores; also /v1/models, /tokenize, /health and /metrics.`,
 		Example: `  spate simulate --listen 127.0.0.1:8000,127.0.0.1:8001
   spate simulate engine.yaml --decode-step 20ms --truth-file truth.jsonl
   spate simulate --prefill-engines 3 --replicas 1 --set transfer_per_thousand_tokens=20ms
   spate simulate --ttft 50ms --itl 10ms --ticks --truth
-  spate simulate --fault 500=0.01 --fault cut=0.02,after=10 --split-bytes 7 --crlf
+  spate simulate --fault 500=0.01 --fault cut=0.02,after=10
   spate simulate --tls --http 2`,
 		Args: command.Arguments(cobra.MaximumNArgs(1)),
 		RunE: f.run,
