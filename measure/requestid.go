@@ -70,8 +70,7 @@ func AppendTraceID(b []byte, id string) []byte {
 // returns the extended slice. The ID of the parent is the end of the trace's, which is never 0. It does not allocate if
 // b has room.
 func AppendTraceparent(b []byte, id string) []byte {
-	const parent = 16
 	b = AppendTraceID(append(b, "00-"...), id)
-	b = append(append(b, '-'), b[len(b)-parent:]...)
+	b = append(append(b, '-'), b[len(b)-16:]...)
 	return append(b, "-01"...)
 }

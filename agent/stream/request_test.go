@@ -403,6 +403,8 @@ data: [DONE]
 	"anthropic": {"anthropic", "",
 		"event: message_delta\r\ndata: {\"usage\":{\"input_tokens\":11,\"output_tokens\":3}}\r\n",
 		TrialResult{Output: 3}, ""},
+	"an event of two lines": {"chat", "", "data: {\"choices\":[],\ndata: \"usage\":{\"completion_tokens\":5}}\n\n",
+		TrialResult{Output: 5}, ""},
 	"in one piece": {"completions", "", `{"choices":[{"text":"a"}],"usage":{"completion_tokens":16}}`,
 		TrialResult{Output: 16}, ""},
 	"an error": {"chat", "", `data: {"error":{"message":"CUDA out of memory"}}`, TrialResult{},

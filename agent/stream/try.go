@@ -99,12 +99,17 @@ func (c *Client) Probe(ctx context.Context, endpoint int, text string) error {
 const probeTokens = 8
 
 // eventsOf divides a whole response into its events.
-func (c *Client) eventsOf(data []byte) (all [][]byte) {
+func (c *Client) eventsOf(data []byte) [][]byte {
 	if c.dialect.Whole {
 		return [][]byte{data}
 	}
+	return eventsIn(data, c.dialect.Framing)
+}
+
+// eventsIn divides a stream into its events.
+func eventsIn(data []byte, f api.Framing) (all [][]byte) {
 	var r eventReader
-	r.Reset(c.dialect.Framing)
+	r.Reset(f)
 	r.Attach(data)
 	defer r.Detach()
 	for event, ok := r.Next(); ok; event, ok = r.Next() {
@@ -185,11 +190,7 @@ type trialFrame struct {
 func (t *TrialResult) read(data []byte) error {
 	running := make(map[uint64]bool)
 	frames := 0
-	for line := range bytes.Lines(data) {
-		event, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data:"))
-		if !ok {
-			continue
-		}
+	for _, event := range eventsIn(data, api.ServerSentEvents) {
 		var f trialFrame
 		if err := json.Unmarshal(event, &f); err != nil {
 			continue // [DONE], or an invalid frame

@@ -96,6 +96,8 @@ func (m *mooncake) prompt(t *timedRow, o object) (err error) {
 		err = m.prompts.prompt("text_input", text, &m.row)
 	case messages != nil:
 		err = m.prompts.messages(messages, o.fields(), &m.row)
+	case o["requests"] != nil:
+		return unusable("is a trace in Weka's form: convert it as docs/workloads.md#traces says")
 	default:
 		return unusable("has no input_length, text_input or messages")
 	}

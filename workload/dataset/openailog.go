@@ -28,6 +28,9 @@ func (r *logReader) read(it item) (call, *linkedRow, error) {
 	if err != nil {
 		return call{}, nil, err
 	}
+	if captured := objectIn(line["captureData"]); captured != nil {
+		line = captureOf(captured, objectIn(line["eventMetadata"]))
+	}
 	request, response := line, objectIn(line.take("response"))
 	for _, name := range []string{"request", "body"} {
 		if inner := objectIn(request[name]); inner != nil {
@@ -52,6 +55,22 @@ func (r *logReader) read(it item) (call, *linkedRow, error) {
 		input: usage.take("prompt_tokens"), output: usage.take("completion_tokens"),
 		limit: request.take("max_completion_tokens", "max_tokens")})
 	return c, row, err
+}
+
+// captureOf returns a line of Amazon SageMaker's data capture, which has request and response as texts, as other logs
+// have it.
+func captureOf(captured, metadata object) object {
+	line := object{}
+	if at := metadata["inferenceTime"]; at != nil {
+		line["timestamp"] = at
+	}
+	for name, place := range map[string]string{"request": "endpointInput", "response": "endpointOutput"} {
+		var text string
+		if json.Unmarshal(objectIn(captured[place])["data"], &text) == nil && json.Valid([]byte(text)) {
+			line[name] = compact([]byte(text))
+		}
+	}
+	return line
 }
 
 // callOf returns when a request was sent and answered, and its session.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -223,4 +224,19 @@ func TestCallsOracle(t *testing.T) {
 			t.Fatal("steps are not in the order of their starts")
 		}
 	})
+}
+
+// TestSageMaker: a line of a data capture has the request and the response as texts. What is not JSON is left out.
+func TestSageMaker(t *testing.T) {
+	const line = `{"captureData": {"endpointInput": {"mode": "INPUT", "encoding": "JSON",
+		"data": "{\"messages\": [{\"role\": \"user\", \"content\": \"Why?\"}], \"max_tokens\": 50}"},
+		"endpointOutput": {"data": %q}}, "eventMetadata": {"inferenceTime": "2026-02-25T10:00:0%dZ"}}`
+	source := fmt.Sprintf(line, `{"usage": {"prompt_tokens": 9, "completion_tokens": 20}}`, 1) + "\n" +
+		fmt.Sprintf(line, "data: {}", 3)
+	d, _, r := built(t, logOf(&spatev1.TraceContent{}), strings.ReplaceAll(source, "\n\t\t", " "), Options{})
+	all := rowsOf(t, r)
+	if len(all) != 2 || all[0].OSL != 20 || all[1].OSL != 50 || d.GetSpan().AsDuration() != 2*time.Second ||
+		strings.Count(shapeOf(t, r), "Why?") != 2 {
+		t.Errorf("%v over %v", all, d.GetSpan().AsDuration())
+	}
 }

@@ -75,13 +75,9 @@ func keep(src io.Reader) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = os.Remove(f.Name()); err == nil {
-		_, err = io.Copy(f, src)
-	}
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
+	_, copied := io.Copy(f, src)
+	_, sought := f.Seek(0, io.SeekStart)
+	if err := errors.Join(os.Remove(f.Name()), copied, sought); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
