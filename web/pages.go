@@ -140,37 +140,13 @@ func (s *Server) frame(r *http.Request, n news, events string) Frame {
 	return f
 }
 
-// watchOnce is watch, but where too many pages are watched, the page is drawn once, does not change by itself, and the
-// browser asks for it again from time to time. A few such pages are drawn at a time.
-func (s *Server) watchOnce(
-	w http.ResponseWriter, r *http.Request, path string, produce func(context.Context, *topic),
-) (t *topic, release func(), still bool, err error) {
-	t, release, err = s.topics.watch(path, s.viewerOf(r), produce)
-	if !errors.Is(err, errTopics) {
-		return t, release, false, err
-	}
-	select {
-	case s.still <- struct{}{}:
-	case <-time.After(workTimeout):
-		return nil, nil, false, err
-	case <-r.Context().Done():
-		return nil, nil, false, err
-	}
-	w.Header().Set("Refresh", "10")
-	t, end, err := s.topics.once(produce)
-	if err != nil {
-		<-s.still
-		return nil, nil, false, err
-	}
-	return t, func() { end(); <-s.still }, true, nil
-}
-
 // newest returns what a topic shows now. It answers and returns false if that cannot be known.
 func (s *Server) newest(
 	w http.ResponseWriter, r *http.Request, path string, produce func(context.Context, *topic),
 ) (news, bool) {
-	t, release, still, err := s.watchOnce(w, r, path, produce)
+	t, release, err := s.topics.watch(path, s.viewerOf(r), produce)
 	if err != nil {
+		w.Header().Set("Refresh", "10")
 		s.failurePage(w, err)
 		return news{}, false
 	}
@@ -184,7 +160,6 @@ func (s *Server) newest(
 			s.failurePage(w, n.err)
 			return n, false
 		case n.version > 0:
-			n.over = n.over || still
 			return n, true
 		}
 		select {

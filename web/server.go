@@ -73,7 +73,6 @@ type Server struct {
 	http    *http.Server
 	streams chan struct{} // a slot for each open stream
 	held    viewers       // streams of each viewer
-	still   chan struct{} // a slot for each page that is drawn for one viewer
 	work    chan struct{} // the slot of the request that makes files or compares
 	turn    chan struct{} // the slot of the page that is being drawn
 	topics  topics
@@ -92,7 +91,7 @@ func New(c Config) *Server {
 		runs: c.Runs, dir: c.Dir, rights: c.Rights, local: c.Local, log: c.Logger,
 		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, 1),
 		turn: make(chan struct{}, 1), topics: topics{most: maxTopics}, closing: make(chan struct{}),
-		still: make(chan struct{}, 4), perViewer: viewerStreams,
+		perViewer: viewerStreams,
 	}
 	s.http = &http.Server{
 		Handler: s.Handler(), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,

@@ -165,17 +165,6 @@ func (s *topics) begin(produce func(context.Context, *topic)) *topic {
 	return t
 }
 
-// once returns a topic for a single look, which counts as none. The caller calls release.
-func (s *topics) once(produce func(context.Context, *topic)) (t *topic, release func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, nil, errClosing
-	}
-	t = s.begin(produce)
-	return t, t.cancel, nil
-}
-
 // leave removes a viewer. The last one leaves after some time, in which another may come.
 func (s *topics) leave(path string, t *topic) {
 	s.mu.Lock()
