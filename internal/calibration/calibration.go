@@ -30,8 +30,6 @@ import (
 type Config struct {
 	// Endpoints are those of a simulator that stamps its frames with the truth.
 	Endpoints []string
-	// Step is the time between two tokens of a stream.
-	Step time.Duration
 	// Streams and Starts are the loads, in rising order.
 	Streams []int
 	Starts  []float64
@@ -53,10 +51,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	wrong(c.Step < time.Millisecond || c.Step > time.Second, "step: %v: want 1ms to 1s", c.Step)
 	wrong(c.Window < 500*time.Millisecond || c.Window > 10*time.Minute, "duration: %v: want 500ms to 10m", c.Window)
-	wrong(c.Window < 20*c.Step, "duration: %v: want at least 20 steps of %v", c.Window, c.Step)
-	wrong(c.Rules.Error <= 0 || c.Rules.Lateness <= 0, "budget: want more than 0")
 	wrong(len(c.Streams)+len(c.Starts) == 0, "no load: give streams or starts")
 	for i, n := range c.Streams {
 		wrong(n < 1, "streams: %d: want at least 1", n)
@@ -136,9 +131,9 @@ func (c *calibrator) ladder(ctx context.Context, loads []Load) ([]Row, error) {
 
 // measure puts the agent under a load and measures it for a window, once the load is complete and has settled.
 func (c *calibrator) measure(ctx context.Context, load Load) (Row, error) {
-	row := Row{Load: load, Asked: load.asked(c.Step)}
+	row := Row{Load: load, Asked: load.asked()}
 	before := load.ramp() + settleTime
-	failure, err := c.play(ctx, load.plan(c.Endpoints, c.Step, before+c.Window), func() error {
+	failure, err := c.play(ctx, load.plan(c.Endpoints, before+c.Window), func() error {
 		if !clock.Sleep(ctx, before) {
 			return context.Cause(ctx)
 		}

@@ -23,7 +23,7 @@ func small(t *testing.T) Config {
 	}
 	t.Cleanup(func() { _ = server.Close(t.Context()) })
 	return Config{
-		Endpoints: server.URLs(), Step: 20 * time.Millisecond, Streams: []int{10}, Starts: []float64{50}, All: true,
+		Endpoints: server.URLs(), Streams: []int{10}, Starts: []float64{50}, All: true,
 		Window: 500 * time.Millisecond, Rules: Rules{Error: time.Hour, Lateness: time.Hour},
 		OnMeasured: func(r *Row) { t.Log(r.Load, r.Achieved, r.BrokenRules, r.Reading) },
 	}
@@ -42,7 +42,7 @@ func TestMeasureSmallLoads(t *testing.T) {
 		for what, e := range map[string]Spread{"frame": r.Frame, "ttft": r.TTFT, "itl": r.ITL, "e2e": r.E2E} {
 			// On a busy machine such a short window may have no start or end of a request, but it always has frames.
 			seldom := what == "ttft" || what == "e2e"
-			if e.Count == 0 && !seldom || e.P50 > e.P99 || e.P999 > e.Max {
+			if e.Count == 0 && !seldom || e.P50 > e.P99 {
 				t.Errorf("%v: %s: %+v", r.Load, what, e)
 			}
 		}
@@ -80,11 +80,11 @@ func TestConfigReportsAllErrors(t *testing.T) {
 	if err := config.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	config.Step, config.Window, config.Rules = time.Microsecond, time.Millisecond, Rules{}
+	config.Window = time.Millisecond
 	config.Streams, config.Starts = []int{0, 5, 5}, []float64{-1, 3, 2}
 	err := config.Validate()
 	for _, want := range []string{
-		"step: 1µs", "duration: 1ms", "budget", "streams: 0: want at least 1", "streams: 5 after 5",
+		"duration: 1ms", "streams: 0: want at least 1", "streams: 5 after 5",
 		"starts: -1: want more than 0", "starts: 2 after 3",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -101,7 +101,7 @@ func TestConfigReportsAllErrors(t *testing.T) {
 func TestLoadsAreValidPlans(t *testing.T) {
 	for _, load := range []Load{{Streams: 1}, {Streams: 1e6}, {Starts: 0.5}, {Starts: 1e6}} {
 		for _, window := range []time.Duration{500 * time.Millisecond, 10 * time.Minute} {
-			text := load.plan([]string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, time.Second/40, window)
+			text := load.plan([]string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, window)
 			if _, err := plans.Load("plan", []byte(text), plans.Options{}); err != nil {
 				t.Errorf("%v in %v: %v\n%s", load, window, err, text)
 			}

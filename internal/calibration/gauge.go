@@ -13,33 +13,30 @@ import (
 
 // Spread is the distribution of some times, in nanoseconds. If there are no times, all fields are 0, including Count.
 type Spread struct {
-	Count uint64 `json:"count"`
-	P50   int64  `json:"p50_ns"`
-	P99   int64  `json:"p99_ns"`
-	P999  int64  `json:"p999_ns"`
-	Max   int64  `json:"max_ns"`
+	Count uint64
+	P50   int64
+	P99   int64
 }
 
 // Reading is what the agent saw in a window.
 type Reading struct {
 	// Frame is the error of each frame with token text, TTFT that of each first one, and E2E that of each last one. ITL
 	// is the difference between the errors of two consecutive ones.
-	Frame Spread `json:"frame"`
-	TTFT  Spread `json:"ttft"`
-	ITL   Spread `json:"itl"`
-	E2E   Spread `json:"e2e"`
+	Frame Spread
+	TTFT  Spread
+	ITL   Spread
+	E2E   Spread
 	// Lag is the time from the kernel's timestamp to the program's reading, once per read.
-	Lag Spread `json:"receive_lag"`
+	Lag Spread
 	// Lateness is the time from a request's scheduled time to its start.
-	Lateness Spread `json:"send_lateness"`
-	// Coalesced and Unstamped frames shared a read with the previous one, and had no timestamp.
-	Coalesced uint64 `json:"coalesced_frames"`
-	Unstamped uint64 `json:"unstamped_frames"`
+	Lateness Spread
+	// Coalesced frames shared a read with the previous one.
+	Coalesced uint64
 	// Requests that completed and failed.
-	Completed uint64 `json:"completed"`
-	Failed    uint64 `json:"failed"`
+	Completed uint64
+	Failed    uint64
 	// Failure is the message of the last failure. Empty: none.
-	Failure string `json:"failure,omitempty"`
+	Failure string
 }
 
 // The times that a gauge records.
@@ -104,16 +101,16 @@ func (g *gauge) read() (r Reading) {
 		for kind, h := range times {
 			_ = all[kind].Merge(h) // both have the same layout, and far too few values to overflow
 		}
-		r.Coalesced, r.Unstamped = r.Coalesced+counts.Coalesced, r.Unstamped+counts.Unstamped
+		r.Coalesced += counts.Coalesced
 		r.Completed, r.Failed = r.Completed+counts.Completed, r.Failed+counts.Failed
 		if counts.Failure != "" {
 			r.Failure = counts.Failure
 		}
 	}
 	for kind, to := range [kinds]*Spread{&r.Frame, &r.TTFT, &r.ITL, &r.E2E, &r.Lag, &r.Lateness} {
-		var values [3]int64
-		all[kind].Percentiles([]float64{50, 99, 99.9}, values[:])
-		*to = Spread{all[kind].Count(), values[0], values[1], values[2], all[kind].Max()}
+		var values [2]int64
+		all[kind].Percentiles([]float64{50, 99}, values[:])
+		*to = Spread{all[kind].Count(), values[0], values[1]}
 	}
 	return r
 }
@@ -154,14 +151,10 @@ func (w *watch) Token() {
 	s, now := w.shard, w.at.Sub(w.sent).Nanoseconds()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stamped := w.at != w.seen
-	if !stamped {
-		s.counts.Unstamped++
-	}
 	switch {
 	case w.at == w.lastAt && w.seen == w.lastSeen:
 		s.counts.Coalesced++
-	case stamped:
+	case w.at != w.seen:
 		s.times[lag].Record(w.seen.Sub(w.at).Nanoseconds())
 	}
 	s.times[frameError].Record(absolute(now))

@@ -9,19 +9,22 @@ import (
 // Rules say up to where a load is safe.
 type Rules struct {
 	// Error is the largest p99 of the timestamps' error.
-	Error time.Duration `json:"error_ns"`
+	Error time.Duration
 	// Lateness is the largest p99 of how late requests start.
-	Lateness time.Duration `json:"lateness_ns"`
+	Lateness time.Duration
 }
 
+// DefaultRules are those of `spate calibrate`.
+var DefaultRules = Rules{defaultError, defaultLateness}
+
 const (
-	// DefaultError is 1 % of a token time of 10 ms, the shortest that is required of deployments under load: its
+	// defaultError is 1 % of a token time of 10 ms, the shortest that is required of deployments under load: its
 	// reported value is right to the second digit. It is far above the error of kernel timestamps (a few microseconds),
 	// and far below the error of a program's own clock reading when the program is late.
-	DefaultError = 100 * time.Microsecond
-	// DefaultLateness is how late a start may be. A server that batches accepts requests once a step, of 5 ms and more,
+	defaultError = 100 * time.Microsecond
+	// defaultLateness is how late a start may be. A server that batches accepts requests once a step, of 5 ms and more,
 	// so within a millisecond it sees the requested schedule.
-	DefaultLateness = time.Millisecond
+	defaultLateness = time.Millisecond
 	// maxCoalesced is the largest part of frames that came in one read with the previous frame: the kernel keeps only
 	// one time for both.
 	maxCoalesced = 0.001
@@ -38,18 +41,18 @@ const (
 type Row struct {
 	Load
 	// Asked and Achieved are in frames per second, or in requests per second for a load of starts.
-	Asked    float64 `json:"asked_per_second"`
-	Achieved float64 `json:"achieved_per_second"`
+	Asked    float64
+	Achieved float64
 	// Window is how long the load was measured. 0: it was refused.
-	Window time.Duration `json:"window_ns"`
+	Window time.Duration
 	// CPU is what the agent's process used, in cores. 0: not known.
-	CPU float64 `json:"agent_cpu_cores"`
+	CPU float64
 	Reading
 	// BrokenRules lists the rules that the load broke, for people. Empty: the load is safe.
-	BrokenRules []string `json:"broken_rules"`
+	BrokenRules []string
 	// HeldUp reports whether the load was not reached although the agent had cores to spare: the simulator or other
 	// programs had not.
-	HeldUp bool `json:"held_up,omitempty"`
+	HeldUp bool
 }
 
 // Safe reports whether the load kept all rules.

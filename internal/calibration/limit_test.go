@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-var rules = Rules{Error: DefaultError, Lateness: DefaultLateness}
+var rules = DefaultRules
 
 // row returns a row that keeps all rules, except for the effect of change.
 func row(l Load, change func(*Row)) Row {
-	r := Row{Load: l, Asked: l.asked(20 * time.Millisecond), Window: 4 * time.Second, CPU: 0.5}
-	r.Frame = Spread{Count: uint64(4 * r.Asked), P50: 3_000, P99: 12_000, P999: 40_000, Max: 900_000}
-	r.Lateness = Spread{Count: 1000, P50: 30_000, P99: 120_000, Max: 400_000}
+	r := Row{Load: l, Asked: l.asked(), Window: 4 * time.Second, CPU: 0.5}
+	r.Frame = Spread{Count: uint64(4 * r.Asked), P50: 3_000, P99: 12_000}
+	r.Lateness = Spread{Count: 1000, P50: 30_000, P99: 120_000}
 	r.Completed = uint64(4 * l.Starts)
 	if change != nil {
 		change(&r)

@@ -11,10 +11,13 @@ import (
 // Load is one load for the agent: streams that are kept open, or requests that are started.
 type Load struct {
 	// Streams is the number of streams at once, in a closed loop of long requests. 0: a load of starts.
-	Streams int `json:"streams,omitempty"`
+	Streams int
 	// Starts is the number of short requests started per second, evenly, in an open loop. 0: a load of streams.
-	Starts float64 `json:"starts_per_second,omitempty"`
+	Starts float64
 }
+
+// Step is the time between two tokens of a stream.
+const Step = 20 * time.Millisecond
 
 const (
 	// shortTokens is how many tokens short requests have: the fewest with all of TTFT, ITL and E2E.
@@ -37,19 +40,19 @@ func (l Load) ramp() time.Duration {
 }
 
 // asked returns the requested rate per second: frames of streams with this step, or starts.
-func (l Load) asked(step time.Duration) float64 {
+func (l Load) asked() float64 {
 	if l.Streams > 0 {
-		return float64(l.Streams) / step.Seconds()
+		return float64(l.Streams) / Step.Seconds()
 	}
 	return l.Starts
 }
 
 // plan returns a load as a plan. A stream starts and ends about twice in a window, at different times: TTFT and E2E are
 // then measured often, yet starts are few compared to frames.
-func (l Load) plan(endpoints []string, step, window time.Duration) string {
+func (l Load) plan(endpoints []string, window time.Duration) string {
 	content, load := fmt.Sprintf("osl: %d", shortTokens), fmt.Sprintf("rate: [%f], arrival: constant", l.Starts)
 	if l.Streams > 0 {
-		most := max(4, int(window/step))
+		most := max(4, int(window/Step))
 		content = fmt.Sprintf("osl_lengths: {uniform: {min: %d, max: %d}}", most/2, most)
 		load = fmt.Sprintf("concurrency: [%d], stagger: %v", l.Streams, l.ramp())
 	}

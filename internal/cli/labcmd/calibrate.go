@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,15 +34,9 @@ type calibrateFlags struct {
 	Streams  []int         `flag:"streams" help:"closed loop: numbers of <streams> to measure, rising (default: from 100 to what is safe)"`
 	Starts   []float64     `flag:"starts" help:"open loop: rates of short <requests> to measure, rising (default: from 500 to what is safe)"`
 	Duration time.Duration `flag:"duration" default:"4s" help:"how long each load is measured, once all streams have started"`
-	Step     time.Duration `rare:"yes" flag:"step" default:"20ms" help:"time between two tokens of a stream"`
-	Spread   bool          `rare:"yes" flag:"spread" help:"streams tick one after another (default: all at once, as engines that batch send)"`
 	Quick    bool          `flag:"quick" help:"a few loads, 1.5 s each: a rough result in about 20 s"`
 	Cores    int           `flag:"cores" help:"<cores> for the agent; the simulator gets the others (default: half)"`
-	Budget   time.Duration `rare:"yes" flag:"budget" help:"largest p99 error of timestamps at which a load is safe"`
-	Late     time.Duration `rare:"yes" flag:"late" help:"largest p99 of the lateness of starts at which a load is safe"`
-	JSON     string        `flag:"json" help:"write all that was measured to this <file>"`
 	Out      string        `rare:"yes" flag:"out" help:"<file> for the limit; agents read the default one"`
-	NoKeep   bool          `rare:"yes" flag:"no-keep" help:"do not store the limit"`
 	version  string
 }
 
@@ -62,8 +55,7 @@ const streamsPerEndpoint = 12_000
 
 // NewCalibrate makes `spate calibrate`. version is the program's.
 func NewCalibrate(version string) *cobra.Command {
-	f := &calibrateFlags{version: version, Budget: calibration.DefaultError, Late: calibration.DefaultLateness,
-		Out: host.CapacityPath()}
+	f := &calibrateFlags{version: version, Out: host.CapacityPath()}
 	cmd := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Find out how exact this machine's agent is, and up to which load",
@@ -73,13 +65,13 @@ frames. The command prints the errors of TTFT, ITL and E2E by load, and the high
 this machine is exact. This limit is stored, and agents with such a limit split loads by it. It
 takes about two minutes; nothing leaves loopback.
 
-A load is safe if the error of the timestamps is within --budget at p99, at most 0.1 % of frames
-were read together with the previous one, at least 99 % of the load was reached, and starts are late
-by at most --late at p99. A load that is not safe is tried once more. If none is safe, the exit
+A load is safe if the error of the timestamps is within 100 us at p99, at most 0.1 % of frames were
+read together with the previous one, at least 99 % of the load was reached, and starts are late by
+at most 1 ms at p99. A load that is not safe is tried once more. If none is safe, the exit
 code is 3.`,
 		Example: `  spate calibrate
   spate calibrate --quick
-  spate calibrate --spread --streams 500,1000,2000 --starts 4000 --json calibration.json
+  spate calibrate --streams 500,1000,2000 --starts 4000
   spate calibrate --cores 3 --out capacity.json`,
 		Args: command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -95,8 +87,7 @@ func (f *calibrateFlags) run(cmd *cobra.Command) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &sheet{Machine: host.ThisMachine(f.version), Cores: f.Cores, Step: f.Step, Spread: f.Spread,
-		Rules: config.Rules}
+	s := &sheet{Machine: host.ThisMachine(f.version), Cores: f.Cores}
 	s.Streams, s.Starts, err = f.measure(ctx, config, cmd.ErrOrStderr())
 	if ctx.Err() != nil {
 		return command.Exit(command.ExitStopped, errors.Join(errors.New("stopped: no limit was stored"),
@@ -122,7 +113,7 @@ func (f *calibrateFlags) measure(
 	host.CollectLess()                                         // as commands that run agents do
 	_ = host.RealtimeAuto.Apply(slog.New(slog.DiscardHandler)) // auto: no error
 	fmt.Fprintf(errs, "Calibrating: the agent has %d of %s; a frame each %v\n", f.Cores,
-		words.Count(uint64(total), "core"), f.Step)
+		words.Count(uint64(total), "core"), calibration.Step)
 	config.Endpoints, config.OnMeasured = urls, func(r *calibration.Row) {
 		fmt.Fprintf(errs, "%16s  %s/s, error p99 %s us%s\n", r.Load, words.Whole(r.Achieved),
 			micros(r.Frame, r.Frame.P99), strings.Join(append([]string{""}, r.BrokenRules...), "; "))
@@ -132,8 +123,8 @@ func (f *calibrateFlags) measure(
 
 // config returns the configuration that the flags ask for. timed says that the duration was given.
 func (f *calibrateFlags) config(timed bool) (calibration.Config, error) {
-	c := calibration.Config{Step: f.Step, Streams: f.Streams, Starts: f.Starts, Window: f.Duration,
-		Rules: calibration.Rules{Error: f.Budget, Lateness: f.Late}, All: len(f.Streams)+len(f.Starts) > 0}
+	c := calibration.Config{Streams: f.Streams, Starts: f.Starts, Window: f.Duration, Rules: calibration.DefaultRules,
+		All: len(f.Streams)+len(f.Starts) > 0}
 	if f.Quick && !timed {
 		c.Window = 1500 * time.Millisecond
 	}
@@ -162,8 +153,7 @@ func (f *calibrateFlags) simulate(ctx context.Context, cores, endpoints int) (ur
 	}
 	ctx, kill := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, self, "simulate", "--until-input-ends", "--truth", "--ttft=0s",
-		"--itl="+f.Step.String(), fmt.Sprintf("--ticks=%t", !f.Spread),
-		"--listen="+strings.Repeat(",127.0.0.1:0", endpoints)[1:])
+		"--itl="+calibration.Step.String(), "--ticks", "--listen="+strings.Repeat(",127.0.0.1:0", endpoints)[1:])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", cores))
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -190,19 +180,10 @@ func (f *calibrateFlags) conclude(w io.Writer, s *sheet) error {
 	if err := errors.Join(s.writeLoads(w), s.writeLimits(w)); err != nil {
 		return err
 	}
-	if f.JSON != "" {
-		text, err := json.MarshalIndent(s, "", "  ")
-		if err := errors.Join(err, os.WriteFile(f.JSON, append(text, '\n'), 0o644)); err != nil {
-			return fmt.Errorf("--json: %w", err)
-		}
-	}
 	streams, starts := calibration.LimitOf(s.Streams).Best, calibration.LimitOf(s.Starts).Best
 	if streams.Streams == 0 && starts.Starts == 0 {
 		return command.Exit(command.ExitFailed, errors.New("no load was safe: no limit was stored. If few "+
 			"CORES were used, other programs disturbed the agent: stop them and try again"))
-	}
-	if f.NoKeep {
-		return nil
 	}
 	err := host.WriteCapacity(f.Out, &host.Capacity{Streams: streams.Streams, FramesPerSecond: streams.Achieved,
 		StartsPerSecond: starts.Starts, MeasuredAt: time.Now().UTC().Truncate(time.Second), Machine: s.Machine})
@@ -212,15 +193,11 @@ func (f *calibrateFlags) conclude(w io.Writer, s *sheet) error {
 	return err
 }
 
-// sheet is everything that a calibration found, in the form that --json writes.
+// sheet is everything that a calibration found.
 type sheet struct {
-	Machine host.Machine      `json:"machine"`
-	Cores   int               `json:"agent_cores"`
-	Step    time.Duration     `json:"step_ns"`
-	Spread  bool              `json:"spread"`
-	Rules   calibration.Rules `json:"rules"`
-	Streams []calibration.Row `json:"streams"`
-	Starts  []calibration.Row `json:"starts"`
+	Machine         host.Machine
+	Cores           int // of the agent
+	Streams, Starts []calibration.Row
 }
 
 // writeLoads prints what was measured at each load.
@@ -267,8 +244,8 @@ func micros(of calibration.Spread, values ...int64) string {
 // writeLimits prints the limits, and what limited them.
 func (s *sheet) writeLimits(w io.Writer) error {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "\nThis machine is exact (error p99 within %v, lateness p99 within %v) up to\n", s.Rules.Error,
-		s.Rules.Lateness)
+	fmt.Fprintf(b, "\nThis machine is exact (error p99 within %v, lateness p99 within %v) up to\n",
+		calibration.DefaultRules.Error, calibration.DefaultRules.Lateness)
 	for _, rows := range [][]calibration.Row{s.Streams, s.Starts} {
 		l, text := calibration.LimitOf(rows), "none of these loads"
 		switch {

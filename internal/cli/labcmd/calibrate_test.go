@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/spate-load/spate/agent/host"
@@ -20,7 +19,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 // sampleSheet has everything that a sheet can show, with the widest numbers.
 func sampleSheet() *sheet {
 	spread := func(count uint64, p50, p99 int64) calibration.Spread {
-		return calibration.Spread{Count: count, P50: p50, P99: p99, P999: 2 * p99, Max: 3 * p99}
+		return calibration.Spread{Count: count, P50: p50, P99: p99}
 	}
 	reading := func(scale int64) calibration.Reading {
 		of := spread(100_000, 1_300, 8_120*scale)
@@ -31,8 +30,6 @@ func sampleSheet() *sheet {
 	}
 	return &sheet{
 		Machine: host.Machine{Host: "box", Cores: 8, Kernel: "linux 6.8", Version: "v1"}, Cores: 4,
-		Step:  20 * time.Millisecond,
-		Rules: calibration.Rules{Error: calibration.DefaultError, Lateness: calibration.DefaultLateness},
 		Streams: []calibration.Row{
 			{Load: calibration.Load{Streams: 100}, Asked: 5000, Achieved: 4999.6, CPU: 0.06, Reading: reading(1)},
 			{Load: calibration.Load{Streams: 12000}, Asked: 600_000, Achieved: 412_345, CPU: 3.98, Reading: reading(19),
@@ -49,7 +46,7 @@ func sampleSheet() *sheet {
 func TestCalibrationSheet(t *testing.T) {
 	var b bytes.Buffer
 	s := sampleSheet()
-	none := &sheet{Cores: 1, Rules: s.Rules, Starts: s.Starts[1:]}
+	none := &sheet{Cores: 1, Starts: s.Starts[1:]}
 	err := errors.Join(s.writeLoads(&b), s.writeLimits(&b), none.writeLimits(&b), new(sheet).writeLoads(&b))
 	if err != nil {
 		t.Fatal(err)
