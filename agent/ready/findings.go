@@ -91,11 +91,11 @@ func sonnetsOf(s *spatev1.Stage) (all []*spatev1.Dataset) {
 // find returns what is known about a stage's target. If no stage of the run has asked the server recently, find asks
 // it, and blocks. If only what requests have besides text is new, find tries only that.
 func (f *findings) find(ctx context.Context, s *Stage) (*spatev1.Found, error) {
-	extras, key, err := s.keyOf()
+	extras, plainKey, key, err := s.keysOf()
 	if err != nil {
 		return nil, err
 	}
-	plain, err := f.getOr(ctx, s.run, key, func() (cachedFinding, error) {
+	plain, err := f.getOr(ctx, s.run, plainKey, func() (cachedFinding, error) {
 		found, err := Find(ctx, s.Client, s.Assigned,
 			func(part int) ([]workload.Line, error) { return workload.Lines(s.rows[part]) })
 		return cachedFinding{found, time.Now()}, err
@@ -106,9 +106,6 @@ func (f *findings) find(ctx context.Context, s *Stage) (*spatev1.Found, error) {
 	if err != nil || len(extras) == 0 {
 		return plain.Found, err
 	}
-	if key, err = key.with(extras); err != nil {
-		return nil, err
-	}
 	all, err := f.getOr(ctx, s.run, key, func() (cachedFinding, error) {
 		sent, err := checkExtras(ctx, s.Client, s.Assigned, extras)
 		all := cachedFinding{proto.CloneOf(plain.Found), plain.at} // so that both go stale together
@@ -118,27 +115,24 @@ func (f *findings) find(ctx context.Context, s *Stage) (*spatev1.Found, error) {
 	return all.Found, err
 }
 
-// keyOf returns what requests of a stage have besides text, and the key of what is known without that.
-func (s *Stage) keyOf() (extras []Extra, key finding, err error) {
+// keysOf returns what requests of a stage have besides text, and the keys of what is known without that and with it.
+func (s *Stage) keysOf() (extras []Extra, plain, all finding, err error) {
 	if extras, err = s.extras(); err == nil {
-		key, err = findingOf(s.Assigned)
+		plain, err = findingOf(s.Assigned)
 	}
-	return extras, key, err
+	if all = plain; err == nil && len(extras) > 0 {
+		all, err = plain.with(extras)
+	}
+	return extras, plain, all, err
 }
 
 // keep keeps what another agent found out about a stage's target, in case this agent is to ask it for a later stage.
 func (f *findings) keep(s *Stage) error {
-	extras, key, err := s.keyOf()
-	if err != nil {
-		return err
-	}
-	found := cachedFinding{s.found, time.Now()}
-	f.put(s.run, key, found)
-	if len(extras) == 0 {
-		return nil
-	}
-	if key, err = key.with(extras); err == nil {
-		f.put(s.run, key, found)
+	_, plain, all, err := s.keysOf()
+	if err == nil {
+		found := cachedFinding{s.found, time.Now()}
+		f.put(s.run, plain, found)
+		f.put(s.run, all, found)
 	}
 	return err
 }

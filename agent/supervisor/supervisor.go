@@ -170,11 +170,15 @@ func (r *Supervisor) answerAgain(a *assignment, ref *spatev1.AssignmentRef, to R
 	}
 }
 
-// Share gives the current assignment what another agent found out about its target.
+// Share gives an assignment what another agent found out about its target: the current one, or one that waits for its
+// end.
 func (r *Supervisor) Share(m *spatev1.Share) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a := r.current; a != nil && sameStage(a.ref, m.GetRef()) {
+	switch a, next := r.current, r.next; {
+	case next != nil && sameStage(next.assign.GetRef(), m.GetRef()):
+		next.assign.Found = m.GetFound()
+	case a != nil && sameStage(a.ref, m.GetRef()):
 		a.take(m.GetFound())
 	}
 }

@@ -73,6 +73,18 @@ func TestSharedFindings(t *testing.T) {
 	}
 }
 
+// What is found out while an assignment waits for the one before it to end is not lost.
+func TestFindingsForALaterAssignment(t *testing.T) {
+	r := supervisorOf(t, ready.Limits{}, 100)
+	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}), 0)
+	r.next = &pendingAssign{a, make(said, 1)}
+	found := &spatev1.Found{Preparation: &spatev1.Preparation{Lengths: "words"}}
+	r.Share(&spatev1.Share{Ref: a.GetRef(), Found: found})
+	if a.GetFound() != found {
+		t.Error("it waits on")
+	}
+}
+
 // supervisorOf returns a supervisor in a session that was just welcomed.
 func supervisorOf(t *testing.T, l ready.Limits, outboxLimit int) *Supervisor {
 	r := New(&ready.Resources{Limits: l, Datasets: &store.Fetcher{}, Logger: slog.New(slog.DiscardHandler)},
