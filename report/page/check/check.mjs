@@ -31,36 +31,38 @@ async function open(file, options) {
 async function point(file) {
   const page = await open(file, { viewport: { width: 1280, height: 900 }, hasTouch: true });
   await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
-  const said = async (how, point, words) => {
-    const tip = page.locator(".tip");
-    const text = (await tip.isVisible()) ? await tip.innerText() : "";
-    if (!words || !text.includes(words)) found(file, how, "at", words, "says", text, await point.innerHTML());
-    const box = await tip.boundingBox();
-    if (box && (box.x < 0 || box.x + box.width > 1280)) found(file, how, "at", words, "is beyond the window");
+  const said = async (how, words) => {
+    const { text, outside } = await page.evaluate(() => {
+      const tip = document.querySelector(".tip");
+      const box = tip.getBoundingClientRect();
+      return { text: tip.hidden ? "" : tip.textContent, outside: box.left < 0 || box.right > innerWidth };
+    });
+    if (!words || !text.includes(words)) found(file, how, "at", words, "says", text);
+    if (outside) found(file, how, "at", words, "is beyond the window");
   };
   let points = 0;
   for (const chart of await page.locator("figure svg:has(circle.h)").all()) {
+    await chart.scrollIntoViewIfNeeded();
     await page.keyboard.press("Escape"); // the next focus is by the keyboard
     await chart.locator('[tabindex="0"]').focus();
-    for (const point of await chart.locator(".p").all()) {
-      await said("the keyboard", page.locator(":focus"), await point.getAttribute("aria-label"));
+    for (const words of await chart.evaluate((svg) => [...svg.querySelectorAll(".p")].map((p) => p.ariaLabel))) {
+      await said("the keyboard", words);
       await page.keyboard.press("ArrowRight");
     }
     await page.keyboard.press("Escape");
     if (await page.locator(".tip").isVisible()) found(file, "Escape does not close a tooltip");
-    const all = await chart.locator(".p:has(circle.h)").all();
-    for (const [i, point] of all.entries()) {
-      const words = await point.getAttribute("aria-label");
-      await point.scrollIntoViewIfNeeded();
-      const { x, y, width, height } = await point.locator("circle.h").boundingBox();
-      await page.mouse.move(x + width / 2 + 3, y + height / 2);
-      await page.mouse.move(x + width / 2, y + height / 2);
-      await said("the mouse", point, words);
-      points++;
-      if (i > 0) continue;
-      await page.touchscreen.tap(x + width / 2, y + height / 2);
-      await said("a finger", point, words);
+    const all = await chart.evaluate((svg) => [...svg.querySelectorAll("circle.h")].map((circle) => {
+      const box = circle.getBoundingClientRect();
+      return { x: box.left + box.width / 2, y: box.top + box.height / 2, words: circle.parentElement.ariaLabel };
+    }));
+    points += all.length;
+    for (const { x, y, words } of all) {
+      await page.mouse.move(x + 3, y);
+      await page.mouse.move(x, y);
+      await said("the mouse", words);
     }
+    await page.touchscreen.tap(all[0].x, all[0].y);
+    await said("a finger", all[0].words);
   }
   return points;
 }
