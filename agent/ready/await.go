@@ -129,6 +129,8 @@ func deadWords(err error) string {
 		return "does not answer: " + said + ": start the server, correct the address, or wait with --wait-ready 10m" + proxyHint()
 	case answer.HTTPStatus >= http.StatusInternalServerError:
 		return "is not ready: " + said + ": wait with --wait-ready 10m"
+	case answer.HTTPStatus == http.StatusUnauthorized:
+		return "refuses the API key: " + said + ": say where the right one is, --api-key env:NAME or api_key in the plan"
 	default:
 		return "does not serve this API or model: " + said + ": correct the address, the api or the model"
 	}

@@ -11,8 +11,8 @@ import (
 
 // Ready returns nil if an endpoint is ready for requests, and else an *Error with what it answers. With a path in r,
 // the answer's status decides; else a short request does, which generates one token. If r is nil, an endpoint that
-// lists its models is taken as ready, and the request is only sent to others. Ready blocks for as long as ctx lets it;
-// if ctx ends, that says nothing about the endpoint.
+// lists its models is taken as ready, and the request is only sent to others; one that refuses the key is not ready.
+// Ready blocks for as long as ctx lets it; if ctx ends, that says nothing about the endpoint.
 func (c *Client) Ready(ctx context.Context, endpoint int, r *spatev1.Ready) error {
 	if err := c.Check(ctx, endpoint); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (c *Client) Ready(ctx context.Context, endpoint int, r *spatev1.Ready) erro
 		return c.answers(ctx, endpoint, path, int(cmp.Or(r.GetStatus(), http.StatusOK)))
 	}
 	if r == nil {
-		if _, err := c.Models(ctx, endpoint); !notReady(err) {
+		if _, err := c.Models(ctx, endpoint); !notReady(err) && !refusesKey(err) {
 			return nil
 		}
 	}
@@ -38,11 +38,14 @@ func (c *Client) Ready(ctx context.Context, endpoint int, r *spatev1.Ready) erro
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case notReady(err):
+	case notReady(err), r == nil && refusesKey(err):
 		return err
 	}
 	return nil
 }
+
+// refusesKey reports whether a call failed for want of the right key, for which waiting does not help.
+func refusesKey(err error) bool { return statusOf(err) == http.StatusUnauthorized }
 
 // answers returns an error if an endpoint answers a GET with another status.
 func (c *Client) answers(ctx context.Context, endpoint int, path string, status int) error {

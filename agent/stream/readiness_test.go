@@ -24,7 +24,9 @@ func TestReady(t *testing.T) {
 	}{
 		"lists models":              {nil, map[string]int{models: 200, chat: 500}, "", []string{models}},
 		"lists no models":           {nil, map[string]int{chat: 200}, "", []string{models, chat}},
-		"wants a key":               {nil, map[string]int{models: 401}, "", []string{models}},
+		"wants a key":               {nil, map[string]int{models: 401, chat: 401}, "401", []string{models, chat}},
+		"wants one to list models":  {nil, map[string]int{models: 401, chat: 200}, "", []string{models, chat}},
+		"waits for no key":          {&spatev1.Ready{}, map[string]int{chat: 401}, "", []string{chat}},
 		"serves nothing":            {nil, nil, "POST /v1/chat/completions: 404", []string{models, chat}},
 		"loads":                     {nil, map[string]int{models: 503, chat: 503}, "503", []string{models, chat}},
 		"lists models, still loads": {&spatev1.Ready{}, map[string]int{models: 200, chat: 503}, "503", []string{chat}},

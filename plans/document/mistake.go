@@ -22,7 +22,7 @@ type Mistake struct { //nolint:errname // the domain word: a person made it
 // Error returns "path:line:column: field: message", without the parts that are not known.
 func (m Mistake) Error() string {
 	where := m.Path
-	if m.Line > 0 {
+	if m.Path != "" && m.Line > 0 {
 		where += fmt.Sprintf(":%d", m.Line)
 		if m.Column > 0 {
 			where += fmt.Sprintf(":%d", m.Column)

@@ -108,6 +108,7 @@ func (w *writer) wrong() string {
 	switch n := len(run.Missing); {
 	case len(w.r.Stages) == 0:
 		parts = append(parts, "no stage was measured")
+	case n == 1 && run.Reason != nil && strings.HasSuffix(run.Missing[0], *run.Reason): // it is said
 	case !run.Complete && n > 0:
 		parts = append(parts, "the result is incomplete: "+andMore(run.Missing[0], n))
 	}

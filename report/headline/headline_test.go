@@ -193,6 +193,10 @@ var cases = []of{
 	{name: "one of a thousand requests failed", loads: []load{with(one, func(l *load) { l.fail, l.seconds = 1000, 120 })}},
 	{name: "stopped", loads: each(one, 16, 1, 8), make: ended("stopped", "stopped by a person")},
 	{name: "failed before any stage", make: ended("failed", "dynamo: connection refused")},
+	{name: "failed, which is all that is missing", loads: []load{one}, make: func(r *results.Result) {
+		ended("failed", "dynamo is hopeless")(r)
+		r.Run.Missing = []string{"the run failed: dynamo is hopeless"}
+	}},
 	{name: "did not end", loads: each(one, 16, 1, 8), make: func(r *results.Result) { r.Run.Outcome, r.Run.Complete = nil, false }},
 	{name: "incomplete", loads: []load{one, with(one, func(l *load) { l.concurrency, l.missing = 8, "agent b was lost" })}, make: func(r *results.Result) {
 		r.Run.Complete, r.Run.Missing = false, []string{"stage 2: agent b was lost", "stage 2: totals of agent b"}

@@ -39,6 +39,8 @@ func (g *gate) check(baseline string) error {
 		return fmt.Errorf("--tolerance %v: want a percentage from 0 to below 100", g.Tolerance)
 	case g.on() && baseline != "":
 		return errors.New("--gate and --baseline exclude one another: thresholds, too, compare with the run of --gate")
+	case g.on() && !g.Accept && missing(g.Dir):
+		return fmt.Errorf("--gate %s: no run is there to compare with: --accept stores this one there", g.Dir)
 	case g.Accept && isFile(g.Dir):
 		return fmt.Errorf("--gate %s is not a directory: --accept stores a run in a directory", g.Dir)
 	}
@@ -52,8 +54,12 @@ func isFile(path string) bool {
 
 // mayBeMissing reports whether a baseline need not exist yet, because the run is to become it.
 func (g *gate) mayBeMissing() bool {
-	_, err := os.Stat(g.Dir)
-	return g.Accept && errors.Is(err, os.ErrNotExist)
+	return g.Accept && missing(g.Dir)
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, os.ErrNotExist)
 }
 
 // baselineResult is how a run compares with its baseline. Nil: they were not compared.

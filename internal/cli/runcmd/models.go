@@ -29,7 +29,7 @@ func withModels(
 			model, problem := onlyModel(ctx, t, secrets)
 			if problem != "" {
 				unknown = append(unknown, plan.Mistake(fmt.Sprintf("targets[%d]", i), "has no model, and "+problem+
-					": give the name under which it is served"))
+					": give the name under which it is served (--model, or model in a plan)"))
 				continue
 			}
 			fmt.Fprintf(notes, "Target %s serves one model: %s\n", t.GetName(), model)

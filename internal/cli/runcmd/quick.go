@@ -55,10 +55,10 @@ func (q *quickFlags) used(flags *pflag.FlagSet) bool {
 }
 
 // besidePlan refuses the first flag that makes a plan.
-func (q *quickFlags) besidePlan(flags *pflag.FlagSet) error {
+func (q *quickFlags) besidePlan(flags *pflag.FlagSet, plan string) error {
 	names := command.Names(q)
-	return fmt.Errorf("--%s makes a plan, and a plan is named: change that plan, or use --set",
-		names[slices.IndexFunc(names, flags.Changed)])
+	return fmt.Errorf("--%s makes a plan, and %s is taken for one: change it by --set; values of --simulate and --web come after an equals sign",
+		names[slices.IndexFunc(names, flags.Changed)], plan)
 }
 
 // fieldOf returns the field of a plan that a flag sets.

@@ -249,7 +249,7 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	}
 	switch {
 	case len(args) == 1 && f.Quick.used(cmd.Flags()):
-		return nil, f.Quick.besidePlan(cmd.Flags())
+		return nil, f.Quick.besidePlan(cmd.Flags(), args[0])
 	case len(args) == 1:
 		return f.Source.Read(cmd.InOrStdin(), args[0])
 	case len(f.Quick.Targets) == 0:
