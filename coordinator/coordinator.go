@@ -188,6 +188,14 @@ func (c *Coordinator) Serve(l net.Listener) error {
 	return nil
 }
 
+// ServeAlso serves on another listener, which only this machine can reach, until Close, and closes it.
+func (c *Coordinator) ServeAlso(l net.Listener) error {
+	if err := c.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("coordinator: serve on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
 // lockData locks the data directory until the coordinator is closed, because two coordinators would resume the same
 // runs. A local coordinator does not lock: it resumes no runs, and several may share a directory.
 func (c *Coordinator) lockData() error {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -57,6 +58,9 @@ const lookUpTimeout = 5 * time.Second
 
 // addresses returns all addresses of a host, with the port, sorted so that the order is the same each time.
 func (r resolver) addresses(ctx context.Context, host, port string) ([]string, error) {
+	if host == "unix" && strings.HasPrefix(port, "/") { // a socket in the file system
+		return []string{"unix:" + port}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
 	found, err := r(ctx, host)

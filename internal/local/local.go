@@ -76,6 +76,15 @@ func (l *Cluster) startAgents(configs []agent.Config, dial []grpc.DialOption) er
 	return nil
 }
 
+// Serve also takes agents that connect to a listener, which the cluster closes.
+func (l *Cluster) Serve(listener net.Listener) {
+	l.serving.Go(func() {
+		if err := l.coordinator.ServeAlso(listener); err != nil {
+			l.logger.Error("embedded coordinator failed", "error", err)
+		}
+	})
+}
+
 // Conn returns a connection to the coordinator's services. It ends with the cluster.
 func (l *Cluster) Conn() *grpc.ClientConn { return l.conn }
 

@@ -2,16 +2,20 @@
 package agentcmd
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"os"
+	"os/signal"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +46,7 @@ type flags struct {
 	MaxRate      float64           `rare:"yes" flag:"max-rate" help:"largest number of requests per second that this agent starts: it rejects its part of an open loop if that is more, and ends a closed loop or replay that exceeds it (0: not limited)"`
 	DatasetDir   string            `rare:"yes" flag:"dataset-dir" help:"<directory> of datasets, by hash; missing ones come from the coordinator"`
 	LeaveTimeout time.Duration     `rare:"yes" flag:"leave-timeout" default:"5m" help:"how long the agent may take to hand over its part of a stage after SIGTERM (0: it ends at once)"`
+	UntilAlone   time.Duration     `rare:"yes" flag:"until-alone" help:"end after this long without a coordinator and without requests, or when standard input has a line (0: never); it then removes the coordinator's socket"`
 	Plaintext    bool              `flag:"insecure-plaintext" help:"connect to a coordinator beyond loopback without encryption: only on a network you trust"`
 	KeepDatasets command.Keep      `rare:"yes" with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=32GiB"`
 	Exactness    command.Exactness `rare:"yes"`
@@ -118,6 +123,17 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if err != nil {
 		return command.BadInput(err)
 	}
+	if f.UntilAlone > 0 {
+		signal.Ignore(syscall.SIGPIPE) // the reader of the log may be gone
+		alone, end := context.WithCancel(ctx)
+		defer end()
+		ctx = alone
+		go func() {
+			defer end()
+			awaitAlone(ctx, f.UntilAlone, os.Stdin, a.Stats)
+		}()
+		defer f.removeSockets()
+	}
 	stop, err := f.Status.Serve(ctx, metrics(a.Stats), healthy(a.Stats), logger)
 	if err != nil {
 		return err
@@ -128,6 +144,44 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return err
 	}
 	return nil
+}
+
+// awaitAlone blocks until ctx ends, a line comes in, or the agent has had no coordinator and no requests for a time.
+// The end of the input does not count: it ends with a connection that may come back.
+func awaitAlone(ctx context.Context, most time.Duration, input io.Reader, stats func() agent.Stats) {
+	line := make(chan struct{})
+	go func() {
+		if bufio.NewScanner(input).Scan() {
+			close(line)
+		}
+	}()
+	tick := time.NewTicker(aloneCheck)
+	defer tick.Stop()
+	for alone := time.Duration(0); alone < most; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-line:
+			return
+		case <-tick.C:
+			alone += aloneCheck
+			if s := stats(); s.Connected || s.InFlight > 0 {
+				alone = 0
+			}
+		}
+	}
+}
+
+// aloneCheck is how often awaitAlone looks.
+const aloneCheck = 100 * time.Millisecond
+
+// removeSockets removes the coordinator's sockets, which the end of a tunnel leaves behind.
+func (f *flags) removeSockets() {
+	for _, address := range f.Coordinators {
+		if path, is := strings.CutPrefix(address, "unix:"); is {
+			_ = os.Remove(path) // it may be gone
+		}
+	}
 }
 
 // check finds mistakes in the flags that the packages behind them cannot see.

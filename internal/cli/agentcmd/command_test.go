@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/plans/naming"
@@ -58,5 +61,33 @@ func TestDefaultName(t *testing.T) {
 		if err := naming.CheckName(name); err != nil || name[:len(name)-6] != want || name == defaultName(host) {
 			t.Errorf("host %q: %s, %v: want %s and a random end", host, name, err, want)
 		}
+	}
+}
+
+// An agent ends when it has been alone for its time, or when a line comes in; the end of the input is none.
+func TestAwaitAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		input string
+		stats func(after time.Duration) agent.Stats
+		want  time.Duration
+	}{
+		"alone":            {"", func(time.Duration) agent.Stats { return agent.Stats{} }, 10 * time.Second},
+		"a line":           {"end\n", func(time.Duration) agent.Stats { return agent.Stats{Connected: true} }, 0},
+		"connected for 1m": {"", func(d time.Duration) agent.Stats { return agent.Stats{Connected: d <= time.Minute} }, 70 * time.Second},
+		"requests for 30s": {"", func(d time.Duration) agent.Stats {
+			if d <= 30*time.Second {
+				return agent.Stats{InFlight: 1}
+			}
+			return agent.Stats{}
+		}, 40 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			stats := func() agent.Stats { return c.stats(time.Since(start)) }
+			awaitAlone(t.Context(), 10*time.Second, strings.NewReader(c.input), stats)
+			if got := time.Since(start); got != c.want {
+				t.Errorf("%s: %v, want %v", name, got, c.want)
+			}
+		})
 	}
 }

@@ -69,13 +69,13 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// Loopback reports whether an address is only on this machine's loopback.
+// Loopback reports whether an address is only on this machine: on its loopback, or a socket in its file system.
 func Loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
 	}
-	if host == "localhost" {
+	if host == "localhost" || host == "unix" && strings.HasPrefix(port, "/") {
 		return true
 	}
 	ip := net.ParseIP(host)

@@ -29,6 +29,7 @@ import (
 // localFlags say how a coordinator and agents run in this process.
 type localFlags struct {
 	Agents    embedded                `group:"Where it runs" flag:"agents" help:"<number> of embedded agents, or numbers by region such as eu=2,us=1"`
+	On        []string                `group:"Where it runs" flag:"on" commas:"kept" help:"<[REGION=][USER@]HOST,...> to start agents on, by ssh, instead of in this process; may be repeated"`
 	Sources   []string                `group:"Where it runs" rare:"yes" flag:"source-address" help:"local <addresses> that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)"`
 	Exactness command.Exactness       `rare:"yes" group:"Where it runs"`
 	LogLevel  string                  `group:"What is kept and shown" rare:"yes" flag:"log-level" default:"warn" words:"debug, info, warn, error" help:"what the embedded coordinator and agents log to standard error: debug, info, warn or error"`
@@ -39,6 +40,7 @@ type localFlags struct {
 	version   string
 	labels    map[string]string // of the embedded agents: those that the plan asks for
 	simulates bool              // simulators also run in this process
+	hosts     []*remoteHost     // of --on
 }
 
 // checkWeb finds mistakes in the flags of the web server. Only this machine may reach the pages of a local run, because
@@ -55,6 +57,11 @@ func (l *localFlags) checkWeb() error {
 // check finds mistakes in the flags.
 func (l *localFlags) check() error {
 	_, err := command.Logger(io.Discard, l.LogLevel, "text")
+	if len(l.On) > 0 {
+		var wrong error
+		l.hosts, wrong = parseHosts(l.On)
+		l.Agents, err = byRegion(l.hosts), errors.Join(err, wrong)
+	}
 	return errors.Join(l.Agents.check(), err, l.Sinks.Validate(), l.checkWeb(), l.status().Check())
 }
 
@@ -88,14 +95,37 @@ func (l *localFlags) embed(
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{conn: cluster.Conn(), minAgents: uint32(l.Agents.total()), close: cluster.Close}
-	stop, err := l.serve(ctx, c, b, logger)
+	endHosts, err := l.startHosts(ctx, cluster, logs)
 	if err != nil {
 		cluster.Close()
+		return nil, err
+	}
+	b := &backend{conn: cluster.Conn(), minAgents: uint32(l.Agents.total())}
+	stop, err := l.serve(ctx, c, b, logger)
+	b.close = func() { endHosts(); cluster.Close() }
+	if err != nil {
+		b.close()
 		return nil, command.BadInput(err)
 	}
-	b.close = func() { stop(); cluster.Close() }
+	b.close = func() { stop(); endHosts(); cluster.Close() }
 	return b, nil
+}
+
+// startHosts starts the agents of --on, until end is called.
+func (l *localFlags) startHosts(ctx context.Context, cluster *local.Cluster, logs io.Writer) (end func(), err error) {
+	if len(l.hosts) == 0 {
+		return func() {}, nil
+	}
+	hosts, listener, err := newRemoteHosts(l.hosts, logs)
+	if err != nil {
+		return nil, err
+	}
+	cluster.Serve(listener)
+	if err := hosts.start(ctx, l.version); err != nil {
+		hosts.close()
+		return nil, err
+	}
+	return hosts.close, nil
 }
 
 // status returns the server of /metrics.
@@ -145,6 +175,9 @@ func (l *localFlags) fits(plan *plans.Plan) error {
 // agentConfigs returns the configurations of the embedded agents.
 func (l *localFlags) agentConfigs(packetTimes bool, logger *slog.Logger) []agent.Config {
 	var configs []agent.Config
+	if len(l.hosts) > 0 {
+		return nil
+	}
 	for _, who := range l.Agents.names() {
 		configs = append(configs, agent.Config{
 			Name: who.name, Region: who.region, Labels: l.labels, Version: l.version, Weight: 1, Logger: logger,

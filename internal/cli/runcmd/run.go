@@ -75,8 +75,8 @@ func (f *runFlags) command() *cobra.Command {
 		Use:   "run [PLAN.yaml]",
 		Short: "Run a plan, or a test made from flags, and report its results",
 		Long: `Run a plan on this machine with embedded agents, or with --coordinator on a coordinator and its
-agents. PLAN.yaml is a file, "-" for standard input, or the name of a plan that ships with Spate
-("spate plan list" lists them). Without a plan, --target and the flags below it make one, which is
+agents, or with --on on hosts that ssh reaches. PLAN.yaml is a file, "-" for standard input, or the
+name of a plan that ships with Spate ("spate plan list" lists them). Without a plan, --target and the flags below it make one, which is
 kept in the run directory; flags may have the names that vLLM, GuideLLM, AIPerf and k6
 give them.
 
@@ -94,6 +94,7 @@ leaves the run, as --detach does from the start; "spate runs follow" shows it ag
   spate run --from 'vllm bench serve --model m --random-input-len 3000 --max-concurrency 4'
   spate run plan.yaml --live
   spate run plan.yaml --agents eu=2,us=1
+  spate run plan.yaml --on eu=user@eu1,user@eu2 --on us=user@us1
   spate run --coordinator 127.0.0.1:7700 --min-agents 3 plan.yaml
   spate run --coordinator 127.0.0.1:7700 --detach plan.yaml`,
 		Args: command.Arguments(onePlan),
@@ -286,10 +287,12 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 		wrong(typed("min-agents"),
 			"--min-agents needs --coordinator; for a local run, --agents sets the number of agents")
 		wrong(typed("detach"), "--detach needs --coordinator: a local run ends with this command")
+		wrong(typed("agents") && typed("on"), "--agents and --on exclude one another: each host of --on has one agent")
 		return nil
 	}
 	wrong(typed("agents"), "--agents is for local runs: with --coordinator, agents are programs of their own "+
 		"(spate-agent); --min-agents waits for them")
+	wrong(typed("on"), "--on and --coordinator exclude one another: a coordinator has agents of its own")
 	wrong(typed("source-address"), "--source-address is for local runs: with --coordinator, give it to the agents")
 	wrong(typed("packet-times"), "--packet-times is for local runs: with --coordinator, give it to the agents")
 	wrong(typed("realtime"), "--realtime is for local runs: with --coordinator, give it to the agents")
@@ -317,6 +320,10 @@ func (f *runFlags) simulate(
 	targets := plan.Simulated()
 	if len(targets) == 0 {
 		return nil, func() {}, nil
+	}
+	if len(f.Local.On) > 0 {
+		return nil, nil, command.BadInputf("the plan's built-in simulator listens on this machine's loopback, which the " +
+			"hosts of --on do not reach: start `spate simulate` where they do, and name its endpoints in the plan")
 	}
 	if err := b.onThisMachine(ctx); err != nil {
 		return nil, nil, err

@@ -50,7 +50,7 @@ func (f *runFlags) awaitTargets(
 		var dead error
 		alive := false
 		for _, t := range plan.Targets() {
-			elsewhere := f.Where.Coordinator != "" && (t.GetModel() != "" || t.GetReady() == nil)
+			elsewhere := (f.Where.Coordinator != "" || len(f.Local.On) > 0) && (t.GetModel() != "" || t.GetReady() == nil)
 			if len(t.GetEndpoints()) == 0 || elsewhere {
 				alive = true
 				continue

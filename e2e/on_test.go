@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/e2e/programs"
+	"github.com/spate-load/spate/internal/process"
+)
+
+// fakeSSH runs the command on this machine, and gives it the socket here in place of the one at the other end.
+// e2e/failures has real servers, and connections that break.
+const fakeSSH = `#!/bin/sh
+while [ "$1" != "--" ]; do
+	if [ "$1" = "-R" ]; then from=${2%%:*} to=${2#*:}; fi
+	shift
+done
+case $2 in
+absent) echo "ssh: Could not resolve hostname absent" >&2; exit 255 ;;
+other) printf 'Welcome\nok\nPlan9 mips\n1\n1\n/tmp\nnone\nmissing\n'; exit 0 ;;
+esac
+command=$3
+[ -z "$from" ] || command=$(printf '%s' "$command" | sed "s|$from|$to|g")
+eval "$command"
+`
+
+// TestOnHosts: --on copies the program once, shows the hosts, starts an agent on each, and leaves nothing else.
+func TestOnHosts(t *testing.T) {
+	bin, dir := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte(fakeSSH), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("TMPDIR", dir)
+	url := programs.Simulate(t, 1).URLs[0]
+	run := func(code int, args ...string) string {
+		p := process.StartIn(t, dir, programs.Built.Spate, append([]string{"run"}, args...)...)
+		p.MustExit(code)
+		return p.Printed()
+	}
+	short := []string{"--target", url, "--concurrency", "3", "--requests", "12", "--isl", "20", "--osl", "5"}
+	said := run(0, append(short, "--on", "eu=a@one,two", "--on", "us=b@one", "--out", "first")...)
+	lines := strings.Fields(said)
+	for _, want := range []string{"Copying the program to ", "one eu a@one ", "one-2 us b@one ", "two eu two ", "12 done"} {
+		if !strings.Contains(strings.Join(lines, " "), want) {
+			t.Errorf("%q is missing in\n%s", want, said)
+		}
+	}
+	if said := run(0, append(short, "--on", "two", "--out", "second")...); strings.Contains(said, "Copying") ||
+		!strings.Contains(said, "is there") {
+		t.Errorf("the program was copied again:\n%s", said)
+	}
+	cache, err := os.ReadDir(filepath.Join(dir, ".cache", "spate"))
+	if len(cache) != 2 || err != nil { // the program, and datasets
+		t.Errorf("left behind: %v, %v", cache, err)
+	}
+	for want, args := range map[string][]string{
+		"spate: --on absent: ssh: Could not resolve hostname absent\n": {"--on", "absent"},
+		"--on other: the host is Plan9 mips and this program is for ":  {"--on", "other"},
+		`"x y" is not a host: want [REGION=][USER@]HOST`:               {"--on", "x y"},
+		"--agents and --on exclude one another":                        {"--on", "one", "--agents", "2"},
+	} {
+		if said := run(2, append(short, args...)...); !strings.Contains(said, want) {
+			t.Errorf("%q: want %q, got\n%s", args, want, said)
+		}
+	}
+	if said := run(2, "quickstart", "--on", "one"); !strings.Contains(said, "which the hosts of --on do not reach") {
+		t.Error(said)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "spate-on-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
