@@ -65,9 +65,7 @@ func sharesOf(devices []servermetrics.GPU, of func(*servermetrics.GPU) *float64)
 }
 
 // rangeOf returns the lowest and the highest of a value over all GPUs. known is false if one GPU does not have it.
-func rangeOf(
-	devices []servermetrics.GPU, of func(*servermetrics.GPU) *float64,
-) (least, most float64, known bool) {
+func rangeOf(devices []servermetrics.GPU, of func(*servermetrics.GPU) *float64) (least, most float64, known bool) {
 	least, most = math.Inf(1), math.Inf(-1)
 	for i := range devices {
 		v := of(&devices[i])

@@ -52,11 +52,8 @@ var arrivalProcesses = map[string]arrivals{
 // load.
 func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
 	if b := load.GetBurstiness(); load.GetArrival() != "gamma" && b != 0 && b != 1 {
-		return nil, fmt.Errorf(
-			"burstiness is %v, but arrival is %q: burstiness is for gamma arrivals only",
-			b,
-			load.GetArrival(),
-		)
+		return nil, fmt.Errorf("burstiness is %v, but arrival is %q: burstiness is for gamma arrivals only", b,
+			load.GetArrival())
 	}
 	p, known := arrivalProcesses[load.GetArrival()]
 	if !known {

@@ -31,9 +31,7 @@ func newPhases(list []*spatev1.Phase, most float64) ([]phase, error) {
 	}
 	if len(phases) > 0 && largest == 0 {
 		return nil, fmt.Errorf(
-			"schedule: all %d phases are 0, so no request would start: set at least one value above 0",
-			len(phases),
-		)
+			"schedule: all %d phases are 0, so no request would start: set at least one value above 0", len(phases))
 	}
 	return phases, nil
 }

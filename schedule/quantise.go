@@ -17,12 +17,8 @@ func Quantise(capacities []float64, total uint32) ([]uint32, error) {
 	}
 	if int64(total) < int64(positive) || total > MaxCycle {
 		return nil, fmt.Errorf(
-			"schedule: a total of %[2]d cannot be split over %[1]d positive capacities: use %[3]d to %[4]d",
-			positive,
-			total,
-			positive,
-			MaxCycle,
-		)
+			"schedule: a total of %[2]d cannot be split over %[1]d positive capacities: use %[3]d to %[4]d", positive,
+			total, positive, MaxCycle)
 	}
 	var sum float64
 	for _, c := range capacities {

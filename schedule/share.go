@@ -87,10 +87,8 @@ func (s *Share) Revised(m *spatev1.Stripe) (Share, error) {
 		)
 	case len(list) < len(old):
 		return Share{}, fmt.Errorf(
-			"schedule: a revision of %d handovers cannot follow one of %d: handovers are only added",
-			len(list),
-			len(old),
-		)
+			"schedule: a revision of %d handovers cannot follow one of %d: handovers are only added", len(list),
+			len(old))
 	}
 	for i, h := range old {
 		if !sameHandover(h, list[i]) {

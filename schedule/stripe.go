@@ -103,10 +103,8 @@ func reduce(weights []uint32) (lowest []uint32, cycle uint64, err error) {
 	}
 	if cycle > MaxCycle {
 		return nil, 0, fmt.Errorf(
-			"schedule: the weights sum up to %d in lowest terms, more than %d: round them with Quantise",
-			cycle,
-			MaxCycle,
-		)
+			"schedule: the weights sum up to %d in lowest terms, more than %d: round them with Quantise", cycle,
+			MaxCycle)
 	}
 	return lowest, cycle, nil
 }

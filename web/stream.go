@@ -159,9 +159,7 @@ func (s *Server) followRun(w http.ResponseWriter, r *http.Request) {
 }
 
 // copy writes events until they end.
-func (s *Server) copy(
-	out *stream, events <-chan *spatev1.FollowRunResponse, ended <-chan error, r *http.Request,
-) {
+func (s *Server) copy(out *stream, events <-chan *spatev1.FollowRunResponse, ended <-chan error, r *http.Request) {
 	wait := time.NewTimer(firstComment)
 	defer wait.Stop()
 	for {

@@ -126,10 +126,8 @@ func network(host string) netip.Prefix {
 func quads(host string) bool {
 	parts := strings.Split(host, ".")
 	digits := strings.ContainsAny(host, "0123456789")
-	invalid := slices.ContainsFunc(
-		parts,
-		func(p string) bool { return p == "" || strings.Trim(p, "0123456789*?") != "" },
-	)
+	invalid := slices.ContainsFunc(parts,
+		func(p string) bool { return p == "" || strings.Trim(p, "0123456789*?") != "" })
 	return len(parts) == 4 && digits && !invalid && strings.ContainsAny(host, "*?")
 }
 

@@ -228,9 +228,7 @@ func (f *finder) firstAccepted(
 }
 
 // firstOf tries both goals, then each alone, then none, until the server accepts a request.
-func (f *finder) firstOf(
-	ctx context.Context, exact, running bool,
-) (stream.TrialRequest, stream.TrialResult, error) {
+func (f *finder) firstOf(ctx context.Context, exact, running bool) (stream.TrialRequest, stream.TrialResult, error) {
 	var refused error
 	type fields struct{ exact, running bool }
 	var before []fields

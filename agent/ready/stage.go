@@ -93,9 +93,7 @@ type Resources struct {
 // Prepare makes a stage ready to start. Its error says why that failed and what to do. The caller must close the stage.
 // If another agent asks the target, found yields what that agent found. Prepare blocks while the target's server
 // answers questions and datasets arrive.
-func Prepare(
-	ctx context.Context, a *spatev1.Assign, found <-chan *spatev1.Found, res *Resources,
-) (*Stage, error) {
+func Prepare(ctx context.Context, a *spatev1.Assign, found <-chan *spatev1.Found, res *Resources) (*Stage, error) {
 	s := &Stage{
 		Assigned: a.GetStage(),
 		run:      a.GetRef().GetRunId(),

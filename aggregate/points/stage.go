@@ -48,9 +48,7 @@ func stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v 
 }
 
 // whole returns the point of a stage as a whole.
-func whole(
-	scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, total merge.Measured,
-) sink.StagePoint {
+func whole(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, total merge.Measured) sink.StagePoint {
 	p := part(scope, rec, total, r.DurationS, r.Complete)
 	p.Verdict, p.NeverSent = new(r.Trust.Verdict.Number()), r.Requests.NeverSent
 	p.Measures.Distributions = withServerLatencies(p.Measures.Distributions, r.ServerAccount)

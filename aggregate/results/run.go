@@ -278,8 +278,7 @@ func runAgents(records []*spatev1.StageRecord) []RunAgent {
 // RunVerdict returns the verdict on a run's measurements: the worst verdict of any stage. In place of the stages of a
 // search, a frontier or a sweep the verdict on what it found counts. The verdict is empty if no stage was judged.
 func RunVerdict(
-	stages iter.Seq[*spatev1.StageRecord], run *spatev1.RunRecord,
-	verdictOf func(*spatev1.StageRecord) trust.Verdict,
+	stages iter.Seq[*spatev1.StageRecord], run *spatev1.RunRecord, verdictOf func(*spatev1.StageRecord) trust.Verdict,
 ) trust.Verdict {
 	var worst trust.Verdict
 	for rec := range stages {

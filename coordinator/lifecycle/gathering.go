@@ -118,10 +118,8 @@ func (r *Run) updateRoster(at clock.Instant, st *spatev1.Stage) string {
 			"no agent of region %s is left: its part of the load goes to the other regions", strings.Join(gone, ", "))
 	}
 	r.roster = ready
-	maps.DeleteFunc(
-		r.agents,
-		func(_ string, a *agent) bool { return a.disconnected != "" && !slices.Contains(ready, a) },
-	)
+	maps.DeleteFunc(r.agents,
+		func(_ string, a *agent) bool { return a.disconnected != "" && !slices.Contains(ready, a) })
 	return ""
 }
 

@@ -128,12 +128,9 @@ func (r *Run) passOnUnapplied(at clock.Instant, p *assignment) bool {
 	}
 	h, since := r.handoverOf(at, p, takers, 0)
 	p.lost = ""
-	r.notice(
-		at,
-		spatev1.Severity_SEVERITY_INFO,
+	r.notice(at, spatev1.Severity_SEVERITY_INFO,
 		"agent %s had ended its assignment before it learned of a handover: other agents take that over",
-		p.agent.name(),
-	)
+		p.agent.name())
 	r.revise(at, since, h)
 	return true
 }

@@ -45,10 +45,9 @@ func byRegion(agents []*spatev1.AgentInfo, parts []float64) []uint32 {
 	members, assignments, sum := map[string][]int{}, map[string]float64{}, 0.0
 	for i, a := range agents {
 		region := a.GetRegion()
-		members[region], assignments[region], sum = append(
-			members[region],
-			i,
-		), assignments[region]+parts[i], sum+parts[i]
+		members[region] = append(members[region], i)
+		assignments[region] += parts[i]
+		sum += parts[i]
 	}
 	names, total := slices.Sorted(maps.Keys(members)), float64(maxWeights)
 	of := make([]float64, len(names))

@@ -57,12 +57,8 @@ func (ms Mistakes) OrNil() error {
 		return nil
 	}
 	slices.SortStableFunc(ms, func(a, b Mistake) int {
-		return cmp.Or(
-			cmp.Compare(a.Line, b.Line),
-			cmp.Compare(a.Column, b.Column),
-			cmp.Compare(a.Field, b.Field),
-			cmp.Compare(a.Message, b.Message),
-		)
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Field, b.Field),
+			cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(ms)
 }

@@ -144,9 +144,8 @@ func (c *checker) forms(p *spatev1.Plan) {
 // here.
 func (c *checker) form(path, target string, t *spatev1.Target, w *spatev1.Workload) {
 	a, texts := defaults.API(t), path+"."+content.Kind(w)
-	if given := c.Given(texts, "texts", "text_counts"); len(given) > 0 && !a.NoOutput {
-		c.wrong(texts+"."+given[0], fmt.Sprintf("%s of api: %s: only embeddings, rerank and score take several texts",
-			target, a.Name))
+	if at := texts + ".texts"; c.Has(at) && !a.NoOutput {
+		c.wrong(at, fmt.Sprintf("%s of api: %s: only embeddings, rerank and score take several texts", target, a.Name))
 	}
 	if a.NoOutput && content.PlaysSessions(w) {
 		c.wrong(path, fmt.Sprintf("%s: api: %s has no answers that a conversation could continue", target, a.Name))

@@ -32,9 +32,7 @@ type Server struct {
 }
 
 // FindDataset reports whether a dataset is in the store.
-func (d *Server) FindDataset(
-	_ context.Context, q *spatev1.FindDatasetRequest,
-) (*spatev1.FindDatasetResponse, error) {
+func (d *Server) FindDataset(_ context.Context, q *spatev1.FindDatasetRequest) (*spatev1.FindDatasetResponse, error) {
 	f, err := d.open(q.GetSha256())
 	if status.Code(err) == codes.NotFound {
 		return &spatev1.FindDatasetResponse{}, nil
@@ -81,9 +79,7 @@ func (d *Server) PutDataset(stream spatev1.RunService_PutDatasetServer) (err err
 }
 
 // FetchDataset sends a dataset to an agent, from an offset on.
-func (d *Server) FetchDataset(
-	q *spatev1.FetchDatasetRequest, stream spatev1.ControlService_FetchDatasetServer,
-) error {
+func (d *Server) FetchDataset(q *spatev1.FetchDatasetRequest, stream spatev1.ControlService_FetchDatasetServer) error {
 	f, err := d.open(q.GetSha256())
 	if err != nil {
 		return err

@@ -188,10 +188,8 @@ func (f *flags) removeSockets() {
 func (f *flags) check() error {
 	var errs []error
 	if (len(f.Coordinators) == 0) == (len(f.Gossip.Join) == 0) {
-		errs = append(
-			errs,
-			errors.New("no coordinator is named: give --coordinator host:port, or --join a gossip member"),
-		)
+		errs = append(errs,
+			errors.New("no coordinator is named: give --coordinator host:port, or --join a gossip member"))
 	}
 	for _, address := range f.Coordinators {
 		if err := command.CheckAddress(address); err != nil {

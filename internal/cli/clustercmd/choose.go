@@ -41,12 +41,8 @@ func named(runs []*spatev1.RunSummary, name string) (*spatev1.RunSummary, error)
 	case 1:
 		return found[0], nil
 	}
-	return nil, fmt.Errorf(
-		"%d runs start with %q: %s; give more of the id",
-		len(found),
-		name,
-		words.Shorten(ids(found), 3),
-	)
+	return nil, fmt.Errorf("%d runs start with %q: %s; give more of the id", len(found), name,
+		words.Shorten(ids(found), 3))
 }
 
 func ids(runs []*spatev1.RunSummary) []string {

@@ -71,9 +71,7 @@ func (f *Flags) ListRuns(
 }
 
 // Find finds the run that a person names.
-func (f *Flags) Find(
-	ctx context.Context, client spatev1.RunServiceClient, name string,
-) (*spatev1.RunSummary, error) {
+func (f *Flags) Find(ctx context.Context, client spatev1.RunServiceClient, name string) (*spatev1.RunSummary, error) {
 	runs, err := f.ListRuns(ctx, client, mostRuns)
 	if err != nil {
 		return nil, err

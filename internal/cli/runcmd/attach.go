@@ -233,11 +233,7 @@ func (f *attachFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1
 	if clustercmd.GoesOn(run) {
 		return command.BadInputf(
 			"run %s has not ended (%s): spate runs follow %s gets its results when it has, spate runs stop %s ends it",
-			run.GetRunId(),
-			watch.State(run),
-			run.GetRunId(),
-			run.GetRunId(),
-		)
+			run.GetRunId(), watch.State(run), run.GetRunId(), run.GetRunId())
 	}
 	if e := summaryEnding(run); e.unbegun {
 		return e.conclude(cmd, "", f.results.FailOn) // it has no results

@@ -38,10 +38,7 @@ type follower struct {
 
 // newFollower makes a follower. patience is how long its coordinator may be gone.
 func newFollower(
-	client spatev1.RunServiceClient,
-	id, address string,
-	patience time.Duration,
-	v *terminal.View,
+	client spatev1.RunServiceClient, id, address string, patience time.Duration, v *terminal.View,
 ) *follower {
 	f := &follower{client: client, id: id, address: address, view: v}
 	f.persist.say = f.show

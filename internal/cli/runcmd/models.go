@@ -55,12 +55,8 @@ func onlyModel(ctx context.Context, t *spatev1.Target, secrets map[string]string
 	case len(models) == 0:
 		return "", t.GetEndpoints()[0] + " lists none"
 	case len(models) > 1:
-		return "", fmt.Sprintf(
-			"%s lists %d (%s)",
-			t.GetEndpoints()[0],
-			len(models),
-			words.Shorten(modelNames(models), 5),
-		)
+		return "", fmt.Sprintf("%s lists %d (%s)", t.GetEndpoints()[0], len(models),
+			words.Shorten(modelNames(models), 5))
 	case strings.ContainsFunc(models[0].ID, func(r rune) bool { return !strconv.IsPrint(r) }):
 		return "", t.GetEndpoints()[0] + " lists one whose name cannot be printed"
 	}

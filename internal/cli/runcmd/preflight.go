@@ -135,9 +135,7 @@ func modelsOf(ctx context.Context, t *spatev1.Target, secrets map[string]string)
 }
 
 // clientOf makes a client of a target.
-func clientOf(
-	t *spatev1.Target, secrets map[string]string, connectTimeout time.Duration,
-) (*stream.Client, error) {
+func clientOf(t *spatev1.Target, secrets map[string]string, connectTimeout time.Duration) (*stream.Client, error) {
 	reveal := func(text string) string {
 		if secret.IsReference(text) {
 			return secrets[text]
