@@ -74,7 +74,7 @@ bin/spate-coordinator: PACKAGE := ./cmd/coordinator
 bin/spate-agent:       PACKAGE := ./cmd/agent
 bin/spate bin/spate-coordinator bin/spate-agent:
 	@$(call retry,go list -deps $(PACKAGE) >/dev/null)
-	@echo 'Building $@: 3 minutes the first time on 2 cores, seconds after that.' >&2
+	@echo 'Building $@: up to 3 minutes on 2 cores, seconds if most is built.' >&2
 	@go build -v -ldflags '-s -w -X main.version=$(VERSION)' -o $@ $(PACKAGE) 2>&1 | $(count_packages)
 
 .PHONY: cross
