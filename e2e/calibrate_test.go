@@ -76,7 +76,7 @@ func (l calibratedLoad) check(t *testing.T, i int) {
 // On a machine that is too busy to be exact even at these loads, it says so and keeps nothing.
 func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
 	t.Parallel()
-	p, left := calibrating(t, "--quick", "--streams", "4,8", "--starts", "40", "--budget", "1s", "--late", "1s",
+	p, left := calibrating(t, "--quick", "--streams", "4,8", "--starts", "40",
 		"--json", "all.json", "--out", "kept/capacity.json")
 	code := p.Exit()
 	if n := left(); n > 0 {
@@ -151,7 +151,7 @@ func TestCalibrateLeavesNoProcessBehind(t *testing.T) {
 // A kept capacity reaches the list of agents if it is from this machine.
 func TestAgentTellsItsCapacity(t *testing.T) {
 	t.Parallel()
-	p, _ := calibrating(t, "--streams", "2,4", "--duration", "500ms", "--budget", "2s", "--out", "capacity.json")
+	p, _ := calibrating(t, "--streams", "2,4", "--duration", "500ms", "--out", "capacity.json")
 	if code := p.Exit(); code != 0 {
 		t.Skipf("this machine is too busy to be exact at 2 streams: exit code %d", code)
 	}

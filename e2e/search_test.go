@@ -349,8 +349,8 @@ func TestFrontierFindsTheKnownCapacity(t *testing.T) {
 			t.Errorf("%s has no conclusion:\n%s", name, text)
 		}
 	}
-	if page := r.Text("report.html"); !strings.Contains(page, "Frontier: latency against throughput") {
-		t.Error("report.html has no curve")
+	if page := r.Text("report.html"); !strings.Contains(page, "Tokens of a user by tokens of all") || !strings.Contains(page, ", knee") {
+		t.Error("report.html has no curve with its knee")
 	}
 }
 
