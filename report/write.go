@@ -19,7 +19,6 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/internal/files"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -96,21 +95,17 @@ func filesOf(ledger *ledger.Ledger, o Options) (*results.Result, []file, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	var changes *compare.Comparison
-	if result.Headline, changes, err = headline.Of(rows); err != nil {
+	in := page.Input{Plan: run.GetPlanYaml(), Recordings: recordings.all}
+	if result.Headline, in.Changes, err = headline.Of(rows); err != nil {
 		return nil, nil, err
 	}
-	events, err := eventsOf(ledger, run)
-	if err != nil {
+	if in.Events, err = eventsOf(ledger, run); err != nil {
 		return nil, nil, err
 	}
 	files := []file{
 		{"plan.yaml", contents(run.GetPlanYaml())},
 		{results.File, func(w io.Writer) error { return writeResults(w, result) }},
-		{"report.html", func(w io.Writer) error {
-			return writePage(w, result, page.Input{Plan: run.GetPlanYaml(), Recordings: recordings.all, Events: events,
-				Changes: changes})
-		}},
+		{"report.html", func(w io.Writer) error { return writePage(w, result, in) }},
 		{"report.md", func(w io.Writer) error { return writeMarkdown(w, result) }},
 		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result, o.VLLMLayout) }},
 		{"histograms.hlog", contents(append(logHeader(run), log.Bytes()...))},

@@ -264,7 +264,7 @@ func draw(
 	caption, unit string, log bool, windows []*spatev1.StageWindow, above, number func(*spatev1.WindowPart) float64,
 ) figure {
 	c := chart.Chart{
-		Label: caption + " by second", Width: 420, Height: 170, Plain: true,
+		Label: caption + " by second", Width: 420, Height: 170,
 		Description: "The numbers of the last second are in the text of the page.",
 		X:           chart.Axis{Label: "seconds since the stage's start"}, Y: chart.Axis{Log: log, Zero: !log},
 	}

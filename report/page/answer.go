@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -14,12 +13,10 @@ import (
 // carried returns the name of the throughput in results.json and its unit: of output tokens, or of requests if those of
 // a stage are not known.
 func (w *workload) carried() (metric, unit string) {
-	for _, g := range w.Groups {
-		for _, r := range g.Rows {
-			if r.Stage.OutputTokenThroughput == nil && r.Stage.Requests.Completed > 0 {
-				return "request_throughput", "req/s"
-			}
-		}
+	if slices.ContainsFunc(w.rows(), func(r Row) bool {
+		return r.Stage.OutputTokenThroughput == nil && r.Stage.Requests.Completed > 0
+	}) {
+		return "request_throughput", "req/s"
 	}
 	return "output_token_throughput", "output tok/s"
 }
@@ -39,19 +36,19 @@ func (w *workload) perGPU(targets []results.RunTarget) (divisors []float64, of s
 // felt is what a user gets: tokens each second, or where those are not known an answer's time.
 type felt struct {
 	caption, unit, how string
-	of                 func(*results.StageResult) *float64
-	limit              func(*results.Goodput) (at *float64, words string) // by the SLO
+	of                 func(*results.StageResult) *float64 // in ms
+	limit              func(*results.Goodput) *float64     // of the SLO, in ms
+	limited            string
+	show               func(ms *float64) *float64 // as the chart does
 }
 
 var (
 	userSpeed = felt{"Tokens of a user by tokens of all", "tok/s of a user", ": 1 / mean TPOT",
-		func(s *results.StageResult) *float64 { return inverse(mean(s.TPOT)) },
-		func(g *results.Goodput) (*float64, string) {
-			return inverse(g.TPOTMs), "SLO: TPOT ≤ " + num(g.TPOTMs) + " ms"
-		}}
+		func(s *results.StageResult) *float64 { return mean(s.TPOT) },
+		func(g *results.Goodput) *float64 { return g.TPOTMs }, "TPOT", inverse}
 	userWait = felt{"Time of an answer by requests", "ms", ", median E2E",
 		func(s *results.StageResult) *float64 { return p50(s.E2E) },
-		func(g *results.Goodput) (*float64, string) { return g.E2EMs, "SLO: E2E ≤ " + num(g.E2EMs) + " ms" }}
+		func(g *results.Goodput) *float64 { return g.E2EMs }, "E2E", func(ms *float64) *float64 { return ms }}
 )
 
 // inverse returns how many times in a second something happens that takes a time in ms. Nil: it is not known.
@@ -64,23 +61,20 @@ func inverse(ms *float64) *float64 {
 
 // userFigure draws what a user gets against what the target carries: of each target a line in the order of its loads,
 // which stand at the points, with what searches and frontiers found. It returns nothing if that was not measured.
-func (w *workload) userFigure(targets []results.RunTarget, plain bool) []figure {
-	c, user := w.chart(chart.Axis{Zero: true}, plain), userWait
+func (w *workload) userFigure(targets []results.RunTarget) []figure {
+	c, user := newChart(chart.Axis{Zero: true}), userWait
 	metric, unit := w.carried()
-	if slices.ContainsFunc(w.Groups, func(g Group) bool {
-		return slices.ContainsFunc(g.Rows, func(r Row) bool { return userSpeed.of(&r.Stage) != nil })
-	}) {
+	if slices.ContainsFunc(w.rows(), func(r Row) bool { return inverse(mean(r.Stage.TPOT)) != nil }) {
 		user = userSpeed
 	}
 	divisors, of := w.perGPU(targets)
 	unit += of
-	c.Label, c.X.Label = user.caption+", workload "+w.Name, unit+"; numbers at points: load"
-	limits, drawn := chart.Limits{}, false
+	c.X.Label = unit + "; numbers at points: load"
 	for i, g := range w.Groups {
 		var line []chart.Point
 		for _, r := range byValue(g.Rows) {
 			s := &r.Stage
-			x, y := s.Number(metric), user.of(s)
+			x, y := s.Number(metric), user.show(user.of(s))
 			if x == nil || y == nil {
 				continue
 			}
@@ -88,21 +82,15 @@ func (w *workload) userFigure(targets []results.RunTarget, plain bool) []figure 
 			line = append(line, chart.Point{X: per, Y: *y, Doubt: doubtIn(*s), Label: r.Load + g.found(s.Index),
 				Title: pointTitle(r, fmt.Sprintf("%s %s, %s %s, %s", num(*y), user.unit, num(per), unit,
 					words.Count(s.Requests.Completed, "request")))})
-			if s.Goodput != nil {
-				if at, text := user.limit(s.Goodput); at != nil && len(limits) == 0 {
-					limits = append(limits, chart.Limit{Y: *at, Label: text})
-				}
+			if g := s.Goodput; g != nil && user.show(user.limit(g)) != nil {
+				c.Limit = &chart.Limit{Y: *user.show(user.limit(g)),
+					Label: "SLO: " + user.limited + " ≤ " + num(user.limit(g)) + " ms"}
 			}
 		}
-		drawn = drawn || len(line) > 0
 		c.Series = append(c.Series, chart.Series{Style: chart.Style{Number: i}, Name: w.nameOf(g),
 			Lines: [][]chart.Point{line}})
 	}
-	if !drawn {
-		return nil
-	}
-	c.Layers = []chart.Layer{limits}
-	return []figure{{Caption: user.caption, Unit: user.unit + user.how, SVG: c.SVG()}}
+	return w.figure(user.caption, user.unit+user.how, c)
 }
 
 // found names what searches and frontiers found at a stage.
@@ -122,61 +110,47 @@ func (g Group) found(stage uint32) (text string) {
 
 // changeFigure draws by how much the throughput of targets differs from the baseline's at each load, with the interval
 // of what was tested. It returns nothing if nothing was compared.
-func (w *workload) changeFigure(c *compare.Comparison, r *results.Result, plain bool) []figure {
-	baseline := c.Baseline
+func (w *workload) changeFigure(c *compare.Comparison, r *results.Result) []figure {
 	metric, unit := w.carried()
-	out := w.chart(w.loadAxis(), plain)
-	f := figure{Caption: "Change of " + unit + " against " + baseline,
-		Unit: "%; bars: 95 % interval, where it could be tested"}
-	out.Label = f.Caption + " by load, workload " + w.Name
+	out := newChart(w.loadAxis())
+	out.Limit = &chart.Limit{Label: "as " + c.Baseline}
 	for i, g := range w.Groups {
-		at := slices.IndexFunc(c.Sides, func(a compare.Against) bool { return a.Name == g.Rows[0].Stage.Target })
-		if at < 0 {
-			continue
-		}
-		series := chart.Series{Style: chart.Style{Number: i}, Name: w.nameOf(g), Lines: [][]chart.Point{nil}}
-		for j := range c.Sides[at].Stages {
-			s := &c.Sides[at].Stages[j]
-			row := slices.IndexFunc(g.Rows, func(r Row) bool { return slices.Contains(s.Stages, r.Stage.Index) })
-			m := slices.IndexFunc(s.Metrics, func(d compare.Difference) bool {
-				return d.Metric == metric && d.Change != nil
-			})
-			if row < 0 || m < 0 {
+		for _, side := range c.Sides {
+			if side.Name != g.Rows[0].Stage.Target {
 				continue
 			}
-			p := changePoint(g.Rows[row], &s.Metrics[m])
-			if b := results.StageAt(r.Stages, s.BaselineStages[0]); b != nil {
-				p.Doubt = max(p.Doubt, doubtIn(*b))
+			s := chart.Series{Style: chart.Style{Number: i}, Name: w.nameOf(g), Lines: [][]chart.Point{nil}}
+			for _, compared := range side.Stages {
+				row := slices.IndexFunc(g.Rows, func(r Row) bool { return r.Stage.Index == compared.Stages[0] })
+				m := slices.IndexFunc(compared.Metrics, func(d compare.Difference) bool { return d.Metric == metric })
+				if row < 0 || m < 0 || compared.Metrics[m].Change == nil {
+					continue
+				}
+				doubt := doubtIn(g.Rows[row].Stage)
+				if b := results.StageAt(r.Stages, compared.BaselineStages[0]); b != nil {
+					doubt = max(doubt, doubtIn(*b))
+				}
+				p, interval := changeOf(g.Rows[row], &compared.Metrics[m], doubt)
+				s.Lines[0] = append(s.Lines[0], p)
+				s.Lines = append(s.Lines, interval)
 			}
-			series.Lines[0] = append(series.Lines[0], p)
-			if d := &s.Metrics[m]; d.Low != nil && d.High != nil {
-				low, high := p, p
-				low.Y, high.Y, low.Title, high.Title = 100**d.Low, 100**d.High, "", ""
-				series.Lines = append(series.Lines, []chart.Point{low, high})
-			}
-		}
-		slices.SortStableFunc(series.Lines[0], func(a, b chart.Point) int { return cmp.Compare(a.X, b.X) })
-		if len(series.Lines[0]) > 0 {
-			out.Series = append(out.Series, series)
+			out.Series = append(out.Series, s)
 		}
 	}
-	if len(out.Series) == 0 {
-		return nil
-	}
-	out.Layers = []chart.Layer{chart.Limits{{Label: "as " + baseline}}}
-	f.SVG = out.SVG()
-	return []figure{f}
+	return w.figure("Change of "+unit+" against "+c.Baseline, "%; bars: 95 % interval, where it could be tested", out)
 }
 
-// changePoint returns a change as a point over its load.
-func changePoint(r Row, d *compare.Difference) chart.Point {
-	text := fmt.Sprintf("%s: %+.3g %%", r.Stage.Load, 100**d.Change)
+// changeOf returns a change as a point over its load, and its interval as a line, if it has one.
+func changeOf(r Row, d *compare.Difference, doubt chart.Doubt) (p chart.Point, interval []chart.Point) {
+	p = chart.Point{X: r.Value, Y: 100 * *d.Change, Doubt: doubt}
+	text := fmt.Sprintf("%s: %+.3g %%", r.Stage.Load, p.Y)
 	if d.Low != nil && d.High != nil {
 		text += fmt.Sprintf(" (%+.3g to %+.3g %%)", 100**d.Low, 100**d.High)
+		interval = []chart.Point{p, p}
+		interval[0].Y, interval[1].Y = 100**d.Low, 100**d.High
 	}
-	text += ", " + string(d.Outcome)
-	if d.Why != "" {
-		text += ", " + d.Why
+	if p.Title = text + ", " + string(d.Outcome); d.Why != "" {
+		p.Title += ", " + d.Why
 	}
-	return chart.Point{X: r.Value, Y: 100 * *d.Change, Doubt: doubtIn(r.Stage), Title: text}
+	return p, interval
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
-	"math"
 	"slices"
 
 	"github.com/spate-load/spate/aggregate/results"
@@ -45,7 +44,7 @@ type legend struct {
 }
 
 // manyStages is the number of stages of a run above which its page leaves out what makes it large: curves, whose
-// percentiles stay, and the texts of markers, whose numbers are in the tables. histograms.hlog has all distributions.
+// percentiles stay. histograms.hlog has all distributions.
 const manyStages = 400
 
 // workloadsOf gathers the groups of the same workload and kind of load, so that targets stand side by side.
@@ -63,11 +62,10 @@ func workloadsOf(in *Input) (list []workload) {
 	for _, g := range in.Groups {
 		stages += len(g.Rows)
 	}
-	many := stages > manyStages
 	for i := range list {
-		list[i].draw(in, many)
+		list[i].draw(in)
 		for _, g := range list[i].Groups {
-			if d := distributionsOf(g, !many); d != nil {
+			if d := distributionsOf(g, stages <= manyStages); d != nil {
 				list[i].Distributions = append(list[i].Distributions, d)
 			}
 		}
@@ -101,41 +99,44 @@ const (
 	chartHeight = 270
 )
 
-// charted is one of which charts show lines.
-type charted struct {
+// quantiles are those of which charts show lines.
+var quantiles = []struct {
 	name, key string
 	dashed    bool
-	of        func(*histogram.Summary) *float64
+}{{"p99", "p99", true}, {"median", "p50", false}}
+
+// rows returns those of all groups.
+func (w *workload) rows() (all []Row) {
+	for _, g := range w.Groups {
+		all = append(all, g.Rows...)
+	}
+	return all
 }
 
-var quantiles = []charted{{"p99", "p99", true, p99}, {"median", "p50", false, p50}}
-
 // draw draws the charts of a workload. Latency by load needs several loads.
-func (w *workload) draw(in *Input, many bool) {
-	doubts := map[chart.Doubt]bool{}
-	several := false
+func (w *workload) draw(in *Input) {
 	for i, g := range w.Groups {
 		w.Legend = append(w.Legend, legend{i, chart.Style{Number: i}.Swatch(), g.Rows[0].Stage.Target})
-		for _, r := range g.Rows {
-			doubts[doubtIn(r.Stage)] = true
-			several = several || r.Value != g.Rows[0].Value
+	}
+	several := false
+	for _, r := range w.rows() {
+		several = several || r.Value != w.Groups[0].Rows[0].Value
+		switch doubtIn(r.Stage) {
+		case chart.Suspect:
+			w.Hints = words.AppendOnce(w.Hints, "ring: SUSPECT")
+		case chart.Invalid:
+			w.Hints = words.AppendOnce(w.Hints, "two rings: INVALID or incomplete")
 		}
 	}
-	if doubts[chart.Suspect] {
-		w.Hints = append(w.Hints, "ring: SUSPECT")
-	}
-	if doubts[chart.Invalid] {
-		w.Hints = append(w.Hints, "two rings: INVALID or incomplete")
-	}
-	w.Answers = w.userFigure(in.Result.Run.Targets, many)
+	w.Answers = w.userFigure(in.Result.Run.Targets)
 	for _, l := range latencies {
 		if several { // otherwise the table says all
-			w.Latencies = append(w.Latencies, w.latencyFigure(l, many)...)
+			w.Latencies = append(w.Latencies, w.latencyFigure(l)...)
 		}
 	}
 	switch {
 	case in.Changes != nil:
-		w.Answers = append(w.Answers, w.changeFigure(in.Changes, in.Result, many)...)
+		w.Answers = append(w.Answers, w.changeFigure(in.Changes, in.Result)...)
 	case len(w.Groups) == 1 && len(w.Latencies) > 0:
 		w.Answers, w.Latencies = append(w.Answers, w.Latencies[0]), w.Latencies[1:]
 	}
@@ -149,10 +150,19 @@ func (w *workload) nameOf(g Group) string {
 	return g.Rows[0].Stage.Target
 }
 
-// chart returns a chart without series.
-func (w *workload) chart(x chart.Axis, plain bool) chart.Chart {
-	return chart.Chart{Width: chartWidth, Height: chartHeight, Plain: plain, X: x, Y: chart.Axis{Zero: true},
+// newChart returns a chart without series.
+func newChart(x chart.Axis) chart.Chart {
+	return chart.Chart{Width: chartWidth, Height: chartHeight, X: x, Y: chart.Axis{Zero: true},
 		Description: "The numbers are in the tables of the workload."}
+}
+
+// figure returns a chart with its caption, nothing if it has no values.
+func (w *workload) figure(caption, unit string, c chart.Chart) []figure {
+	if low, high := c.Range(); low > high {
+		return nil
+	}
+	c.Label = caption + ", workload " + w.Name
+	return []figure{{caption, unit, c.SVG()}}
 }
 
 // loadAxis returns an axis with a tick for each load.
@@ -162,10 +172,8 @@ func (w *workload) loadAxis() chart.Axis {
 		a.Label = "requests per second"
 	}
 	var values []float64
-	for _, g := range w.Groups {
-		for _, r := range g.Rows {
-			values = append(values, r.Value)
-		}
+	for _, r := range w.rows() {
+		values = append(values, r.Value)
 	}
 	slices.Sort(values)
 	values = slices.Compact(values)
@@ -181,22 +189,25 @@ func (w *workload) loadAxis() chart.Axis {
 
 // latencyFigure draws a latency of all targets by load: its median and its 99th percentile. It returns nothing if it
 // has no point, as for answers in one piece, which have only E2E.
-func (w *workload) latencyFigure(l latency, plain bool) []figure {
-	f := figure{Caption: l.name + " by load", Unit: l.name + ": " + l.long + ", ms; solid: median, dashed: p99"}
-	c := w.chart(w.loadAxis(), plain)
-	c.Label = fmt.Sprintf("%s, workload %s: median and p99", f.Caption, w.Name)
-	low, high := math.Inf(1), math.Inf(-1)
+func (w *workload) latencyFigure(l latency) []figure {
+	unit := l.name + ": " + l.long + ", ms; solid: median, dashed: p99"
+	c := newChart(w.loadAxis())
 	for i, g := range w.Groups {
 		for _, q := range quantiles {
-			few := func(r Row) bool { return l.of(r.Stage).FewAt(q.key) != nil }
-			s := chart.Series{Style: chart.Style{Number: i, Dashed: q.dashed}}
-			// Percentiles of few values are points without a line.
-			for _, rows := range append([][]Row{slices.DeleteFunc(slices.Clone(g.Rows), few)}, alone(g.Rows, few)...) {
-				line := pointsOf(rows, l, q)
-				for _, p := range line {
-					low, high = min(low, p.Y), max(high, p.Y)
+			s := chart.Series{Style: chart.Style{Number: i, Dashed: q.dashed}, Lines: [][]chart.Point{nil}}
+			for _, r := range byValue(g.Rows) {
+				of := l.of(r.Stage)
+				value := of.At(q.key)
+				if value == nil {
+					continue
 				}
-				s.Lines = append(s.Lines, line)
+				p := chart.Point{X: r.Value, Y: *value, Doubt: doubtIn(r.Stage), Title: pointTitle(r,
+					fmt.Sprintf("%s %s %s ms of %s", l.name, q.name, num(value), sample(of, q.key)))}
+				if of.FewAt(q.key) == nil {
+					s.Lines[0] = append(s.Lines[0], p)
+				} else { // a point without a line
+					s.Lines = append(s.Lines, []chart.Point{p})
+				}
 			}
 			if !q.dashed {
 				s.Name = w.nameOf(g)
@@ -204,38 +215,11 @@ func (w *workload) latencyFigure(l latency, plain bool) []figure {
 			c.Series = append(c.Series, s)
 		}
 	}
-	if low > high {
-		return nil
-	}
-	if low > 0 && high > 20*low {
+	if low, high := c.Range(); low > 0 && high > 20*low {
 		c.Y.Log = true
-		f.Unit += ", logarithmic"
+		unit += ", logarithmic"
 	}
-	f.SVG = c.SVG()
-	return []figure{f}
-}
-
-// alone returns each row that is one of few values, as rows of its own.
-func alone(rows []Row, few func(Row) bool) (list [][]Row) {
-	for _, r := range rows {
-		if few(r) {
-			list = append(list, []Row{r})
-		}
-	}
-	return list
-}
-
-// pointsOf returns the points of those rows that have a value, in the order of their loads.
-func pointsOf(rows []Row, l latency, q charted) (points []chart.Point) {
-	for _, r := range byValue(rows) {
-		value := q.of(l.of(r.Stage))
-		if value == nil {
-			continue
-		}
-		points = append(points, chart.Point{X: r.Value, Y: *value, Doubt: doubtIn(r.Stage), Title: pointTitle(r,
-			fmt.Sprintf("%s %s %s ms of %s", l.name, q.name, num(value), sample(l.of(r.Stage), q.key)))})
-	}
-	return points
+	return w.figure(l.name+" by load", unit, c)
 }
 
 // byValue returns the rows in the order of their loads.

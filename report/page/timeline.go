@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/spate-load/spate/report/page/chart"
 )
@@ -17,19 +18,7 @@ type Event struct {
 }
 
 // timeline is the run over time.
-type timeline struct {
-	Figures []figure
-	Rows    []timelineRow
-}
-
-// timelineRow is a stage in the table of the timeline.
-type timelineRow struct {
-	Number           int
-	Name             string
-	From, To         float64
-	Tokens, InFlight string // of the highest second
-	Marks            []string
-}
+type timeline struct{ Figures []figure }
 
 // timelineColumns is how many points a line over time has at most: one for each pixel or two.
 const timelineColumns = 720
@@ -61,13 +50,11 @@ func timelineOf(in *Input) *timeline {
 			continue
 		}
 		s := stages[i]
-		columns := columnsOf(r, step)
-		row := timelineRow{Number: int(s.Index) + 1, Name: fmt.Sprintf("%s, %s, %s", s.Target, s.Workload, s.Load),
-			From: r.stageStart, To: r.stageStart + float64(r.seconds[len(r.seconds)-1].Window) + 1, Marks: marksOf(*s)}
-		row.sum(columns)
-		t.Rows, lines = append(t.Rows, row), append(lines, columns)
-		bands = append(bands, chart.Band{From: row.From, To: row.To, Label: fmt.Sprint(row.Number),
-			Title: fmt.Sprintf("stage %d: %s", row.Number, row.Name)})
+		lines = append(lines, columnsOf(r, step))
+		name := fmt.Sprintf("stage %d: %s, %s, %s", s.Index+1, s.Target, s.Workload, s.Load)
+		bands = append(bands, chart.Band{From: r.stageStart, Label: fmt.Sprint(s.Index + 1),
+			To:    r.stageStart + float64(r.seconds[len(r.seconds)-1].Window) + 1,
+			Title: strings.Join(slices.Insert(marksOf(*s), 0, name), ", ")})
 	}
 	t.draw(in, bands, lines, step, end)
 	return t
@@ -95,7 +82,7 @@ func (t *timeline) draw(in *Input, bands chart.Bands, lines [][]column, step, en
 		c := chart.Chart{
 			Width: wideWidth, Height: 170, Layers: []chart.Layer{bands, marksAt(in.Events)},
 			X: chart.Axis{Max: end, Ticks: chart.RoundTicks(end), Label: "seconds since the run's start"},
-			Y: chart.Axis{Zero: true}, Label: p.caption + " over time", Description: "A table by stage is below the charts.",
+			Y: chart.Axis{Zero: true}, Label: p.caption + " over time", Description: "The numbers of stages are in the tables of workloads.",
 			Series: []chart.Series{{Style: chart.Style{Number: i, Failures: p.failures}, Area: true}},
 		}
 		for _, columns := range lines {
@@ -139,18 +126,4 @@ func columnsOf(r *Recording, step float64) (columns []column) {
 		c.tokens = max(c.tokens, float64(*s.Tokens))
 	}
 	return columns
-}
-
-// sum adds the highest values of a stage.
-func (row *timelineRow) sum(columns []column) {
-	tokens, inFlight := 0.0, 0.0
-	known := true
-	for _, c := range columns {
-		tokens, inFlight = max(tokens, c.tokens), max(inFlight, c.inFlight)
-		known = known && !c.unknown
-	}
-	row.Tokens, row.InFlight = unknown, chart.Number(inFlight)
-	if known {
-		row.Tokens = chart.Number(tokens)
-	}
 }

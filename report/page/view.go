@@ -92,16 +92,15 @@ type next struct{ Command, Why string }
 
 // nextOf returns what to do after a run: what makes its answer clear, or else what keeps it true.
 func nextOf(r *results.Result) next {
-	answer := r.Headline
-	switch several := answer != nil && answer.Kind == headline.Targets; {
-	case answer == nil || !r.Run.Complete || answer.Kind == headline.Nothing:
+	switch h := r.Headline; {
+	case h == nil || !r.Run.Complete || h.Kind == headline.Nothing:
 		return next{}
-	case several && answer.Verdict != nil && *answer.Verdict == headline.Unclear:
+	case h.Kind != headline.Targets:
+		return next{"spate run plan.yaml --gate DIR", "shows if a later version is worse than this run"}
+	case h.Verdict != nil && *h.Verdict == headline.Unclear:
 		return next{"spate run plan.yaml --set loads[0].repeats=3", "repeats the first load, which shows what chance does"}
-	case several:
-		return next{"spate compare --by target DIR", "has each difference with its interval"}
 	}
-	return next{"spate run plan.yaml --gate DIR", "shows if a later version is worse than this run"}
+	return next{"spate compare --by target DIR", "has each difference with its interval"}
 }
 
 // tested returns what was tested: for each target its model, server, API, hardware, labels and endpoints.

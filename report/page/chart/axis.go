@@ -8,10 +8,10 @@ import (
 
 // scale is an axis with its range and its place.
 type scale struct {
-	log       bool
-	low, high float64
-	ticks     []Tick
-	from, to  float64 // where low and high are, in CSS pixels
+	extent
+	log      bool
+	ticks    []Tick
+	from, to float64 // where low and high are, in CSS pixels
 }
 
 // scale returns the axis for values from low to high.
@@ -23,9 +23,6 @@ func (a Axis) scale(low, high float64) scale {
 	}
 	return s
 }
-
-// holds reports whether a value has a place on the axis.
-func (s scale) holds(v float64) bool { return extent{s.low, s.high}.holds(v) }
 
 // extent is a range of values.
 type extent struct{ low, high float64 }
@@ -39,6 +36,7 @@ func (e extent) with(v float64) extent { return extent{min(e.low, v), max(e.high
 // join returns the range of both.
 func (e extent) join(o extent) extent { return extent{min(e.low, o.low), max(e.high, o.high)} }
 
+// holds reports whether a value is in the range.
 func (e extent) holds(v float64) bool { return v >= e.low && v <= e.high }
 
 // near returns a range of values with half as much at both ends, and without end of a single value.

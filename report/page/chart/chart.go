@@ -13,14 +13,20 @@ type Chart struct {
 	Label, Description string
 	// Width and Height are in CSS pixels.
 	Width, Height float64
-	// Plain charts are small: people who point at a marker learn nothing more.
-	Plain bool
+	// Limit is a line across the chart. Nil: it has none.
+	Limit *Limit
 	// X and Y are the axes.
 	X, Y Axis
 	// Series are drawn in their order, above Layers.
 	Series []Series
 	// Layers are what else is drawn.
 	Layers []Layer
+}
+
+// Limit is a value of the vertical axis that values should be above or below of, with its words.
+type Limit struct {
+	Y     float64
+	Label string
 }
 
 // Axis is an axis. Its range is that of its values, unless Min and Max are given.
@@ -59,13 +65,9 @@ type Series struct {
 
 // trusted reports whether the points that count for the axes include the doubtful ones: others are too few.
 func (s Series) trusted() bool {
-	doubtful, points := 0, slices.Concat(s.Lines...)
-	for _, p := range points {
-		if p.Doubt != Sound {
-			doubtful++
-		}
-	}
-	return 2*doubtful > len(points)
+	points := slices.Concat(s.Lines...)
+	all := len(points)
+	return 2*len(slices.DeleteFunc(points, func(p Point) bool { return p.Doubt == Sound })) > all
 }
 
 // Point is a point of a series.
@@ -139,10 +141,11 @@ func (c Chart) SVG() template.HTML {
 	for _, l := range c.Layers {
 		l.draw(f)
 	}
+	words := c.limit(f)
 	for _, s := range c.Series {
 		c.series(f, s)
 	}
-	c.notes(f)
+	c.notes(f, words)
 	open := `<svg viewBox="0 0 ` + number(c.Width) + " " + number(c.Height) + `" role="img" aria-label="` +
 		html.EscapeString(c.Label) + `"><desc>` + html.EscapeString(c.Description) + `</desc>`
 	return template.HTML(open + f.to.String() + "</svg>") //nolint:gosec // every text in it was escaped
@@ -197,6 +200,24 @@ func (c Chart) axes(f frame) {
 	f.to.text("ink", place{(f.left + f.right) / 2, c.Height - tick}, "middle", c.X.Label)
 }
 
+// Range returns the range of the values that count for the vertical axis: low is above high if there are none.
+func (c Chart) Range() (low, high float64) {
+	c.Limit = nil
+	_, y := c.bounds()
+	return y.low, y.high
+}
+
+// limit draws the chart's limit, and returns where its words are.
+func (c Chart) limit(f frame) (words []box) {
+	if c.Limit == nil {
+		return nil
+	}
+	y, width := f.y.at(c.Limit.Y), textWidth(c.Limit.Label)
+	f.to.stroke(line{ink: "axis", width: 1.5, dashed: true}, place{f.left, y}, place{f.right, y})
+	f.to.text("ink", place{f.left + tick, y - tick}, "", c.Limit.Label)
+	return []box{{place{f.left + tick + width/2, y - 2*tick}, width, textSize}}
+}
+
 // bounds returns the ranges of the values that count for the axes. Doubtful points count where a series has few others,
 // and otherwise only near the range of those.
 func (c Chart) bounds() (x, y extent) {
@@ -217,6 +238,9 @@ func (c Chart) bounds() (x, y extent) {
 	for _, l := range c.Layers {
 		across, up := l.bounds()
 		x, y = x.join(across), y.join(up)
+	}
+	if c.Limit != nil {
+		y = y.with(c.Limit.Y)
 	}
 	nearX, nearY := c.X.near(x), c.Y.near(y)
 	for _, p := range doubtful {

@@ -61,45 +61,6 @@ func (m Marks) draw(f frame) {
 	}
 }
 
-// Limits are lines across the chart: what values should be above or below of.
-type Limits []Limit
-
-// Limit is a value of the vertical axis, with its words.
-type Limit struct {
-	Y     float64
-	Label string
-}
-
-// bounds implements Layer.
-func (l Limits) bounds() (x, y extent) {
-	x, y = nothing, nothing
-	for _, limit := range l {
-		y = y.with(limit.Y)
-	}
-	return x, y
-}
-
-// draw implements Layer.
-func (l Limits) draw(f frame) {
-	for _, limit := range l {
-		y := f.y.at(limit.Y)
-		f.to.stroke(line{ink: "axis", width: 1.5, dashed: true}, place{f.left, y}, place{f.right, y})
-		f.to.text("ink", place{f.left + tick, y - tick}, "", limit.Label)
-	}
-}
-
-// limits returns where the words of limits are.
-func (c Chart) limits(f frame) (boxes []box) {
-	for _, l := range c.Layers {
-		limits, _ := l.(Limits)
-		for _, limit := range limits {
-			width := textWidth(limit.Label)
-			boxes = append(boxes, box{place{f.left + tick + width/2, f.y.at(limit.Y) - 2*tick}, width, textSize})
-		}
-	}
-	return boxes
-}
-
 // Heat is a map of cells in the colours of the ordered scale.
 type Heat struct {
 	// Cells are the cells that are not empty.

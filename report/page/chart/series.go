@@ -90,18 +90,22 @@ func (s Style) marker(to *canvas, at place, doubt Doubt) {
 // Swatch returns the style as a small svg element for a legend. It has no accessible name: the legend has the words.
 func (s Style) Swatch() template.HTML {
 	to := &canvas{}
-	to.stroke(s.line(), place{1, 6}, place{27, 6})
-	if s.Of == 0 {
+	if to.stroke(s.line(), place{1, 6}, place{27, 6}); s.Of == 0 {
 		s.marker(to, place{14, 6}, Sound)
 	}
-	return template.HTML( //nolint:gosec // it has no text
-		`<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true" focusable="false">` + to.String() + "</svg>")
+	return swatch(to)
 }
 
 // Square returns the colour as a small svg element for a legend, without an accessible name.
 func (s Style) Square() template.HTML {
+	to := &canvas{}
+	to.fill(s.ink(), place{8, 0}, place{20, 0}, place{20, 12}, place{8, 12})
+	return swatch(to)
+}
+
+func swatch(of *canvas) template.HTML {
 	return template.HTML(`<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true" focusable="false">` + //nolint:gosec // it has no text
-		`<path class="f ` + string(s.ink()) + `" d="M8 0h12v12h-12z"/></svg>`)
+		of.String() + "</svg>")
 }
 
 // series draws a series.
@@ -140,25 +144,20 @@ func (s Series) fill(f frame, places []place) {
 	f.to.close()
 }
 
-// markers draws the markers of a line, equal ones one after the other.
+// markers draws the markers of a line.
 func (c Chart) markers(f frame, s Series, line []Point) {
-	line = slices.SortedStableFunc(slices.Values(line), func(a, b Point) int { return cmp.Compare(a.Doubt, b.Doubt) })
 	for _, p := range line {
 		at, beyond, drawn := f.show(p)
 		if p.Title == "" || !drawn {
 			continue
 		}
-		if !c.Plain {
-			f.to.open("p", p.Title)
-			f.to.hit(at)
-		}
+		f.to.open("p", p.Title)
+		f.to.hit(at)
 		s.marker(f.to, at, p.Doubt)
 		if beyond != (place{}) {
 			f.arrow(s.ink(), at, beyond)
 		}
-		if !c.Plain {
-			f.to.close()
-		}
+		f.to.close()
 	}
 }
 
@@ -198,9 +197,9 @@ type note struct {
 }
 
 // notes writes names of series and labels of points, the longest first, each somewhere around its point where it covers
-// no marker, no line and no other note, or else covers lines alone, or nowhere.
-func (c Chart) notes(f frame) {
-	taken, lines := c.limits(f), []box(nil)
+// no marker, no line and nothing that is taken, or else covers lines alone, or nowhere.
+func (c Chart) notes(f frame, taken []box) {
+	var lines []box
 	var notes []note
 	for _, s := range c.Series {
 		last := note{text: s.Name}
