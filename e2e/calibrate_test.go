@@ -10,7 +10,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,46 +52,25 @@ func awaitNone(t *testing.T, left func() int) {
 	process.Eventually(t, "no process is left", func() bool { return left() == 0 })
 }
 
-// calibratedLoad is what a calibration says of one load.
-type calibratedLoad struct {
-	Asked    float64  `json:"asked_per_second"`
-	Achieved float64  `json:"achieved_per_second"`
-	AgentCPU float64  `json:"agent_cpu_cores"`
-	Broken   []string `json:"broken_rules"`
-	ITL      struct{ Count uint64 }
-}
-
-// check checks that the i-th load was measured.
-func (l calibratedLoad) check(t *testing.T, i int) {
-	t.Helper()
-	if l.ITL.Count == 0 || l.AgentCPU <= 0 || l.AgentCPU > 2 {
-		t.Errorf("load %d: %+v", i, l)
-	}
-	if l.Achieved <= 0 || l.Achieved > 4*l.Asked {
-		t.Errorf("load %d: %v of %v per second", i, l.Achieved, l.Asked)
-	}
-}
+// calibratedLoad is a row of the table that a calibration prints.
+var calibratedLoad = regexp.MustCompile(`(?m)^ *\d+ (?:streams|starts/s) +[\d,]+ +\d\.\d\d/1 .* (yes|no)$`)
 
 // A calibration measures everything that it is asked for, keeps the limits that were safe, and leaves nothing behind.
 // On a machine that is too busy to be exact even at these loads, it says so and keeps nothing.
 func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
 	t.Parallel()
 	p, left := calibrating(t, "--quick", "--streams", "4,8", "--starts", "40",
-		"--json", "all.json", "--out", "kept/capacity.json")
+		"--out", "kept/capacity.json")
 	code := p.Exit()
 	if n := left(); n > 0 {
 		t.Errorf("%d processes are left", n)
 	}
-	var all struct{ Streams, Starts []calibratedLoad }
-	readInto(t, filepath.Join(p.Dir, "all.json"), &all)
-	loads := slices.Concat(all.Streams, all.Starts)
+	loads, safe := calibratedLoad.FindAllStringSubmatch(p.Stdout.String(), -1), 0
 	if len(loads) != 3 {
 		t.Fatalf("%d loads were measured, want 3", len(loads))
 	}
-	safe := 0
-	for i, l := range loads {
-		l.check(t, i)
-		if len(l.Broken) == 0 {
+	for _, l := range loads {
+		if l[1] == "yes" {
 			safe++
 		}
 	}
