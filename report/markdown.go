@@ -242,7 +242,7 @@ func preparationsSection(stages []results.StageResult) table.Section {
 		for _, p := range s.Preparations {
 			row := []string{
 				s.Target, s.Workload, cmp.Or(p.Server, unknown), p.Lengths, whole(p.TemplateTokens), exactness(p),
-				yes(p.RunningUsage), whole(p.MaxModelTokens), fmt.Sprint(p.Requests),
+				tables.Yes(p.RunningUsage), whole(p.MaxModelTokens), fmt.Sprint(p.Requests),
 			}
 			if !slices.ContainsFunc(rows, func(other []string) bool { return slices.Equal(other, row) }) {
 				rows = append(rows, row)
@@ -262,7 +262,7 @@ func preparationsSection(stages []results.StageResult) table.Section {
 // supports that.
 func exactness(p results.Preparation) string {
 	if p.ExactOutputBy == nil {
-		return yes(p.ExactOutput)
+		return tables.Yes(p.ExactOutput)
 	}
-	return fmt.Sprintf("%s (%s)", yes(p.ExactOutput), *p.ExactOutputBy)
+	return fmt.Sprintf("%s (%s)", tables.Yes(p.ExactOutput), *p.ExactOutputBy)
 }

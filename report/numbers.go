@@ -28,14 +28,6 @@ func fixedPercent(share *float64) string {
 	return fmt.Sprintf("%.2f", 100**share)
 }
 
-// yes formats a bool.
-func yes(is bool) string {
-	if is {
-		return "yes"
-	}
-	return "no"
-}
-
 // whole formats a whole number.
 func whole[T uint32 | uint64](v *T) string {
 	if v == nil {

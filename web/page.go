@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"embed"
-	"fmt"
 	"html/template"
 	"io"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/spate-load/spate/internal/docs"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/watch"
 )
@@ -26,7 +26,7 @@ var (
 	//go:embed *.tmpl
 	files     embed.FS
 	templates = template.Must(template.New("").Funcs(template.FuncMap{
-		"when": when, "bytes": size, "clean": watch.Clean, "dict": dict, "class": class, "link": link,
+		"when": when, "bytes": words.Bytes[int64], "clean": watch.Clean, "dict": dict, "class": class, "link": link,
 		"docs": docs.URL,
 	}).ParseFS(files, "*.tmpl"))
 )
@@ -110,17 +110,6 @@ func link(to, cell string) string {
 		return ""
 	}
 	return to + url.QueryEscape(cell)
-}
-
-// size formats a number of bytes.
-func size(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%d B", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
 // dict passes several values to a template.

@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -324,15 +325,11 @@ func (f *finder) model(models []api.Model) api.Model {
 
 // listed names the first few models of a list, for messages.
 func listed(models []api.Model) string {
-	const most = 5
 	var names []string
-	for _, m := range models[:min(len(models), most)] {
+	for _, m := range models {
 		names = append(names, fmt.Sprintf("%.100q", m.ID))
 	}
-	if more := len(models) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
-	}
-	return strings.Join(names, ", ")
+	return words.Shorten(names, 5)
 }
 
 // setMaxTokens records the maximum length of prompt and output together, unless it is already known.

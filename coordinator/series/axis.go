@@ -44,7 +44,7 @@ func (a axis) round(v float64) float64 {
 	if a.integer {
 		return math.Round(v)
 	}
-	return rounded(v, a.digits)
+	return loadpoint.Rounded(v, a.digits)
 }
 
 // words formats a load for people.

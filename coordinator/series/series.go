@@ -9,7 +9,6 @@ package series
 import (
 	"cmp"
 	"math"
-	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -167,20 +166,15 @@ func plain(template *spatev1.LoadPoint) *spatev1.LoadPoint {
 // digits is the number of significant digits to which rates are rounded, so that a person can read and type them.
 const digits = 4
 
-// rounded rounds to significant digits.
-func rounded(v float64, digits int) float64 {
-	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
-	if err != nil || r <= 0 || math.IsInf(r, 0) {
-		return v
-	}
-	return r
+// rateWords formats a rate for people.
+func rateWords(rate float64) string {
+	return loadpoint.Number(loadpoint.Rounded(rate, digits)) + " req/s"
 }
 
-// rateWords formats a rate for people.
-func rateWords(rate float64) string { return loadpoint.Number(rounded(rate, digits)) + " req/s" }
-
 // percent formats a share for people.
-func percent(share float64) string { return loadpoint.Number(rounded(100*share, digits)) + " %" }
+func percent(share float64) string {
+	return loadpoint.Number(loadpoint.Rounded(100*share, digits)) + " %"
+}
 
 // The choice of the search's loads. Bisection by the geometric mean halves the logarithm of broke/kept: n probes narrow
 // the ratio f to f^(1/2^n).

@@ -3,6 +3,7 @@ package series
 import (
 	"fmt"
 
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -45,7 +46,7 @@ func (s *sweep) Next() (Step, bool) {
 
 // rate returns the n-th of the evenly spaced rates, from 1.
 func (s *sweep) rate(n int) float64 {
-	return rounded(*s.lowest+(*s.highest-*s.lowest)*float64(n)/float64(s.points), digits)
+	return loadpoint.Rounded(*s.lowest+(*s.highest-*s.lowest)*float64(n)/float64(s.points), digits)
 }
 
 // Take records a stage. After the second stage the rates are known.

@@ -126,17 +126,11 @@ var HTML string
 // Markdown writes a table in Markdown, with its headings and notes.
 func (t *Table) Markdown(w io.Writer) error {
 	var b strings.Builder
-	sep := ""
-	for title, part := range t.Parts() {
-		if title != "" {
-			b.WriteString(sep + "### " + Escape(title) + "\n")
-			sep = "\n"
+	for i, block := range t.Blocks() {
+		if i > 0 {
+			b.WriteByte('\n')
 		}
-		b.WriteString(sep + part.MarkdownRows())
-		sep = "\n"
-	}
-	for _, note := range t.AllNotes() {
-		b.WriteString(sep + Escape(note) + "\n")
+		block.markdown(&b)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -27,6 +27,19 @@ func Count(n uint64, noun string) string {
 	return Thousands(n) + " " + noun + "s"
 }
 
+// Bytes formats a size.
+func Bytes[T int64 | uint64](n T) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
 // Thousands formats a number with commas.
 func Thousands(n uint64) string {
 	s := fmt.Sprint(n)

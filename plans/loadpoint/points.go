@@ -226,9 +226,9 @@ func RangeValues(r *spatev1.Range) []float64 {
 	case r.GetPoints() > 1:
 		value = byPoints(from, to, int(r.GetPoints()))
 	case r.GetStep() > 0:
-		value = func(i int) float64 { return rounded(from+float64(i)*r.GetStep(), exactDigits) }
+		value = func(i int) float64 { return Rounded(from+float64(i)*r.GetStep(), exactDigits) }
 	case r.GetFactor() > 1:
-		value = func(i int) float64 { return rounded(from*math.Pow(r.GetFactor(), float64(i)), exactDigits) }
+		value = func(i int) float64 { return Rounded(from*math.Pow(r.GetFactor(), float64(i)), exactDigits) }
 	default:
 		return nil
 	}
@@ -257,7 +257,7 @@ func byPoints(from, to float64, n int) func(int) float64 {
 		if i >= n-1 {
 			return to
 		}
-		return rounded(from*math.Pow(to/from, float64(i)/float64(n-1)), tableDigits)
+		return Rounded(from*math.Pow(to/from, float64(i)/float64(n-1)), tableDigits)
 	}
 }
 
@@ -268,7 +268,8 @@ const (
 	exactDigits = 12
 )
 
-func rounded(v float64, digits int) float64 {
+// Rounded rounds to significant digits.
+func Rounded(v float64, digits int) float64 {
 	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 	if err != nil {
 		return v // Infinite: beyond every end.
@@ -277,7 +278,7 @@ func rounded(v float64, digits int) float64 {
 }
 
 // Exact removes the noise that binary fractions leave in the last digits of a value.
-func Exact(v float64) float64 { return rounded(v, exactDigits) }
+func Exact(v float64) float64 { return Rounded(v, exactDigits) }
 
 // RatePhases returns the phases of a load whose rate changes over time. It returns none for other loads.
 func RatePhases(l *spatev1.Load) []*spatev1.Phase {

@@ -50,7 +50,7 @@ func frontierRow(r *results.Result, f *results.SeriesResult, p results.SeriesPoi
 		Name:    words.Printable(f.Target + ", " + f.Workload + ", " + load),
 		Cells: []table.Cell{word(f.Target), word(f.Workload), word(f.Latency), word(f.Unit), table.Count(p.Stage + 1),
 			number(&p.Load), word(load), word(verdict), number(p.RequestThroughput), number(p.OutputTokenThroughput),
-			number(p.LatencyMs), number(p.Goodput), number(p.GoodShare), word(yes(p.Pareto)), word(leftOut),
+			number(p.LatencyMs), number(p.Goodput), number(p.GoodShare), word(Yes(p.Pareto)), word(leftOut),
 			word(strings.Join(answersOf(f, p), ", "))},
 	}
 	var marks []string

@@ -85,7 +85,7 @@ func searchRow(r *results.Result, s *results.SeriesResult) table.Row {
 		Heading: words.Printable(question(s)), Mark: strings.Join(marks, ", "),
 		Name: words.Printable(s.Target + ", " + s.Workload),
 		Cells: []table.Cell{word(s.Workload), word(strings.Join(s.Objectives, ", ")), word(s.Unit), word(s.Target),
-			word(verdict), word(yes(s.Converged)), number(s.Limit().Kept), number(s.Limit().Broke)},
+			word(verdict), word(Yes(s.Converged)), number(s.Limit().Kept), number(s.Limit().Broke)},
 	}
 	numbers := make([]*float64, throughputs)
 	if stage := s.Limit().Stage; stage != nil {

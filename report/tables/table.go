@@ -39,10 +39,11 @@ func stageColumns(load, target string) []table.Column {
 
 func stageCells(s *results.StageResult) []table.Cell {
 	return []table.Cell{table.Count(s.Index + 1), word(s.Workload), word(s.Load.Words), word(s.Target),
-		word(string(s.Trust.Verdict)), word(yes(s.Complete))}
+		word(string(s.Trust.Verdict)), word(Yes(s.Complete))}
 }
 
-func yes(is bool) string {
+// Yes formats a bool.
+func Yes(is bool) string {
 	if is {
 		return "yes"
 	}

@@ -86,7 +86,7 @@ func TestFile(t *testing.T) {
 				}
 				return
 			}
-			_, skipped, r := built(t, fileOf(c.plan), c.source, Options{Name: name, Count: words})
+			_, skipped, r := built(t, fileOf(c.plan), c.source, Options{Name: name, Count: countWords})
 			same(t, rowsOf(t, r), c.want)
 			if got := skipped.Unused.String(); got != c.unused {
 				t.Errorf("unused: %s", got)
@@ -98,7 +98,7 @@ func TestFile(t *testing.T) {
 // TestFileSessions: with sessions, all turns are played.
 func TestFileSessions(t *testing.T) {
 	w := fileOf(&spatev1.FileContent{Osl: 9, Sessions: &spatev1.SessionPlay{}})
-	_, _, r := built(t, w, file(t, "specbench.jsonl"), Options{Count: words})
+	_, _, r := built(t, w, file(t, "specbench.jsonl"), Options{Count: countWords})
 	same(t, rowsOf(t, r), []rows.Row{
 		{Kind: rows.Session, ISL: 3, OSL: 9, TurnCount: 2, Turns: []rows.Turn{
 			{ISL: 3, OSL: 9, User: []byte("Write a poem.")}, {ISL: 3, OSL: 9, User: []byte("Shorten it, please.")}}},
@@ -209,7 +209,8 @@ func buildInputs(t *testing.T, w *spatev1.Workload, inputs []Input) (*Skipped, [
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	_, skipped, err := Build(t.Context(), &out, src, w, Options{Name: inputs[0].Name, More: inputs[1:], Count: words})
+	_, skipped, err := Build(t.Context(), &out, src, w,
+		Options{Name: inputs[0].Name, More: inputs[1:], Count: countWords})
 	if err != nil {
 		return skipped, nil, err
 	}
@@ -300,7 +301,7 @@ func TestRecordedAnswers(t *testing.T) {
 		`{"custom_id": "r-0", "url": "/v1/chat/completions", "body": {"messages": [` + ask + `], "max_tokens": 11}}`: {
 			ask, 11, ""},
 	} {
-		_, skipped, r := built(t, fileOf(&spatev1.FileContent{}), source, Options{Count: words})
+		_, skipped, r := built(t, fileOf(&spatev1.FileContent{}), source, Options{Count: countWords})
 		got := rowsOf(t, r)
 		if len(got) != 1 || string(got[0].Content) != "["+want.sent+"]" || got[0].OSL != want.osl {
 			t.Errorf("%s\n  sends %s, asks for %d tokens, want %s, %d", source, got[0].Content, got[0].OSL, want.sent, want.osl)
@@ -314,6 +315,6 @@ func TestRecordedAnswers(t *testing.T) {
 		t.Error(text)
 	}
 	_, _, r := built(t, fileOf(&spatev1.FileContent{}),
-		`{"turns": [{"text": "a b", "output_length": 7}, {"text": "c", "delay": 50}]}`+"\n\n \n", Options{Count: words})
+		`{"turns": [{"text": "a b", "output_length": 7}, {"text": "c", "delay": 50}]}`+"\n\n \n", Options{Count: countWords})
 	same(t, rowsOf(t, r), []rows.Row{textRow("a b", 2, 7)})
 }

@@ -61,8 +61,8 @@ func all() map[string]*spatev1.Workload {
 	}
 }
 
-// words counts words in place of tokens.
-func words(text string) int { return len(strings.Fields(text)) }
+// countWords counts words in place of tokens.
+func countWords(text string) int { return len(strings.Fields(text)) }
 
 // built builds a valid source and opens its rows.
 func built(t rapid.TB, w *spatev1.Workload, source string, o Options) (*spatev1.Dataset, *Skipped, *rows.File) {

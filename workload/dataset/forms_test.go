@@ -110,7 +110,7 @@ func TestMooncake(t *testing.T) {
 func TestSeveralTexts(t *testing.T) {
 	_, skipped, r := built(t, jsonlOf(&spatev1.FileContent{}), `{"texts": ["a \"b\"", "c"], "id": 1}
 {"query": "why", "documents": ["d e", "f", "g"]}
-{"prompt": "p", "texts": ["t"]}`, Options{Count: words})
+{"prompt": "p", "texts": ["t"]}`, Options{Count: countWords})
 	same(t, rowsOf(t, r), []rows.Row{
 		{ISL: 3, OSL: 256, Kind: rows.Texts, TurnCount: 2, Turns: []rows.Turn{{ISL: 2, User: []byte(`a \"b\"`)}, {ISL: 1, User: []byte("c")}}},
 		{ISL: 4, OSL: 256, Kind: rows.Documents, TurnCount: 3, Content: []byte("why"),
@@ -125,7 +125,7 @@ func TestSeveralTexts(t *testing.T) {
 // TestIgnoredBesideTexts: a row that has texts does not use its query and its documents.
 func TestIgnoredBesideTexts(t *testing.T) {
 	_, skipped, r := built(t, jsonlOf(&spatev1.FileContent{}), `{"texts": ["a"], "query": "q", "documents": ["d"]}`,
-		Options{Count: words})
+		Options{Count: countWords})
 	same(t, rowsOf(t, r), []rows.Row{
 		{ISL: 1, OSL: 256, Kind: rows.Texts, TurnCount: 1, Turns: []rows.Turn{{ISL: 1, User: []byte("a")}}},
 	})
@@ -141,7 +141,8 @@ func TestLongestOfSeveralTexts(t *testing.T) {
 	for source, want := range map[string]uint32{
 		texts: 13, texts + "\n" + `{"prompt": "a b c d"}`: 260, documents: 0, texts + "\n" + documents: 0,
 	} {
-		if d, _, _ := built(t, jsonlOf(&spatev1.FileContent{}), source, Options{Count: words}); d.GetLongest() != want {
+		d, _, _ := built(t, jsonlOf(&spatev1.FileContent{}), source, Options{Count: countWords})
+		if d.GetLongest() != want {
 			t.Errorf("%s: longest %d, want %d", source, d.GetLongest(), want)
 		}
 	}
@@ -152,7 +153,7 @@ func TestLongestOfSeveralTexts(t *testing.T) {
 
 // TestMooncakeTrace: rows of AIPerf's and Dynamo's mooncake_trace have blocks, a length alone, text or messages.
 func TestMooncakeTrace(t *testing.T) {
-	_, skipped, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, "mooncake-trace.jsonl"), Options{Count: words})
+	_, skipped, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, "mooncake-trace.jsonl"), Options{Count: countWords})
 	brief := `[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello"}]`
 	same(t, rowsOf(t, r), []rows.Row{
 		{ISL: 600, OSL: 52, Kind: rows.Blocks, Blocks: []uint64{0, 1}},
@@ -298,7 +299,7 @@ func TestShareGPT(t *testing.T) {
 	if skipped.Excluded != 2 || skipped.Unusable != 0 || skipped.Unit != "element" {
 		t.Errorf("skipped %+v", skipped)
 	}
-	d, _, r := built(t, sharegptOf(&spatev1.FileContent{}), source, Options{Count: words})
+	d, _, r := built(t, sharegptOf(&spatev1.FileContent{}), source, Options{Count: countWords})
 	if got := rowsOf(t, r)[0]; got.ISL != 6 || got.OSL != 11 || d.GetLongest() != 17 {
 		t.Errorf("counted: %d:%d, longest %d", got.ISL, got.OSL, d.GetLongest())
 	}
@@ -311,7 +312,7 @@ func TestShareGPT(t *testing.T) {
 func TestShareGPTSessions(t *testing.T) {
 	w := sharegptOf(&spatev1.FileContent{Sessions: &spatev1.SessionPlay{}})
 	source := file(t, "sharegpt.json")
-	d, _, r := built(t, w, source, Options{Count: words})
+	d, _, r := built(t, w, source, Options{Count: countWords})
 	same(t, rowsOf(t, r), []rows.Row{
 		{Kind: rows.Session, ISL: 6, OSL: 11, TurnCount: 2, Turns: []rows.Turn{
 			{ISL: 6, OSL: 11, User: []byte(`What is a \"load test\"? \u00e9`),
@@ -334,7 +335,7 @@ func TestShareGPTSessions(t *testing.T) {
 }
 
 func TestJSONL(t *testing.T) {
-	_, _, r := built(t, jsonlOf(&spatev1.FileContent{Osl: 50}), file(t, "prompts.jsonl"), Options{Count: words})
+	_, _, r := built(t, jsonlOf(&spatev1.FileContent{Osl: 50}), file(t, "prompts.jsonl"), Options{Count: countWords})
 	got := rowsOf(t, r)
 	kind := `[{"role":"system","content":"Be kind."},{"role":"user","content":"Hello"}]`
 	image := `[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,"}},{"type":"text","text":"What is this?"}]}]`
@@ -374,7 +375,7 @@ func TestFields(t *testing.T) {
 		{mooncakeOf(&spatev1.TraceContent{}), row(`"text_input": "x"`), "tool_choice (1), tools (1)", false},
 		{mooncakeOf(&spatev1.TraceContent{}), row(`"input_length": 5`), "tool_choice (1), tools (1)", false},
 	} {
-		_, skipped, r := built(t, c.w, c.source, Options{Count: words})
+		_, skipped, r := built(t, c.w, c.source, Options{Count: countWords})
 		if got := skipped.Unused.String(); got != c.unused {
 			t.Errorf("%s: unused: %s, want %s", c.source, got, c.unused)
 		}
@@ -393,7 +394,7 @@ func TestFields(t *testing.T) {
 
 func TestSonnet(t *testing.T) {
 	w := sonnetOf(&spatev1.SonnetContent{Isl: 100, Osl: 10})
-	d, skipped, r := built(t, w, file(t, "poem.txt"), Options{Count: words})
+	d, skipped, r := built(t, w, file(t, "poem.txt"), Options{Count: countWords})
 	rows := rowsOf(t, r)
 	if len(rows) != 6 || string(rows[1].Content) != `and lays its gold upon the street;\n` || rows[1].ISL != 7 ||
 		!r.Additive() {

@@ -27,7 +27,7 @@ func fuzzed(f *testing.F, workloads []*spatev1.Workload, fixtures []string, seed
 	}
 	f.Fuzz(func(t *testing.T, source []byte) {
 		for _, w := range workloads {
-			for _, count := range []func(string) int{nil, words} {
+			for _, count := range []func(string) int{nil, countWords} {
 				buildOnce(t, w, source, count)
 			}
 		}

@@ -109,7 +109,7 @@ func TestSessionsOfTraces(t *testing.T) {
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, skipped, r := built(t, c.w, strings.TrimSpace(c.source), Options{Count: words})
+			_, skipped, r := built(t, c.w, strings.TrimSpace(c.source), Options{Count: countWords})
 			if got := "\n" + shapeOf(t, r); got != c.want {
 				t.Errorf("got%swant%s", got, c.want)
 			}

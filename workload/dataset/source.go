@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/spate-load/spate/internal/words"
 )
 
 // maxWindow is the maximum window of a zstd stream, which is what its decoder keeps in memory. It covers the
@@ -58,7 +60,7 @@ func (r room) check(text uint64) error {
 		return nil
 	}
 	return fmt.Errorf("its first %s uncompress to %s, more than %d times as much, as in a decompression bomb: "+
-		"uncompress it first if it is genuine", formatBytes(r.packed()), formatBytes(text), maxGrowth)
+		"uncompress it first if it is genuine", words.Bytes(r.packed()), words.Bytes(text), maxGrowth)
 }
 
 // boundedReader reads the text of a source up to its limits.
@@ -81,18 +83,7 @@ func (r *boundedReader) Read(b []byte) (int, error) {
 // errTooMuchText returns the error for a source with more bytes of text than the limit.
 func errTooMuchText(limit uint64) error {
 	return fmt.Errorf("it has more than %s of text: use a part of it, or raise the limit (SPATE_DATASET_MAX_SIZE)",
-		formatBytes(limit))
-}
-
-// formatBytes formats a size.
-func formatBytes(n uint64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	case n >= 1<<18:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%d bytes", n)
+		words.Bytes(limit))
 }
 
 // itemSource is the text of a source file, uncompressed, without byte order mark. It is a stream, so that a small file
