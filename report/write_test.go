@@ -217,6 +217,7 @@ type requestRow struct {
 	BodyHash        string  `json:"body_hash" parquet:"body_hash"`
 	FinishReason    *string `json:"finish_reason" parquet:"finish_reason,optional,dict"`
 	AnswerModel     *string `json:"answer_model" parquet:"answer_model,optional,dict"`
+	TraceID         *string `json:"trace_id" parquet:"trace_id,optional"`
 	Turn            uint32  `json:"turn" parquet:"turn"`
 	CachedTokens    *uint64 `json:"cached_tokens" parquet:"cached_tokens,optional"`
 	SharedTokens    uint32  `json:"shared_tokens" parquet:"shared_tokens"`
