@@ -3,7 +3,6 @@ package delivery
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -192,58 +191,35 @@ func secrets(header http.Header) (all []string) {
 	return all
 }
 
-// Endpoint is a server with a path that data are posted to. It may be used concurrently.
+// Endpoint is a URL that requests are posted to. It may be used concurrently.
 type Endpoint struct {
-	kind, base, path string
-	header           http.Header
-	client           *http.Client
+	kind, url string
+	header    http.Header
+	client    *http.Client
 }
 
 // NewEndpoint returns an endpoint of a kind of database. Each request has the header. verify and timeout are those of
-// NewClient; 0: DefaultTimeout. The caller must call Close.
-func NewEndpoint(kind, base, path string, header http.Header, verify *tls.Config, timeout time.Duration) *Endpoint {
-	return &Endpoint{kind: kind, base: base, path: path, header: header,
-		client: NewClient(verify, cmp.Or(timeout, DefaultTimeout))}
+// NewClient. The caller must call Close.
+func NewEndpoint(kind, url string, header http.Header, verify *tls.Config, timeout time.Duration) *Endpoint {
+	return &Endpoint{kind: kind, url: url, header: header, client: NewClient(verify, cmp.Or(timeout, DefaultTimeout))}
 }
 
-// Post posts a body, compressed, and returns the status and the first 64 KiB of the answer. An error says that there
-// was no answer, or that it was a redirect.
+// Post posts a body, and returns the status and the first 64 KiB of the answer. An error says that there was no answer,
+// or that it was a redirect.
 func (e *Endpoint) Post(ctx context.Context, body []byte) (status int, said []byte, err error) {
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	_, err = w.Write(body)
-	if err := errors.Join(err, w.Close()); err != nil {
-		return 0, nil, fmt.Errorf("%s: compress: %w", e.kind, err)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.base+e.path, &packed)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
-	return e.do(request, "gzip")
-}
-
-// Get asks for another path of the server.
-func (e *Endpoint) Get(ctx context.Context, path string) (status int, said []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.base+path, http.NoBody)
-	if err != nil {
-		return 0, nil, err
-	}
-	return e.do(request, "")
-}
-
-func (e *Endpoint) do(request *http.Request, encoding string) (status int, said []byte, err error) {
 	request.Header = e.header.Clone()
 	request.Header.Set("User-Agent", "spate")
-	if encoding != "" {
-		request.Header.Set("Content-Encoding", encoding)
-	}
 	answer, err := e.client.Do(request)
 	if err != nil {
-		return 0, nil, Unreachable(e.kind, e.base, err)
+		return 0, nil, Unreachable(e.kind, e.url, err)
 	}
 	said, err = io.ReadAll(answer.Body) // The client limits it.
 	if err := errors.Join(err, answer.Body.Close()); err != nil {
-		return 0, nil, Unreachable(e.kind, e.base, err)
+		return 0, nil, Unreachable(e.kind, e.url, err)
 	}
 	return answer.StatusCode, said, nil
 }

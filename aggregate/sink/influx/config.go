@@ -54,8 +54,15 @@ func (c Config) Validate() error {
 	return errors.Join(mistakes...)
 }
 
+func (c Config) withDefaults() Config {
+	if c.Timeout == 0 {
+		c.Timeout = delivery.DefaultTimeout
+	}
+	return c
+}
+
 // probe is a comment in line protocol, which writes nothing: servers check token and bucket before they read it.
-var probe = []byte("# spate asks whether it may write here\n")
+const probe = "# spate asks whether it may write here\n"
 
 // aboutLines reports whether a server's message is empty or complains that there are no lines to write: then the server
 // found the bucket.
@@ -68,13 +75,15 @@ func aboutLines(said string) bool {
 // check combines a ping and a probe. Some servers reject a write without points as a bad request, but only after they
 // have found the bucket. Other servers accept writes but no ping, for example at a path of a VictoriaMetrics cluster.
 func (s *server) check(ctx context.Context) error {
-	status, _, err := s.endpoint.Get(ctx, "/ping") // InfluxDB 1 and 2 and VictoriaMetrics say 204, InfluxDB 3 200 or 401
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	status, err := s.ping(ctx)
 	if err != nil {
-		return err
+		return s.explain(err)
 	}
 	err = s.write(ctx, probe)
-	answer := answerOf(err)
-	noLines := answer != nil && answer.status == http.StatusBadRequest && aboutLines(answer.said)
+	answer := asHTTP(err)
+	noLines := answer != nil && answer.StatusCode == http.StatusBadRequest && aboutLines(answer.Message)
 	if err == nil || status/100 == 2 && noLines {
 		return nil
 	}

@@ -5,16 +5,19 @@
 package influx
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+
+	influxdb2 "github.com/influxdata/influxdb-client-go/v2"
+	"github.com/influxdata/influxdb-client-go/v2/api"
+	influxhttp "github.com/influxdata/influxdb-client-go/v2/api/http"
+	influxlog "github.com/influxdata/influxdb-client-go/v2/log"
 
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/sink/delivery"
@@ -22,50 +25,70 @@ import (
 
 // server is a connection to the server, with what its answers mean.
 type server struct {
-	config   Config
-	endpoint *delivery.Endpoint
+	config Config
+	http   *http.Client
+	client influxdb2.Client
+	writer api.WriteAPIBlocking
 }
 
-// newServer returns a client of the server. The caller must call close.
+// silence keeps the client library from printing a line for each failure. The library's log is a global variable.
+var silence = sync.OnceFunc(func() { influxlog.Log = nil })
+
+// newServer returns a client of the server. Time-outs are set by the contexts of requests. The caller must call close.
 func newServer(config Config) *server {
-	header := http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
-	if a := delivery.Authorization(config.Token, "Token"); a != "" {
-		header.Set("Authorization", a)
-	}
-	to := url.Values{"org": {config.Org}, "bucket": {config.Bucket}, "precision": {"ns"}}
-	base := strings.TrimSuffix(config.URL, "/")
-	return &server{config, delivery.NewEndpoint(Kind, base, "/api/v2/write?"+to.Encode(), header, config.TLS, config.Timeout)}
+	silence()
+	by := delivery.NewClient(config.TLS, 0)
+	options := influxdb2.DefaultOptions().SetApplicationName("spate").SetUseGZip(true).SetHTTPClient(by)
+	client := influxdb2.NewClientWithOptions(config.URL, "", options)
+	client.HTTPService().SetAuthorization(delivery.Authorization(config.Token, "Token"))
+	return &server{config: config, http: by, client: client, writer: client.WriteAPIBlocking(config.Org, config.Bucket)}
 }
 
-// answerError is an answer other than success.
-type answerError struct {
-	status int
-	said   string
+func (s *server) close() {
+	s.client.Close()
+	s.http.CloseIdleConnections()
 }
-
-func (e *answerError) Error() string { return fmt.Sprintf("%d: %s", e.status, e.said) }
 
 // write sends lines once.
-func (s *server) write(ctx context.Context, lines []byte) error {
-	status, said, err := s.endpoint.Post(ctx, lines)
-	if err != nil || status/100 == 2 {
-		return err
+func (s *server) write(ctx context.Context, lines string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	return s.writer.WriteRecord(ctx, lines)
+}
+
+// ping returns the status of the server's answer to a ping: InfluxDB 1 and 2 and VictoriaMetrics 204, InfluxDB 3 200,
+// or 401 without a token.
+func (s *server) ping(ctx context.Context) (status int, err error) {
+	service := s.client.HTTPService()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.config.URL, "/")+"/ping",
+		http.NoBody)
+	if err != nil {
+		return 0, err
 	}
-	var known struct{ Message, Error string }
-	if json.Unmarshal(said, &known) == nil {
-		said = []byte(cmp.Or(known.Message, known.Error))
+	if a := service.Authorization(); a != "" {
+		request.Header.Set("Authorization", a)
 	}
-	return &answerError{status, strings.TrimSpace(string(said))}
+	answer, err := service.DoHTTPRequestWithResponse(request, nil)
+	switch known := asHTTP(err); {
+	case known != nil:
+		return known.StatusCode, nil //nolint:nilerr // a status of any kind is an answer to a ping
+	case err != nil:
+		return 0, err
+	}
+	return answer.StatusCode, answer.Body.Close()
 }
 
 // explain returns an error that says what a person can do about a failed write. It never contains the token.
 func (s *server) explain(err error) error {
-	answer := answerOf(err)
+	answer := asHTTP(err)
 	if answer == nil {
-		return err
+		return delivery.Unreachable(Kind, s.config.URL, err)
 	}
-	said := cmp.Or(delivery.Excerpt([]byte(answer.said)), http.StatusText(answer.status))
-	switch answer.status {
+	said := delivery.Excerpt([]byte(answer.Message))
+	if said == "" {
+		said = http.StatusText(answer.StatusCode)
+	}
+	switch answer.StatusCode {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("influx: %s refuses the token: give one that may write (InfluxDB 1.8 and VictoriaMetrics: user:password) (401: %s)", s.config.URL, said)
 	case http.StatusForbidden:
@@ -95,14 +118,17 @@ func (s *server) explain(err error) error {
 		return fmt.Errorf("influx: %s has no bucket %q%s: create it (InfluxDB 1.8: the database) (404: %s)",
 			s.config.URL, s.config.Bucket, where, said)
 	default:
-		return fmt.Errorf("influx: %s answers %d: %s", s.config.URL, answer.status, said)
+		return fmt.Errorf("influx: %s answers %d: %s", s.config.URL, answer.StatusCode, said)
 	}
 }
 
-// answerOf returns the server's answer, or nil if there was none.
-func answerOf(err error) *answerError {
-	answer, _ := errors.AsType[*answerError](err)
-	return answer
+// asHTTP returns the server's answer, or nil if there was none.
+func asHTTP(err error) *influxhttp.Error {
+	var answer *influxhttp.Error
+	if errors.As(err, &answer) && answer.StatusCode != 0 {
+		return answer
+	}
+	return nil
 }
 
 // refused reports whether the server will never take these points: they are malformed, have another type than before,
@@ -110,11 +136,11 @@ func answerOf(err error) *answerError {
 // wrong token, a missing bucket, and a bad request that the server also makes of a write without points, as InfluxDB 2
 // does without an organisation. To find out about the last, refused blocks for a request to the server.
 func (s *server) refused(ctx context.Context, err error) bool {
-	answer := answerOf(err)
+	answer := asHTTP(err)
 	if answer == nil {
 		return false
 	}
-	switch answer.status {
+	switch answer.StatusCode {
 	case http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return true
 	case http.StatusBadRequest:
@@ -122,8 +148,9 @@ func (s *server) refused(ctx context.Context, err error) bool {
 			return true
 		}
 		err := s.write(ctx, probe)
-		probed := answerOf(err)
-		return err == nil || probed != nil && *probed != *answer
+		probed := asHTTP(err)
+		return err == nil || probed != nil &&
+			(probed.StatusCode != answer.StatusCode || probed.Message != answer.Message)
 	default:
 		return false
 	}
@@ -135,11 +162,11 @@ var droppedPoints = regexp.MustCompile(`^(?:failure writing points to database: 
 
 // dropped returns how many points of a request the server refused, if the server says so. The server took the others.
 func dropped(err error) (count int, said bool) {
-	answer := answerOf(err)
+	answer := asHTTP(err)
 	if answer == nil {
 		return 0, false
 	}
-	match := droppedPoints.FindStringSubmatch(answer.said)
+	match := droppedPoints.FindStringSubmatch(strings.TrimSpace(answer.Message))
 	if match == nil {
 		return 0, false
 	}
@@ -160,7 +187,7 @@ func New(config Config) (*Database, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	return &Database{newServer(config)}, nil
+	return &Database{newServer(config.withDefaults())}, nil
 }
 
 // Kind returns "influx".
@@ -186,7 +213,7 @@ func (d *Database) Append(dst []byte, row *sink.Row) ([]byte, error) {
 
 // Send writes lines. For a bad request, it also asks the server about a request without points.
 func (d *Database) Send(ctx context.Context, lines []byte) error {
-	err := d.server.write(ctx, lines)
+	err := d.server.write(ctx, string(lines))
 	if err == nil {
 		return nil
 	}
@@ -203,4 +230,4 @@ func (d *Database) Send(ctx context.Context, lines []byte) error {
 func (d *Database) Check(ctx context.Context) error { return d.server.check(ctx) }
 
 // Close closes the connections.
-func (d *Database) Close() { d.server.endpoint.Close() }
+func (d *Database) Close() { d.server.close() }

@@ -6,6 +6,8 @@
 package otlp
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -104,10 +106,11 @@ func New(config Config) (*Database, error) {
 		header = http.Header{}
 	}
 	header.Set("Content-Type", "application/x-protobuf")
+	header.Set("Content-Encoding", "gzip")
 	if a := delivery.Authorization(config.Token, "Bearer"); a != "" {
 		header.Set("Authorization", a)
 	}
-	return &Database{to.String(), delivery.NewEndpoint(Kind, to.String(), "", header, config.TLS, config.Timeout)}, nil
+	return &Database{to.String(), delivery.NewEndpoint(Kind, to.String(), header, config.TLS, config.Timeout)}, nil
 }
 
 // Kind returns "otlp".
@@ -135,7 +138,13 @@ func (d *Database) Close() { d.endpoint.Close() }
 
 // Send sends metrics in one request.
 func (d *Database) Send(ctx context.Context, body []byte) error {
-	status, said, err := d.endpoint.Post(ctx, body)
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write(body)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return fmt.Errorf("otlp: compress: %w", err)
+	}
+	status, said, err := d.endpoint.Post(ctx, packed.Bytes())
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,10 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
+	"github.com/spf13/viper"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/reason"
 )
 
@@ -74,64 +72,54 @@ func annotated(f *pflag.Flag, mark string) bool { _, is := f.Annotations[mark]; 
 // else from the configuration file. A key in the file that is not a flag of any command is an error: it is a typing
 // mistake.
 func Apply(cmd *cobra.Command) error {
-	settings, err := readFile(cmd)
-	if err != nil {
+	v := viper.New()
+	v.SetEnvPrefix("SPATE")
+	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	v.AutomaticEnv()
+	if err := readFile(v, cmd); err != nil {
 		return err
 	}
 	var errs []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed || f.Name == Flag || isTypedOnly(f) {
-			return
+		if !f.Changed && f.Name != Flag && !isTypedOnly(f) && v.IsSet(f.Name) {
+			errs = append(errs, set(cmd.Flags(), f, v))
 		}
-		variable := "SPATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value := os.Getenv(variable)
-		if node, given := settings[f.Name]; value == "" && given {
-			value = textOf(&node)
-		} else if value == "" {
-			return
-		}
-		if err := cmd.Flags().Set(f.Name, value); err != nil { // it is parsed and checked as if it had been typed
-			errs = append(errs, fmt.Errorf("setting %s (from %s or the configuration file): %w", f.Name, variable, err))
-			return
-		}
-		annotate(f, configured)
 	})
 	return errors.Join(errs...)
 }
 
-// textOf returns a setting as it would be typed.
-func textOf(node *yaml.Node) string {
-	var words []string
-	for _, item := range node.Content {
-		words = append(words, item.Value)
+// set passes one value to its flag, so that it is parsed and checked as if it had been typed.
+func set(flags *pflag.FlagSet, f *pflag.Flag, v *viper.Viper) error {
+	value := v.GetString(f.Name)
+	if _, list := v.Get(f.Name).([]any); list {
+		value = strings.Join(v.GetStringSlice(f.Name), ",")
 	}
-	if node.Kind == yaml.SequenceNode {
-		return strings.Join(words, ",")
+	if err := flags.Set(f.Name, value); err != nil {
+		return fmt.Errorf("setting %s (from SPATE_%s or the configuration file): %w",
+			f.Name, strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")), err)
 	}
-	return node.Value
+	annotate(f, configured)
+	return nil
 }
 
 // readFile reads the configuration file, if there is one. A file that a person named must exist.
-func readFile(cmd *cobra.Command) (settings map[string]yaml.Node, err error) {
+func readFile(v *viper.Viper, cmd *cobra.Command) error {
 	path, named := filePath(cmd)
 	if path == "" {
-		return nil, nil
+		return nil
 	}
-	text, err := files.ReadFile(path, maxSettings)
-	if !named && errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+	v.SetConfigFile(path)
+	if strings.TrimPrefix(filepath.Ext(path), ".") == "" {
+		v.SetConfigType("yaml")
 	}
-	if err == nil {
-		err = yaml.Unmarshal(text, &settings)
+	if err := v.ReadInConfig(); err != nil {
+		if !named && errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return fmt.Errorf("configuration file %s: %w", path, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("configuration file %s: %w", path, err)
-	}
-	return settings, checkKeys(path, slices.Sorted(maps.Keys(settings)), cmd.Root())
+	return checkKeys(path, v.AllKeys(), cmd.Root())
 }
-
-// maxSettings is the most bytes of a configuration file.
-const maxSettings = 1 << 20
 
 // filePath returns the configuration file to read and whether a person named it.
 func filePath(cmd *cobra.Command) (path string, named bool) {
@@ -166,6 +154,7 @@ func checkKeys(path string, keys []string, root *cobra.Command) error {
 		}
 	}
 	visit(root)
+	slices.Sort(keys)
 	var errs []error
 	for _, key := range keys {
 		if !known[key] {
