@@ -225,3 +225,24 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+// What other tools wrote of sound tests: a client that was too busy to read the ends of answers, and answers that were
+// not streamed.
+func TestNoFalseAccusations(t *testing.T) {
+	const guidellm = `{"benchmarks": [{"duration": 1.417, "metrics": {"request_totals": {"successful": 40},
+		"request_latency": {"successful": {"mean": %s}}, "time_to_first_token_ms": {"successful": {"mean": %s}},
+		"inter_token_latency_ms": {"successful": {"mean": %s}},
+		"output_token_count": {"successful": {"mean": 36.8, "total_sum": 1472.0}}}}]}`
+	for name, of := range map[string]struct {
+		values   []any
+		doubtful int
+	}{
+		"late ends":    {[]any{"0.5209314703941346", "204.87776398658752", "4.573872468990986"}, 1},
+		"not streamed": {[]any{"0.21225672960281375", "0.0", "0.0"}, 0},
+	} {
+		r, err := File([]byte(fmt.Sprintf(guidellm, of.values...)))
+		if err != nil || r.Contradicted != 0 || r.Doubtful != of.doubtful {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}

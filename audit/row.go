@@ -56,7 +56,7 @@ func (r *row) put(label, text string, seconds bool) {
 	if _, taken := r.numbers[quantity]; quantity == "" || taken {
 		return
 	}
-	if value, ok := read(text, scale); ok {
+	if value, ok := read(text, scale); ok && (value.low > 0 || !strings.Contains(quantity, ".")) { // no latency is 0
 		r.numbers[quantity] = number{value, strings.TrimSpace(label), text, scale}
 	}
 }

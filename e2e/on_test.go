@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spate-load/spate/e2e/programs"
@@ -17,11 +18,17 @@ while [ "$1" != "--" ]; do
 	if [ "$1" = "-R" ]; then from=${2%%:*} to=${2#*:}; fi
 	shift
 done
+command=$3
 case $2 in
 absent) echo "ssh: Could not resolve hostname absent" >&2; exit 255 ;;
-other) printf 'Welcome\nok\nPlan9 mips\n1\n1\n/tmp\nnone\nmissing\n'; exit 0 ;;
+other) printf 'Welcome\nok\n'; command=$(printf '%s' "$command" | sed 's/uname -sm/echo Plan9 mips/') ;;
+closed) echo "This account is not available."; exit 1 ;;
+refuses) if [ -n "$from" ]; then echo "Error: remote port forwarding failed" >&2; exit 255; fi ;;
+ends) command=$(printf '%s' "$command" | sed 's/ agent --log/ agent --no-such-flag --log/') ;;
+cut | slow)
+	export XDG_CACHE_HOME="$TMPDIR/elsewhere"
+	case $command in *"cat >"*) [ $2 = cut ] || exec sleep 100; head -c 100000 | eval "$command"; exit ;; esac ;;
 esac
-command=$3
 [ -z "$from" ] || command=$(printf '%s' "$command" | sed "s|$from|$to|g")
 eval "$command"
 `
@@ -59,6 +66,10 @@ func TestOnHosts(t *testing.T) {
 	for want, args := range map[string][]string{
 		"spate: --on absent: ssh: Could not resolve hostname absent\n": {"--on", "absent"},
 		"--on other: the host is Plan9 mips and this program is for ":  {"--on", "other"},
+		"--on closed: This account is not available.":                  {"--on", "closed"},
+		"--on refuses: the agent has ended: Error: remote port forw":   {"--on", "refuses"},
+		"--on ends: the agent has ended: ":                             {"--on", "two,ends"},
+		"--on cut: ":                                                   {"--on", "cut"},
 		`"x y" is not a host: want [REGION=][USER@]HOST`:               {"--on", "x y"},
 		"--agents and --on exclude one another":                        {"--on", "one", "--agents", "2"},
 	} {
@@ -69,7 +80,12 @@ func TestOnHosts(t *testing.T) {
 	if said := run(2, "quickstart", "--on", "one"); !strings.Contains(said, "which the hosts of --on do not reach") {
 		t.Error(said)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "spate-on-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+	p := process.StartIn(t, dir, programs.Built.Spate, append([]string{"run", "--on", "two,slow"}, short...)...)
+	p.Await("Copying the program to slow")
+	p.Signal(syscall.SIGINT)
+	p.MustExit(4)
+	left, _ := filepath.Glob(filepath.Join(dir, "spate-on-*"))
+	if cut, _ := filepath.Glob(filepath.Join(dir, "elsewhere", "spate", "*")); len(left)+len(cut) > 0 {
+		t.Errorf("left behind: %v, %v", left, cut)
 	}
 }

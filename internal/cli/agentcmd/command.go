@@ -46,7 +46,7 @@ type flags struct {
 	MaxRate      float64           `rare:"yes" flag:"max-rate" help:"largest number of requests per second that this agent starts: it rejects its part of an open loop if that is more, and ends a closed loop or replay that exceeds it (0: not limited)"`
 	DatasetDir   string            `rare:"yes" flag:"dataset-dir" help:"<directory> of datasets, by hash; missing ones come from the coordinator"`
 	LeaveTimeout time.Duration     `rare:"yes" flag:"leave-timeout" default:"5m" help:"how long the agent may take to hand over its part of a stage after SIGTERM (0: it ends at once)"`
-	UntilAlone   time.Duration     `rare:"yes" flag:"until-alone" help:"end after this long without a coordinator and without requests, or when standard input has a line (0: never); it then removes the coordinator's socket"`
+	UntilAlone   time.Duration     `rare:"yes" flag:"until-alone" help:"end after this long without a coordinator and without requests, or when standard input has a line (0: never)"`
 	Plaintext    bool              `flag:"insecure-plaintext" help:"connect to a coordinator beyond loopback without encryption: only on a network you trust"`
 	KeepDatasets command.Keep      `rare:"yes" with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=32GiB"`
 	Exactness    command.Exactness `rare:"yes"`
@@ -132,7 +132,6 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 			defer end()
 			awaitAlone(ctx, f.UntilAlone, os.Stdin, a.Stats)
 		}()
-		defer f.removeSockets()
 	}
 	stop, err := f.Status.Serve(ctx, metrics(a.Stats), healthy(a.Stats), logger)
 	if err != nil {
@@ -174,15 +173,6 @@ func awaitAlone(ctx context.Context, most time.Duration, input io.Reader, stats 
 
 // aloneCheck is how often awaitAlone looks.
 const aloneCheck = 100 * time.Millisecond
-
-// removeSockets removes the coordinator's sockets, which the end of a tunnel leaves behind.
-func (f *flags) removeSockets() {
-	for _, address := range f.Coordinators {
-		if path, is := strings.CutPrefix(address, "unix:"); is {
-			_ = os.Remove(path) // it may be gone
-		}
-	}
-}
 
 // check finds mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {

@@ -121,11 +121,17 @@ func (l *localFlags) startHosts(ctx context.Context, cluster *local.Cluster, log
 		return nil, err
 	}
 	cluster.Serve(listener)
-	if err := hosts.start(ctx, l.version); err != nil {
-		hosts.close()
-		return nil, err
+	agents := func(ctx context.Context) (int, error) {
+		list, err := spatev1.NewRunServiceClient(cluster.Conn()).ListAgents(ctx, &spatev1.ListAgentsRequest{})
+		return len(list.GetAgents()), err
 	}
-	return hosts.close, nil
+	return hosts.close, command.UntilInterrupted(ctx, "starting the agents", func(ctx context.Context) error {
+		err := hosts.start(ctx, l.version, agents)
+		if err != nil {
+			hosts.close()
+		}
+		return err
+	})
 }
 
 // status returns the server of /metrics.

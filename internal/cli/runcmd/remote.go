@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +32,10 @@ import (
 const (
 	remoteAlone    = "10s"
 	remotePause    = 300 * time.Millisecond
-	remoteTries    = 20
+	remoteCheck    = 50 * time.Millisecond
+	remoteStart    = 30 * time.Second // until an agent must have reached the coordinator
+	remotePatience = time.Minute      // with a connection that does not come back
+	remoteSteady   = 30 * time.Second // a connection that lasts so long has come back
 	remoteFarewell = 10 * time.Second
 )
 
@@ -56,6 +60,8 @@ type remoteHosts struct {
 	// ssh runs the program of that name with arguments, for tests.
 	ssh string
 
+	up     chan struct{} // closed when all agents have reached the coordinator
+	failed chan error    // of agents that ended before that
 	ends   chan struct{} // closed when the agents shall end
 	agents sync.WaitGroup
 	giveUp context.CancelFunc // ends ssh
@@ -122,11 +128,12 @@ func newRemoteHosts(hosts []*remoteHost, logs io.Writer) (*remoteHosts, net.List
 	var id [4]byte
 	rand.Read(id[:]) // never fails, by its contract
 	return &remoteHosts{hosts: hosts, logs: logs, dir: dir, id: hex.EncodeToString(id[:]), ssh: "ssh",
-		ends: make(chan struct{}), giveUp: func() {}}, listener, nil
+		up: make(chan struct{}), failed: make(chan error, len(hosts)), ends: make(chan struct{}),
+		giveUp: func() {}}, listener, nil
 }
 
-// start makes the hosts ready, shows them, and starts their agents. It blocks until the agents' programs run.
-func (r *remoteHosts) start(ctx context.Context, version string) error {
+// start makes the hosts ready, shows them, and starts their agents. It blocks until there are as many agents as hosts.
+func (r *remoteHosts) start(ctx context.Context, version string, agents func(context.Context) (int, error)) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -140,17 +147,41 @@ func (r *remoteHosts) start(ctx context.Context, version string) error {
 	for _, h := range r.hosts {
 		group.Go(func() error { return r.prepare(probing, h, version, hex.EncodeToString(hash[:8]), text) })
 	}
-	if err := group.Wait(); err != nil {
+	if err := group.Wait(); ctx.Err() != nil {
+		return context.Cause(ctx)
+	} else if err != nil {
 		return command.BadInput(err)
 	}
 	fmt.Fprintln(r.logs, strings.Join(r.table().Lines(0), "\n"))
-	ctx, r.giveUp = context.WithCancel(context.WithoutCancel(ctx))
+	running, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	r.giveUp = giveUp
 	for _, h := range r.hosts {
-		if err := r.startAgent(ctx, h); err != nil {
+		if err := r.startAgent(running, h); err != nil {
 			return err
 		}
 	}
-	return nil
+	return r.await(ctx, agents)
+}
+
+// await blocks until there are as many agents as hosts. An agent that ends before that ends the command.
+func (r *remoteHosts) await(ctx context.Context, agents func(context.Context) (int, error)) error {
+	tick, late := time.NewTicker(remoteCheck), time.After(remoteStart)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-r.failed:
+			return command.BadInput(err)
+		case <-late:
+			return fmt.Errorf("--on: not all agents have reached this machine within %v", remoteStart)
+		case <-tick.C:
+			if n, err := agents(ctx); err == nil && n >= len(r.hosts) {
+				close(r.up)
+				return nil
+			}
+		}
+	}
 }
 
 // table shows what the hosts are.
@@ -169,8 +200,8 @@ func (r *remoteHosts) table() *table.Table {
 // command returns an ssh that asks nothing and has no terminal. options are its own; script is for sh, without single
 // quotes. The caller's interrupt does not reach it: a run that is stopped still needs its agents.
 func (r *remoteHosts) command(ctx context.Context, h *remoteHost, script string, options ...string) *exec.Cmd {
-	args := append([]string{"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5",
-		"-o", "ServerAliveCountMax=3"}, options...)
+	args := append([]string{"-T", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=10",
+		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"}, options...)
 	args = append(args, "--", h.login)
 	if script != "" {
 		args = append(args, "sh -c '"+script+"'")
@@ -190,7 +221,7 @@ func (r *remoteHosts) ask(ctx context.Context, h *remoteHost, stdin io.Reader, s
 		if errors.Is(err, exec.ErrNotFound) {
 			return "", errors.New("--on needs the program ssh, which is not in PATH")
 		}
-		return "", fmt.Errorf("--on %s: %s", h.login, cmp.Or(lastLine(problems.String()), err.Error()))
+		return "", fmt.Errorf("--on %s: %s", h.login, cmp.Or(lastLine(problems.String()), lastLine(out.String()), err.Error()))
 	}
 	return out.String(), nil
 }
@@ -203,13 +234,13 @@ func lastLine(text string) string {
 
 // prepare finds out what a host is, and copies the program to it unless it is there.
 func (r *remoteHosts) prepare(ctx context.Context, h *remoteHost, version, hash string, program []byte) error {
-	out, err := r.ask(ctx, h, nil, `d="${XDG_CACHE_HOME:-$HOME/.cache}/spate"; umask 077; mkdir -p "$d" || exit 1; echo ok; `+
+	out, err := r.ask(ctx, h, nil, `d="${XDG_CACHE_HOME:-$HOME/.cache}/spate"; umask 077; mkdir -p "$d" || exit 1; echo `+r.id+`; `+
 		`uname -sm; getconf _NPROCESSORS_ONLN; ulimit -n; echo "$d"; spate --version 2>/dev/null || echo none; `+
-		`if test -x "$d/spate-`+hash+`"; then echo there; else echo missing; fi`)
+		`if "$d/spate-`+hash+`" --version >/dev/null 2>&1; then echo there; else echo missing; fi`)
 	if err != nil {
 		return err
 	}
-	_, said, _ := strings.Cut("\n"+out, "\nok\n") // a login script may have printed something
+	_, said, _ := strings.Cut("\n"+out, "\n"+r.id+"\n") // a login script may have printed something
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	if len(lines) != 6 {
 		return fmt.Errorf("--on %s: the host does not answer as a Unix system: %q", h.login, out)
@@ -226,8 +257,10 @@ func (r *remoteHosts) prepare(ctx context.Context, h *remoteHost, version, hash 
 			h.login, h.platform, runtime.GOOS, runtime.GOARCH, version)
 	case lines[5] == "missing":
 		fmt.Fprintf(r.logs, "Copying the program to %s: %d MB\n", h.login, len(program)>>20)
+		// A connection that breaks ends the program too early, and looks like its end.
 		_, err = r.ask(ctx, h, bytes.NewReader(program), `f="`+h.program+`"; t="$f.`+r.id+"-"+h.name+
-			`"; cat >"$t" && chmod 700 "$t" && mv "$t" "$f"`)
+			`"; cat >"$t" && test $(wc -c <"$t") -eq `+strconv.Itoa(len(program))+` && chmod 700 "$t" && mv "$t" "$f" && `+
+			`"$f" --version >/dev/null || { rm -f "$t"; exit 1; }`)
 		h.copied = true
 	}
 	return err
@@ -248,8 +281,8 @@ func (r *remoteHosts) forward(h *remoteHost) []string {
 
 // startAgent starts the agent of a host and keeps its way to the coordinator open.
 func (r *remoteHosts) startAgent(ctx context.Context, h *remoteHost) error {
-	cmd := r.command(ctx, h, `exec "`+h.program+`" agent --log-level warn --coordinator "unix:`+r.socket(h)+`" --name `+
-		h.name+` --region "`+h.region+`" --until-alone `+remoteAlone, r.forward(h)...)
+	cmd := r.command(ctx, h, `s="`+r.socket(h)+`"; "`+h.program+`" agent --log-level warn --coordinator "unix:$s" --name `+
+		h.name+` --region "`+h.region+`" --until-alone `+remoteAlone+`; e=$?; rm -f "$s"; exit $e`, r.forward(h)...)
 	var err error
 	if h.input, err = cmd.StdinPipe(); err != nil {
 		return err
@@ -275,23 +308,33 @@ func (r *remoteHosts) keep(ctx context.Context, h *remoteHost, err error, proble
 		case <-ctx.Done():
 		}
 	}()
-	for try := 0; !r.ended(); try++ {
+	before := ""
+	for good := time.Now(); !closed(r.ends); {
 		said := cmp.Or(lastLine(problems.String()), fmt.Sprint(err))
 		exit, ran := errors.AsType[*exec.ExitError](err)
-		if !ran || exit.Exited() && exit.ExitCode() != sshFailed || try == remoteTries {
+		switch {
+		case !closed(r.up):
+			r.failed <- fmt.Errorf("--on %s: the agent has ended: %s", h.login, said)
+			return
+		case !ran || exit.Exited() && exit.ExitCode() != sshFailed || time.Since(good) > remotePatience:
 			fmt.Fprintf(r.logs, "The agent on %s has ended: %s\n", h.login, said)
 			return
+		case said != before:
+			fmt.Fprintf(r.logs, "The connection to %s broke (%s): trying again\n", h.login, said)
 		}
-		fmt.Fprintf(r.logs, "The connection to %s broke (%s): trying again\n", h.login, said)
 		problems.Reset()
-		err = r.reopen(ctx, h, problems)
+		before = said
+		began := time.Now()
+		if err = r.reopen(ctx, h, problems); time.Since(began) > remoteSteady {
+			before, good = "", time.Now()
+		}
 	}
 }
 
-// ended reports whether the agents shall end.
-func (r *remoteHosts) ended() bool {
+// closed reports whether a channel is closed.
+func closed(c chan struct{}) bool {
 	select {
-	case <-r.ends:
+	case <-c:
 		return true
 	default:
 		return false
@@ -319,6 +362,7 @@ func (r *remoteHosts) reopen(ctx context.Context, h *remoteHost, problems *bytes
 // have ended, or for 10 seconds.
 func (r *remoteHosts) close() {
 	close(r.ends)
+	_ = os.RemoveAll(r.dir) // connections stay
 	for _, h := range r.hosts {
 		if h.input != nil {
 			_, _ = io.WriteString(h.input, "end\n") // it may have ended
@@ -328,5 +372,4 @@ func (r *remoteHosts) close() {
 	r.agents.Wait()
 	late.Stop()
 	r.giveUp()
-	_ = os.RemoveAll(r.dir)
 }
