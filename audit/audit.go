@@ -130,7 +130,7 @@ func (r *row) fingerprint() string {
 func (r *row) audit(checked map[string]bool) []Finding {
 	worst := map[string]Finding{}
 	for i := range identities {
-		id := &identities[i]
+		id := identities[i]
 		stated, ok := r.numbers[id.of]
 		values := make([]interval, len(id.from))
 		for i, quantity := range id.from {
@@ -142,6 +142,9 @@ func (r *row) audit(checked map[string]bool) []Finding {
 		}
 		checked[id.words] = true
 		want := id.value(values)
+		if id.bound == "=" && want.low == 0 {
+			id.bound = "<=" // over a duration that is known from below
+		}
 		off := id.off(stated.interval, want)
 		if off == 0 || math.IsInf(want.high, 0) || math.IsInf(off, 0) || math.IsNaN(off) {
 			continue // what is divided by may have been rounded to 0

@@ -8,10 +8,11 @@ import (
 	"testing"
 )
 
-// Files that vLLM 0.32, GuideLLM 0.8.1 and AIPerf 0.13 wrote of the simulator contradict nothing.
+// Files that vLLM 0.32, GuideLLM 0.8.1 and AIPerf 0.13 wrote of the simulator contradict nothing: also with errors,
+// with a warm-up that is left out, and with a limit of time that ends after the last answer.
 func TestSoundFiles(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*")
-	if len(files) != 7 {
+	if len(files) != 10 {
 		t.Fatalf("%d files", len(files))
 	}
 	for _, path := range files {
@@ -23,7 +24,7 @@ func TestSoundFiles(t *testing.T) {
 		if err != nil || r.Rows != 1 || r.Holds() != 1 {
 			t.Errorf("%s: %+v, %v", path, r, err)
 		}
-		if len(r.Unchecked) > 2 {
+		if len(r.Unchecked) > 2 && !strings.Contains(path, "warm") {
 			t.Errorf("%s: unchecked %q", path, r.Unchecked)
 		}
 	}

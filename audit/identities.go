@@ -81,7 +81,7 @@ func between() []identity {
 		equal(e2e+mean, "mean TTFT + mean TPOT x (output tokens - 1)", timeSlack, answer(-1), ttft+mean, tpot+mean, osl+mean).
 			only((*row).fixedLengths).toldWithout(),
 		// Gaps are between frames: at most as many as tokens. vLLM's has two more, before frames without a token. Only
-		// in doubt: GuideLLM's answers end when their end is read, long after the last token if its process is too busy.
+		// in doubt: GuideLLM's answers end when their end is read, long after the last token if it is too busy.
 		atMost(e2e+mean, "mean TTFT + mean ITL x (output tokens + 1)", timeSlack, answer(1), ttft+mean, itl+mean, osl+mean).
 			toldWithout().doubted(nil),
 		atLeast(itl+mean, "mean TPOT x (output tokens - 1) / (output tokens + 1)", timeSlack, func(v []interval) interval {

@@ -90,9 +90,28 @@ func parseJSON(text []byte) (what string, rows []row, err error) {
 		for _, of := range list {
 			r := row{name: nameOf(of), numbers: map[string]number{}}
 			t.flatten(&r, "", "", of)
+			if t.name == "AIPerf" {
+				r.lastsLonger()
+			} else if partly(of) {
+				maps.DeleteFunc(r.numbers, func(quantity string, _ number) bool { return !strings.Contains(quantity, ".") })
+			}
 			rows = append(rows, r)
 		}
 	}
+}
+
+// partly reports whether GuideLLM left out a warm-up or the end: its rates, counts and duration are then each of
+// another time.
+func partly(of any) bool {
+	fields, _ := of.(map[string]any)
+	config, _ := fields["config"].(map[string]any)
+	for _, name := range []string{"warmup", "cooldown"} {
+		phase, _ := config[name].(map[string]any)
+		if phase["percent"] != nil || phase["value"] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // nameOf returns what a row of JSON says of itself.
@@ -233,5 +252,6 @@ func parseCSV(text []byte) ([]row, error) {
 			}
 		}
 	}
+	metrics.lastsLonger()
 	return append(rows, metrics), nil
 }

@@ -61,6 +61,14 @@ func (r *row) put(label, text string, seconds bool) {
 	}
 }
 
+// lastsLonger says that rates are over a longer time than the duration: AIPerf's ends with the last answer.
+func (r *row) lastsLonger() {
+	if d, ok := r.numbers[duration]; ok {
+		d.high = math.Inf(1)
+		r.numbers[duration] = d
+	}
+}
+
 // term is a quantity by the words of its labels: columns of tables, keys of JSON, lines of text.
 type term struct {
 	words    *regexp.Regexp
@@ -87,7 +95,7 @@ func find(all []term, label string) string {
 var (
 	notWord = regexp.MustCompile(`[^a-z0-9]+`)
 	// others are quantities that nothing here follows from.
-	others = terms(`std|sum|per user|per gpu|concurrent requests|normalized|mismatch|effective|active|delay|credit`, "other",
+	others = terms(`std|sum|error adjusted|per user|per gpu|concurrent requests|normalized|mismatch|effective|active|delay|credit`, "other",
 		`scheduled|http|text|prefill|decode|second token|cached|e2e output|success error|error rate|usage`, "other")
 	// whole quantities are one number, distributed ones have statistics.
 	whole = terms(
