@@ -245,7 +245,7 @@ var streamCases = []streamCase{
 	{"no token", func(f form) ([]event, outcome) {
 		want := f.early(outcome{Class: spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT})
 		if f.finish == "" {
-			return append(slices.Clone(f.lead), f.empty(nil)), want
+			return append(append(slices.Clone(f.lead), f.empty(nil)), f.end()...), want
 		}
 		events := append(append(slices.Clone(f.lead), f.tail(nil)...), f.end()...)
 		want = f.good()

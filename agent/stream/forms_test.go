@@ -28,7 +28,7 @@ type form struct {
 	// tail returns the end of the stream: finish reason, and usage of len(soFar) tokens. mark is the end mark after it.
 	tail func(soFar []string) []event
 	mark event
-	// running: each frame has a usage.
+	// running: each frame has a usage, with the prompt's tokens.
 	running bool
 	// ending is how many tokens the last frame has in addition to those of the text.
 	ending uint64
@@ -41,7 +41,7 @@ type form struct {
 	whole string
 	// refusal is the body of an HTTP error.
 	refusal string
-	// finish is the finish reason. usage and hasCached: the usage has these counts.
+	// finish is the finish reason. usage: there is one, of prompt and output; hasCached: it has the cached tokens.
 	finish    string
 	usage     bool
 	cached    uint64

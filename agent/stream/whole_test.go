@@ -58,7 +58,7 @@ func TestWholeRequests(t *testing.T) {
 		if !asked || o.Err != nil || !o.WholeAnswer || !o.WholeAsked || o.Streamed() || string(o.Answer) != "one two" ||
 			o.Usage != f.usage || o.UncountedOutput == f.usage ||
 			f.usage == (o.OutputTokens == 0) || o.End != o.LastToken {
-			t.Errorf("%s: asked %v, %+v", a.Name, asked, o)
+			t.Errorf("%s: asked %v (by stream in Defaults, or a WholePath that paths here has), %+v", a.Name, asked, o)
 		}
 	}
 }

@@ -65,7 +65,8 @@ type RepeatSpread struct {
 	High float64 `json:"high"`
 }
 
-// Stage returns the numbers as those of one stage, for tables. It has no index.
+// Stage returns the numbers as those of one stage, for tables. It has no index, and 0 or null for what is not set here:
+// a number that is new in tables must be gathered too.
 func (r *Repeats) Stage() *StageResult {
 	requests := Requests{Started: r.Started, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled}
 	return &StageResult{Target: r.Target, Workload: r.Workload, Load: Load{Words: r.Load + ", " + r.Words()},

@@ -143,7 +143,8 @@ func EconomyOf(r *results.Result, s *results.StageResult, t results.RunTarget) (
 	return e
 }
 
-// targetValues are the columns of the table's numbers.
+// targetValues are the columns of the table's numbers, found by results.StageResult.Number: rows of repeats have what
+// results.Repeats.Stage sets. New ones go last, because the table of searches shows the first ones.
 var targetValues = []table.Column{
 	{Key: "output_token_throughput", Header: "Output tok/s", Digits: 2, Compared: true},
 	{Key: "output_tokens_per_gpu", Header: "Output tok/s per GPU", Digits: 2, Compared: true},

@@ -11,7 +11,7 @@ import (
 // template is what an API sends, parsed. In its text
 //
 //	$(name)                starts the frame of a named event, $() that of an event without a name
-//	$name                  is one of values or numbers
+//	$name                  is one of values or numbers; texts of tokens bring their quotes
 //	$?name( ... $: ... $)  is the first part if a condition holds, and else the second, which may be left out
 //	$!name( ... $)         is its part if the condition does not hold
 //

@@ -1327,7 +1327,8 @@ func (x *ModelCount) GetTtftUs() uint64 {
 }
 
 // Counters count the events of a window. Requests of warm-up and cool-down are unmeasured: only the fields that say so
-// include them. Package measure has a row for each field.
+// include them. Package measure has a row for each field, generated from its
+// comment.
 type Counters struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Measured requests that started.
