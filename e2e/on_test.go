@@ -80,6 +80,17 @@ func TestOnHosts(t *testing.T) {
 	if said := run(2, "quickstart", "--on", "one"); !strings.Contains(said, "which the hosts of --on do not reach") {
 		t.Error(said)
 	}
+	for asks, code := range map[string]int{"agents: {count: 1, labels: {pool: big}}": 0, "regions: {eu: 1, us: 2}": 2} {
+		text := "name: asks\ntargets: [{name: t, endpoints: ['" + url + "']}]\nworkloads: [{random: {isl: 9, osl: 3}}]\n" +
+			"loads: [{concurrency: 1, requests: 3}]\n" + asks + "\n"
+		if err := os.WriteFile(filepath.Join(dir, "asks.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		said := run(code, "asks.yaml", "--on", "one")
+		if code == 2 && !strings.Contains(said, "the agents of --on (1) are not those that it asks for (eu=1,us=1)") {
+			t.Error(said)
+		}
+	}
 	p := process.StartIn(t, dir, programs.Built.Spate, append([]string{"run", "--on", "two,slow"}, short...)...)
 	p.Await("Copying the program to slow")
 	p.Signal(syscall.SIGINT)

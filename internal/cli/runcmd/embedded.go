@@ -104,8 +104,8 @@ func (e *embedded) names() []embeddedName {
 	return names
 }
 
-// fits refuses agents that are not those that the plan asks for: such a run would wait in vain.
-func (e *embedded) fits(plan *plans.Plan) error {
+// fits refuses agents that are not those that the plan asks for: such a run would wait in vain. on: they are on hosts.
+func (e *embedded) fits(plan *plans.Plan, on bool) error {
 	field, regions, asked := "regions", plancmd.RegionsOf(plan), plan.Proto().GetAgents()
 	if len(regions) == 0 {
 		field = "agents"
@@ -123,6 +123,10 @@ func (e *embedded) fits(plan *plans.Plan) error {
 	}
 	if count == e.total() && (len(regions) == 0 || slices.Equal(e.regions(), regions)) {
 		return nil
+	}
+	if on {
+		return plans.Mistakes{plan.Mistake(field, fmt.Sprintf("the agents of --on (%s) are not those that it asks for (%s): "+
+			"give --on REGION=HOST for each", e, strings.Join(cure, ",")))}
 	}
 	return plans.Mistakes{plan.Mistake(field,
 		fmt.Sprintf("--agents %s are not the agents that it asks for: give --agents %s to try the plan on this machine, "+

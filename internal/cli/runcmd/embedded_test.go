@@ -86,7 +86,7 @@ loads: [{rate: [50], duration: 1s, max_in_flight: 2}]
 			t.Fatal(err)
 		}
 		agents := embedded{{"eu", 1}, {"us", 1}}
-		got := agents.fits(plan)
+		got := agents.fits(plan, false)
 		if (got == nil) != (want == "") || got != nil && !strings.HasPrefix(got.Error(), want+" to try the plan") {
 			t.Errorf("%s\ngot  %v\nwant %s", lines, got, want)
 		}

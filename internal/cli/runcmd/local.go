@@ -120,6 +120,7 @@ func (l *localFlags) startHosts(ctx context.Context, cluster *local.Cluster, log
 	if err != nil {
 		return nil, err
 	}
+	hosts.labels = naming.LabelTexts(l.labels)
 	cluster.Serve(listener)
 	agents := func(ctx context.Context) (int, error) {
 		list, err := spatev1.NewRunServiceClient(cluster.Conn()).ListAgents(ctx, &spatev1.ListAgentsRequest{})
@@ -173,9 +174,13 @@ func (l *localFlags) coordinator(
 
 // fits refuses a plan that waits for other agents than the embedded ones, and gives these the labels of the plan.
 func (l *localFlags) fits(plan *plans.Plan) error {
+	if len(l.hosts) > 0 && len(plan.Simulated()) > 0 {
+		return errors.New("the plan's built-in simulator listens on this machine's loopback, which the hosts of --on do not " +
+			"reach: start `spate simulate` where they do, and name its endpoints in the plan")
+	}
 	l.labels = maps.Clone(plan.Proto().GetAgents().GetLabels())
 	delete(l.labels, naming.RegionLabel)
-	return l.Agents.fits(plan)
+	return l.Agents.fits(plan, len(l.hosts) > 0)
 }
 
 // agentConfigs returns the configurations of the embedded agents.

@@ -53,10 +53,11 @@ type remoteHost struct {
 
 // remoteHosts are the machines of --on.
 type remoteHosts struct {
-	hosts []*remoteHost
-	logs  io.Writer
-	dir   string // of the coordinator's socket here
-	id    string // of the sockets there
+	hosts  []*remoteHost
+	labels []string // of all: those that the plan asks for
+	logs   io.Writer
+	dir    string // of the coordinator's socket here
+	id     string // of the sockets there
 	// ssh runs the program of that name with arguments, for tests.
 	ssh string
 
@@ -281,8 +282,12 @@ func (r *remoteHosts) forward(h *remoteHost) []string {
 
 // startAgent starts the agent of a host and keeps its way to the coordinator open.
 func (r *remoteHosts) startAgent(ctx context.Context, h *remoteHost) error {
+	labels := ""
+	for _, label := range r.labels {
+		labels += " --label " + label // no shell means anything by its characters
+	}
 	cmd := r.command(ctx, h, `s="`+r.socket(h)+`"; "`+h.program+`" agent --log-level warn --coordinator "unix:$s" --name `+
-		h.name+` --region "`+h.region+`" --until-alone `+remoteAlone+`; e=$?; rm -f "$s"; exit $e`, r.forward(h)...)
+		h.name+` --region "`+h.region+`"`+labels+` --until-alone `+remoteAlone+`; e=$?; rm -f "$s"; exit $e`, r.forward(h)...)
 	var err error
 	if h.input, err = cmd.StdinPipe(); err != nil {
 		return err

@@ -321,10 +321,6 @@ func (f *runFlags) simulate(
 	if len(targets) == 0 {
 		return nil, func() {}, nil
 	}
-	if len(f.Local.On) > 0 {
-		return nil, nil, command.BadInputf("the plan's built-in simulator listens on this machine's loopback, which the " +
-			"hosts of --on do not reach: start `spate simulate` where they do, and name its endpoints in the plan")
-	}
 	if err := b.onThisMachine(ctx); err != nil {
 		return nil, nil, err
 	}
