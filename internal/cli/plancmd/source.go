@@ -20,7 +20,7 @@ import (
 type SourceFlags struct {
 	_          struct{} `group:"Changes to the plan" typed:"only"`
 	Set        []string `flag:"set" commas:"kept" help:"change the plan: <FIELD=VALUE>, for example targets.NAME.endpoints=URL, seed=7 or loads[0].duration=30s"`
-	Only       []string `flag:"only" commas:"kept" help:"test only the target of this <name>; may be repeated"`
+	Only       []string `rare:"yes" flag:"only" commas:"kept" help:"test only the target of this <name>; may be repeated"`
 	Simulate   string   `flag:"simulate" bare:"10" words:"1, 10, 20" help:"run on simulated engines instead of the targets, time compressed by the <factor> after = (10 if there is none)"`
 	Thresholds []string `flag:"threshold" commas:"kept" help:"add a <condition> that all stages must meet, such as \"ttft_ms.p99 < 500\"; may be repeated"`
 }

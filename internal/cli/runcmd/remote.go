@@ -203,10 +203,7 @@ func (r *remoteHosts) table() *table.Table {
 func (r *remoteHosts) command(ctx context.Context, h *remoteHost, script string, options ...string) *exec.Cmd {
 	args := append([]string{"-T", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=10",
 		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"}, options...)
-	args = append(args, "--", h.login)
-	if script != "" {
-		args = append(args, "sh -c '"+script+"'")
-	}
+	args = append(args, "--", h.login, "sh -c '"+script+"'")
 	cmd := exec.CommandContext(ctx, r.ssh, args...)
 	ownGroup(cmd)
 	cmd.WaitDelay = time.Second
@@ -358,9 +355,17 @@ func (r *remoteHosts) reopen(ctx context.Context, h *remoteHost, problems *bytes
 	if err := remove.Run(); err != nil {
 		return err
 	}
-	again := r.command(ctx, h, "", append(r.forward(h), "-N")...)
+	again := r.command(ctx, h, "cat >/dev/null", r.forward(h)...) // it ends with this program, whatever ends that
 	again.Stderr = problems
-	return again.Run()
+	stdin, err := again.StdinPipe()
+	if err != nil {
+		return err
+	}
+	defer stdin.Close()
+	if err := again.Start(); err != nil {
+		return err
+	}
+	return again.Wait()
 }
 
 // close ends the agents: a line on their input does it, and those that lost their input end alone. It blocks until they

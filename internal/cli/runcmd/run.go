@@ -76,9 +76,9 @@ func (f *runFlags) command() *cobra.Command {
 		Short: "Run a plan, or a test made from flags, and report its results",
 		Long: `Run a plan on this machine with embedded agents, or with --coordinator on a coordinator and its
 agents, or with --on on hosts that ssh reaches. PLAN.yaml is a file, "-" for standard input, or the
-name of a plan that ships with Spate ("spate plan list" lists them). Without a plan, --target and the flags below it make one, which is
-kept in the run directory; flags may have the names that vLLM, GuideLLM, AIPerf and k6
-give them.
+name of a plan that ships with Spate ("spate plan list" lists them). Without a plan, --target and
+the flags below it make one, which is kept in the run directory; flags may have the names that vLLM,
+GuideLLM, AIPerf and k6 give them.
 
 The first Ctrl-C starts no more requests and waits for those in flight; the second cancels them.
 What was measured is kept, and marked as partial. On a coordinator, a run waits in a queue until
