@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -87,6 +88,9 @@ func Unreachable(kind, serverURL string, err error) error {
 		return fmt.Errorf("%s: %s does not take points: %w", kind, serverURL, err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s: %s does not speak TLS: is its URL http://? (%w)", kind, serverURL, err)
+	}
+	if broken, ok := errors.AsType[*net.OpError](err); ok && broken.Op == "read" && strings.HasPrefix(serverURL, "http://") {
+		return fmt.Errorf("%s: %s closes the connection: is its URL https://? (%w)", kind, serverURL, causeOf(err))
 	}
 	return fmt.Errorf("%s: %s cannot be reached: is the server up and the URL right? (%w)", kind, serverURL, causeOf(err))
 }
