@@ -85,7 +85,7 @@ func TestDocumentedQueries(t *testing.T) {
 			}
 		})
 	}
-	if len(queries) < 15 || len(seen) != len(finalChecks) {
+	if len(queries) < 12 || len(seen) != len(finalChecks) {
 		t.Errorf("%d queries, of which %v were compared with results.json, want all of %d", len(queries), seen,
 			len(finalChecks))
 	}
