@@ -68,14 +68,14 @@ func (s scene) cut(agent string, length time.Duration) {
 	s.lab.Heal(s.hosts[agent], s.center)
 }
 
-// changes returns the events about lost and joined agents, and notices, in order.
+// changes returns the events about lost and joined agents, and notices, in order, but for how a target was asked.
 func changes(events []*spatev1.RunEvent) (said []string) {
 	for _, e := range events {
 		if c := e.GetAgentChanged(); c != nil {
 			said = append(said, fmt.Sprintf("%s joined=%v: %s: %s", c.GetAgent().GetName(), c.GetJoined(),
 				c.GetReason(), c.GetConsequence()))
 		}
-		if n := e.GetNotice(); n != nil {
+		if n := e.GetNotice(); n != nil && !strings.Contains(n.GetText(), "Short requests that showed") {
 			said = append(said, n.GetText())
 		}
 	}

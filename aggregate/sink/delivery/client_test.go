@@ -127,10 +127,12 @@ func TestCausesArePlain(t *testing.T) {
 
 // A server with TLS may close a plain connection before its answer is read.
 func TestUnreachable(t *testing.T) {
-	read := &net.OpError{Op: "read", Err: net.ErrClosed}
-	for at, want := range map[string]string{"http://a": "is its URL https://?", "https://a": "is the server up"} {
-		if err := Unreachable("x", at, read); !strings.Contains(err.Error(), want) || !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%s: %v", at, err)
+	for of, want := range map[string]string{"http://a read": "is its URL https://?", "http://a write": "is its URL https://?",
+		"http://a dial": "is the server up", "https://a read": "is the server up"} {
+		at, op, _ := strings.Cut(of, " ")
+		err := Unreachable("x", at, &net.OpError{Op: op, Err: net.ErrClosed})
+		if !strings.Contains(err.Error(), want) || !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: %v", of, err)
 		}
 	}
 }

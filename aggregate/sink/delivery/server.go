@@ -89,7 +89,7 @@ func Unreachable(kind, serverURL string, err error) error {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s: %s does not speak TLS: is its URL http://? (%w)", kind, serverURL, err)
 	}
-	if broken, ok := errors.AsType[*net.OpError](err); ok && broken.Op == "read" && strings.HasPrefix(serverURL, "http://") {
+	if broken, ok := errors.AsType[*net.OpError](err); ok && broken.Op != "dial" && strings.HasPrefix(serverURL, "http://") {
 		return fmt.Errorf("%s: %s closes the connection: is its URL https://? (%w)", kind, serverURL, causeOf(err))
 	}
 	return fmt.Errorf("%s: %s cannot be reached: is the server up and the URL right? (%w)", kind, serverURL, causeOf(err))
