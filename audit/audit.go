@@ -82,14 +82,14 @@ func File(data []byte) (*Report, error) {
 	}
 	r := &Report{What: what, Rows: len(rows), Findings: []Finding{}, Unchecked: []string{}}
 	checked := map[string]bool{}
-	var seen []string
+	seen := map[string]bool{}
 	for i := range rows {
 		fingerprint := rows[i].fingerprint()
-		if slices.Contains(seen, fingerprint) {
+		if seen[fingerprint] {
 			r.Copies++
 			continue
 		}
-		seen = append(seen, fingerprint)
+		seen[fingerprint] = true
 		found := rows[i].audit(checked)
 		if i > 0 {
 			found = append(found, rows[i].faster(&rows[i-1])...)

@@ -40,11 +40,11 @@ values that round to what is printed agree.
 
 Files are results in JSON of vLLM, SGLang, GuideLLM, AIPerf, inference-perf and EvalScope, AIPerf's
 CSV, the text that vLLM and SGLang print, reports with such text or with tables in Markdown or CSV,
-and Spate's own run directories. "-" is standard input. Exit code 3: numbers contradict themselves.
+and Spate's own run directories ("latest" is the newest in runs). "-" is standard input. Exit code 3: numbers contradict themselves.
 More: ` + docs.URL("audit.md", ""),
 		Example: `  spate audit result.json
   spate audit report.md --format markdown
-  spate audit runs/latest`,
+  spate audit latest`,
 		Args: command.Arguments(cobra.MinimumNArgs(1)),
 		RunE: f.run,
 	}
@@ -95,6 +95,7 @@ func auditInput(stdin io.Reader, path string) ([]byte, error) {
 	if path == "-" {
 		return io.ReadAll(io.LimitReader(stdin, auditMost))
 	}
+	path = newest(path)
 	if at, err := os.Stat(path); err == nil && at.IsDir() {
 		path = filepath.Join(path, "results.json")
 	}

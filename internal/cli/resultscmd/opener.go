@@ -43,10 +43,8 @@ func (o *opener) close() {
 // open opens a run: a file if one has this name, otherwise a run of the coordinator, if one is given. "latest" is then
 // the last one there, else the newest in runs.
 func (o *opener) open(ctx context.Context, name string) (*runfiles.File, error) {
-	if _, err := os.Stat(name); err != nil && name == "latest" && o.Coordinator == "" {
-		if newest, err := directories("runs", 1); err == nil && len(newest) > 0 {
-			name = newest[0]
-		}
+	if o.Coordinator == "" {
+		name = newest(name)
 	}
 	open := func(context.Context, string) (*runfiles.File, error) { return runfiles.Open(name) }
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
@@ -62,6 +60,16 @@ func (o *opener) open(ctx context.Context, name string) (*runfiles.File, error) 
 	}
 	o.files = append(o.files, file)
 	return file, nil
+}
+
+// newest returns the newest run directory in runs for the name "latest", and other names as they are.
+func newest(name string) string {
+	if _, err := os.Stat(name); err != nil && name == "latest" {
+		if all, err := directories("runs", 1); err == nil && len(all) > 0 {
+			return all[0]
+		}
+	}
+	return name
 }
 
 // fetch opens a run of the coordinator.
