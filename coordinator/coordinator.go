@@ -182,10 +182,7 @@ func (c *Coordinator) Serve(l net.Listener) error {
 		return errors.Join(err, l.Close())
 	}
 	c.log.Info("coordinator serves", "address", l.Addr().String(), "most_agents", c.admission.MostAgents())
-	if err := c.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return fmt.Errorf("coordinator: serve on %s: %w", l.Addr(), err)
-	}
-	return nil
+	return c.ServeAlso(l)
 }
 
 // ServeAlso serves on another listener, which only this machine can reach, until Close, and closes it.

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -58,12 +59,11 @@ type remoteHosts struct {
 	logs   io.Writer
 	dir    string // of the coordinator's socket here
 	id     string // of the sockets there
-	// ssh runs the program of that name with arguments, for tests.
-	ssh string
 
-	up     chan struct{} // closed when all agents have reached the coordinator
-	failed chan error    // of agents that ended before that
-	ends   chan struct{} // closed when the agents shall end
+	up     atomic.Bool     // all agents have reached the coordinator
+	failed chan error      // of agents that ended before that
+	wanted context.Context // ends when the agents shall end, by end
+	end    context.CancelFunc
 	agents sync.WaitGroup
 	giveUp context.CancelFunc // ends ssh
 }
@@ -128,9 +128,9 @@ func newRemoteHosts(hosts []*remoteHost, logs io.Writer) (*remoteHosts, net.List
 	}
 	var id [4]byte
 	rand.Read(id[:]) // never fails, by its contract
-	return &remoteHosts{hosts: hosts, logs: logs, dir: dir, id: hex.EncodeToString(id[:]), ssh: "ssh",
-		up: make(chan struct{}), failed: make(chan error, len(hosts)), ends: make(chan struct{}),
-		giveUp: func() {}}, listener, nil
+	wanted, end := context.WithCancel(context.Background())
+	return &remoteHosts{hosts: hosts, logs: logs, dir: dir, id: hex.EncodeToString(id[:]),
+		failed: make(chan error, len(hosts)), wanted: wanted, end: end, giveUp: func() {}}, listener, nil
 }
 
 // start makes the hosts ready, shows them, and starts their agents. It blocks until there are as many agents as hosts.
@@ -178,7 +178,7 @@ func (r *remoteHosts) await(ctx context.Context, agents func(context.Context) (i
 			return fmt.Errorf("--on: not all agents have reached this machine within %v", remoteStart)
 		case <-tick.C:
 			if n, err := agents(ctx); err == nil && n >= len(r.hosts) {
-				close(r.up)
+				r.up.Store(true)
 				return nil
 			}
 		}
@@ -204,7 +204,7 @@ func (r *remoteHosts) command(ctx context.Context, h *remoteHost, script string,
 	args := append([]string{"-T", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=10",
 		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"}, options...)
 	args = append(args, "--", h.login, "sh -c '"+script+"'")
-	cmd := exec.CommandContext(ctx, r.ssh, args...)
+	cmd := exec.CommandContext(ctx, "ssh", args...)
 	ownGroup(cmd)
 	cmd.WaitDelay = time.Second
 	return cmd
@@ -294,28 +294,19 @@ func (r *remoteHosts) startAgent(ctx context.Context, h *remoteHost) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	r.agents.Go(func() { r.keep(ctx, h, cmd.Wait(), problems) })
+	r.agents.Go(func() { r.keep(h, cmd.Wait(), problems) })
 	return nil
 }
 
 // keep opens the way of an agent again each time that it breaks, as err and what ssh said tell, until the agents shall
 // end.
-func (r *remoteHosts) keep(ctx context.Context, h *remoteHost, err error, problems *bytes.Buffer) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-r.ends:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+func (r *remoteHosts) keep(h *remoteHost, err error, problems *bytes.Buffer) {
 	before := ""
-	for good := time.Now(); !closed(r.ends); {
+	for good := time.Now(); r.wanted.Err() == nil; {
 		said := cmp.Or(lastLine(problems.String()), fmt.Sprint(err))
 		exit, ran := errors.AsType[*exec.ExitError](err)
 		switch {
-		case !closed(r.up):
+		case !r.up.Load():
 			r.failed <- fmt.Errorf("--on %s: the agent has ended: %s", h.login, said)
 			return
 		case !ran || exit.Exited() && exit.ExitCode() != sshFailed || time.Since(good) > remotePatience:
@@ -327,19 +318,9 @@ func (r *remoteHosts) keep(ctx context.Context, h *remoteHost, err error, proble
 		problems.Reset()
 		before = said
 		began := time.Now()
-		if err = r.reopen(ctx, h, problems); time.Since(began) > remoteSteady {
+		if err = r.reopen(r.wanted, h, problems); time.Since(began) > remoteSteady {
 			before, good = "", time.Now()
 		}
-	}
-}
-
-// closed reports whether a channel is closed.
-func closed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -371,7 +352,7 @@ func (r *remoteHosts) reopen(ctx context.Context, h *remoteHost, problems *bytes
 // close ends the agents: a line on their input does it, and those that lost their input end alone. It blocks until they
 // have ended, or for 10 seconds.
 func (r *remoteHosts) close() {
-	close(r.ends)
+	r.end()
 	_ = os.RemoveAll(r.dir) // connections stay
 	for _, h := range r.hosts {
 		if h.input != nil {
