@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 )
 
@@ -63,19 +64,25 @@ func openHub(ctx context.Context, dataset, file string) (io.ReadCloser, error) {
 		return nil, errors.Join(fmt.Errorf("%s answers %s: see its name, and HF_TOKEN if it is not public", at, r.Status),
 			r.Body.Close())
 	case strings.EqualFold(filepath.Ext(file), ".parquet"):
-		kept, err := keep(r.Body)
+		kept, err := keep(r.Body, mostParquet)
 		return kept, errors.Join(err, r.Body.Close())
 	}
 	return r.Body, nil
 }
 
-// keep copies a stream into a temporary file without a name. The caller closes it.
-func keep(src io.Reader) (*os.File, error) {
+// mostParquet is how much a Hub may send of a file: as much as a dataset may have text.
+const mostParquet = 64 << 30
+
+// keep copies a stream of at most that many bytes into a temporary file without a name. The caller closes it.
+func keep(src io.Reader, most int64) (*os.File, error) {
 	f, err := os.CreateTemp("", "spate-dataset-*")
 	if err != nil {
 		return nil, err
 	}
-	_, copied := io.Copy(f, src)
+	n, copied := io.Copy(f, io.LimitReader(src, most+1))
+	if n > most {
+		copied = fmt.Errorf("the Hub sends more than %s", words.Bytes(most))
+	}
 	_, sought := f.Seek(0, io.SeekStart)
 	if err := errors.Join(os.Remove(f.Name()), copied, sought); err != nil {
 		return nil, errors.Join(err, f.Close())

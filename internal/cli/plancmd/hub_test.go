@@ -86,3 +86,17 @@ func TestCacheOfTheHub(t *testing.T) {
 		}
 	}
 }
+
+// What a Hub sends is bounded, and nothing of more is kept.
+func TestHubsAreBounded(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	if f, err := keep(strings.NewReader("1234"), 4); err != nil || f.Close() != nil {
+		t.Error(err)
+	}
+	if _, err := keep(strings.NewReader("12345"), 4); err == nil || !strings.Contains(err.Error(), "more than 4 bytes") {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
