@@ -35,11 +35,7 @@ type Cluster struct {
 func Start(c *coordinator.Coordinator, agents []agent.Config, logger *slog.Logger) (*Cluster, error) {
 	l := &Cluster{coordinator: c, logger: logger, end: map[string]context.CancelFunc{}}
 	listener := bufconn.Listen(1 << 20)
-	l.serving.Go(func() {
-		if err := c.Serve(listener); err != nil {
-			logger.Error("embedded coordinator failed", "error", err)
-		}
-	})
+	l.serve(c.Serve, listener)
 	dial := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -77,9 +73,11 @@ func (l *Cluster) startAgents(configs []agent.Config, dial []grpc.DialOption) er
 }
 
 // Serve also takes agents that connect to a listener, which the cluster closes.
-func (l *Cluster) Serve(listener net.Listener) {
+func (l *Cluster) Serve(listener net.Listener) { l.serve(l.coordinator.ServeAlso, listener) }
+
+func (l *Cluster) serve(by func(net.Listener) error, listener net.Listener) {
 	l.serving.Go(func() {
-		if err := l.coordinator.ServeAlso(listener); err != nil {
+		if err := by(listener); err != nil {
 			l.logger.Error("embedded coordinator failed", "error", err)
 		}
 	})

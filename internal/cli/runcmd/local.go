@@ -101,13 +101,13 @@ func (l *localFlags) embed(
 		return nil, err
 	}
 	b := &backend{conn: cluster.Conn(), minAgents: uint32(l.Agents.total())}
+	end := func() { endHosts(); cluster.Close() }
 	stop, err := l.serve(ctx, c, b, logger)
-	b.close = func() { endHosts(); cluster.Close() }
 	if err != nil {
-		b.close()
+		end()
 		return nil, command.BadInput(err)
 	}
-	b.close = func() { stop(); endHosts(); cluster.Close() }
+	b.close = func() { stop(); end() }
 	return b, nil
 }
 
