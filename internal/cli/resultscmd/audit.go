@@ -40,7 +40,8 @@ values that round to what is printed agree.
 
 Files are results in JSON of vLLM, SGLang, GuideLLM, AIPerf, inference-perf and EvalScope, AIPerf's
 CSV, the text that vLLM and SGLang print, reports with such text or with tables in Markdown or CSV,
-and Spate's own run directories ("latest" is the newest in runs). "-" is standard input. Exit code 3: numbers contradict themselves.
+and Spate's own run directories; "latest" is the newest in runs, "-" is standard input. The exit
+code is 3 if numbers contradict each other.
 More: ` + docs.URL("audit.md", ""),
 		Example: `  spate audit result.json
   spate audit report.md --format markdown
