@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/internal/words"
@@ -69,14 +70,17 @@ func (s sums) agentMissing(rec *spatev1.StageRecord, assigned *spatev1.AssignedA
 		// The agent reached its end and delivered everything.
 		return append(reasons, a.Discrepancies()...)
 	}
-	if failure := assigned.GetFailure(); failure != "" {
-		reasons = append(reasons, "failed: "+failure)
+	said := rec.GetFailure() // a stage says why it ended early, its agents only what else happened to them
+	if failure := assigned.GetFailure(); failure != "" && !strings.HasSuffix(said, failure) {
+		reasons, said = append(reasons, "failed: "+failure), failure
 	}
 	if a.Totals == nil {
 		return append(reasons, "sent no totals")
 	}
 	if failure := a.Totals.GetFailure(); failure != "" {
-		reasons = append(reasons, "ended early: "+failure)
+		if !strings.HasSuffix(said, failure) {
+			reasons = append(reasons, "ended early: "+failure)
+		}
 	} else if a.Totals.GetStopped() && !rec.GetStopped() && rec.GetFailure() == "" {
 		reasons = append(reasons, "was stopped before its end")
 	}

@@ -87,6 +87,11 @@ func TestAStageThatDidNotEndRegularlyIsNotComplete(t *testing.T) {
 			rec.Agents[0].Failure = "silent for 10s"
 			return all
 		}, "agent a failed: silent for 10s"},
+		"a cause of both": {func(rec *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
+			rec.Failure, rec.Agents[0].Failure = "agent a: no listener", "no listener"
+			closing(all).Totals.Failure = "no listener"
+			return all
+		}, "the stage ended early: agent a: no listener"},
 	})
 }
 

@@ -105,12 +105,14 @@ func (w *writer) wrong() string {
 	if len(parts) > 0 && run.Reason != nil {
 		parts[0] += ": " + *run.Reason
 	}
-	switch n := len(run.Missing); {
+	missing := slices.DeleteFunc(slices.Clone(run.Missing), func(what string) bool {
+		return run.Reason != nil && strings.HasSuffix(what, *run.Reason) // it is said
+	})
+	switch n := len(missing); {
 	case len(w.r.Stages) == 0:
 		parts = append(parts, "no stage was measured")
-	case n == 1 && run.Reason != nil && strings.HasSuffix(run.Missing[0], *run.Reason): // it is said
 	case !run.Complete && n > 0:
-		parts = append(parts, "the result is incomplete: "+andMore(run.Missing[0], n))
+		parts = append(parts, "the result is incomplete: "+andMore(missing[0], n))
 	}
 	parts = append(parts, w.failures(), w.left(trust.Invalid))
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")

@@ -195,7 +195,7 @@ var cases = []of{
 	{name: "failed before any stage", make: ended("failed", "dynamo: connection refused")},
 	{name: "failed, which is all that is missing", loads: []load{one}, make: func(r *results.Result) {
 		ended("failed", "dynamo is hopeless")(r)
-		r.Run.Missing = []string{"the run failed: dynamo is hopeless"}
+		r.Run.Missing = []string{"the run failed: dynamo is hopeless", "stage 1: the stage ended early: dynamo is hopeless"}
 	}},
 	{name: "did not end", loads: each(one, 16, 1, 8), make: func(r *results.Result) { r.Run.Outcome, r.Run.Complete = nil, false }},
 	{name: "incomplete", loads: []load{one, with(one, func(l *load) { l.concurrency, l.missing = 8, "agent b was lost" })}, make: func(r *results.Result) {

@@ -78,6 +78,9 @@ func planText(stdin io.Reader, path string) (data []byte, name string, err error
 		if shipped, openErr := plans.Open(path); openErr == nil {
 			return shipped, path, nil
 		}
+		if strings.Contains(path, "://") {
+			return nil, "", fmt.Errorf("%s is taken for a plan; a server's address comes after --target", path)
+		}
 		return nil, "", fmt.Errorf("cannot read the plan: %w; spate plan list has those that ship with Spate%s%s", err,
 			command.DidYouMean(words.Nearest(path, plans.Shipped())), NumberHint(path))
 	}

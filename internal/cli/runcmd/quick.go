@@ -57,7 +57,7 @@ func (q *quickFlags) used(flags *pflag.FlagSet) bool {
 // besidePlan refuses the first flag that makes a plan.
 func (q *quickFlags) besidePlan(flags *pflag.FlagSet, plan string) error {
 	names := command.Names(q)
-	return fmt.Errorf("--%s makes a plan, and %s is taken for one: change it by --set; values of --simulate and --web come after an equals sign",
+	return fmt.Errorf("--%s makes a plan, and %s is taken for one: change it by --set; an address comes after --target, values of --simulate and --web after an equals sign",
 		names[slices.IndexFunc(names, flags.Changed)], plan)
 }
 
