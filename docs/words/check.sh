@@ -9,7 +9,7 @@ names=$(git grep -oE '^func (Test|Fuzz|Benchmark)[A-Za-z0-9]+' -- '*_test.go' |
     sed -E 's/:func /: /; :a s/(: .*[a-z0-9])([A-Z])/\1 \2/; ta; s/([A-Z])([A-Z][a-z])/\1 \2/g')
 while IFS=$'\t' read -r pattern instead; do
     case $pattern in '' | '#'*) continue ;; esac
-    if git grep -nPi "$pattern" -- '*.go' '*.md' '*.proto' '*.sh' '*.yaml' '*.yml' '*.tpl' Makefile \
+    if git grep -nPi "$pattern" -- '*.go' '*.md' '*.proto' '*.sh' '*.yaml' '*.yml' '*.tpl' Makefile 'internal/cli/*/help.txt' \
         ':!*.pb.go' ':!docs/style.md' ':!docs/glossary.md' ':!docs/words' ':!**/testdata' ':!simulator/http_test.go'; then
         echo "  ^ write instead: $instead"
         found=1

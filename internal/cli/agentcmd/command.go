@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -58,24 +59,15 @@ type flags struct {
 	set    *pflag.FlagSet
 }
 
+//go:embed help.txt
+var manual command.Manual
+
 // New makes the command. program is what people type to run it: spate-agent or spate agent. The command blocks until
 // SIGINT or SIGTERM.
 func New(program, version string) *cobra.Command {
 	f := &flags{DatasetDir: command.DatasetDir()}
-	cmd := command.NewDaemon(command.Daemon{
-		Program: program, Version: version,
-		Short: "Agent of Spate: generates the load that the coordinator assigns",
-		Long: `The agent finds its coordinator by gossip (--join any member) or by address (--coordinator), waits
-for assignments and generates their load. It dials the coordinator, so it works behind NAT.
-
-After SIGTERM the agent leaves: other agents take over what it has not begun, and it ends when what
-it had begun has ended, after --leave-timeout at the latest. Nothing is missing then. A second
-SIGTERM, or SIGINT (Ctrl-C), ends it at once.`,
-		Example: `  PROGRAM --join 127.0.0.1:7946 --region eu
-  PROGRAM --coordinator 127.0.0.1:7700 --region us --weight 2`,
-	}, f.run)
+	cmd := manual.NewDaemon("agent", program, version, f.run, f)
 	f.set = cmd.Flags()
-	command.Declare(f.set, f)
 	return cmd
 }
 

@@ -13,9 +13,6 @@ import (
 // latest names the run that was submitted last.
 const latest = "latest"
 
-// RunHelp says in --help how to name a run.
-const RunHelp = `RUN is the id of a run, or a unique prefix of it, or "latest": the run that was submitted last.`
-
 // named finds the run that a person means: by its ID, by a unique prefix of it, or as the latest.
 func named(runs []*spatev1.RunSummary, name string) (*spatev1.RunSummary, error) {
 	if len(runs) == 0 {

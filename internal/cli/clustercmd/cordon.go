@@ -26,77 +26,42 @@ type drainFlags struct {
 	Wait time.Duration `flag:"wait" default:"5m" help:"how long to wait until the agents have no part of a run (0: not)"`
 }
 
-// newCordon makes `spate agents cordon`.
-func newCordon() *cobra.Command {
+// newCordon makes `spate agents cordon`, uncordon or drain. done says what agents are then.
+func newCordon(name string, to spatev1.Cordon, done string) *cobra.Command {
 	f := &cordonFlags{}
-	return f.command(&cobra.Command{
-		Use:   "cordon AGENT... --coordinator HOST:PORT",
-		Short: "Keep agents from new runs",
-		Long: `Keep agents from new runs. They stay in the run in progress, to its end. The coordinator remembers
-that when it or they are restarted, until "spate agents uncordon". "spate agents" shows it.`,
-		Example: "  spate agents cordon eu-1 eu-2 --coordinator 127.0.0.1:7700",
-	}, spatev1.Cordon_CORDON_CORDONED, "cordoned")
-}
-
-// newUncordon makes `spate agents uncordon`.
-func newUncordon() *cobra.Command {
-	f := &cordonFlags{}
-	return f.command(&cobra.Command{
-		Use:   "uncordon AGENT... --coordinator HOST:PORT",
-		Short: "Let agents that were cordoned or drained take runs again",
-		Long: `Let agents that were cordoned or drained take runs again. An agent that has left the run in progress
-takes part from its next stage on.`,
-		Example: "  spate agents uncordon eu-1 eu-2 --coordinator 127.0.0.1:7700",
-	}, spatev1.Cordon_CORDON_UNSPECIFIED, "takes runs")
-}
-
-// newDrain makes `spate agents drain`.
-func newDrain() *cobra.Command {
-	f := &cordonFlags{}
-	cmd := f.command(&cobra.Command{
-		Use:   "drain AGENT... --coordinator HOST:PORT",
-		Short: "Keep agents from new runs, and let them hand over what they have",
-		Long: `Keep agents from new runs, as "spate agents cordon" does, and let them leave the run in progress:
-other agents take over what they have not begun, and they end what they have begun. Nothing is
-missing then, whatever the plan's on_agent_loss. If no other agent can take over, an agent stays
-until the stage ends. The command waits until the agents have no part of a run, so that their
-programs or machines can be stopped; Ctrl-C only ends the wait.`,
-		Example: "  spate agents drain eu-1 --coordinator 127.0.0.1:7700\n  spate agents drain eu-1 --wait 0 --coordinator 127.0.0.1:7700",
-	}, spatev1.Cordon_CORDON_DRAINED, "drained")
-	command.Declare(cmd.Flags(), &f.drainFlags)
-	return cmd
-}
-
-// command completes a command that changes agents. done says what they are then.
-func (f *cordonFlags) command(cmd *cobra.Command, to spatev1.Cordon, done string) *cobra.Command {
-	cmd.Args = command.Arguments(cobra.MinimumNArgs(1))
-	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		if f.Wait < 0 {
-			return command.BadInputf("--wait %v: want 0 or more", f.Wait)
-		}
-		conn, err := f.Connect()
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		service := spatev1.NewRunServiceClient(conn)
-		if err := f.change(cmd.Context(), service, names, to); err != nil {
-			return err
-		}
-		if f.Wait > 0 {
-			if err := f.await(cmd.Context(), service, names); err != nil {
-				return err
-			}
-		} else if to == spatev1.Cordon_CORDON_DRAINED {
-			done = "drains"
-		}
-		for _, name := range names {
-			fmt.Fprintln(cmd.OutOrStdout(), name+": "+done)
-		}
-		return nil
+	cmd := manual.New(name, cobra.MinimumNArgs(1), func(cmd *cobra.Command, names []string) error {
+		return f.run(cmd, names, to, done)
+	}, &f.Flags)
+	if to == spatev1.Cordon_CORDON_DRAINED {
+		command.Declare(cmd.Flags(), &f.drainFlags)
 	}
-	command.Declare(cmd.Flags(), &f.Flags)
 	return cmd
+}
+
+func (f *cordonFlags) run(cmd *cobra.Command, names []string, to spatev1.Cordon, done string) error {
+	if f.Wait < 0 {
+		return command.BadInputf("--wait %v: want 0 or more", f.Wait)
+	}
+	conn, err := f.Connect()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	service := spatev1.NewRunServiceClient(conn)
+	if err := f.change(cmd.Context(), service, names, to); err != nil {
+		return err
+	}
+	if f.Wait > 0 {
+		if err := f.await(cmd.Context(), service, names); err != nil {
+			return err
+		}
+	} else if to == spatev1.Cordon_CORDON_DRAINED {
+		done = "drains"
+	}
+	for _, name := range names {
+		fmt.Fprintln(cmd.OutOrStdout(), name+": "+done)
+	}
+	return nil
 }
 
 // change asks the coordinator for the change.

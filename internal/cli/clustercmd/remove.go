@@ -17,22 +17,12 @@ import (
 
 func newRunsRemove() *cobra.Command {
 	f := &Flags{}
-	cmd := &cobra.Command{
-		Use:   "rm RUN...",
-		Short: "Remove runs, here or on a coordinator",
-		Long: `Remove runs with all their files. With --coordinator, RUN is the id of a run there, or a unique
-prefix of it; a run that has not ended is refused. Without, RUN is a run directory on this machine.`,
-		Example: "  spate runs rm quickstart-20260329T101112Z-0a1b2c --coordinator 127.0.0.1:7700\n  spate runs rm runs/quickstart-20260329T101112Z-0a1b2c",
-		Args:    command.Arguments(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.Coordinator != "" {
-				return removeThere(cmd, f, args)
-			}
-			return removeHere(cmd.OutOrStdout(), args)
-		},
-	}
-	command.Declare(cmd.Flags(), f)
-	return cmd
+	return manual.New("rm", cobra.MinimumNArgs(1), func(cmd *cobra.Command, args []string) error {
+		if f.Coordinator != "" {
+			return removeThere(cmd, f, args)
+		}
+		return removeHere(cmd.OutOrStdout(), args)
+	}, f)
 }
 
 // removeThere removes runs of a coordinator.

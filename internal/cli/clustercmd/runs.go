@@ -36,23 +36,8 @@ type runsFlags struct {
 // NewRuns makes `spate runs` and its subcommands, others of which are given.
 func NewRuns(others ...*cobra.Command) *cobra.Command {
 	f := &runsFlags{}
-	cmd := &cobra.Command{
-		Use:   "runs",
-		Short: "List runs, here or on a coordinator, and follow, fetch, stop or remove them",
-		Long: `List the runs below runs/, or with --coordinator those of a coordinator: those that wait, those in
-progress, and those that have ended, the newest first.
-
-STATE "incomplete" is done, but the result lacks something; "broken": the coordinator was lost, and
-the run was not continued. BY is the name in the certificate of the client that submitted it, or
-"token" and the user that came with it. WAITS FOR is the run whose agents or server a waiting run
-needs. A narrow terminal shows fewer columns; --long shows all, and who submitted and stopped runs,
-when and from where (FROM), their priorities, and why they wait.`,
-		Example: "  spate runs\n  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
-		Args:    command.Arguments(cobra.NoArgs),
-		RunE:    f.run,
-	}
+	cmd := manual.New("runs", cobra.NoArgs, f.run, f)
 	cmd.AddCommand(append(others, newRunsRemove())...)
-	command.Declare(cmd.Flags(), f)
 	return cmd
 }
 

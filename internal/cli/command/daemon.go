@@ -16,59 +16,46 @@ import (
 	"github.com/spate-load/spate/internal/reason"
 )
 
-// Daemon is what --help says about a daemon.
-type Daemon struct {
-	// Program is what people type to run it, such as spate-agent or spate agent. Its last word is the command's name.
-	Program string
-	// Version, Short and Long are those of cobra.Command.
-	Version, Short, Long string
-	// Example is that of cobra.Command, with PROGRAM in place of the program.
-	Example string
-}
-
-// name returns the last word of the program.
-func (d *Daemon) name() string { return d.Program[strings.LastIndexByte(d.Program, ' ')+1:] }
-
-// NewDaemon makes the command of a daemon. run blocks until its context ends, which SIGINT and SIGTERM cause.
-func NewDaemon(d Daemon, run func(ctx context.Context, version string, logger *slog.Logger) error) *cobra.Command {
+// NewDaemon makes the command of a daemon by its section in a manual. program is what people type to run it, such as
+// spate-agent or spate agent. run blocks until its context ends, which SIGINT and SIGTERM cause.
+func (m Manual) NewDaemon(
+	name, program, version string,
+	run func(ctx context.Context, version string, logger *slog.Logger) error, settings any,
+) *cobra.Command {
 	var logging struct {
 		Level  string `rare:"yes" flag:"log-level" default:"info" words:"debug, info, warn, error" help:"debug, info, warn or error"`
 		Format string `rare:"yes" flag:"log-format" default:"text" words:"text, json" help:"text or json"`
 	}
-	cmd := &cobra.Command{
-		Use: d.name(), Version: d.Version, Short: d.Short, Example: strings.ReplaceAll(d.Example, "PROGRAM", d.Program),
-		Long: d.Long + `
-
-Every flag can also be set by an environment variable (SPATE_LISTEN for --listen) or in the file
-that --config names. The exit code is 0 after a signal, 1 for a fault, 2 for a mistake in a setting.`,
-		SilenceErrors: true, SilenceUsage: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return BadInputf("unknown argument %q\nsee: %s --help", args[0], d.Program)
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := Apply(cmd); err != nil {
-				return BadInput(err)
-			}
-			log := newLines(cmd.ErrOrStderr())
-			defer log.close()
-			logger, err := Logger(log, logging.Level, logging.Format)
-			if err != nil {
-				return BadInput(err)
-			}
-			ctx, stop := notified(cmd.Context())
-			defer stop()
-			return run(ctx, d.Version, logger)
-		},
+	m = Manual(strings.ReplaceAll(string(m), "PROGRAM", program))
+	cmd := m.New(name, nil, func(cmd *cobra.Command, _ []string) error {
+		if err := Apply(cmd); err != nil {
+			return BadInput(err)
+		}
+		log := newLines(cmd.ErrOrStderr())
+		defer log.close()
+		logger, err := Logger(log, logging.Level, logging.Format)
+		if err != nil {
+			return BadInput(err)
+		}
+		ctx, stop := notified(cmd.Context())
+		defer stop()
+		return run(ctx, version, logger)
+	})
+	cmd.Use, cmd.Version = program[strings.LastIndexByte(program, ' ')+1:], version
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return BadInputf("unknown argument %q\nsee: %s --help", args[0], program)
+		}
+		return nil
 	}
 	AddFlag(cmd)
 	SetUsage(cmd)
 	Declare(cmd.Flags(), &logging)
+	Declare(cmd.Flags(), settings)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return BadInputf("%w\nsee: %s --help", err, d.Program)
+		return BadInputf("%w\nsee: %s --help", err, program)
 	})
 	return cmd
 }

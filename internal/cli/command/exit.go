@@ -26,42 +26,6 @@ const (
 	ExitMissed  = 5 // a run is complete, and a threshold failed
 )
 
-// ExitHint says in --help where the exit codes are explained.
-const ExitHint = `The exit code says how the run ended: spate help exit-codes.`
-
-// NewExitCodes is the help topic about exit codes.
-func NewExitCodes() *cobra.Command {
-	return &cobra.Command{
-		Use:   "exit-codes",
-		Short: "What the exit codes mean",
-		Long: `The exit codes are the same for all commands. run, and resume, follow and fetch of runs report the
-same end of a run with the same code.
-
-  CODE  RUN, RUNS RESUME, RUNS FOLLOW, RUNS FETCH                     OTHER COMMANDS
-  0     the run is complete, and its verdict is not one that          done
-        --fail-on names
-  1     a fault of Spate or of this machine, or the coordinator       the same
-        was lost
-  2     a mistake in the plan, its files, a flag or a setting, or no  a mistake in what was given
-        target of a local run answers; nothing was started
-  3     the run failed: a target or an agent was lost                 calibrate: no load was safe
-        the run is incomplete: its result lacks something, or a       export: points were refused
-        search has no answer                                          compare: stages are INVALID
-        --fail-on invalid (default): a verdict is INVALID
-        --fail-on suspect: a verdict is SUSPECT or INVALID            audit: numbers cannot be true
-  4     a person stopped it; what was measured is kept, and           a person stopped it
-        marked as partial
-  5     the run is complete, its verdict is not one that --fail-on      report: a threshold failed
-        names, and a threshold failed, or, with --gate, a number is   compare: --fail-on says so
-        worse than the baseline's
-
-With "--fail-on never" verdicts do not count. SPATE_FAIL_ON and the configuration file set it, too.
-Of a search's probes only the one at the load that was found counts,
-for verdicts and for thresholds. spate-coordinator and
-spate-agent exit with 0, 1 or 2.`,
-	}
-}
-
 // exitError is an error with an exit code.
 type exitError struct {
 	code int

@@ -4,6 +4,7 @@ package coordinatorcmd
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,28 +45,15 @@ type flags struct {
 	Sinks        Sinks
 }
 
+//go:embed help.txt
+var manual command.Manual
+
 // New makes the command. program is what people type to run it: spate-coordinator or spate coordinator. The command
 // blocks until SIGINT or SIGTERM.
 func New(program, version string) *cobra.Command {
 	f := &flags{}
-	cmd := command.NewDaemon(command.Daemon{
-		Program: program, Version: version,
-		Short: "Coordinator of Spate: splits plans over agents and merges what they measure",
-		Long: `The coordinator waits for agents, splits the plans that "spate run --coordinator" submits over them,
-and merges what they measure. Agents find it by gossip (--join the address that it logs) or by its
---listen address (--coordinator). Runs are kept in --data-dir.
-
-After SIGTERM, a crash or a power cut, the coordinator that is started next with the same --data-dir
-continues the run in progress; agents continue meanwhile, for --lease. SIGINT (Ctrl-C) ends the run;
-what was measured is kept.`,
-		Example: `  PROGRAM
-  PROGRAM --listen 10.0.0.1:7700 --gossip-listen 10.0.0.1:7946 \
-    --gossip-key file:gossip.key --tls-ca certs/ca.crt \
-    --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key`,
-	}, f.run)
 	f.Name, _ = os.Hostname()
-	command.Declare(cmd.Flags(), f)
-	return cmd
+	return manual.NewDaemon("coordinator", program, version, f.run, f)
 }
 
 // leastLease is long enough for an agent that is silent for a moment, and for an agent to be sure that its lease is

@@ -56,31 +56,10 @@ const streamsPerEndpoint = 12_000
 // NewCalibrate makes `spate calibrate`. version is the program's.
 func NewCalibrate(version string) *cobra.Command {
 	f := &calibrateFlags{version: version, Out: host.CapacityPath()}
-	cmd := &cobra.Command{
-		Use:   "calibrate",
-		Short: "Find out how exact this machine's agent is, and up to which load",
-		Long: `Run an agent against a simulator, each in its own process with its part of the cores, at rising
-load, and compare every time that the agent takes with the truth that the simulator puts into its
-frames. The command prints the errors of TTFT, ITL and E2E by load, and the highest load at which
-this machine is exact. This limit is stored, and agents with such a limit split loads by it. It
-takes about two minutes; nothing leaves loopback.
-
-A load is safe if the error of the timestamps is within 100 us at p99, at most 0.1 % of frames were
-read together with the previous one, at least 99 % of the load was reached, and starts are late by
-at most 1 ms at p99. A load that is not safe is tried once more. If none is safe, the exit
-code is 3.`,
-		Example: `  spate calibrate
-  spate calibrate --quick
-  spate calibrate --streams 500,1000,2000 --starts 4000
-  spate calibrate --cores 3 --out capacity.json`,
-		Args: command.Arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
-	}
-	command.Declare(cmd.Flags(), f)
-	return cmd
+	return manual.New("calibrate", cobra.NoArgs, f.run, f)
 }
 
-func (f *calibrateFlags) run(cmd *cobra.Command) error {
+func (f *calibrateFlags) run(cmd *cobra.Command, _ []string) error {
 	config, err := f.config(command.Typed(cmd.Flags(), "duration"))
 	if err != nil {
 		return command.BadInput(err)

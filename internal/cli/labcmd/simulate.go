@@ -4,6 +4,7 @@ package labcmd
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -21,31 +22,13 @@ import (
 	"github.com/spate-load/spate/simulator/config"
 )
 
+//go:embed help.txt
+var manual command.Manual
+
 // NewSimulate makes `spate simulate`.
 func NewSimulate() *cobra.Command {
 	f := newFlags()
-	cmd := &cobra.Command{
-		Use:   "simulate [FILE]",
-		Short: "Serve a model of LLM engines behind the APIs of today's servers",
-		Long: `Serve a model of LLM engines: a prefill queue, continuous batching, and decode steps whose time
-depends on the batch. It needs no GPU and no model. FILE has settings in YAML, the fields of a
-plan's simulator (docs/simulator.md); --set and flags change them. Engines prefill and decode, or,
-with --prefill-engines, form a disaggregated group: 3P1D is --prefill-engines 3 --replicas 1. With
---ttft and --itl a steady rate replaces them, so that what a client should see is known.
-
-Every address serves OpenAI's chat, completions and responses below /v1, Anthropic's /v1/messages,
-SGLang's /generate, embeddings, rerank and scores; also /v1/models, /tokenize, /health and /metrics.`,
-		Example: `  spate simulate --listen 127.0.0.1:8000,127.0.0.1:8001
-  spate simulate engine.yaml --decode-step 20ms --truth-file truth.jsonl
-  spate simulate --prefill-engines 3 --replicas 1 --set transfer_per_thousand_tokens=20ms
-  spate simulate --ttft 50ms --itl 10ms --ticks --truth
-  spate simulate --fault 500=0.01 --fault cut=0.02,after=10
-  spate simulate --tls --http 2`,
-		Args: command.Arguments(cobra.MaximumNArgs(1)),
-		RunE: f.run,
-	}
-	command.Declare(cmd.Flags(), f)
-	return cmd
+	return manual.New("simulate", cobra.MaximumNArgs(1), f.run, f)
 }
 
 // run serves until an interrupt.

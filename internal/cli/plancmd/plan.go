@@ -2,6 +2,7 @@
 package plancmd
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -19,16 +20,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
+//go:embed help.txt
+var manual command.Manual
+
 func newPlanList() *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List the plans that ship with Spate",
-		Example: "  spate plan list\n  spate plan show quickstart\n  spate run quickstart",
-		Args:    command.Arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return listPlans(cmd.OutOrStdout())
-		},
-	}
+	return manual.New("list", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return listPlans(cmd.OutOrStdout())
+	})
 }
 
 // listPlans prints the name, the number of stages and the description of each shipped plan.
@@ -50,32 +48,16 @@ func listPlans(w io.Writer) error {
 
 // NewPlan makes `spate plan` and its subcommands.
 func NewPlan() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "plan",
-		Short: "List, show, check and make plans",
-		Args:  command.Arguments(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := manual.New("plan", cobra.NoArgs, command.ShowHelp)
 	cmd.AddCommand(newPlanList(), newPlanShow(), newPlanValidate(), newPlanNew(), newPlanSchema())
 	return cmd
 }
 
 func newPlanSchema() *cobra.Command {
-	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of plans, for editors",
-		Long: `Print the JSON Schema of plans. An editor that knows it completes fields, explains them and marks
-mistakes while you type. With the YAML language server, save it beside your plans and begin each of
-them with the line
-
-  # yaml-language-server: $schema=plan.schema.json`,
-		Example: "  spate plan schema > plan.schema.json",
-		Args:    command.Arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write(plans.Schema())
-			return err
-		},
-	}
+	return manual.New("schema", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		_, err := cmd.OutOrStdout().Write(plans.Schema())
+		return err
+	})
 }
 
 // showFlags are the flags of `spate plan show`.
@@ -86,19 +68,7 @@ type showFlags struct {
 
 func newPlanShow() *cobra.Command {
 	f := &showFlags{}
-	cmd := &cobra.Command{
-		Use:   "show PLAN.yaml",
-		Short: "Show the stages of a plan with their counts and times",
-		Long: `Show the stages of a plan: each with its target, workload, load, the requests that it will send, and
-the time in which it will start them, as far as the plan and its files say. What depends on the
-server is n/a; ~ is about, ≤ at most. Times include the pauses between stages, but not the wait for
-the last answers. Nothing is started.`,
-		Example: "  spate plan show quickstart\n  spate plan show plan.yaml --set seed=7\n  spate plan show quickstart --yaml > my-plan.yaml",
-		Args:    command.Arguments(cobra.ExactArgs(1)),
-		RunE:    f.run,
-	}
-	command.Declare(cmd.Flags(), f)
-	return cmd
+	return manual.New("show", cobra.ExactArgs(1), f.run, f)
 }
 
 func (f *showFlags) run(cmd *cobra.Command, args []string) error {

@@ -23,21 +23,9 @@ type draftFlags struct {
 
 func newPlanNew() *cobra.Command {
 	f := &draftFlags{}
-	cmd := &cobra.Command{
-		Use:   "new",
-		Short: "Write a commented plan from flags",
-		Long: `Write a first plan, with comments that say what else there is. Every flag has a default.
-
-Workloads:
-` + kindHelp(draft.Workloads()) + `
-Loads:
-` + kindHelp(draft.Loads()),
-		Example: `  spate plan new
-  spate plan new --endpoint http://10.0.0.5:8000 --load rate --values 2,4,8 --out plan.yaml
-  spate plan new --workload mooncake --file trace.jsonl --load replay --values 10`,
-		Args: command.Arguments(cobra.NoArgs),
-		RunE: f.run,
-	}
+	cmd := manual.New("new", cobra.NoArgs, f.run)
+	cmd.Long = strings.NewReplacer("WORKLOADS", kindHelp(draft.Workloads()), "LOADS", kindHelp(draft.Loads())).
+		Replace(cmd.Long)
 	cmd.Flags().SortFlags = false
 	command.Declare(cmd.Flags(), f, "APIS="+strings.Join(registry.Names(), ", "))
 	return cmd
@@ -45,11 +33,11 @@ Loads:
 
 // kindHelp lists kinds with their descriptions.
 func kindHelp(names, help []string) string {
-	var b strings.Builder
+	lines := make([]string, len(names))
 	for i, name := range names {
-		fmt.Fprintf(&b, "  %-12s %s\n", name, help[i])
+		lines[i] = fmt.Sprintf("  %-12s %s", name, help[i])
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }
 
 func (f *draftFlags) run(cmd *cobra.Command, _ []string) error {

@@ -12,19 +12,9 @@ import (
 
 func newPlanValidate() *cobra.Command {
 	source := &SourceFlags{}
-	cmd := &cobra.Command{
-		Use:   "validate PLAN.yaml...",
-		Short: "Check plans without running them",
-		Long: `Check plans: every mistake is printed with file, line and column. Secrets that a plan refers to are
-looked up, and the files of its workloads are read to their end.`,
-		Example: "  spate plan validate plan.yaml\n  spate plan validate plans/*.yaml",
-		Args:    command.Arguments(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return validateAll(cmd, source, args)
-		},
-	}
-	command.Declare(cmd.Flags(), source)
-	return cmd
+	return manual.New("validate", cobra.MinimumNArgs(1), func(cmd *cobra.Command, args []string) error {
+		return validateAll(cmd, source, args)
+	}, source)
 }
 
 // validateAll checks plans one after another, and reports on each as soon as it is checked.

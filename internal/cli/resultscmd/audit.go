@@ -14,7 +14,6 @@ import (
 	"github.com/spate-load/spate/audit"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/internal/docs"
 	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
@@ -31,26 +30,7 @@ const auditMost = 1 << 30
 // NewAudit makes `spate audit`.
 func NewAudit() *cobra.Command {
 	f := &auditFlags{}
-	cmd := &cobra.Command{
-		Use:   "audit FILE...",
-		Short: "Check whether the numbers of a load test can be true together",
-		Long: `Check whether printed numbers can be true together: tokens over duration, Little's law, the answer's
-time from its parts, the order of percentiles, and others. A number contradicts them only if no
-values that round to what is printed agree.
-
-Files are results in JSON of vLLM, SGLang, GuideLLM, AIPerf, inference-perf and EvalScope, AIPerf's
-CSV, the text that vLLM and SGLang print, reports with such text or with tables in Markdown or CSV,
-and Spate's own run directories; "latest" is the newest in runs, "-" is standard input. The exit
-code is 3 if numbers contradict each other.
-More: ` + docs.URL("audit.md", ""),
-		Example: `  spate audit result.json
-  spate audit report.md --format markdown
-  spate audit latest`,
-		Args: command.Arguments(cobra.MinimumNArgs(1)),
-		RunE: f.run,
-	}
-	command.Declare(cmd.Flags(), f)
-	return cmd
+	return manual.New("audit", cobra.MinimumNArgs(1), f.run, f)
 }
 
 // audited is a file with what was found.

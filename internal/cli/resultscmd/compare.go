@@ -14,7 +14,6 @@ import (
 	"github.com/spate-load/spate/compare/show"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/internal/docs"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -44,33 +43,7 @@ type compareFlags struct {
 // NewCompare makes `spate compare`.
 func NewCompare() *cobra.Command {
 	f := &flags{}
-	cmd := &cobra.Command{
-		Use:   "compare BASELINE RUN...",
-		Short: "Compare runs: what differs, by how much, and whether by chance",
-		Long: `Compare runs with the first one, the baseline. Each is a run directory, "latest" (the newest in
-runs), a results.json or, with --coordinator, the ID of a run that has ended there, a unique prefix
-of it, or "latest". Several runs of one setting are given with commas between them (a1,a2,a3);
-three or more of each setting are the best comparison, because only they show how much runs differ
-from one another.
-
-Stages are compared if their target, workload and load are equal: the change of each number, its
-95 % interval, and whether it is worse, better, the same within --tolerance, or unclear. The chance
-of even one false alarm among all numbers is 5 %. Stages that are INVALID or incomplete are left
-out.
-More: ` + docs.URL("compare.md", "") + `
-
-` + command.ExitHint,
-		Example: `  spate compare runs/before runs/after
-  spate compare runs/before1,runs/before2,runs/before3 runs/after1,runs/after2,runs/after3
-  spate compare --by target runs/today
-  spate compare baseline/results.json runs/today --fail-on worse
-  spate compare runs/a runs/b --format markdown --all
-  spate compare baseline latest --coordinator 127.0.0.1:7700`,
-		Args: command.Arguments(cobra.MinimumNArgs(1)),
-		RunE: f.run,
-	}
-	command.Declare(cmd.Flags(), f)
-	return cmd
+	return manual.New("compare", cobra.MinimumNArgs(1), f.run, f)
 }
 
 // run compares the runs and prints the comparison.

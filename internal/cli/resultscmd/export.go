@@ -31,28 +31,13 @@ type exportFlags struct {
 
 // NewExport makes `spate runs export`.
 func NewExport() *cobra.Command {
-	f := exportFlags{Patience: delivery.DefaultPatience}
-	cmd := &cobra.Command{
-		Use:   "export DIR --sink URL",
-		Short: "Write a finished run to a database from its ledger",
-		Long: `Write a finished run to InfluxDB, or send it to an OpenTelemetry collector, from the ledger in its
-run directory. The points are the same that are written while a run is in progress, also those that
-could not be delivered. Only agents' heartbeats are not in the ledger. Points that the database
-already has stay the same, so a command that was interrupted can be run again.
-
-` + command.ExitHint,
-		Example: `  spate runs export runs/quickstart-20260329 --sink 'influx+http://localhost:8086?bucket=db/autogen'
-  spate runs export runs/today --sink 'influx+http://localhost:8086?bucket=b&org=o&token=env:TOKEN'
-  spate runs export runs/today --sink 'otlp+https://collector/v1/metrics?header=api-key=env:KEY'`,
-		Args: command.Arguments(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
-	}
-	command.Declare(cmd.Flags(), &f)
-	return cmd
+	f := &exportFlags{Patience: delivery.DefaultPatience}
+	return manual.New("export", cobra.ExactArgs(1), f.run, f)
 }
 
 // run checks everything, and then sends the ledger's points.
-func (f *exportFlags) run(cmd *cobra.Command, dir string) error {
+func (f *exportFlags) run(cmd *cobra.Command, args []string) error {
+	dir := args[0]
 	logger, err := command.Logger(cmd.ErrOrStderr(), "warn", "text")
 	if err != nil {
 		return err

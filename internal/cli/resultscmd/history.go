@@ -44,25 +44,7 @@ type numberFlags struct {
 // NewHistory makes `spate history`.
 func NewHistory() *cobra.Command {
 	f := &historyFlags{numberFlags: numberFlags{Metric: compare.DefaultMetric}}
-	cmd := &cobra.Command{
-		Use:   "history [RUN...]",
-		Short: "Show a number over runs of a plan, and which runs made it worse",
-		Long: `Show a number of each stage over runs, the oldest first, with the version of Spate and the labels
-that the plan gives the target. Runs are those named, as for "spate compare"; else the newest under
---dir, or, with --coordinator, the newest that have ended there, also of those that retention has
-removed, compared with a tolerance of 1 %.
-
-Each stage is compared, as "spate compare" does, with that of the last run before it that has the
-same plan, target, workload and load, and is neither INVALID nor incomplete: better, worse, same,
-unclear, or untested. --format html draws charts.`,
-		Example: `  spate history
-  spate history --metric tpot_ms.p50 --plan nightly --target vllm
-  spate history --coordinator 127.0.0.1:7700 --format html >history.html`,
-		Args: command.Arguments(cobra.ArbitraryArgs),
-		RunE: f.run,
-	}
-	command.Declare(cmd.Flags(), f)
-	return cmd
+	return manual.New("history", cobra.ArbitraryArgs, f.run, f)
 }
 
 // run reads the runs and prints the history.

@@ -2,46 +2,30 @@
 package resultscmd
 
 import (
+	_ "embed"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/plancmd"
+	"github.com/spate-load/spate/internal/docs"
 	"github.com/spate-load/spate/report"
 )
+
+//go:embed help.txt
+var help string
+
+// manual has the words of the commands.
+var manual = command.Manual(strings.ReplaceAll(help, "DOCS/", docs.URL("", "")))
 
 // NewReport makes `spate report`.
 func NewReport() *cobra.Command {
 	f := &reportFlags{}
-	cmd := &cobra.Command{
-		Use:   "report DIR",
-		Short: "Write a run directory's files again, from its ledger",
-		Long: `Write all derived files of a run directory again, from its ledger alone (results.json,
-report.html, report.md, vllm.txt, histograms.hlog, request rows), byte for byte the same as before,
-and print the tables.
-
---format prints the whole report in another form, and --table one table of it, such as the targets
-side by side, or what vLLM's, GuideLLM's or AIPerf's benchmark would print, by their definitions.
-
-If the ledger is damaged, nothing is written, and the error says what is lost; --salvage makes a
-ledger and files from what is intact, in DIR/salvaged.
-
-The exit code is 5 if a threshold failed, of the plan or of --threshold. Conditions with the word
-"baseline" compare with --baseline, or with the baseline that the run was given.`,
-		Example: `  spate report runs/quickstart-20260329
-  spate report runs/today --table targets
-  spate report runs/today --table vllm --format markdown
-  spate report runs/today --format csv > stages.csv
-  spate report runs/today --threshold "ttft_ms.p99 < 500" --threshold "verdict = VALID"
-  spate report runs/today --baseline runs/yesterday --threshold "tpot_ms.mean <= baseline * 1.03"`,
-		Args: command.Arguments(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
-	}
-	command.Declare(cmd.Flags(), f)
-	return cmd
+	return manual.New("report", cobra.ExactArgs(1), f.run, f)
 }
 
 // reportFlags are the flags of `spate report`.
@@ -54,7 +38,8 @@ type reportFlags struct {
 }
 
 // run checks the flags, makes the files and prints the tables.
-func (f *reportFlags) run(cmd *cobra.Command, dir string) error {
+func (f *reportFlags) run(cmd *cobra.Command, args []string) error {
+	dir := args[0]
 	if err := f.Printed.check(); err != nil {
 		return err
 	}

@@ -32,20 +32,9 @@ type attachFlags struct {
 // NewFollow makes `spate runs follow`.
 func NewFollow() *cobra.Command {
 	f := &attachFlags{}
-	cmd := &cobra.Command{
-		Use:   "follow RUN --coordinator HOST:PORT",
-		Short: "Follow a run on a coordinator and report its results",
-		Long: `Follow a run that was submitted with "spate run --coordinator", from its start: the same progress,
-and at its end the same tables, run directory and exit code. Ctrl-C leaves the run; "spate runs
-stop", or with --live the key s, ends it. If the run has ended, its results are fetched.
-
-` + clustercmd.RunHelp + `
-
-` + command.ExitHint,
-		Example: "  spate runs follow latest --coordinator 127.0.0.1:7700 --live",
-		Args:    command.Arguments(oneRun),
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.follow) },
-	}
+	cmd := manual.New("follow", oneRun, func(cmd *cobra.Command, args []string) error {
+		return f.run(cmd, args[0], f.follow)
+	})
 	f.add(cmd)
 	command.Declare(cmd.Flags(), &f.results.showFlags)
 	return cmd
@@ -54,19 +43,9 @@ stop", or with --live the key s, ends it. If the run has ended, its results are 
 // NewFetch makes `spate runs fetch`.
 func NewFetch() *cobra.Command {
 	f := &attachFlags{}
-	cmd := &cobra.Command{
-		Use:   "fetch RUN --coordinator HOST:PORT",
-		Short: "Fetch the results of a run that has ended",
-		Long: `Fetch the ledger of a run that has ended into a run directory, make all its files from it, and
-print the tables, as "spate run" does at its end. The exit code is that of the run.
-
-` + clustercmd.RunHelp + `
-
-` + command.ExitHint,
-		Example: "  spate runs fetch latest --coordinator 127.0.0.1:7700\n  spate runs fetch quickstart-2026 --coordinator 127.0.0.1:7700 --out results/today",
-		Args:    command.Arguments(oneRun),
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.fetch) },
-	}
+	cmd := manual.New("fetch", oneRun, func(cmd *cobra.Command, args []string) error {
+		return f.run(cmd, args[0], f.fetch)
+	})
 	f.add(cmd)
 	return cmd
 }
@@ -83,51 +62,36 @@ const localStop = "; a local run stops with Ctrl-C in its terminal"
 
 // NewStop makes `spate runs stop`.
 func NewStop() *cobra.Command {
-	var f stopFlags
-	cmd := &cobra.Command{
-		Use:   "stop [RUN] --coordinator HOST:PORT",
-		Short: "Stop a run on a coordinator, or all",
-		Long: `Stop a run on a coordinator. It starts no more requests and waits for those in flight, or cancels
-them with --now. What was measured is kept, and marked as partial. A run that waits is removed from
-the queue. The command does not wait for the run's end: "spate runs follow" does.
+	f := &stopFlags{}
+	return manual.New("stop", func(cmd *cobra.Command, args []string) error {
+		if f.All {
+			return cobra.NoArgs(cmd, args)
+		}
+		if err := oneRun(cmd, args); err != nil {
+			return fmt.Errorf("%w%s", err, localStop)
+		}
+		return nil
+	}, f.run, f)
+}
 
---all empties the queue, last run first, so that none begins meanwhile, and stops all runs in
-progress. Agents then end their load by themselves, also if the coordinator is lost.
-
-` + clustercmd.RunHelp,
-		Example: "  spate runs stop latest --coordinator 127.0.0.1:7700\n  spate runs stop quickstart-2026 --coordinator 127.0.0.1:7700 --now\n" +
-			"  spate runs stop --all --coordinator 127.0.0.1:7700",
-		Args: command.Arguments(func(cmd *cobra.Command, args []string) error {
-			if f.All {
-				return cobra.NoArgs(cmd, args)
-			}
-			if err := oneRun(cmd, args); err != nil {
-				return fmt.Errorf("%w%s", err, localStop)
-			}
-			return nil
-		}),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			conn, err := f.Connect()
-			switch {
-			case err != nil && f.Coordinator == "":
-				return command.BadInputf("%w%s", err, localStop)
-			case err != nil:
-				return err
-			}
-			defer conn.Close()
-			service := spatev1.NewRunServiceClient(conn)
-			if f.All {
-				return stopAll(cmd, &f.Flags, service, f.Now)
-			}
-			run, err := f.Find(cmd.Context(), service, args[0])
-			if err != nil {
-				return err
-			}
-			return stop(cmd, &f.Flags, service, run, f.Now)
-		},
+func (f *stopFlags) run(cmd *cobra.Command, args []string) error {
+	conn, err := f.Connect()
+	switch {
+	case err != nil && f.Coordinator == "":
+		return command.BadInputf("%w%s", err, localStop)
+	case err != nil:
+		return err
 	}
-	command.Declare(cmd.Flags(), &f)
-	return cmd
+	defer conn.Close()
+	service := spatev1.NewRunServiceClient(conn)
+	if f.All {
+		return stopAll(cmd, &f.Flags, service, f.Now)
+	}
+	run, err := f.Find(cmd.Context(), service, args[0])
+	if err != nil {
+		return err
+	}
+	return stop(cmd, &f.Flags, service, run, f.Now)
 }
 
 // mostListed is more than the runs that can be unended.

@@ -30,28 +30,14 @@ type resumeFlags struct {
 // NewResume makes `spate runs resume`. version is the program's.
 func NewResume(version string) *cobra.Command {
 	f := &resumeFlags{Local: localFlags{version: version}}
-	cmd := &cobra.Command{
-		Use:   "resume DIR",
-		Short: "Continue a local run whose command was killed",
-		Long: `Continue a local run that was interrupted because "spate run" was killed, or the machine went down.
-DIR is its run directory. Stages that had ended keep their results; the one in progress is measured
-again. "spate report DIR" makes the results of what was measured, without the rest. A
-coordinator continues its runs itself when it is restarted with the same --data-dir.
-
-` + command.ExitHint,
-		Example: "  spate runs resume runs/quickstart-20260329T120000Z-1a2b3c",
-		Args:    command.Arguments(cobra.ExactArgs(1)),
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
-	}
-	for _, flags := range []any{f, &f.results.showFlags, &f.results.judgingFlags} {
-		command.Declare(cmd.Flags(), flags)
-	}
+	cmd := manual.New("resume", cobra.ExactArgs(1), f.run, f, &f.results.showFlags, &f.results.judgingFlags)
 	cmd.Flags().Lookup("agents").DefValue = "as many as the run had"
 	return cmd
 }
 
 // run shows what is left of a run, asks, and resumes it.
-func (f *resumeFlags) run(cmd *cobra.Command, dir string) error {
+func (f *resumeFlags) run(cmd *cobra.Command, args []string) error {
+	dir := args[0]
 	if err := f.results.settle(cmd.Flags()); err != nil {
 		return command.BadInput(err)
 	}

@@ -4,6 +4,7 @@ package runcmd
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net"
@@ -60,6 +61,9 @@ func (c *coordinatorFlags) at() *clustercmd.Flags {
 	return &clustercmd.Flags{Coordinator: c.Coordinator, Plaintext: c.Plaintext, TLS: c.TLS}
 }
 
+//go:embed help.txt
+var manual command.Manual
+
 // NewRun makes `spate run`. version is the program's.
 func NewRun(version string) *cobra.Command {
 	return newRunFlags(version).command()
@@ -71,35 +75,7 @@ func newRunFlags(version string) *runFlags {
 
 // command makes the command with all flags.
 func (f *runFlags) command() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "run [PLAN.yaml]",
-		Short: "Run a plan, or a test made from flags, and report its results",
-		Long: `Run a plan on this machine with embedded agents, or with --coordinator on a coordinator and its
-agents, or with --on on hosts that ssh reaches. PLAN.yaml is a file, "-" for standard input, or the
-name of a plan that ships with Spate ("spate plan list" lists them). Without a plan, --target and
-the flags below it make one, which is kept in the run directory; flags may have the names that vLLM,
-GuideLLM, AIPerf and k6 give them.
-
-The first Ctrl-C starts no more requests and waits for those in flight; the second cancels them.
-What was measured is kept, and marked as partial. On a coordinator, a run waits in a queue until
-agents are free; Ctrl-C removes it. After a lost connection the command continues, and Ctrl-C then
-leaves the run, as --detach does from the start; "spate runs follow" shows it again.
-
-` + command.ExitHint,
-		Example: `  spate run quickstart
-  spate run plan.yaml --out results/today
-  spate run plan.yaml --simulate=20
-  spate run deepseek-r1-h20 --only vllm --set targets.vllm.endpoints=http://10.0.0.5:8000
-  spate run --target http://10.0.0.5:8000 --concurrency 1,2,4 --isl 3000 --osl 150
-  spate run --from 'vllm bench serve --model m --random-input-len 3000 --max-concurrency 4'
-  spate run plan.yaml --live
-  spate run plan.yaml --agents eu=2,us=1
-  spate run plan.yaml --on eu=user@eu1,user@eu2 --on us=user@us1
-  spate run --coordinator 127.0.0.1:7700 --min-agents 3 plan.yaml
-  spate run --coordinator 127.0.0.1:7700 --detach plan.yaml`,
-		Args: command.Arguments(onePlan),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
-	}
+	cmd := manual.New("run", onePlan, f.run)
 	command.Declare(cmd.Flags(), f, "APIS="+strings.Join(registry.Names(), ", "))
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		alias := foreign.Alias(name)

@@ -4,6 +4,7 @@ package spatecmd
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -41,34 +42,13 @@ func Main(build string) int {
 	return command.ExitCode(err)
 }
 
+//go:embed help.txt
+var manual command.Manual
+
 func newRoot(version string) *cobra.Command {
-	root := &cobra.Command{
-		Use:   "spate",
-		Short: "Distributed load generator for LLM serving",
-		Long: `Spate sends more load to LLM serving deployments than one client can, from several machines and
-regions at once, and reports numbers that can be trusted.
-
-A plan says what to test: targets x workloads x loads. Each combination is a stage. "spate run" runs
-a plan on this machine, or with --coordinator on a coordinator and its agents. "spate plan list"
-lists the plans that ship with Spate; "spate plan new" writes one of your own.
-
-What exit codes mean: spate help exit-codes`,
-		Example: `  spate run quickstart
-  spate plan list
-  spate plan show slo-search
-  spate plan new
-  spate run plan.yaml --simulate=10
-  spate run --target http://127.0.0.1:8000 --concurrency 1,2,4 --isl 3000 --osl 150
-  spate run --coordinator 127.0.0.1:7700 plan.yaml`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Version:       version,
-		Args:          noCommand,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return command.BadInput(command.Apply(cmd))
-		},
-	}
+	root := manual.New("spate", nil, command.ShowHelp)
+	root.SilenceErrors, root.SilenceUsage, root.Version, root.Args = true, true, version, noCommand
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return command.BadInput(command.Apply(cmd)) }
 	command.AddFlag(root)
 	command.SetUsage(root)
 	root.SetFlagErrorFunc(flagError)
@@ -95,7 +75,7 @@ What exit codes mean: spate help exit-codes`,
 	}
 	root.SetHelpCommandGroupID("Operate")
 	root.SetCompletionCommandGroupID("Operate")
-	root.AddCommand(command.NewExitCodes())
+	root.AddCommand(manual.New("exit-codes", nil, nil))
 	completeValues(root)
 	return root
 }
@@ -131,12 +111,10 @@ func completePlans(_ *cobra.Command, _ []string, typed string) ([]cobra.Completi
 
 // newVersion makes a command that prints the same as --version.
 func newVersion(version string) *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: command.Arguments(cobra.NoArgs),
-		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), "spate version "+version)
-		},
-	}
+	return manual.New("version", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "spate version "+version)
+		return err
+	})
 }
 
 var unknownFlag = regexp.MustCompile(`^unknown flag: --(.+)$`)
