@@ -18,8 +18,8 @@ type agentSummary struct {
 	notes                     []string
 }
 
-// agentsSection returns what each agent did over all stages and how precisely it started.
-func agentsSection(r *results.Result) table.Section {
+// Agents returns what each agent did over all stages and how precisely it started.
+func Agents(r *results.Result) *table.Table {
 	summaries := make(map[string]*agentSummary)
 	for _, s := range r.Stages {
 		for _, a := range s.Agents {
@@ -39,8 +39,8 @@ func agentsSection(r *results.Result) table.Section {
 			cmp.Or(a.Version, unknown), s.stages, s.completed, s.failed,
 			startWords(s.startError, s.uncertainty), strings.Join(s.notes, "; ")))
 	}
-	return table.NewSection("Agents", table.Texts([]string{"Agent", "Region", "Host", "Version", "Stages", "Completed",
-		"Failed", "Worst start", "Notes"}, rows))
+	return table.Of([]string{"Agent", "Region", "Host", "Version", "Stages", "Completed", "Failed", "Worst start",
+		"Notes"}, rows)
 }
 
 // add adds an agent's result of a stage.

@@ -41,9 +41,9 @@ func detailsOf(r *results.Result) ([]table.Section, error) {
 		requestsSection(r.Stages), ratesSection(r.Stages), reasoningSection(r.Stages), imagesSection(r.Stages),
 		endingsSection(r.Stages), answersSection(r.Stages), sessionsSection(r.Stages), turnsSection(r.Stages),
 		errorsSection(r.Stages), lengthsSection(r.Stages), preparationsSection(r.Stages),
-		regionsSection(r.Stages), pathsSection(r.Stages), accountsSection(r.Stages),
+		table.NewSection("Regions", table.Block{Table: Regions(r)}), pathsSection(r.Stages), accountsSection(r.Stages),
 		serversSection(r.Stages), enginesSection(r.Stages), gpusSection(r.Stages), startsSection(r.Stages),
-		agentsSection(r),
+		table.NewSection("Agents", table.Block{Table: Agents(r)}),
 	}, errors.Join(err, err2)
 }
 

@@ -17,16 +17,16 @@ func severalRegions(stages []results.StageResult) bool {
 	return slices.ContainsFunc(stages, func(s results.StageResult) bool { return len(s.Regions) > 1 })
 }
 
-// regionsSection returns each stage by region, if there are several regions.
-func regionsSection(stages []results.StageResult) table.Section {
-	if !severalRegions(stages) {
-		return table.Section{}
+// Regions returns each stage by region. It has no rows if there are no several regions.
+func Regions(r *results.Result) *table.Table {
+	if !severalRegions(r.Stages) {
+		return &table.Table{}
 	}
-	return sectionOf(stages, "Regions", "", []string{
+	return table.Of([]string{
 		"Stage", "Region", "Agents", "Completed", "Failed", "Cancelled", "req/s", "tok/s", "Mean E2E (ms)", "P99 E2E (ms)",
 		"Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)", "P99 TPOT (ms)", "Median connect (ms)",
 		"of it DNS / TCP / TLS (ms)", "Median RTT (ms)",
-	}, func(s results.StageResult, add func(...any)) {
+	}, rowsOf(r.Stages, func(s results.StageResult, add func(...any)) {
 		for _, c := range s.Regions {
 			cells := []any{stageName(s), cmp.Or(c.Name, unknown), c.Agents, c.Requests.Completed, c.Requests.Failed,
 				c.Requests.Cancelled}
@@ -34,7 +34,7 @@ func regionsSection(stages []results.StageResult) table.Section {
 			add(slices.Concat(cells, numbers, []any{median(c.Connect),
 				fixed(median(c.DNS)) + " / " + fixed(median(c.TCP)) + " / " + fixed(median(c.TLS)), median(c.RTT)})...)
 		}
-	})
+	}))
 }
 
 // pathColumns are the tables about the network path from a region to an endpoint.

@@ -67,14 +67,14 @@ func filesIn(dir string) (list []fileInfo) {
 	return list
 }
 
-// answerIn returns the answer of a run whose files are there, in lines. Nil: there is none.
-func answerIn(dir string) []string {
-	var result struct{ Headline *results.Headline }
+// resultIn returns the result of a run whose files are there. Nil: there is none.
+func resultIn(dir string) *results.Result {
 	content, err := os.ReadFile(filepath.Join(dir, results.File))
-	if err != nil || json.Unmarshal(content, &result) != nil {
+	r := &results.Result{}
+	if err != nil || json.Unmarshal(content, r) != nil {
 		return nil
 	}
-	return result.Headline.Lines()
+	return r
 }
 
 func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {

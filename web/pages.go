@@ -272,7 +272,14 @@ func (s *Server) produceHome(ctx context.Context, t *topic) {
 func (s *Server) draw(ctx context.Context, t *topic, state any, parts func() ([]Part, error), over bool) bool {
 	var list []Part
 	var err error
-	if !s.inDrawingTurn(ctx, func() { list, err = parts() }) {
+	if !s.inDrawingTurn(ctx, func() {
+		defer func() {
+			if fault := recover(); fault != nil { // on a goroutine of ours, which would end the program
+				err = s.faulted(fault)
+			}
+		}()
+		list, err = parts()
+	}) {
 		return false
 	}
 	if err != nil {
@@ -361,7 +368,7 @@ func (s *Server) produceEnd(ctx context.Context, t *topic, page Run, err error) 
 		s.topics.fail(t, status.Convert(cmp.Or(err, errClosing)).Err())
 		return
 	}
-	if page.Answer == nil && err == nil { // it is in the files, which take a while
+	if page.Result == nil && err == nil { // it is in the files, which take a while
 		s.draw(ctx, t, page, page.Parts, false)
 		if _, err := s.files(ctx, page.Summary.GetRunId()); err == nil {
 			_ = s.look(ctx, &page, page.Summary.GetRunId()) // without it the page says less
@@ -380,7 +387,7 @@ func (s *Server) look(ctx context.Context, page *Run, id string) error {
 	page.Files = nil
 	if dir := s.dir(id); page.Over() && current(dir) {
 		page.Files = filesIn(dir)
-		page.Answer = answerIn(dir)
+		page.Result = resultIn(dir)
 	} else if page.Over() {
 		for _, name := range []string{reportFile, results.File, "report.md", "vllm.txt"} {
 			page.Files = append(page.Files, fileInfo{Name: name})

@@ -10,7 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/watch"
 )
 
 // evil is what a plan, an agent or a server may say.
@@ -323,5 +327,62 @@ func TestFailurePages(t *testing.T) {
 		if path != "/nothing" && !strings.Contains(text, "Back to all runs") {
 			t.Errorf("%s: %s", path, text)
 		}
+	}
+}
+
+// What is wrong, what the run waits for and the verdict stand right below the title.
+func TestFirstScreenSaysWhatIsWrong(t *testing.T) {
+	eu := &spatev1.AgentInfo{Name: "a", Region: "eu"}
+	stage := func(index uint32) *spatev1.RunEvent {
+		return &spatev1.RunEvent{Event: &spatev1.RunEvent_StageStarted{StageStarted: &spatev1.StageStarted{
+			StageIndex: index, Expected: durationpb.New(20 * time.Second)}}}
+	}
+	progress := &spatev1.RunEvent{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{
+		StageIndex: 1, Elapsed: durationpb.New(55 * time.Second), InFlight: 4}}}
+	end := &spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{Verdict: "INVALID"}}}
+	change := func(joined bool) *spatev1.RunEvent {
+		return &spatev1.RunEvent{Event: &spatev1.RunEvent_AgentChanged{AgentChanged: &spatev1.AgentChanged{
+			Agent: eu, Joined: joined, Reason: "no heartbeat"}}}
+	}
+	begin := started(eu)[0]
+	running := &spatev1.RunSummary{State: spatev1.RunState_RUN_STATE_RUNNING}
+	for _, c := range []struct {
+		summary        *spatev1.RunSummary
+		events         []*spatev1.RunEvent
+		verdict, class string
+		lines          []string
+	}{
+		{&spatev1.RunSummary{State: spatev1.RunState_RUN_STATE_WAITING, WaitsBecause: "agents are busy"}, nil,
+			"WAITING", "suspect", []string{"The run waits: agents are busy."}},
+		{running, []*spatev1.RunEvent{notice("waiting for agents: 2 of 3 are ready")}, "WAITING", "suspect",
+			[]string{"The run is being prepared: no stage has started yet.", "waiting for agents: 2 of 3 are ready"}},
+		{running, []*spatev1.RunEvent{begin, stage(0)}, "NOT JUDGED so far", "", nil},
+		{running, []*spatev1.RunEvent{begin, stage(0), change(false), change(true)}, "NOT JUDGED so far", "", nil},
+		{running, []*spatev1.RunEvent{begin, stage(0), end, stage(1), change(false), notice("b takes over"), progress}, "NOT JUDGED so far", "invalid",
+			[]string{"agent a (eu) was lost (no heartbeat)", "b takes over",
+				"The stage should have ended 35s ago: it waits for 4 requests in flight", "INVALID before: stage 1"}},
+		{&spatev1.RunSummary{State: spatev1.RunState_RUN_STATE_ENDED, Verdict: "SUSPECT", Reason: "agent a lost"},
+			[]*spatev1.RunEvent{begin, stage(0)}, "PARTIAL", "invalid", []string{"agent a lost"}},
+	} {
+		r := Run{Summary: c.summary, State: watch.New()}
+		for i, e := range c.events {
+			r.State.Take(uint64(i+1), e)
+		}
+		want := verdictView{Verdict: c.verdict, Class: c.class, Lines: c.lines}
+		if diff := cmp.Diff(want, r.verdict(r.stage())); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// A fault while a page is drawn ends that page, not the program.
+func TestFaultOfAPage(t *testing.T) {
+	s := start(t)
+	topic := &topic{more: make(chan struct{})}
+	if s.server.draw(t.Context(), topic, nil, func() ([]Part, error) { panic("fault") }, false) {
+		t.Error("a page was drawn")
+	}
+	if topic.err == nil {
+		t.Error("the page does not say that it has ended")
 	}
 }

@@ -8,10 +8,13 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report"
 	"github.com/spate-load/spate/report/page/chart"
 	"github.com/spate-load/spate/watch"
 )
@@ -24,9 +27,9 @@ type Run struct {
 	State *watch.Run
 	// Stage is the index of the stage to show. Nil: the one in progress.
 	Stage *uint32
-	// Files are the files of a run that has ended. Answer is its answer in lines, if the files have been made.
+	// Files are the files of a run that has ended. Result is what results.json has, nil until the files have been made.
 	Files  []fileInfo
-	Answer []string
+	Result *results.Result
 }
 
 // Over reports whether the run has ended.
@@ -49,10 +52,9 @@ func (r Run) Parts() ([]Part, error) {
 		}
 	}
 	view := map[string]any{
-		"Summary": r.Summary, "State": watch.State(r.Summary), "Over": r.Over(), "Files": r.Files, "News": r.news(s),
-		"Answer": r.Answer,
-		"Reason": watch.Clean(r.Summary.GetReason()), "Most": r.State.Most(), "Place": "", "Waiting": r.waiting(),
-		"Charts": charts(s, windows), "Verdict": verdict(s), "Regions": watch.Regions(r.State, last),
+		"Summary": r.Summary, "State": r.doing(s), "Over": r.Over(), "Files": r.Files, "News": r.news(s),
+		"Most": r.State.Most(), "Place": "",
+		"Charts": charts(s, windows), "Verdict": r.verdict(s), "Regions": watch.Regions(r.State, last),
 	}
 	if place := r.Summary.GetPlace(); place > 1 {
 		view["Place"] = words.Count(uint64(place-1), "run") + " before it"
@@ -68,6 +70,12 @@ func (r Run) Parts() ([]Part, error) {
 	view["Stages"] = stages
 	agents := watch.Agents(r.State, last)
 	slices.SortStableFunc(agents.Rows, func(a, b table.Row) int { return cmp.Compare(b.Colour, a.Colour) })
+	if r.Over() { // the last second is not its result
+		view["Regions"], agents = &table.Table{}, &table.Table{}
+		if r.Result != nil {
+			view["Regions"], agents = report.Regions(r.Result), report.Agents(r.Result)
+		}
+	}
 	view["MoreAgents"] = max(0, len(agents.Rows)-maxRows)
 	agents.Rows = agents.Rows[:min(len(agents.Rows), maxRows)]
 	view["Agents"] = agents
@@ -93,7 +101,20 @@ func (r Run) stage() *watch.Stage {
 	return r.State.Current()
 }
 
-// news says how the run goes, for people who listen: it changes only with the stage and the verdict.
+// doing says in words what the run does.
+func (r Run) doing(s *watch.Stage) string {
+	switch {
+	case r.Over() || r.Summary.GetState() == spatev1.RunState_RUN_STATE_WAITING:
+		return watch.State(r.Summary)
+	case s == nil:
+		return "being prepared"
+	case s.InProgress():
+		return fmt.Sprintf("stage %d of %s is running", s.Index+1, r.State.Most())
+	}
+	return fmt.Sprintf("stage %d of %s has ended, the next one is being prepared", s.Index+1, r.State.Most())
+}
+
+// news says how the run goes, for people who listen: it changes only with the stage, the verdict and lost agents.
 func (r Run) news(s *watch.Stage) string {
 	switch {
 	case r.Over():
@@ -105,7 +126,7 @@ func (r Run) news(s *watch.Stage) string {
 	if s.Verdict != "" {
 		text += ", " + watch.Clean(s.Verdict) + " so far"
 	}
-	return text + "."
+	return strings.Join(append([]string{text}, r.lost()...), ". ") + "."
 }
 
 // waiting says why there is no stage.
@@ -148,7 +169,9 @@ func (r Run) stageView(s *watch.Stage, windows []*spatev1.StageWindow) stageView
 		v.Load += " (" + over + ")"
 	}
 	v.Errors, v.NoErrors = watch.Errors(s)
-	v.Latencies = latencies(s, windows)
+	if s.InProgress() {
+		v.Latencies = latencies(s, windows)
+	}
 	return v
 }
 
@@ -169,27 +192,107 @@ func latencies(s *watch.Stage, windows []*spatev1.StageWindow) *table.Table {
 	return t
 }
 
-// verdictView is a verdict with its reasons.
+// verdictView is a verdict with what is wrong and what the run waits for.
 type verdictView struct {
-	Verdict, Class, About string
-	Doubts                []*spatev1.Doubt
+	Verdict, Class string
+	Lines          []string
+	Doubts         []*spatev1.Doubt
 }
 
-func verdict(s *watch.Stage) *verdictView {
-	if s == nil || s.Verdict == "" {
-		return nil
+// classes are the colours of verdicts.
+var classes = map[string]string{"VALID": "valid", "SUSPECT": "suspect", "INVALID": "invalid"}
+
+// verdict returns that of the run after its end, else that of the stage to show.
+func (r Run) verdict(s *watch.Stage) verdictView {
+	switch {
+	case r.Over() && (r.Stage == nil || s == nil):
+		v := verdictView{Verdict: cmp.Or(r.Summary.GetVerdict(), "NOT JUDGED"), Class: classes[r.Summary.GetVerdict()]}
+		if !r.Summary.GetComplete() {
+			v.Class = "invalid"
+			if v.Verdict != "INVALID" {
+				v.Verdict = "PARTIAL"
+			}
+		}
+		if v.Lines = []string{r.Summary.GetReason()}; r.Result != nil && r.Result.Headline != nil {
+			v.Lines = r.Result.Headline.Lines()
+		}
+		return v
+	case s == nil:
+		return verdictView{Verdict: "WAITING", Class: "suspect", Lines: append([]string{r.waiting()}, r.latest()...)}
 	}
-	v := &verdictView{Verdict: watch.Clean(s.Verdict), Class: "invalid", Doubts: s.Doubts}
-	switch s.Verdict {
-	case "VALID":
-		v.Class, v.About = "valid", "Every check of this stage passes."
-	case "SUSPECT":
-		v.Class = "suspect"
-	}
+	v := verdictView{Verdict: cmp.Or(s.Verdict, "NOT JUDGED"), Class: classes[s.Verdict], Doubts: s.Doubts}
 	if s.InProgress() {
 		v.Verdict += " so far"
 	}
+	if !r.Over() {
+		v.Lines = slices.Concat(r.lost(), overdue(s), r.invalid(s))
+	}
+	if len(v.Lines) > 0 {
+		v.Class = "invalid"
+	} else if s.Verdict == "VALID" {
+		v.Lines = []string{"Every check of this stage passes."}
+	}
+	if !r.Over() && !s.InProgress() {
+		v.Lines = append(v.Lines, r.latest()...)
+	}
 	return v
+}
+
+// invalid names the stages other than the one shown whose numbers cannot be used.
+func (r Run) invalid(shown *watch.Stage) []string {
+	var numbers []string
+	for _, s := range r.State.All() {
+		if s.Verdict == "INVALID" && s != shown {
+			numbers = append(numbers, fmt.Sprint(s.Index+1))
+		}
+	}
+	if numbers == nil {
+		return nil
+	}
+	return []string{"INVALID before: stage " + words.Shorten(numbers, 5)}
+}
+
+// latest returns the newest notice.
+func (r Run) latest() []string {
+	if all := r.State.Notices(); len(all) > 0 {
+		return []string{watch.NoticeText(all[len(all)-1])}
+	}
+	return nil
+}
+
+// mostLost is how many lost agents are named.
+const mostLost = 3
+
+// lost says of each lost agent what follows.
+func (r Run) lost() (lines []string) {
+	seen := map[string]bool{}
+	for _, n := range slices.Backward(r.State.Notices()) {
+		name := n.Change.GetAgent().GetName()
+		if n.Change == nil || seen[name] {
+			continue
+		}
+		if seen[name] = true; !n.Change.GetJoined() {
+			lines = append(lines, watch.NoticeText(n))
+		}
+	}
+	if more := len(lines) - mostLost; more > 0 {
+		lines = append(lines[:mostLost], words.Count(uint64(more), "more agent")+" lost")
+	}
+	if lines != nil { // such as who takes over
+		lines = words.AppendOnce(lines, r.latest()[0])
+	}
+	return lines
+}
+
+// overdue says how far a stage is beyond its time, and what it waits for.
+func overdue(s *watch.Stage) []string {
+	const slack = 5 * time.Second
+	over := s.Elapsed() - s.Started.GetExpected().AsDuration()
+	if !s.InProgress() || s.Started.GetExpected() == nil || over < slack {
+		return nil
+	}
+	return []string{fmt.Sprintf("The stage should have ended %s ago: it waits for %s in flight", watch.Span(over),
+		words.Count(uint64(s.Progress.GetInFlight()), "request"))}
 }
 
 // noticeView is a notice in its list.
