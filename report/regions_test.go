@@ -58,8 +58,8 @@ func TestReportOfSeveralRegions(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, files["report.md"])
 		}
 	}
-	if want := "Stage 1: Dynamo 3P1D, 100:4, concurrency 1 (PARTIAL)\nMissing: " + lostLine +
-		"\n===="; !strings.HasPrefix(files["vllm.txt"], want) {
+	if want := "Stage 1: Dynamo 3P1D, 100:4, concurrency 1 (PARTIAL)\nSUSPECT: " + lostLine +
+		"\nFew values: "; !strings.HasPrefix(files["vllm.txt"], want) {
 		t.Errorf("vllm.txt begins\n%s", files["vllm.txt"][:200])
 	}
 	if strings.Contains(files["report.md"], "## Start\n") {

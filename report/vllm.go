@@ -33,8 +33,11 @@ func writeVLLM(w io.Writer, r *results.Result, layout VLLMLayout) error {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintf(&b, "Stage %d: %s, %s, %s%s\n", s.Index+1, s.Target, s.Workload, s.Load, partialMark(s.Complete))
-		for _, reason := range s.Missing {
-			fmt.Fprintf(&b, "Missing: %s\n", oneLine(reason))
+		for _, check := range s.Trust.Failed() {
+			fmt.Fprintf(&b, "%s: %s\n", check.Verdict, oneLine(check.Words))
+		}
+		if few := s.FewWords("p99"); few != "" {
+			fmt.Fprintf(&b, "Few values: %s\n", few)
 		}
 		writeVLLMBlock(&b, s, layout)
 	}

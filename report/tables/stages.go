@@ -22,7 +22,7 @@ func Stages(r *results.Result) *table.Table {
 	})
 	t := &table.Table{Columns: append(columns, latencyColumns()...)}
 	for i := range r.Stages {
-		t.Rows = append(t.Rows, stageRow(&r.Stages[i]))
+		t.Rows = append(t.Rows, marked(t.Columns, &r.Stages[i], stageRow(&r.Stages[i])))
 	}
 	return explained(t)
 }

@@ -57,6 +57,16 @@ func newRow(s *results.StageResult, heading string, cells ...table.Cell) table.R
 		Cells: slices.Concat(stageCells(s), cells)}
 }
 
+// marked marks the numbers of a stage's row that are doubtful.
+func marked(columns []table.Column, s *results.StageResult, row table.Row) table.Row {
+	for i := range row.Cells {
+		if c := &row.Cells[i]; c.Number != nil {
+			c.Mark = s.Mark(numberOf(columns[i].Key))
+		}
+	}
+	return row
+}
+
 // explained adds to a table what the marks of its numbers mean, if it has any.
 func explained(t *table.Table) *table.Table {
 	marked := func(c table.Cell) bool { return c.Mark != "" }

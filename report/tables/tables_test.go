@@ -194,6 +194,23 @@ func TestCompressionKeepsPrices(t *testing.T) {
 	}
 }
 
+// A table by the definitions of another benchmark marks what is doubtful, too.
+func TestDoubtfulNumbersOfVLLMAreMarked(t *testing.T) {
+	r := twoTargets()
+	r.Stages[0].Trust = trust.Trust{Checks: []trust.Check{
+		{Verdict: trust.Suspect, Touches: []string{"ttft_ms", "request_throughput"}}}}
+	v := VLLM(r)
+	for i, c := range v.Columns {
+		doubted := strings.HasSuffix(c.Key, "ttft_ms") || c.Key == "request_throughput"
+		if got := v.Rows[0].Cells[i].Mark == results.Doubted; got != doubted {
+			t.Errorf("%s is marked %v", c.Key, got)
+		}
+	}
+	if len(v.Notes) != 1 {
+		t.Errorf("notes %q", v.Notes)
+	}
+}
+
 // Text of plans and servers cannot leave its cell, start a formula or control a terminal.
 func TestTextIsData(t *testing.T) {
 	r := twoTargets()

@@ -41,7 +41,7 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 			if len(s.of) > 1 {
 				row.Cells[0] = table.Cell{} // repeats are several stages
 			}
-			t.Rows = append(t.Rows, row)
+			t.Rows = append(t.Rows, marked(t.Columns, s.StageResult, row))
 			if drift != "" {
 				t.Notes = append(t.Notes, words.Printable(drift))
 			}
@@ -68,7 +68,6 @@ func baseRow(rows []targetRow, baseline string) (base *targetRow) {
 func (s *targetRow) numbers(r *results.Result, base *targetRow, turns *chance.Turns) (cells []table.Cell) {
 	for i, v := range targetNumbers(r, s.StageResult) {
 		c := number(v)
-		c.Mark = s.Mark(numberOf(targetValues[i].Key))
 		if base != nil && s.Target != base.Target && s.Believable() {
 			c.Ratio = s.ratio(r, base, turns, i)
 		}
@@ -83,7 +82,7 @@ func numberOf(key string) string {
 	switch statistic {
 	case "median":
 		return metric + ".p50"
-	case "mean", "p99":
+	case "mean", "p90", "p95", "p99":
 		return metric + "." + statistic
 	}
 	return key

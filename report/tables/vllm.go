@@ -27,10 +27,10 @@ func VLLM(r *results.Result) *table.Table {
 	}
 	for _, group := range sameLoads(r) {
 		for _, s := range group {
-			t.Rows = append(t.Rows, vllmRow(s))
+			t.Rows = append(t.Rows, marked(t.Columns, s, vllmRow(s)))
 		}
 	}
-	return t
+	return explained(t)
 }
 
 // vllmMetrics are the metrics of the table.
