@@ -113,6 +113,9 @@ func Load(path string, data []byte, opts Options) (*Plan, error) {
 		return nil, err
 	}
 	if err := opts.Changes.apply(d); err != nil {
+		if ms, is := errors.AsType[Mistakes](err); is {
+			return nil, ms
+		}
 		return nil, Mistakes{{Path: path, Message: err.Error()}}
 	}
 	if err := d.Read(msg); err != nil {
@@ -163,15 +166,19 @@ type Changes struct {
 	with []string // Assignments of Plan.With, made after all others.
 }
 
-// apply changes a document. Mistakes about the document itself are returned as they are.
+// apply changes a document, and makes targets of its settings. Mistakes about the document itself are returned as they
+// are.
 func (c Changes) apply(d *document.Document) error {
 	if len(c.Set)+len(c.Only)+len(c.Thresholds)+len(c.with) == 0 && c.Simulate == 0 {
-		return nil
+		return d.Expand("targets")
 	}
 	if err := d.Edit(); err != nil {
 		return err
 	}
 	if err := d.Assign(c.Set, defaultName); err != nil {
+		return err
+	}
+	if err := d.Expand("targets"); err != nil {
 		return err
 	}
 	if len(c.Only) > 0 {

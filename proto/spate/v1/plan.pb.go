@@ -601,7 +601,11 @@ type Target struct {
 	// starts, and writes what it found into the run's plan. If the target has endpoints, these are used.
 	Kubernetes *KubernetesTarget `protobuf:"bytes,30,opt,name=kubernetes,proto3" json:"kubernetes,omitempty"`
 	// Wait for a server that is still starting. Unset: a server that is not ready is an error at once.
-	Ready         *Ready `protobuf:"bytes,28,opt,name=ready,proto3" json:"ready,omitempty"`
+	Ready *Ready `protobuf:"bytes,28,opt,name=ready,proto3" json:"ready,omitempty"`
+	// Settings and their values: {max_num_seqs: [256, 512], performance_mode: [off, throughput]}. Each combination becomes
+	// a target of its own, with the settings as labels. {NAME} in a field of the target is the value of NAME. `exclude`
+	// and `include` list combinations, and `baseline` has one.
+	Settings      *structpb.Struct `protobuf:"bytes,31,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -835,6 +839,13 @@ func (x *Target) GetKubernetes() *KubernetesTarget {
 func (x *Target) GetReady() *Ready {
 	if x != nil {
 		return x.Ready
+	}
+	return nil
+}
+
+func (x *Target) GetSettings() *structpb.Struct {
+	if x != nil {
+		return x.Settings
 	}
 	return nil
 }
@@ -5464,7 +5475,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e:\x17\xa2\x9d\"\x04ttft\xa2\x9d\"\x04tpot\xa2\x9d\"\x03e2e\"@\n" +
 	"\n" +
 	"Simulation\x122\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\xf0?R\x05speed\"\xef\x10\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\xf0?R\x05speed\"\xa4\x11\n" +
 	"\x06Target\x12\x8f\x01\n" +
 	"\x04name\x18\x01 \x01(\tB{\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$\xa2\x9d\"Mmust be letters, digits, spaces and ._:()/-, and start with a letter or digitR\x04name\x12\xb5\x01\n" +
 	"\tendpoints\x18\x02 \x03(\tB\x96\x01\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])\xa2\x9d\";must be a base URL like http://localhost:8000, or host:portR\tendpoints\x127\n" +
@@ -5505,7 +5516,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"kubernetes\x18\x1e \x01(\v2\x1a.spate.v1.KubernetesTargetR\n" +
 	"kubernetes\x12%\n" +
-	"\x05ready\x18\x1c \x01(\v2\x0f.spate.v1.ReadyR\x05ready\x1a:\n" +
+	"\x05ready\x18\x1c \x01(\v2\x0f.spate.v1.ReadyR\x05ready\x123\n" +
+	"\bsettings\x18\x1f \x01(\v2\x17.google.protobuf.StructR\bsettings\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -6102,119 +6114,120 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	9,   // 24: spate.v1.Target.template:type_name -> spate.v1.Template
 	8,   // 25: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
 	7,   // 26: spate.v1.Target.ready:type_name -> spate.v1.Ready
-	59,  // 27: spate.v1.Ready.within:type_name -> google.protobuf.Duration
-	56,  // 28: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
-	10,  // 29: spate.v1.Template.files:type_name -> spate.v1.FormFile
-	57,  // 30: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	59,  // 31: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	59,  // 32: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	59,  // 33: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	59,  // 34: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	59,  // 35: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	59,  // 36: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	20,  // 37: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	27,  // 38: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	28,  // 39: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	28,  // 40: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	30,  // 41: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	30,  // 42: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	30,  // 43: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	31,  // 44: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	30,  // 45: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
-	28,  // 46: spate.v1.Workload.file:type_name -> spate.v1.FileContent
-	30,  // 47: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
-	30,  // 48: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
-	17,  // 49: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
-	15,  // 50: spate.v1.Workload.tools:type_name -> spate.v1.Tools
-	16,  // 51: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	60,  // 52: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	60,  // 53: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
-	18,  // 54: spate.v1.Mixture.parts:type_name -> spate.v1.Part
-	14,  // 55: spate.v1.Part.workload:type_name -> spate.v1.Workload
-	4,   // 56: spate.v1.Part.slo:type_name -> spate.v1.SLO
-	19,  // 57: spate.v1.Part.models:type_name -> spate.v1.Models
-	60,  // 58: spate.v1.Part.body:type_name -> google.protobuf.Struct
-	22,  // 59: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	22,  // 60: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	26,  // 61: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	21,  // 62: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	23,  // 63: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	24,  // 64: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	24,  // 65: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	25,  // 66: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	32,  // 67: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	29,  // 68: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	32,  // 69: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	22,  // 70: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	22,  // 71: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	22,  // 72: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	32,  // 73: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	33,  // 74: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	59,  // 75: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	59,  // 76: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	35,  // 77: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	36,  // 78: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	36,  // 79: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	33,  // 80: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	37,  // 81: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	37,  // 82: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	38,  // 83: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	39,  // 84: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	40,  // 85: spate.v1.Load.search:type_name -> spate.v1.Search
-	59,  // 86: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	45,  // 87: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	46,  // 88: spate.v1.Load.until:type_name -> spate.v1.Precision
-	59,  // 89: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	41,  // 90: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
-	59,  // 91: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	59,  // 92: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	59,  // 93: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	42,  // 94: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	42,  // 95: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	43,  // 96: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	42,  // 97: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
-	42,  // 98: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
-	43,  // 99: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
-	44,  // 100: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	59,  // 101: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	59,  // 102: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 103: spate.v1.Stage.target:type_name -> spate.v1.Target
-	14,  // 104: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	51,  // 105: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	59,  // 106: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 107: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	59,  // 108: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	48,  // 109: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	49,  // 110: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	50,  // 111: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	58,  // 112: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	2,   // 113: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	48,  // 114: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
-	59,  // 115: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	59,  // 116: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	59,  // 117: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	33,  // 118: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	37,  // 119: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	59,  // 120: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	59,  // 121: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	45,  // 122: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	46,  // 123: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	40,  // 124: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	39,  // 125: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	59,  // 126: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	41,  // 127: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
-	61,  // 128: spate.v1.must:extendee -> google.protobuf.FieldOptions
-	61,  // 129: spate.v1.needs:extendee -> google.protobuf.FieldOptions
-	61,  // 130: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
-	62,  // 131: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
-	63,  // 132: spate.v1.choose:extendee -> google.protobuf.OneofOptions
-	0,   // 133: spate.v1.needs:type_name -> spate.v1.Relation
-	0,   // 134: spate.v1.excludes:type_name -> spate.v1.Relation
-	135, // [135:135] is the sub-list for method output_type
-	135, // [135:135] is the sub-list for method input_type
-	133, // [133:135] is the sub-list for extension type_name
-	128, // [128:133] is the sub-list for extension extendee
-	0,   // [0:128] is the sub-list for field type_name
+	60,  // 27: spate.v1.Target.settings:type_name -> google.protobuf.Struct
+	59,  // 28: spate.v1.Ready.within:type_name -> google.protobuf.Duration
+	56,  // 29: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
+	10,  // 30: spate.v1.Template.files:type_name -> spate.v1.FormFile
+	57,  // 31: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	59,  // 32: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	59,  // 33: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	59,  // 34: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	59,  // 35: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	59,  // 36: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	59,  // 37: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	20,  // 38: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	27,  // 39: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	28,  // 40: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	28,  // 41: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	30,  // 42: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	30,  // 43: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	30,  // 44: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	31,  // 45: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	30,  // 46: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
+	28,  // 47: spate.v1.Workload.file:type_name -> spate.v1.FileContent
+	30,  // 48: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
+	30,  // 49: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
+	17,  // 50: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
+	15,  // 51: spate.v1.Workload.tools:type_name -> spate.v1.Tools
+	16,  // 52: spate.v1.Workload.answer:type_name -> spate.v1.Answer
+	60,  // 53: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	60,  // 54: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	18,  // 55: spate.v1.Mixture.parts:type_name -> spate.v1.Part
+	14,  // 56: spate.v1.Part.workload:type_name -> spate.v1.Workload
+	4,   // 57: spate.v1.Part.slo:type_name -> spate.v1.SLO
+	19,  // 58: spate.v1.Part.models:type_name -> spate.v1.Models
+	60,  // 59: spate.v1.Part.body:type_name -> google.protobuf.Struct
+	22,  // 60: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	22,  // 61: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	26,  // 62: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	21,  // 63: spate.v1.RandomContent.images:type_name -> spate.v1.Images
+	23,  // 64: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	24,  // 65: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	24,  // 66: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	25,  // 67: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	32,  // 68: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	29,  // 69: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	32,  // 70: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	22,  // 71: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	22,  // 72: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	22,  // 73: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	32,  // 74: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	33,  // 75: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	59,  // 76: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	59,  // 77: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	35,  // 78: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	36,  // 79: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	36,  // 80: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	33,  // 81: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	37,  // 82: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	37,  // 83: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	38,  // 84: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	39,  // 85: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	40,  // 86: spate.v1.Load.search:type_name -> spate.v1.Search
+	59,  // 87: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	45,  // 88: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	46,  // 89: spate.v1.Load.until:type_name -> spate.v1.Precision
+	59,  // 90: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	41,  // 91: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
+	59,  // 92: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	59,  // 93: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	59,  // 94: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	42,  // 95: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	42,  // 96: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	43,  // 97: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	42,  // 98: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
+	42,  // 99: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
+	43,  // 100: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
+	44,  // 101: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	59,  // 102: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	59,  // 103: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 104: spate.v1.Stage.target:type_name -> spate.v1.Target
+	14,  // 105: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	51,  // 106: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	59,  // 107: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 108: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	59,  // 109: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	48,  // 110: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	49,  // 111: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	50,  // 112: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	58,  // 113: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	2,   // 114: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	48,  // 115: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	59,  // 116: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	59,  // 117: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	59,  // 118: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	33,  // 119: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	37,  // 120: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	59,  // 121: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	59,  // 122: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	45,  // 123: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	46,  // 124: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	40,  // 125: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	39,  // 126: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	59,  // 127: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	41,  // 128: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
+	61,  // 129: spate.v1.must:extendee -> google.protobuf.FieldOptions
+	61,  // 130: spate.v1.needs:extendee -> google.protobuf.FieldOptions
+	61,  // 131: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
+	62,  // 132: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
+	63,  // 133: spate.v1.choose:extendee -> google.protobuf.OneofOptions
+	0,   // 134: spate.v1.needs:type_name -> spate.v1.Relation
+	0,   // 135: spate.v1.excludes:type_name -> spate.v1.Relation
+	136, // [136:136] is the sub-list for method output_type
+	136, // [136:136] is the sub-list for method input_type
+	134, // [134:136] is the sub-list for extension type_name
+	129, // [129:134] is the sub-list for extension extendee
+	0,   // [0:129] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
