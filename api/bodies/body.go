@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
@@ -57,6 +58,9 @@ func New(t *Dialect, model string, fields map[string]any, options Options) (Body
 		if slices.Contains(t.PromptFields(), name) || name == "messages" || name == "prompt" {
 			return nil, fmt.Errorf("body field %q: the workload generates the prompt: remove the field", name)
 		}
+		if _, err := json.Marshal(fields[name]); err != nil {
+			return nil, fmt.Errorf("body field %q: %w", name, err)
+		}
 		if err := t.override(body, name, fields[name]); err != nil {
 			return nil, err
 		}
@@ -67,12 +71,21 @@ func New(t *Dialect, model string, fields map[string]any, options Options) (Body
 	}
 	leaveOut(body)
 	leaveOut(t.optionsOf(body))
-	var encoded Body
-	if err := encoded.add(body); err != nil {
+	var encoded bytes.Buffer
+	e := json.NewEncoder(&encoded)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(body); err != nil {
 		return nil, err
 	}
-	return encoded, nil
+	return cutAtMarks(bareMarks.Replace(strings.TrimSuffix(encoded.String(), "\n"))), nil
 }
+
+// MarshalJSON writes the mark of a slot, at which the body is cut.
+func (s slot) MarshalJSON() ([]byte, error) { return json.Marshal(marks[s].mark) }
+
+// bareMarks removes the quotes around the marks of slots that stand for whole values.
+var bareMarks = strings.NewReplacer(`"`+marks[promptSlot].mark+`"`, marks[promptSlot].mark,
+	`"`+marks[lengthSlot].mark+`"`, marks[lengthSlot].mark)
 
 // override sets a field of a body as the plan gives it. The members of options are added to the body's own.
 func (t *Dialect) override(body map[string]any, name string, value any) error {
@@ -242,60 +255,6 @@ func (t *Body) write(text []byte) {
 	}
 	last := &(*t)[len(*t)-1]
 	last.text = append(last.text, text...)
-}
-
-// add encodes a value. It descends into values that can hold a slot, and leaves the others to encoding/json.
-func (t *Body) add(value any) error {
-	switch v := value.(type) {
-	case slot:
-		t.write(nil)
-		(*t)[len(*t)-1].slot = v
-		return nil
-	case map[string]any:
-		return t.addObject(v)
-	case []any:
-		return t.addArray(v)
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
-		return err
-	}
-	t.write(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
-	return nil
-}
-
-func (t *Body) addObject(o map[string]any) error {
-	t.write([]byte("{"))
-	for i, name := range slices.Sorted(maps.Keys(o)) {
-		if i > 0 {
-			t.write([]byte(","))
-		}
-		if err := t.add(name); err != nil {
-			return err
-		}
-		t.write([]byte(":"))
-		if err := t.add(o[name]); err != nil {
-			return fmt.Errorf("body field %q: %w", name, err)
-		}
-	}
-	t.write([]byte("}"))
-	return nil
-}
-
-func (t *Body) addArray(a []any) error {
-	t.write([]byte("["))
-	for i, v := range a {
-		if i > 0 {
-			t.write([]byte(","))
-		}
-		if err := t.add(v); err != nil {
-			return err
-		}
-	}
-	t.write([]byte("]"))
-	return nil
 }
 
 // Append appends the body of a request for osl output tokens. prompt appends the prompt's JSON value. rewrite is

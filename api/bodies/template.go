@@ -186,12 +186,7 @@ func cutAtMarks(text string) Body {
 
 // has reports whether a body has a slot.
 func (t Body) has(s slot) bool {
-	for _, p := range t {
-		if p.slot == s {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t, func(p piece) bool { return p.slot == s })
 }
 
 // Form encodes a form (multipart/form-data), whose boundary is api.FormBoundary. It fails if the template of a field

@@ -14,7 +14,7 @@ import (
 // invalid JSON are left to encoding/json, which decides. It fails if data is not an object.
 func Members(data []byte, names []string, values [][]byte) error {
 	c := Cursor{B: data}
-	c.members(names, values)
+	c.Members(names, values)
 	if c.End() {
 		return nil
 	}
@@ -28,7 +28,9 @@ func NestedMembers(data []byte, names []string, values [][]byte) {
 	}
 }
 
-func (c *Cursor) members(names []string, values [][]byte) {
+// Members consumes an object, and sets values as the function Members does. Unusual names, and names that occur twice,
+// set Bad.
+func (c *Cursor) Members(names []string, values [][]byte) {
 	clear(values)
 	c.Eat('{')
 	for n := 0; ; n++ {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/workload"
@@ -30,19 +28,10 @@ var Anthropic = api.API{
 
 // anthropicTools are Anthropic's: a block for each call, whose start has the name. Answers in one piece have a list of
 // blocks.
-var anthropicTools = &api.Tools{Names: "tools.#.name", NoArguments: true, Calls: func(value []byte, add func(api.CallPiece)) {
-	all := gjson.ParseBytes(value)
-	if !all.IsArray() {
-		add(api.CallPiece{
-			Index: api.IndexOf(all.Get("index")), Name: all.Get("content_block.name").String(),
-			Arguments: all.Get("delta.partial_json").String(),
-		})
-	}
-	all.Get(`#(type=="tool_use")#`).ForEach(func(_, block gjson.Result) bool {
-		add(api.CallPiece{Index: -1, Name: block.Get("name").String(), Arguments: block.Get("input").Raw})
-		return true
-	})
-}, Define: func(all []api.Tool, choice string) map[string]any {
+var anthropicTools = &api.Tools{Names: "tools.#.name", NoArguments: true, Calls: callPaths{
+	index: "index", name: "content_block.name", arguments: "delta.partial_json",
+	all: `#(type=="tool_use")#`, allName: "name", allArguments: "input",
+}.read, Define: func(all []api.Tool, choice string) map[string]any {
 	var list []any
 	for _, t := range all {
 		tool := t.As("name", "description", "input_schema")
@@ -86,14 +75,10 @@ func parseAnthropic(e api.Event, f *api.Frame) error {
 	var inner [1][]byte
 	switch string(jsonscan.StringBytes(v[0])) {
 	case "content_block_delta":
-		if addAnthropicBlock(f, delta) {
-			f.Calls = e.Data
-		}
+		addAnthropicBlock(f, delta, e.Data)
 		f.Chunk = true
 	case "content_block_start":
-		if addAnthropicBlock(f, block) {
-			f.Calls = e.Data
-		}
+		addAnthropicBlock(f, block, e.Data)
 		f.Chunk = f.Token
 	case "content_block_stop":
 		f.EndPart()
@@ -111,11 +96,7 @@ func parseAnthropic(e api.Event, f *api.Frame) error {
 	case "message_stop":
 		f.End = true
 	case "message":
-		jsonscan.Each(v[6], func(block []byte) {
-			if addAnthropicBlock(f, block) {
-				f.Calls = v[6]
-			}
-		})
+		jsonscan.Each(v[6], func(block []byte) { addAnthropicBlock(f, block, v[6]) })
 		f.Finish, f.Model, f.Chunk = jsonscan.StringBytes(v[7]), v[8], true
 		setAnthropicTokens(f, usage)
 	default:
@@ -127,8 +108,8 @@ func parseAnthropic(e api.Event, f *api.Frame) error {
 }
 
 // addAnthropicBlock records a content block, its start or its delta: text, thinking, a tool's name or its input. The
-// first text is the answer. addBlock reports whether the block is a tool call, or a piece of its input.
-func addAnthropicBlock(f *api.Frame, data []byte) (call bool) {
+// first text is the answer. For a tool call, or a piece of its input, calls is what Tools.Calls reads.
+func addAnthropicBlock(f *api.Frame, data, calls []byte) {
 	var v [6][]byte
 	jsonscan.NestedMembers(data, anthropicBlock, v[:])
 	if len(f.Answer) == 0 {
@@ -137,8 +118,9 @@ func addAnthropicBlock(f *api.Frame, data []byte) (call bool) {
 	for i, value := range v[:5] {
 		f.AddOutput(value, anthropicBlock[i] == "thinking")
 	}
-	kind := string(jsonscan.StringBytes(v[5]))
-	return kind == "tool_use" || kind == "input_json_delta"
+	if kind := string(jsonscan.StringBytes(v[5])); kind == "tool_use" || kind == "input_json_delta" {
+		f.Calls = calls
+	}
 }
 
 // setAnthropicTokens records a usage. Its input_tokens do not include tokens read from the cache or written to it.

@@ -11,8 +11,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-	"github.com/tidwall/gjson"
-
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/workload"
@@ -34,19 +32,10 @@ var Bedrock = api.API{
 // bedrockTools are Bedrock's: a block for each call, whose start has the name. Answers in one piece have a list of
 // blocks.
 var bedrockTools = &api.Tools{
-	Names: "toolConfig.tools.#.toolSpec.name", NoArguments: true, Calls: func(value []byte, add func(api.CallPiece)) {
-		all := gjson.ParseBytes(value)
-		if !all.IsArray() {
-			add(api.CallPiece{
-				Index: api.IndexOf(all.Get("contentBlockIndex")), Name: all.Get("start.toolUse.name").String(),
-				Arguments: all.Get("delta.toolUse.input").String(),
-			})
-		}
-		all.Get("#.toolUse").ForEach(func(_, call gjson.Result) bool {
-			add(api.CallPiece{Index: -1, Name: call.Get("name").String(), Arguments: call.Get("input").Raw})
-			return true
-		})
-	}, NoNone: true, Define: func(all []api.Tool, choice string) map[string]any {
+	Names: "toolConfig.tools.#.toolSpec.name", NoArguments: true, Calls: callPaths{
+		index: "contentBlockIndex", name: "start.toolUse.name", arguments: "delta.toolUse.input",
+		all: "#.toolUse", allName: "name", allArguments: "input",
+	}.read, NoNone: true, Define: func(all []api.Tool, choice string) map[string]any {
 		var list []any
 		for _, t := range all {
 			tool := t.As("name", "description", "inputSchema")
@@ -99,13 +88,9 @@ func parseBedrock(e api.Event, f *api.Frame) error {
 	delta, start, reason, usage := v[0], v[1], v[2], v[3]
 	switch string(e.Name) {
 	case "contentBlockDelta":
-		if addBedrockBlock(f, delta) {
-			f.Calls = e.Data
-		}
+		addBedrockBlock(f, delta, e.Data)
 	case "contentBlockStart":
-		if addBedrockBlock(f, start) {
-			f.Calls = e.Data
-		}
+		addBedrockBlock(f, start, e.Data)
 	case "contentBlockStop":
 		f.EndPart()
 	case "messageStop":
@@ -135,9 +120,9 @@ func failBedrock(f *api.Frame, e api.Event) {
 	f.Failed, f.Fault = true, strings.Trim(string(e.Name)+": "+message, ": ")
 }
 
-// addBedrockBlock records a block, its start or its delta: text, reasoning, a tool's name or its input. It reports
-// whether the block is a tool call, or a piece of its input.
-func addBedrockBlock(f *api.Frame, data []byte) (call bool) {
+// addBedrockBlock records a block, its start or its delta: text, reasoning, a tool's name or its input. For a tool call,
+// or a piece of its input, calls is what Tools.Calls reads.
+func addBedrockBlock(f *api.Frame, data, calls []byte) {
 	var v [3][]byte
 	var tool, reasoning [2][]byte
 	var text [1][]byte
@@ -154,7 +139,9 @@ func addBedrockBlock(f *api.Frame, data []byte) (call bool) {
 	if len(f.Answer) == 0 {
 		f.Answer = jsonscan.Unquoted(v[0])
 	}
-	return len(v[2]) > 0
+	if len(v[2]) > 0 {
+		f.Calls = calls
+	}
 }
 
 // addBedrockOutput records the blocks of an answer in one piece. Its first text counts as the answer.
@@ -162,11 +149,7 @@ func addBedrockOutput(f *api.Frame, data []byte) {
 	var message, content [1][]byte
 	jsonscan.NestedMembers(data, bedrockOutput, message[:])
 	jsonscan.NestedMembers(message[0], bedrockMessage, content[:])
-	jsonscan.Each(content[0], func(block []byte) {
-		if addBedrockBlock(f, block) {
-			f.Calls = content[0]
-		}
-	})
+	jsonscan.Each(content[0], func(block []byte) { addBedrockBlock(f, block, content[0]) })
 }
 
 // setBedrockTokens records a usage. Its inputTokens do not include tokens read from the cache or written to it.

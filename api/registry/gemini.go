@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/workload"
@@ -36,12 +34,7 @@ var Gemini = api.API{
 // geminiTools are Google's: a part of an answer is a whole call.
 var geminiTools = &api.Tools{
 	Names: "tools.#.functionDeclarations.#.name|@flatten", NoArguments: true,
-	Calls: func(value []byte, add func(api.CallPiece)) {
-		gjson.GetBytes(value, "#.functionCall").ForEach(func(_, call gjson.Result) bool {
-			add(api.CallPiece{Index: -1, Name: call.Get("name").String(), Arguments: call.Get("args").Raw})
-			return true
-		})
-	},
+	Calls: callPaths{all: "#.functionCall", allName: "name", allArguments: "args"}.read,
 	Define: func(all []api.Tool, choice string) map[string]any {
 		var list []any
 		for _, t := range all {

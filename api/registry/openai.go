@@ -85,19 +85,10 @@ var openaiForms = []api.Form{
 
 // responsesTools are the tools of the responses API. Streams have a call's name and its arguments in events of their
 // own, and answers in one piece have a list of items.
-var responsesTools = &api.Tools{Names: "tools.#.name", Calls: func(value []byte, add func(api.CallPiece)) {
-	all := gjson.ParseBytes(value)
-	if !all.IsArray() {
-		add(api.CallPiece{
-			Index: api.IndexOf(all.Get("output_index")), Name: all.Get("item.name").String(),
-			Arguments: all.Get("delta").String(),
-		})
-	}
-	all.Get(`#(type=="function_call")#`).ForEach(func(_, item gjson.Result) bool {
-		add(api.CallPiece{Index: -1, Name: item.Get("name").String(), Arguments: item.Get("arguments").String()})
-		return true
-	})
-}, Define: func(all []api.Tool, choice string) map[string]any {
+var responsesTools = &api.Tools{Names: "tools.#.name", Calls: callPaths{
+	index: "output_index", name: "item.name", arguments: "delta",
+	all: `#(type=="function_call")#`, allName: "name", allArguments: "arguments",
+}.read, Define: func(all []api.Tool, choice string) map[string]any {
 	fields := openaiTools.Define(nil, choice)
 	var list []any
 	for _, t := range all {
@@ -127,20 +118,18 @@ func openaiDemand(schema any) map[string]any {
 	}}
 }
 
-// responsesDemand demands an answer of the responses API.
-func responsesDemand(schema any) map[string]any {
-	return map[string]any{"text": map[string]any{"format": map[string]any{
-		"type": "json_schema", "name": answerName, "schema": schema,
-	}}}
-}
-
 // Responses is POST /v1/responses. Each event has its kind in "type". The last one repeats the whole answer.
 var Responses = api.API{
 	Name: "responses", Version: "/v1", Path: "/responses", Model: "model",
 	Prompts:   []api.Prompt{{Form: workload.Messages, Field: "input"}},
 	Defaults:  map[string]any{"stream": true, "store": false},
 	MaxFields: []string{"max_output_tokens"}, IgnoreEOS: "ignore_eos", ExactServers: []string{"vllm"}, Trials: true,
-	Parse: parseResponses, Tools: responsesTools, Forms: responsesForms, Demand: responsesDemand,
+	Parse: parseResponses, Tools: responsesTools, Forms: responsesForms,
+	Demand: func(schema any) map[string]any {
+		return map[string]any{"text": map[string]any{"format": map[string]any{
+			"type": "json_schema", "name": answerName, "schema": schema,
+		}}}
+	},
 }
 
 // Members of an event, of a response, of its usage and of an output item.
@@ -148,8 +137,8 @@ var (
 	responsesEvent    = []string{"type", "delta", "response", "item", "error", "object"}
 	responsesAnswer   = []string{"status", "incomplete_details", "usage", "error", "output", "model"}
 	responsesUsage    = []string{"input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details"}
-	responsesDetails  = []string{"cached_tokens"}
-	responsesThought  = []string{"reasoning_tokens"}
+	cachedTokens      = []string{"cached_tokens"}
+	reasoningTokens   = []string{"reasoning_tokens"}
 	responsesReason   = []string{"reason"}
 	responsesToolName = []string{"type", "name"}
 )
@@ -238,8 +227,8 @@ func setResponse(f *api.Frame, data []byte, failed bool) {
 	var u [4][]byte
 	jsonscan.NestedMembers(usage, responsesUsage, u[:])
 	var cached, thought [1][]byte
-	jsonscan.NestedMembers(u[2], responsesDetails, cached[:])
-	jsonscan.NestedMembers(u[3], responsesThought, thought[:])
+	jsonscan.NestedMembers(u[2], cachedTokens, cached[:])
+	jsonscan.NestedMembers(u[3], reasoningTokens, thought[:])
 	f.SetUsage(u[0], cached[0], u[1])
 	f.ReasoningTokens, f.HasReasoningTokens = jsonscan.Count(thought[0])
 }

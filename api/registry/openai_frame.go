@@ -33,10 +33,18 @@ func (c *openaiParser) rejectRepeat(seen *uint, bit uint) {
 	*seen |= bit
 }
 
+// once consumes a value that an object has once.
+func (c *openaiParser) once(depth int, value *[]byte) []byte {
+	c.Bad = c.Bad || *value != nil
+	*value = c.Skip(depth)
+	return *value
+}
+
 // frame parses the whole object.
 func (c *openaiParser) frame(f *api.Frame) {
 	c.Eat('{')
 	var seen uint
+	var groq []byte
 	for n := 0; ; n++ {
 		name, ok := c.Key(n)
 		if !ok {
@@ -47,19 +55,17 @@ func (c *openaiParser) frame(f *api.Frame) {
 			c.rejectRepeat(&seen, 1)
 			c.choices(f)
 		case "usage":
-			c.rejectRepeat(&seen, 2)
 			c.usage(f)
 		case "x_groq":
-			c.rejectRepeat(&seen, 8)
-			c.nestedUsage(f)
+			c.Bad = c.Bad || f.HasOutput
+			setNestedUsage(f, groqUsage(c.once(1, &groq)))
 		case "error":
 			value := c.Skip(1)
 			c.Bad = c.Bad || string(value) != "null"
 		case "model":
 			f.Model = c.Skip(1)
 		case "nvext":
-			c.rejectRepeat(&seen, 4)
-			f.Timing = c.Skip(1)
+			c.once(1, &f.Timing)
 		case "object":
 			value := c.Skip(1)
 			c.Bad = c.Bad || string(value) == `"error"` || bytes.IndexByte(value, '\\') >= 0
@@ -104,9 +110,7 @@ func (c *openaiParser) choice(f *api.Frame) {
 			c.rejectRepeat(&seen, 2)
 			content.message = c.delta(f, &content.messageCalls)
 		case "text":
-			c.rejectRepeat(&seen, 4)
-			content.text = c.Skip(3)
-			f.AddOutput(content.text, false)
+			f.AddOutput(c.once(3, &content.text), false)
 		case "finish_reason":
 			c.rejectRepeat(&seen, 8)
 			c.finish(f)
@@ -118,7 +122,6 @@ func (c *openaiParser) choice(f *api.Frame) {
 			c.rejectRepeat(&seen, 32)
 			f.Token = jsonscan.Filled(c.Skip(3)) || f.Token
 		case "usage":
-			c.rejectRepeat(&seen, 64)
 			c.usage(f)
 		default:
 			c.Skip(3)
@@ -256,125 +259,55 @@ func (c *openaiParser) finish(f *api.Frame) {
 	}
 }
 
-// usage parses a usage object, of which a frame has one: at the top level, in a choice (Moonshot) or in x_groq. A usage
-// without output tokens is ignored.
+// Members of a usage, of the details of its tokens, and of Groq's x_groq. prompt_cache_hit_tokens is DeepSeek's.
+var (
+	openaiUsage = []string{"prompt_tokens", "completion_tokens", "total_tokens", "prompt_cache_hit_tokens",
+		"prompt_tokens_details", "completion_tokens_details"}
+	openaiNested = []string{"usage"}
+)
+
+// usage parses a usage, of which a frame has one: at the top level, in a choice (Moonshot) or in x_groq.
 func (c *openaiParser) usage(f *api.Frame) {
 	if c.Peek() != '{' {
 		c.Skip(3)
 		return
 	}
 	c.Bad = c.Bad || f.HasOutput
-	c.I++
-	var seen uint
-	var u openaiUsage
-	for n := 0; ; n++ {
-		name, ok := c.Key(n)
-		if !ok {
-			break
-		}
-		switch string(name) {
-		case "prompt_tokens":
-			c.rejectRepeat(&seen, 1)
-			u.input = countOf(c.Skip(4))
-		case "completion_tokens":
-			c.rejectRepeat(&seen, 2)
-			u.output = countOf(c.Skip(4))
-		case "prompt_tokens_details":
-			c.rejectRepeat(&seen, 4)
-			u.cached = c.detail("cached_tokens")
-		case "completion_tokens_details":
-			c.rejectRepeat(&seen, 8)
-			u.reasoning = c.detail("reasoning_tokens")
-		case "prompt_cache_hit_tokens":
-			c.rejectRepeat(&seen, 16)
-			u.hit = countOf(c.Skip(4))
-		case "total_tokens":
-			c.rejectRepeat(&seen, 32)
-			u.total = countOf(c.Skip(4))
-		default:
-			c.Skip(4)
-		}
-	}
-	u.set(f)
+	var v [6][]byte
+	c.Members(openaiUsage, v[:])
+	setUsage(f, &v)
 }
 
-// nestedUsage parses an object with a usage.
-func (c *openaiParser) nestedUsage(f *api.Frame) {
-	if c.Peek() != '{' {
-		c.Skip(1)
+// groqUsage returns the usage in the value of x_groq.
+func groqUsage(groq []byte) []byte {
+	var usage [1][]byte
+	jsonscan.NestedMembers(groq, openaiNested, usage[:])
+	return usage[0]
+}
+
+// setNestedUsage records a usage that is a value.
+func setNestedUsage(f *api.Frame, usage []byte) {
+	var v [6][]byte
+	jsonscan.NestedMembers(usage, openaiUsage, v[:])
+	setUsage(f, &v)
+}
+
+// setUsage records the members of a usage that has output tokens, unless the frame has a usage. Some servers, such as
+// xAI's, count the tokens of reasoning beside those of the output; the total tells.
+func setUsage(f *api.Frame, v *[6][]byte) {
+	if _, given := jsonscan.Count(v[1]); !given || f.HasOutput {
 		return
 	}
-	c.I++
-	var seen uint
-	for n := 0; ; n++ {
-		switch name, ok := c.Key(n); {
-		case !ok:
-			return
-		case string(name) == "usage":
-			c.rejectRepeat(&seen, 1)
-			c.usage(f)
-		default:
-			c.Skip(2)
-		}
+	var cached, thought [1][]byte
+	jsonscan.NestedMembers(v[4], cachedTokens, cached[:])
+	jsonscan.NestedMembers(v[5], reasoningTokens, thought[:])
+	f.SetUsage(v[0], cached[0], v[1])
+	if !f.HasCached {
+		f.Cached, f.HasCached = jsonscan.Count(v[3])
 	}
-}
-
-// openaiUsage has the counts of a usage object.
-type openaiUsage struct {
-	input, output, cached, reasoning count
-	hit                              count // DeepSeek's cached tokens
-	total                            count
-}
-
-// count is a number of tokens that a usage may have.
-type count struct {
-	n     uint64
-	given bool
-}
-
-// countOf reads a count.
-func countOf(value []byte) (c count) {
-	c.n, c.given = jsonscan.Count(value)
-	return c
-}
-
-// set sets a frame's counts. Without output tokens it sets none. Some servers, such as xAI's, count the tokens of
-// reasoning beside those of the output; the total tells.
-func (u *openaiUsage) set(f *api.Frame) {
-	if !u.output.given {
-		return
-	}
-	if !u.cached.given {
-		u.cached = u.hit
-	}
-	if u.total.given && u.input.given && u.total.n == u.input.n+u.output.n+u.reasoning.n {
-		u.output.n += u.reasoning.n
-	}
-	f.Output, f.HasOutput = u.output.n, true
-	f.Input, f.HasInput = u.input.n, u.input.given
-	f.Cached, f.HasCached = u.cached.n, u.cached.given
-	f.ReasoningTokens, f.HasReasoningTokens = u.reasoning.n, u.reasoning.given
-}
-
-// detail parses one number of an object with details of a usage's tokens.
-func (c *openaiParser) detail(wanted string) (number count) {
-	if c.Peek() != '{' {
-		c.Skip(4)
-		return count{}
-	}
-	c.I++
-	var seen uint
-	for n := 0; ; n++ {
-		name, ok := c.Key(n)
-		if !ok {
-			return number
-		}
-		if string(name) == wanted {
-			c.rejectRepeat(&seen, 1)
-			number = countOf(c.Skip(5))
-		} else {
-			c.Skip(5)
-		}
+	f.ReasoningTokens, f.HasReasoningTokens = jsonscan.Count(thought[0])
+	if total, given := jsonscan.Count(v[2]); given && f.HasInput && total == f.Input+f.Output+f.ReasoningTokens {
+		f.Output += f.ReasoningTokens
 	}
 }
 
@@ -387,9 +320,9 @@ func decodeFrame(data []byte, f *api.Frame) error {
 	if top == nil {
 		return jsonscan.ErrNotObject
 	}
-	decodeUsage(top["usage"], f)
+	setNestedUsage(f, top["usage"])
 	decodeChoices(top["choices"], f)
-	decodeUsage(jsonscan.Object(top["x_groq"])["usage"], f)
+	setNestedUsage(f, groqUsage(top["x_groq"]))
 	f.Timing, f.Model = top["nvext"], top["model"]
 	decodeFault(top, f)
 	return nil
@@ -403,7 +336,7 @@ func decodeChoices(data json.RawMessage, f *api.Frame) {
 	for _, c := range choices {
 		f.Chunk = true
 		choice := jsonscan.Object(c)
-		decodeUsage(choice["usage"], f)
+		setNestedUsage(f, choice["usage"])
 		f.AddOutput(choice["text"], false)
 		f.Token = f.Token || jsonscan.Filled(choice["token_ids"])
 		for _, part := range []string{"delta", "message"} {
@@ -432,23 +365,6 @@ func filledValue(value json.RawMessage) []byte {
 		return nil
 	}
 	return value
-}
-
-// decodeUsage sets the counts of a usage, unless the frame has some.
-func decodeUsage(data json.RawMessage, f *api.Frame) {
-	if f.HasOutput {
-		return
-	}
-	object := jsonscan.Object(data)
-	of := func(value json.RawMessage) (c count) {
-		c.n, c.given = jsonscan.DecodeCount(value)
-		return c
-	}
-	u := openaiUsage{input: of(object["prompt_tokens"]), output: of(object["completion_tokens"]),
-		cached:    of(jsonscan.Object(object["prompt_tokens_details"])["cached_tokens"]),
-		reasoning: of(jsonscan.Object(object["completion_tokens_details"])["reasoning_tokens"]),
-		hit:       of(object["prompt_cache_hit_tokens"]), total: of(object["total_tokens"])}
-	u.set(f)
 }
 
 // decodeFault finds the error: an object with a message, or a string. Older vLLM sends the error's fields at the top

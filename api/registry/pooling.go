@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"slices"
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
@@ -23,7 +24,8 @@ var Embeddings = api.API{
 var TEI = api.API{
 	Name: "tei", Operation: "embeddings", Path: "/embed", NoOutput: true,
 	Prompts: []api.Prompt{{Form: workload.Text, Field: "inputs"}}, Parse: parseVectors,
-	Describe: describeTEI, Count: countTEI,
+	Describe: described("tei", question{path: "/info", model: "model_id", limit: "max_input_length", version: "version"}),
+	Count:    countTEI,
 }
 
 // CohereEmbed is Cohere's POST /v2/embed.
@@ -104,20 +106,6 @@ func parseVectors(e api.Event, f *api.Frame) error {
 	return nil
 }
 
-// describeTEI asks GET /info.
-func describeTEI(ctx context.Context, s api.Server) ([]api.Model, string, error) {
-	var answer struct {
-		Model   string      `json:"model_id"`
-		Longest json.Number `json:"max_input_length"`
-		Version string      `json:"version"`
-	}
-	if err := s.Get(ctx, "/info", &answer); err != nil {
-		return nil, "", err
-	}
-	model := api.Model{ID: answer.Model, Owner: "tei", MaxModelTokens: api.TokenLimit(answer.Longest)}
-	return []api.Model{model}, answer.Version, nil
-}
-
 // countTEI asks POST /tokenize, which answers with a listText of the tokens of each text.
 func countTEI(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, error) {
 	var texts [][]json.RawMessage
@@ -135,10 +123,7 @@ func listText(dst []byte, from int) []byte {
 	if dst[from] == '[' {
 		return dst
 	}
-	dst = append(dst, 0)
-	copy(dst[from+1:], dst[from:])
-	dst[from] = '['
-	return append(dst, ']')
+	return append(slices.Insert(dst, from, '['), ']')
 }
 
 // How a prompt is cutWords into a query and documents, in words.

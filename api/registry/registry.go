@@ -4,6 +4,8 @@ package registry
 import (
 	"slices"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/spate-load/spate/api"
 )
 
@@ -46,4 +48,22 @@ func Names() []string {
 		names[i] = a.Name
 	}
 	return names
+}
+
+// callPaths are the gjson paths of tool calls: of what an event has of one call, or else of the calls of an answer in
+// one piece, which is a list.
+type callPaths struct{ index, name, arguments, all, allName, allArguments string }
+
+// read implements api.Tools.Calls.
+func (p callPaths) read(value []byte, add func(api.CallPiece)) {
+	all := gjson.ParseBytes(value)
+	if !all.IsArray() {
+		add(api.CallPiece{Index: api.IndexOf(all.Get(p.index)), Name: all.Get(p.name).String(),
+			Arguments: all.Get(p.arguments).String()})
+	}
+	all.Get(p.all).ForEach(func(_, call gjson.Result) bool {
+		add(api.CallPiece{Index: -1, Name: call.Get(p.allName).String(),
+			Arguments: api.ArgumentsText(call.Get(p.allArguments))})
+		return true
+	})
 }
