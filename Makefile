@@ -174,7 +174,7 @@ fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto.
 	$(BIN)/golangci-lint fmt
 	$(BIN)/buf format --write proto
 
-# plan_schema writes the JSON Schema of plans and the counters of package measure. Both have the comments of the proto
+# plan_schema writes the JSON Schema of plans and the catalogues of package measure. Both have the comments of the proto
 # files, extracted by buf.
 define plan_schema
 	@mkdir -p $(TMP)

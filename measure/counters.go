@@ -2,6 +2,8 @@
 
 package measure
 
+import spatev1 "github.com/spate-load/spate/proto/spate/v1"
+
 // Counters, by their numbers in the protocol.
 const (
 	// Started: Measured requests that started.
@@ -188,4 +190,44 @@ var counterTable = [CounterCount - 1]counter{
 	{"late_last_frames", "requests", "Completed streams whose last token frame lacks the kernel's timestamp", true},
 	{"reconnected", "requests", "Measured requests sent once more because the server closed a kept connection before it answered", false},
 	{"late_ends", "requests", "Measured requests whose response had not ended a millisecond after its last event", false},
+}
+
+// metrics is the catalogue of metrics, in the order of the protocol.
+var metrics = [...]Metric{
+	{ID: spatev1.Metric_METRIC_TTFT, Parts: Breakdowns | RegionWindows | Turns, Name: "ttft_ms", Doc: "First token - start"},
+	{ID: spatev1.Metric_METRIC_TTFT_SCHEDULED, Name: "ttft_scheduled_ms", Doc: "First token - scheduled"},
+	{ID: spatev1.Metric_METRIC_E2E, Parts: Breakdowns | RegionWindows | Turns, Name: "e2e_ms", Doc: "Last token - start"},
+	{ID: spatev1.Metric_METRIC_E2E_SCHEDULED, Name: "e2e_scheduled_ms", Doc: "Last token - scheduled"},
+	{ID: spatev1.Metric_METRIC_TPOT, Parts: Breakdowns | RegionWindows, Name: "tpot_ms", Doc: "(Last - first token) / (output tokens - 1)"},
+	{ID: spatev1.Metric_METRIC_ITL, Parts: RegionWindows, Name: "itl_ms", Doc: "Gaps between consecutive token frames"},
+	{ID: spatev1.Metric_METRIC_SEND_DELAY, Parts: RegionWindows, Name: "send_delay_ms", Doc: "Start - scheduled, without the time for which max_in_flight held the request back"},
+	{ID: spatev1.Metric_METRIC_CONNECT, Parts: RegionWindows | Paths, Name: "connect_ms", Doc: "DNS + TCP + TLS of requests that opened a connection"},
+	{ID: spatev1.Metric_METRIC_ISL, Unit: Tokens, Name: "isl_tokens", Doc: "Prompt tokens by the server's usage"},
+	{ID: spatev1.Metric_METRIC_OSL, Unit: Tokens, Name: "osl_tokens", Doc: "Output tokens"},
+	{ID: spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME, Unit: Thousandths, Name: "tokens_per_frame", Doc: "Output tokens per token frame, one value per request"},
+	{ID: spatev1.Metric_METRIC_FAILURE_TIME, Name: "failure_time_ms", Doc: "Failure - start, of failed requests"},
+	{ID: spatev1.Metric_METRIC_RECEIVE_LAG, Name: "receive_lag_ms", Doc: "Program's read time - kernel's receive time, once for each read with a token frame"},
+	{ID: spatev1.Metric_METRIC_VLLM_TTFT, Name: "vllm_ttft_ms", Doc: "First chunk - start: what vLLM's benchmark calls TTFT"},
+	{ID: spatev1.Metric_METRIC_VLLM_ITL_ADDED, Raw: true, Name: "vllm_itl_added_ms", Doc: "Gaps between chunks that are not gaps between token frames"},
+	{ID: spatev1.Metric_METRIC_VLLM_TPOT, Name: "vllm_tpot_ms", Doc: "(Last - first chunk) / (output tokens - 1): what vLLM's benchmark calls TPOT"},
+	{ID: spatev1.Metric_METRIC_RTT, Parts: RegionWindows | Paths, Name: "rtt_ms", Doc: "Round trip to the endpoint as the kernel measured it when the connection was opened, once per connection"},
+	{ID: spatev1.Metric_METRIC_DNS, Name: "dns_ms", Doc: "Name lookup of requests that opened a connection, if there was a name to look up"},
+	{ID: spatev1.Metric_METRIC_TCP, Name: "tcp_ms", Doc: "TCP handshake of requests that opened a connection, including a proxy's CONNECT"},
+	{ID: spatev1.Metric_METRIC_TLS, Name: "tls_ms", Doc: "TLS handshake of requests that opened a connection with TLS"},
+	{ID: spatev1.Metric_METRIC_VLLM_E2E, Name: "vllm_e2e_ms", Doc: "Last chunk - start: what vLLM's benchmark calls E2EL"},
+	{ID: spatev1.Metric_METRIC_VLLM_ITL_LEFT_OUT, Raw: true, Name: "vllm_itl_left_out_ms", Doc: "Gaps between token frames that are not gaps between chunks"},
+	{ID: spatev1.Metric_METRIC_TTFT_TEXT, Name: "ttft_text_ms", Doc: "First frame with text - start, of requests whose first token had no text"},
+	{ID: spatev1.Metric_METRIC_TTFT_ANSWER, Name: "ttft_answer_ms", Doc: "First frame with text of the answer - start, of requests whose first text was reasoning"},
+	{ID: spatev1.Metric_METRIC_REASONING, Name: "reasoning_ms", Doc: "First frame of the answer - first token, of requests that streamed reasoning"},
+	{ID: spatev1.Metric_METRIC_REASONING_TOKENS, Unit: Tokens, Name: "reasoning_tokens", Doc: "Reasoning tokens of requests that had some and whose number is known"},
+	{ID: spatev1.Metric_METRIC_START_GAP, Name: "start_gap_ms", Doc: "Time from a measured start to the next measured start of the same agent, whatever the endpoints"},
+	{ID: spatev1.Metric_METRIC_SERVER_TTFT, Name: "server_ttft_ms", Doc: "Time to first token, as the server reported it within the stream"},
+	{ID: spatev1.Metric_METRIC_SERVER_QUEUE, Name: "server_queue_ms", Doc: "Wait for the prefill, as the server reported it within the stream"},
+	{ID: spatev1.Metric_METRIC_SERVER_PREFILL, Name: "server_prefill_ms", Doc: "Prefill time, as the server reported it within the stream"},
+	{ID: spatev1.Metric_METRIC_SERVER_TOTAL, Name: "server_total_ms", Doc: "Total time of the request, as the server reported it within the stream"},
+	{ID: spatev1.Metric_METRIC_HELD, Name: "held_ms", Doc: "Time for which max_in_flight held a request back: from scheduled until a place was free"},
+	{ID: spatev1.Metric_METRIC_TASK, Name: "task_ms", Doc: "End of a session's last request - start of its first"},
+	{ID: spatev1.Metric_METRIC_TASK_REQUESTS, Name: "task_requests_ms", Doc: "Time in requests on the critical path of such a session, from start to end"},
+	{ID: spatev1.Metric_METRIC_TASK_DELAYS, Name: "task_delays_ms", Doc: "Rest of the time of such a session: delays of tools and users on the critical path"},
+	{ID: spatev1.Metric_METRIC_LATE_END, Name: "late_end_ms", Doc: "End of a response - its last event, if that is more than a millisecond"},
 }

@@ -1,4 +1,4 @@
-// Command generate writes two files whose paths it is given: the JSON Schema of plans, and the counters of package
+// Command generate writes two files whose paths it is given: the JSON Schema of plans, and the catalogues of package
 // measure as Go. It reads the output of `buf build` from standard input, because compiled Go does not have the comments
 // of the proto files. `make generate` runs it.
 package main

@@ -24,85 +24,88 @@ const (
 )
 
 // Metric identifies the values of a distribution. Times are in nanoseconds.
+//
+// Behind each metric stands the unit in which results have it, and which parts of a stage keep it besides the whole stage
+// and its windows. Raw metrics are recorded only to compute others.
 type Metric int32
 
 const (
 	// Not a metric.
 	Metric_METRIC_UNSPECIFIED Metric = 0
 	// First token - start.
-	Metric_METRIC_TTFT Metric = 1
+	Metric_METRIC_TTFT Metric = 1 // milliseconds: breakdowns, region windows, turns
 	// First token - scheduled.
-	Metric_METRIC_TTFT_SCHEDULED Metric = 2
+	Metric_METRIC_TTFT_SCHEDULED Metric = 2 // milliseconds
 	// Last token - start.
-	Metric_METRIC_E2E Metric = 3
+	Metric_METRIC_E2E Metric = 3 // milliseconds: breakdowns, region windows, turns
 	// Last token - scheduled.
-	Metric_METRIC_E2E_SCHEDULED Metric = 4
+	Metric_METRIC_E2E_SCHEDULED Metric = 4 // milliseconds
 	// (Last - first token) / (output tokens - 1). Rounded to the nanosecond.
-	Metric_METRIC_TPOT Metric = 5
+	Metric_METRIC_TPOT Metric = 5 // milliseconds: breakdowns, region windows
 	// Gaps between consecutive token frames.
-	Metric_METRIC_ITL Metric = 6
+	Metric_METRIC_ITL Metric = 6 // milliseconds: region windows
 	// Start - scheduled, without the time for which max_in_flight held the request back.
-	Metric_METRIC_SEND_DELAY Metric = 7
+	Metric_METRIC_SEND_DELAY Metric = 7 // milliseconds: region windows
 	// DNS + TCP + TLS of requests that opened a connection.
-	Metric_METRIC_CONNECT Metric = 8
+	Metric_METRIC_CONNECT Metric = 8 // milliseconds: region windows, paths
 	// Prompt tokens by the server's usage.
-	Metric_METRIC_ISL Metric = 9
+	Metric_METRIC_ISL Metric = 9 // tokens
 	// Output tokens.
-	Metric_METRIC_OSL Metric = 10
+	Metric_METRIC_OSL Metric = 10 // tokens
 	// Output tokens per token frame, one value per request. Recorded in thousandths.
-	Metric_METRIC_MILLITOKENS_PER_FRAME Metric = 11
+	Metric_METRIC_MILLITOKENS_PER_FRAME Metric = 11 // thousandths
 	// Failure - start, of failed requests.
-	Metric_METRIC_FAILURE_TIME Metric = 12
+	Metric_METRIC_FAILURE_TIME Metric = 12 // milliseconds
 	// Program's read time - kernel's receive time, once for each read with a token frame.
-	Metric_METRIC_RECEIVE_LAG Metric = 13
+	Metric_METRIC_RECEIVE_LAG Metric = 13 // milliseconds
 	// First chunk - start: what vLLM's benchmark calls TTFT. A chunk is a frame that its client takes the time of.
-	Metric_METRIC_VLLM_TTFT Metric = 14
+	Metric_METRIC_VLLM_TTFT Metric = 14 // milliseconds
 	// Gaps between chunks that are not gaps between token frames. Together with METRIC_ITL, less
 	// METRIC_VLLM_ITL_LEFT_OUT, they are what vLLM's benchmark calls ITL.
-	Metric_METRIC_VLLM_ITL_ADDED Metric = 15
+	Metric_METRIC_VLLM_ITL_ADDED Metric = 15 // milliseconds: raw
 	// (Last - first chunk) / (output tokens - 1): what vLLM's benchmark calls TPOT.
-	Metric_METRIC_VLLM_TPOT Metric = 16
+	Metric_METRIC_VLLM_TPOT Metric = 16 // milliseconds
 	// Round trip to the endpoint as the kernel measured it when the connection was opened, once per connection.
-	Metric_METRIC_RTT Metric = 17
+	Metric_METRIC_RTT Metric = 17 // milliseconds: region windows, paths
 	// Name lookup of requests that opened a connection, if there was a name to look up.
-	Metric_METRIC_DNS Metric = 18
+	Metric_METRIC_DNS Metric = 18 // milliseconds
 	// TCP handshake of requests that opened a connection, including a proxy's CONNECT.
-	Metric_METRIC_TCP Metric = 19
+	Metric_METRIC_TCP Metric = 19 // milliseconds
 	// TLS handshake of requests that opened a connection with TLS.
-	Metric_METRIC_TLS Metric = 20
+	Metric_METRIC_TLS Metric = 20 // milliseconds
 	// Last chunk - start: what vLLM's benchmark calls E2EL.
-	Metric_METRIC_VLLM_E2E Metric = 21
+	Metric_METRIC_VLLM_E2E Metric = 21 // milliseconds
 	// Gaps between token frames that are not gaps between chunks. vLLM's ITL does not include them.
-	Metric_METRIC_VLLM_ITL_LEFT_OUT Metric = 22
+	Metric_METRIC_VLLM_ITL_LEFT_OUT Metric = 22 // milliseconds: raw
 	// First frame with text - start, of requests whose first token had no text.
-	Metric_METRIC_TTFT_TEXT Metric = 23
+	Metric_METRIC_TTFT_TEXT Metric = 23 // milliseconds
 	// First frame with text of the answer - start, of requests whose first text was reasoning.
-	Metric_METRIC_TTFT_ANSWER Metric = 24
+	Metric_METRIC_TTFT_ANSWER Metric = 24 // milliseconds
 	// First frame of the answer - first token, of requests that streamed reasoning.
-	Metric_METRIC_REASONING Metric = 25
+	Metric_METRIC_REASONING Metric = 25 // milliseconds
 	// Reasoning tokens of requests that had some and whose number is known.
-	Metric_METRIC_REASONING_TOKENS Metric = 26
+	Metric_METRIC_REASONING_TOKENS Metric = 26 // tokens
 	// Time from a measured start to the next measured start of the same agent, whatever the endpoints.
-	Metric_METRIC_START_GAP Metric = 27
+	Metric_METRIC_START_GAP Metric = 27 // milliseconds
 	// Time to first token, as the server reported it within the stream.
-	Metric_METRIC_SERVER_TTFT Metric = 28
+	Metric_METRIC_SERVER_TTFT Metric = 28 // milliseconds
 	// Wait for the prefill, as the server reported it within the stream.
-	Metric_METRIC_SERVER_QUEUE Metric = 29
+	Metric_METRIC_SERVER_QUEUE Metric = 29 // milliseconds
 	// Prefill time, as the server reported it within the stream.
-	Metric_METRIC_SERVER_PREFILL Metric = 30
+	Metric_METRIC_SERVER_PREFILL Metric = 30 // milliseconds
 	// Total time of the request, as the server reported it within the stream.
-	Metric_METRIC_SERVER_TOTAL Metric = 31
+	Metric_METRIC_SERVER_TOTAL Metric = 31 // milliseconds
 	// Time for which max_in_flight held a request back: from scheduled until a place was free. Only of requests held back.
-	Metric_METRIC_HELD Metric = 32
+	Metric_METRIC_HELD Metric = 32 // milliseconds
 	// End of a session's last request - start of its first. Only of sessions all of whose requests completed.
-	Metric_METRIC_TASK Metric = 33
+	Metric_METRIC_TASK Metric = 33 // milliseconds
 	// Time in requests on the critical path of such a session, from start to end. Its last request is the one that ended
 	// last, and before each comes, of those that it waited for, the one that ended last.
-	Metric_METRIC_TASK_REQUESTS Metric = 34
+	Metric_METRIC_TASK_REQUESTS Metric = 34 // milliseconds
 	// Rest of the time of such a session: delays of tools and users on the critical path.
-	Metric_METRIC_TASK_DELAYS Metric = 35
+	Metric_METRIC_TASK_DELAYS Metric = 35 // milliseconds
 	// End of a response - its last event, if that is more than a millisecond. The next request on the connection has it.
-	Metric_METRIC_LATE_END Metric = 36
+	Metric_METRIC_LATE_END Metric = 36 // milliseconds
 )
 
 // Enum value maps for Metric.
