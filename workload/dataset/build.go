@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -92,17 +93,15 @@ func (s *Skipped) note(number uint64, u *unusableError) {
 
 // String names the first unusable rows.
 func (s *Skipped) String() string {
-	text := ""
-	for i, row := range s.First {
-		if i > 0 {
-			text += "; "
-		}
+	var all []string
+	for _, row := range s.First {
+		text := fmt.Sprintf("%s %d %s", s.Unit, row.Number, row.Reason)
 		if row.File != "" {
-			text += row.File + ": "
+			text = row.File + ": " + text
 		}
-		text += fmt.Sprintf("%s %d %s", s.Unit, row.Number, row.Reason)
+		all = append(all, text)
 	}
-	return text
+	return strings.Join(all, "; ")
 }
 
 // defaultMaxBytes is the default maximum size, in bytes, of a source's text.
@@ -178,7 +177,11 @@ func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (d *s
 	}
 	for _, in := range b.more {
 		b.skipped.file = in.Name
-		if err := b.readInput(ctx, in); err != nil {
+		src, err := in.Open()
+		if err == nil {
+			err = errors.Join(b.readFile(ctx, in.Name, src), src.Close())
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", in.Name, err)
 		}
 	}
@@ -189,15 +192,6 @@ func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (d *s
 		return nil, err
 	}
 	return b.result()
-}
-
-// readInput opens, reads and closes one of several files.
-func (b *builder) readInput(ctx context.Context, in Input) error {
-	src, err := in.Open()
-	if err != nil {
-		return err
-	}
-	return errors.Join(b.readFile(ctx, in.Name, src), src.Close())
 }
 
 // readFile reads a file.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -28,10 +27,10 @@ type table struct {
 
 func init() {
 	register("burstgpt", Source{Help: "a trace in BurstGPT's form", Example: "CSV of BurstGPT.",
-		build: func(b *builder, w *spatev1.Workload, _ Options) { b.table(content.Trace(w), newBurstGPT()) }})
+		build: func(b *builder, w *spatev1.Workload, _ Options) { b.table(newBurstGPT()) }})
 	register("azure", Source{Help: "a trace in the form of the Azure LLM inference traces",
 		Example: "CSV with TIMESTAMP, ContextTokens, GeneratedTokens.",
-		build:   func(b *builder, w *spatev1.Workload, _ Options) { b.table(content.Trace(w), newAzure()) }})
+		build:   func(b *builder, w *spatev1.Workload, _ Options) { b.table(newAzure()) }})
 }
 
 // newBurstGPT reads BurstGPT's form, with times in seconds. Rows without an answer are failed requests and are left
@@ -147,7 +146,7 @@ func (c *table) split(text []byte) error {
 }
 
 // table reads a trace of lengths.
-func (b *builder) table(c *spatev1.TraceContent, t *table) {
+func (b *builder) table(t *table) {
 	t.unused = &b.skipped.Unused
 	b.header.RecordSize = rows.ShortRecord
 	b.openItems = func(s *itemSource) (itemReader, error) {
@@ -161,5 +160,5 @@ func (b *builder) table(c *spatev1.TraceContent, t *table) {
 		}
 		return all, t.header(first.Text)
 	}
-	b.trace(c, t.parse, func(timedRow, *rows.Row) error { return nil })
+	b.trace(t.parse, func(timedRow, *rows.Row) error { return nil })
 }

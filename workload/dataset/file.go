@@ -18,7 +18,7 @@ func init() {
 			c := content.File(w)
 			f := &anyFile{reader: newReader(b, c, o), format: c.GetFormat(), columns: c.GetColumns()}
 			b.openItems = func(s *itemSource) (itemReader, error) { return f.open(s, b.maxBytes) }
-			b.file(c, func(text []byte, row *rows.Row) error { return f.parse(text, row) })
+			b.rows(func(text []byte, row *rows.Row) error { return f.parse(text, row) })
 		}})
 }
 
@@ -158,22 +158,17 @@ func (f *anyFile) text(prompt string, answer []byte, row *rows.Row) {
 // alpaca reads {"instruction": "...", "input": "...", "output": "..."}. The prompt is the instruction and, in a
 // paragraph of its own, the input if there is one.
 func (f *anyFile) alpaca(o object, row *rows.Row) error {
-	instruction, err := o.text("instruction")
-	if err != nil {
-		return err
+	var texts [3][]byte
+	for i, name := range []string{"instruction", "input", "output"} {
+		var err error
+		if texts[i], err = o.text(name); err != nil {
+			return err
+		}
 	}
-	input, err := o.text("input")
-	if err != nil {
-		return err
-	}
-	output, err := o.text("output")
-	if err != nil {
-		return err
-	}
-	if len(instruction) == 0 {
+	prompt, input, output := string(texts[0]), texts[1], texts[2]
+	if prompt == "" {
 		return unusable("has an empty instruction")
 	}
-	prompt := string(instruction)
 	if len(input) > 0 {
 		prompt += paragraph + string(input)
 	}

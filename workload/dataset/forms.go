@@ -27,15 +27,14 @@ func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, err
 	if !ok {
 		return nil, fmt.Errorf("workload %q does not use a file", w.GetName())
 	}
+	if file := content.File(w); file != nil && file.MaxSkipped != nil {
+		b.maxSkipped = file.GetMaxSkipped()
+	}
+	if trace := content.Trace(w); trace != nil && trace.MaxSkipped != nil {
+		b.maxSkipped = trace.GetMaxSkipped()
+	}
 	form.build(b, w, o)
 	return b, nil
-}
-
-// setMaxSkipped sets the share of rows that may be unusable.
-func (b *builder) setMaxSkipped(share *float64) {
-	if share != nil {
-		b.maxSkipped = *share
-	}
 }
 
 // rows makes the builder read items with a function that fills in a row.
@@ -49,18 +48,9 @@ func (b *builder) rows(parse func(text []byte, row *rows.Row) error) {
 	}
 }
 
-// file reads conversations or prompts.
-func (b *builder) file(c *spatev1.FileContent, parse func(text []byte, row *rows.Row) error) {
-	b.setMaxSkipped(c.MaxSkipped)
-	b.rows(parse)
-}
-
 // trace reads rows by a function, and adds them in the order of their times. If the first row has no time, none has
 // one: such a trace cannot be replayed, but gives a load its requests.
-func (b *builder) trace(
-	c *spatev1.TraceContent, parse func(text []byte) (timedRow, error), fill func(timedRow, *rows.Row) error,
-) {
-	b.setMaxSkipped(c.MaxSkipped)
+func (b *builder) trace(parse func(text []byte) (timedRow, error), fill func(timedRow, *rows.Row) error) {
 	sorter, known := newTimeSorter(sorterBytes, "line"), false
 	b.parse = func(it item) error {
 		t, err := parse(it.Text)

@@ -17,7 +17,7 @@ func init() {
 	register("jsonl", Source{Help: "prompts, messages or token ids of a JSONL file",
 		Example: `Lines such as {"prompt": "...", "osl": 100}.`,
 		build: func(b *builder, w *spatev1.Workload, o Options) {
-			b.file(content.File(w), objects(newReader(b, content.File(w), o).read))
+			b.rows(objects(newReader(b, content.File(w), o).read))
 		}})
 }
 

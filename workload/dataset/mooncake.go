@@ -172,10 +172,10 @@ func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 	m := &mooncake{form: form, block: block, unused: &b.skipped.Unused, times: &b.times,
 		prompts: reader{unused: &b.skipped.Unused, lengths: lengths{count: o.Count, fallback: defaultOutput}}}
 	if play := c.GetSessions(); play != nil {
-		b.linked(c, play.GetHistory() != "none", func(text []byte) (linkedRow, error) { return m.linked(text, known) })
+		b.linked(play.GetHistory() != "none", func(text []byte) (linkedRow, error) { return m.linked(text, known) })
 		return
 	}
-	b.trace(c, m.parse, func(t timedRow, row *rows.Row) (err error) {
+	b.trace(m.parse, func(t timedRow, row *rows.Row) (err error) {
 		if t.kind != rows.Blocks {
 			return nil
 		}

@@ -88,35 +88,6 @@ func (v otelValue) text() string {
 	return string(text)
 }
 
-// flatSpan reads a span whose attributes are an object and whose times are texts, as inference-perf records them.
-func (r *spanReader) flatSpan(o, given object) (c call, row *linkedRow, err error) {
-	attributes := map[string]string{}
-	for name, value := range given {
-		if strings.HasPrefix(name, "gen_ai.") {
-			attributes[name] = textIn(value)
-		}
-	}
-	c = call{trace: textIn(o["trace_id"]), id: textIn(o["span_id"]), parent: textIn(o["parent_span_id"]),
-		session: attributes["gen_ai.conversation.id"], ended: true}
-	for name, into := range map[string]*int64{"start_time": &c.start, "end_time": &c.end} {
-		value := o.take(name)
-		if value == nil {
-			return c, nil, unusable("has no %s", name)
-		}
-		if *into, err = parseInstant(name, value); err != nil {
-			return c, nil, err
-		}
-	}
-	if c.end < c.start {
-		return c, nil, unusable("ends before it starts")
-	}
-	if !slices.Contains(operations, attributes["gen_ai.operation.name"]) {
-		return c, nil, nil
-	}
-	row, err = r.request(attributes)
-	return c, row, err
-}
-
 // operations are the values of gen_ai.operation.name that are requests to a model.
 var operations = []string{"chat", "text_completion", "generate_content"}
 
@@ -124,37 +95,68 @@ var operations = []string{"chat", "text_completion", "generate_content"}
 type spanReader struct{ requests *recordedRequests }
 
 // read returns the call of a span and, if it is a request to a model, its row.
-func (r *spanReader) read(it item) (call, *linkedRow, error) {
+func (r *spanReader) read(it item) (c call, row *linkedRow, err error) {
 	o, err := readObject(it.Text)
 	if err != nil {
-		return call{}, nil, err
-	}
-	if attributes := objectIn(o["attributes"]); attributes != nil {
-		return r.flatSpan(o, attributes)
-	}
-	var s span
-	if json.Unmarshal(it.Text, &s) != nil {
-		return call{}, nil, unusable("is not a span of OTLP JSON, with attributes of a key and a value each")
+		return c, nil, err
 	}
 	attributes := map[string]string{}
+	if flat := objectIn(o["attributes"]); flat != nil {
+		c, err = flatSpan(o, flat, attributes)
+	} else {
+		c, err = otlpSpan(it.Text, attributes)
+	}
+	c.session, c.ended = attributes["gen_ai.conversation.id"], true
+	if err != nil || !slices.Contains(operations, attributes["gen_ai.operation.name"]) {
+		return c, nil, err
+	}
+	row, err = r.request(attributes)
+	return c, row, err
+}
+
+// otlpSpan reads a span of OTLP JSON, and its attributes for GenAI into a map.
+func otlpSpan(text []byte, attributes map[string]string) (c call, err error) {
+	var s span
+	if json.Unmarshal(text, &s) != nil {
+		return c, unusable("is not a span of OTLP JSON, with attributes of a key and a value each")
+	}
 	for _, a := range s.Attributes {
 		if strings.HasPrefix(a.Key, "gen_ai.") {
 			attributes[a.Key] = a.Value.text()
 		}
 	}
-	c := call{trace: s.TraceID, id: s.SpanID, parent: s.ParentID, session: attributes["gen_ai.conversation.id"],
-		ended: true}
+	c = call{trace: s.TraceID, id: s.SpanID, parent: s.ParentID}
 	if c.start, err = strconv.ParseInt(s.Start.String(), 10, 64); err != nil {
-		return c, nil, unusable("has the startTimeUnixNano %.40q, not a number", s.Start)
+		return c, unusable("has the startTimeUnixNano %.40q, not a number", s.Start)
 	}
 	if c.end, err = strconv.ParseInt(s.End.String(), 10, 64); err != nil || c.end < c.start {
-		return c, nil, unusable("has the endTimeUnixNano %.40q, not a number from its start on", s.End)
+		return c, unusable("has the endTimeUnixNano %.40q, not a number from its start on", s.End)
 	}
-	if !slices.Contains(operations, attributes["gen_ai.operation.name"]) {
-		return c, nil, nil
+	return c, nil
+}
+
+// flatSpan does the same for a span whose attributes are an object and whose times are texts, as inference-perf records
+// them.
+func flatSpan(o, given object, attributes map[string]string) (c call, err error) {
+	for name, value := range given {
+		if strings.HasPrefix(name, "gen_ai.") {
+			attributes[name] = textIn(value)
+		}
 	}
-	row, err := r.request(attributes)
-	return c, row, err
+	c = call{trace: textIn(o["trace_id"]), id: textIn(o["span_id"]), parent: textIn(o["parent_span_id"])}
+	for name, into := range map[string]*int64{"start_time": &c.start, "end_time": &c.end} {
+		value := o.take(name)
+		if value == nil {
+			return c, unusable("has no %s", name)
+		}
+		if *into, err = parseInstant(name, value); err != nil {
+			return c, err
+		}
+	}
+	if c.end < c.start {
+		return c, unusable("ends before it starts")
+	}
+	return c, nil
 }
 
 // request returns the row of a request: its messages if they were recorded, or else random text of their length.
@@ -295,18 +297,18 @@ func newRecordedRequests(b *builder, o Options) *recordedRequests {
 // row returns the row of a request. Its content is valid until the next call. The output length is that of the recorded
 // answer, or else the limit of the request.
 func (r *recordedRequests) row(q recordedRequest) (*linkedRow, error) {
-	input, err := parseOptional("its number of input tokens", q.input)
-	if err != nil {
-		return nil, err
+	var lengths [3]uint32
+	for i, value := range [][]byte{q.input, q.output, q.limit} {
+		if len(value) == 0 || value[0] == 'n' {
+			continue // absent or null
+		}
+		name := []string{"its number of input tokens", "its number of output tokens", "its limit of output tokens"}[i]
+		var err error
+		if lengths[i], err = parseLength(name, value); err != nil {
+			return nil, err
+		}
 	}
-	output, err := parseOptional("its number of output tokens", q.output)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := parseOptional("its limit of output tokens", q.limit)
-	if err != nil {
-		return nil, err
-	}
+	input, output, limit := lengths[0], lengths[1], lengths[2]
 	if len(q.output) > 0 && output == 0 {
 		return nil, exclude(failedRequest)
 	}
@@ -323,14 +325,6 @@ func (r *recordedRequests) row(q recordedRequest) (*linkedRow, error) {
 	}
 	l.step.ISL = r.current.ISL // what was recorded is the count of another model
 	return l, nil
-}
-
-// parseOptional reads a number of tokens. 0: it is absent or null.
-func parseOptional(name string, value []byte) (uint32, error) {
-	if len(value) == 0 || value[0] == 'n' {
-		return 0, nil
-	}
-	return parseLength(name, value)
 }
 
 // encoded returns a value that came from JSON as JSON, without escapes that it does not need.

@@ -31,7 +31,7 @@ type callTree struct {
 
 // recorded reads a recording of calls. parse returns the call of an item and, if it is a request, its row.
 func (b *builder) recorded(c *spatev1.TraceContent, parse func(it item) (call, *linkedRow, error)) {
-	s := b.sessions(c, false)
+	s := b.sessions(false)
 	s.named = true // no row waits for the one before it unless the tree says so
 	t := &callTree{builder: s}
 	played := c.GetSessions() != nil

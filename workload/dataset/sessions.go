@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -146,8 +145,8 @@ type session struct {
 }
 
 // linked reads a trace whose rows belong to sessions.
-func (b *builder) linked(c *spatev1.TraceContent, histories bool, parse func(text []byte) (linkedRow, error)) {
-	s := b.sessions(c, histories)
+func (b *builder) linked(histories bool, parse func(text []byte) (linkedRow, error)) {
+	s := b.sessions(histories)
 	b.parse = func(it item) error {
 		l, err := parse(it.Text)
 		if err != nil {
@@ -159,8 +158,7 @@ func (b *builder) linked(c *spatev1.TraceContent, histories bool, parse func(tex
 }
 
 // sessions returns what puts the sessions of a trace together.
-func (b *builder) sessions(c *spatev1.TraceContent, histories bool) *sessionBuilder {
-	b.setMaxSkipped(c.MaxSkipped)
+func (b *builder) sessions(histories bool) *sessionBuilder {
 	return &sessionBuilder{b: b, histories: histories, limit: maxHeld, byName: map[string]int{}, last: map[string]int{}}
 }
 

@@ -10,7 +10,7 @@ func init() {
 	register("sharegpt", Source{Help: "conversations of a ShareGPT JSON file",
 		Example: "ShareGPT JSON, plain or compressed.",
 		build: func(b *builder, w *spatev1.Workload, o Options) {
-			b.file(content.File(w), objects(newReader(b, content.File(w), o).conversation))
+			b.rows(objects(newReader(b, content.File(w), o).conversation))
 		}})
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"container/heap"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/spate-load/spate/workload/rows"
@@ -42,23 +44,21 @@ func (t timedRow) bytes() int {
 // as much as requests last. A sorter of sorterBytes (about 230,000 rows of lengths) sorts them, and any small file,
 // in bounded memory. A row that comes even later is an error that names the row: no row is put in the wrong place.
 type timeSorter struct {
-	rows     queue[*timedRow]
-	held     int
-	limit    int
-	latest   int64 // largest time received
-	first    int64
-	last     timedRow // the last row emitted
-	started  bool
-	sorted   uint64
-	unit     string
-	emit     func(row timedRow, at time.Duration) error
-	spare    [][]uint64
-	received bool
+	rows    queue[*timedRow]
+	held    int
+	limit   int
+	latest  int64 // largest time received
+	first   int64
+	last    timedRow // the last row emitted
+	started bool
+	sorted  uint64
+	unit    string
+	emit    func(row timedRow, at time.Duration) error
 }
 
 // newTimeSorter returns a sorter that holds rows of so many bytes.
 func newTimeSorter(limit int, unit string) *timeSorter {
-	return &timeSorter{limit: limit, unit: unit, rows: queue[*timedRow]{before: func(a, b *timedRow) bool {
+	return &timeSorter{limit: limit, unit: unit, latest: math.MinInt64, rows: queue[*timedRow]{before: func(a, b *timedRow) bool {
 		return a.at < b.at || a.at == b.at && a.number < b.number // rows of equal time keep their order in the file
 	}}}
 }
@@ -66,15 +66,11 @@ func newTimeSorter(limit int, unit string) *timeSorter {
 // add takes a row, and emits the earliest rows while more than limit bytes are held. It copies the row's blocks and
 // content.
 func (s *timeSorter) add(t timedRow) error {
-	if s.received && t.at < s.latest {
+	if t.at < s.latest {
 		s.sorted++
-	} else {
-		s.latest = t.at
 	}
-	s.received = true
-	if len(t.blocks) > 0 {
-		t.blocks = append(s.spareBlocks(), t.blocks...)
-	}
+	s.latest = max(s.latest, t.at)
+	t.blocks = slices.Clone(t.blocks)
 	if p := t.prompt; p != nil {
 		t.prompt = &prompt{content: bytes.Clone(p.content), fields: bytes.Clone(p.fields), insert: p.insert}
 	}
@@ -85,16 +81,6 @@ func (s *timeSorter) add(t timedRow) error {
 		}
 	}
 	return nil
-}
-
-// spareBlocks returns the memory of emitted blocks for reuse.
-func (s *timeSorter) spareBlocks() []uint64 {
-	if len(s.spare) == 0 {
-		return nil
-	}
-	last := s.spare[len(s.spare)-1]
-	s.spare = s.spare[:len(s.spare)-1]
-	return last[:0]
 }
 
 // flush emits all rows.
@@ -121,11 +107,7 @@ func (s *timeSorter) pop() error {
 	if t.at-s.first < 0 {
 		return fmt.Errorf("%s %d is more than 292 years after the first: check the times", s.unit, t.number)
 	}
-	err := s.emit(*t, time.Duration(t.at-s.first))
-	if t.blocks != nil && len(s.spare) < 1024 {
-		s.spare = append(s.spare, t.blocks)
-	}
-	return err
+	return s.emit(*t, time.Duration(t.at-s.first))
 }
 
 // queue is a heap: the item that comes before all others is its first.
