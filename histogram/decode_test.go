@@ -30,7 +30,7 @@ func TestAddProtoRefuses(t *testing.T) {
 		return func(d *spatev1.Distribution) {
 			d.Histogram = d.Histogram[:headerSize]
 			for _, v := range counts {
-				d.Histogram = appendZigZag(d.Histogram, v)
+				d.Histogram = binary.AppendVarint(d.Histogram, v)
 			}
 			binary.BigEndian.PutUint32(d.Histogram[4:], uint32(len(d.Histogram)-headerSize))
 		}

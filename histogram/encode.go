@@ -49,29 +49,26 @@ func (g *geometry) appendHeader(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, math.Float64bits(1))
 }
 
-// appendCounts appends the payload. For an empty histogram it writes one bin, like HdrHistogram.
+// appendCounts appends the payload. For an empty histogram it writes one bin, like HdrHistogram. A varint of Go is a
+// ZigZag LEB128 number. Counts are at most 2^44, so HdrHistogram's rule that a ninth byte holds 8 bits never applies.
 func (h *Histogram) appendCounts(dst []byte) []byte {
 	if h.totals.count == 0 {
-		return appendZigZag(dst, 0)
+		return binary.AppendVarint(dst, 0)
 	}
 	next := 0
 	for index, n := range h.bins {
 		switch empty := index - next; empty {
 		case 0:
 		case 1:
-			dst = appendZigZag(dst, 0)
+			dst = binary.AppendVarint(dst, 0)
 		default:
-			dst = appendZigZag(dst, -int64(empty))
+			dst = binary.AppendVarint(dst, -int64(empty))
 		}
-		dst = appendZigZag(dst, int64(n))
+		dst = binary.AppendVarint(dst, int64(n))
 		next = index + 1
 	}
 	return dst
 }
-
-// appendZigZag appends a number in groups of 7 bits, lowest first, with the sign in the lowest bit. Counts are at most
-// 2^44, so HdrHistogram's rule that a ninth byte holds 8 bits never applies.
-func appendZigZag(dst []byte, v int64) []byte { return binary.AppendVarint(dst, v) }
 
 // compressors are reused: making one takes longer than compressing a histogram.
 var compressors = sync.Pool{New: func() any { return zlib.NewWriter(nil) }}
@@ -84,10 +81,8 @@ func (h *Histogram) AppendCompressedBase64(dst []byte) ([]byte, error) {
 	w, _ := compressors.Get().(*zlib.Writer) // it has nothing else
 	defer compressors.Put(w)
 	w.Reset(&packed)
-	if _, err := w.Write(h.AppendHDR(nil)); err != nil {
-		return dst, fmt.Errorf("histogram: compress: %w", err)
-	}
-	if err := w.Close(); err != nil {
+	_, err := w.Write(h.AppendHDR(nil))
+	if err := errors.Join(err, w.Close()); err != nil {
 		return dst, fmt.Errorf("histogram: compress: %w", err)
 	}
 	all := packed.Bytes()

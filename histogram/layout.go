@@ -26,16 +26,7 @@ func LayoutOf(m spatev1.Metric) Layout {
 }
 
 // String names the layout.
-func (l Layout) String() string {
-	switch l {
-	case Times:
-		return "times"
-	case Counts:
-		return "counts"
-	default:
-		return "unknown layout"
-	}
-}
+func (l Layout) String() string { return [...]string{Times: "times", Counts: "counts"}[l] }
 
 // The bins of HdrHistogram. 3 significant digits need 2 x 10^3 equal bins from 0 to a power of two, rounded up to 2048.
 // Finer bins already cover the lower half, so each further power of two adds a page of 1024 bins.

@@ -50,14 +50,8 @@ func (h *Histogram) Percentile(p float64) int64 {
 	if h.totals.count == 0 || !(p > 0) {
 		return h.Min()
 	}
-	rank, seen := h.rank(p), uint64(0)
-	for index, n := range h.bins {
-		if seen += n; seen >= rank {
-			_, high := h.geometry.span(index)
-			return int64(min(high, h.totals.max))
-		}
-	}
-	return h.Max()
+	_, high := h.at(h.rank(p))
+	return high
 }
 
 // Percentiles writes the percentiles ps, which must ascend, into values. The results are those of Percentile, computed
@@ -118,16 +112,16 @@ func (h *Histogram) Interval(p, confidence float64) (low, high int64, ok bool) {
 	}
 	low, _ = h.at(uint64(below))
 	_, high = h.at(uint64(above))
-	return max(low, h.Min()), min(high, h.Max()), true
+	return low, high, true
 }
 
-// at returns the ends of the bin that holds the value of a rank. Ranks are from 1 to Count.
+// at returns the ends of the bin that holds the value of a rank, between Min and Max. Ranks are from 1 to Count.
 func (h *Histogram) at(rank uint64) (low, high int64) {
 	seen := uint64(0)
 	for index, n := range h.bins {
 		if seen += n; seen >= rank {
 			low, high := h.geometry.span(index)
-			return int64(low), int64(high)
+			return int64(max(low, h.totals.min)), int64(min(high, h.totals.max))
 		}
 	}
 	return h.Max(), h.Max()
@@ -175,12 +169,12 @@ func (h *Histogram) few(scale float64) (list []Few) {
 		for k, sum := 0.0, 0.0; k < n; k++ {
 			if sum += mass; sum <= tail {
 				_, high := h.at(uint64(n - k))
-				f.High = new(float64(min(high, h.Max())) / scale)
+				f.High = new(float64(high) / scale)
 			}
 			if 1-sum <= tail {
 				if rank := n - k; rank >= 1 {
 					low, _ := h.at(uint64(rank))
-					f.Low = new(float64(max(low, h.Min())) / scale)
+					f.Low = new(float64(low) / scale)
 				}
 				break
 			}

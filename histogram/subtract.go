@@ -57,21 +57,7 @@ func (h *Histogram) Quantile(q float64) float64 {
 	}
 	at := min(max(q, 0), 1) * float64(n-1)
 	below := uint64(at)
-	low := h.ranked(below + 1)
-	if below+1 >= n {
-		return low
-	}
-	return low + (h.ranked(below+2)-low)*(at-float64(below))
-}
-
-// ranked returns the value of a rank, counted from 1, to the resolution of its bin.
-func (h *Histogram) ranked(rank uint64) float64 {
-	seen := uint64(0)
-	for index, n := range h.bins {
-		if seen += n; seen >= rank {
-			_, high := h.geometry.span(index)
-			return float64(max(min(high, h.totals.max), h.totals.min))
-		}
-	}
-	return float64(h.totals.max)
+	_, low := h.at(below + 1)
+	_, high := h.at(below + 2)
+	return float64(low) + float64(high-low)*(at-float64(below))
 }

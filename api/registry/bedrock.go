@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/workload"
@@ -120,8 +121,8 @@ func failBedrock(f *api.Frame, e api.Event) {
 	f.Failed, f.Fault = true, strings.Trim(string(e.Name)+": "+message, ": ")
 }
 
-// addBedrockBlock records a block, its start or its delta: text, reasoning, a tool's name or its input. For a tool call,
-// or a piece of its input, calls is what Tools.Calls reads.
+// addBedrockBlock records a block, its start or its delta: text, reasoning, a tool's name or its input. For a tool
+// call, or a piece of its input, calls is what Tools.Calls reads.
 func addBedrockBlock(f *api.Frame, data, calls []byte) {
 	var v [3][]byte
 	var tool, reasoning [2][]byte

@@ -27,10 +27,10 @@ type table struct {
 
 func init() {
 	register("burstgpt", Source{Help: "a trace in BurstGPT's form", Example: "CSV of BurstGPT.",
-		build: func(b *builder, w *spatev1.Workload, _ Options) { b.table(newBurstGPT()) }})
+		build: func(b *builder, _ *spatev1.Workload, _ Options) { b.table(newBurstGPT()) }})
 	register("azure", Source{Help: "a trace in the form of the Azure LLM inference traces",
 		Example: "CSV with TIMESTAMP, ContextTokens, GeneratedTokens.",
-		build:   func(b *builder, w *spatev1.Workload, _ Options) { b.table(newAzure()) }})
+		build:   func(b *builder, _ *spatev1.Workload, _ Options) { b.table(newAzure()) }})
 }
 
 // newBurstGPT reads BurstGPT's form, with times in seconds. Rows without an answer are failed requests and are left

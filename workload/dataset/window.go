@@ -58,9 +58,10 @@ type timeSorter struct {
 
 // newTimeSorter returns a sorter that holds rows of so many bytes.
 func newTimeSorter(limit int, unit string) *timeSorter {
-	return &timeSorter{limit: limit, unit: unit, latest: math.MinInt64, rows: queue[*timedRow]{before: func(a, b *timedRow) bool {
+	earlier := func(a, b *timedRow) bool {
 		return a.at < b.at || a.at == b.at && a.number < b.number // rows of equal time keep their order in the file
-	}}}
+	}
+	return &timeSorter{limit: limit, unit: unit, latest: math.MinInt64, rows: queue[*timedRow]{before: earlier}}
 }
 
 // add takes a row, and emits the earliest rows while more than limit bytes are held. It copies the row's blocks and
