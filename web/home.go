@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/report/headline"
 	"github.com/spate-load/spate/watch"
 )
 
@@ -160,18 +158,9 @@ type History struct {
 	Plan, Target, Metric string
 }
 
-// historyLine is a chart with its table. Links are the runs of its rows that still have a page; others are empty.
-type historyLine struct {
-	Title, Unit string
-	Figure      template.HTML
-	Table       *table.Table
-	Links       []string
-}
-
 // Write writes the page.
 func (h History) Write(w io.Writer, f Frame) error {
 	var targets []string
-	var drawn []historyLine
 	var shown []*compare.Line
 	more := 0
 	for _, l := range h.Lines {
@@ -180,29 +169,18 @@ func (h History) Write(w io.Writer, f Frame) error {
 		}
 		switch {
 		case h.Target != "" && l.Target != h.Target:
-		case len(drawn) == maxCharts:
+		case len(shown) == maxCharts:
 			more++
 		default:
-			drawn, shown = append(drawn, historyOf(l)), append(shown, l)
+			shown = append(shown, l)
 		}
+	}
+	review, err := show.Review(shown, true)
+	if err != nil {
+		return err
 	}
 	return writePage(w, "history.html.tmpl", map[string]any{
 		"Title": "Spate: history", "Events": "", "Frame": f, "Asked": h, "Targets": targets, "Metrics": compare.Metrics,
-		"Lines": drawn, "More": more, "Answer": headline.Newest(shown),
+		"Shown": shown, "Review": review, "More": more,
 	})
-}
-
-// historyOf returns the chart and the table of a line, with the newest run first.
-func historyOf(l *compare.Line) historyLine {
-	t := show.HistoryTable(l)
-	out := historyLine{Title: show.LineTitle(l), Unit: l.Unit, Figure: show.HistoryChart(l), Table: t}
-	slices.Reverse(t.Rows)
-	for _, p := range slices.Backward(l.Points) {
-		link := ""
-		if !p.Removed {
-			link = p.Run
-		}
-		out.Links = append(out.Links, link)
-	}
-	return out
 }

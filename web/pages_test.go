@@ -265,7 +265,7 @@ func TestHistoryPage(t *testing.T) {
 	_, one := s.do("GET", "/history?plan=nightly&target=y&metric=e2e_ms.p50", "")
 	for _, text := range []string{all, one} {
 		harmless(t, text)
-		for _, want := range []string{`href="/runs/old"`, `<tr class="bad">`, "worse +30.00 %, Spate v2, image=", ">gone<"} {
+		for _, want := range []string{`href="/runs/old"`, `<td class="worse">`, "worse +30.00 %<", ">Spate v2, image=", ">gone<"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %s:\n%s", want, text)
 			}

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ func History(w io.Writer, lines []*compare.Line, format string, width int) error
 	case "html":
 		return historyPage(w, lines)
 	}
-	answer := headline.Newest(lines)
+	answer := strings.TrimSpace(headline.Newest(lines) + " " + headline.Week(lines))
 	if answer != "" {
 		fmt.Fprintln(w, strings.Join(words.Wrap(answer, width), "\n"))
 	}
@@ -43,29 +44,39 @@ func History(w io.Writer, lines []*compare.Line, format string, width int) error
 		if i > 0 || answer != "" {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintln(w, words.Printable(LineTitle(l)))
-		if err := HistoryTable(l).Capitals().Write(w, width); err != nil {
+		fmt.Fprintln(w, lineTitle(l))
+		if err := historyTable(l).Capitals().Write(w, width); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// HistoryTable has a row for each point of a line.
-func HistoryTable(l *compare.Line) *table.Table {
+// historyTable has a row for each point of a line.
+func historyTable(l *compare.Line) *table.Table {
 	t := table.New(table.Words("began", "run", "version", "labels"), table.Numbers("value", "change"), table.Words("meaning"))
 	for _, p := range l.Points {
 		row := t.Add(historyCells(l, p)...)
-		for i := range row.Cells {
-			row.Cells[i].Strong = p.Outcome == compare.Worse
-		}
+		row.Cells[len(row.Cells)-2].Class = string(p.Outcome)
 	}
 	return t
 }
 
-// LineTitle names a line: plan, target, workload, load and metric.
-func LineTitle(l *compare.Line) string {
-	return fmt.Sprintf("%s: %s, %s, %s: %s", l.Plan, l.Target, l.Workload, l.Load, titleOf(l.Metric))
+// linked returns a line's table with the newest run first. link: runs that are there lead to their pages.
+func linked(l *compare.Line, link bool) *table.Table {
+	t := historyTable(l)
+	for i, p := range l.Points {
+		if link && !p.Removed {
+			t.Rows[i].Cells[1].Link = "/runs/" + url.PathEscape(p.Run)
+		}
+	}
+	slices.Reverse(t.Rows)
+	return t
+}
+
+// lineTitle names a line: plan, target, workload, load and metric.
+func lineTitle(l *compare.Line) string {
+	return words.Printable(fmt.Sprintf("%s: %s, %s, %s: %s", l.Plan, l.Target, l.Workload, l.Load, titleOf(l.Metric)))
 }
 
 // historyCells returns the cells of a point.
@@ -92,16 +103,18 @@ var (
 	historyText string
 
 	historyTemplate = template.Must(template.New("history").Funcs(template.FuncMap{
-		"title": LineTitle, "table": HistoryTable, "figure": HistoryChart,
+		"title": lineTitle, "table": linked, "figure": historyChart,
 	}).Parse(table.HTML + historyText))
 )
 
 // historyPage writes a page without scripts that needs no network.
 func historyPage(w io.Writer, lines []*compare.Line) error {
+	review, err := Review(lines, false)
+	if err != nil {
+		return err
+	}
 	var b bytes.Buffer
-	err := historyTemplate.Execute(&b, map[string]any{
-		"Policy": page.SheetPolicy(), "Sheet": page.Sheet(), "Lines": lines, "Answer": headline.Newest(lines),
-	})
+	err = historyTemplate.Execute(&b, map[string]any{"Policy": page.SheetPolicy(), "Sheet": page.Sheet(), "Review": review})
 	if err != nil {
 		return err
 	}
@@ -109,22 +122,28 @@ func historyPage(w io.Writer, lines []*compare.Line) error {
 	return err
 }
 
-// HistoryChart draws a line over the time of its runs. Labels are at runs that are worse or better than the one before,
-// and at runs with another version of Spate or other labels of the target than those before.
-func HistoryChart(l *compare.Line) template.HTML {
+// Review returns what people read of lines in HTML: how the newest run compares, what changed in the last week, and of
+// each line a chart with its runs. link: runs that are there lead to their pages.
+func Review(lines []*compare.Line, link bool) (template.HTML, error) {
+	var b strings.Builder
+	err := historyTemplate.ExecuteTemplate(&b, "review", map[string]any{
+		"Lines": lines, "Link": link, "Answers": []string{headline.Newest(lines), headline.Week(lines)},
+	})
+	return template.HTML(b.String()), err //nolint:gosec // a template of this package wrote it
+}
+
+// historyChart draws a line over the time of its runs. Labels are at runs that are worse or better than the one before,
+// and dashed lines where the version of Spate or a label of the target is another one than before.
+func historyChart(l *compare.Line) template.HTML {
 	d := &compare.Difference{Metric: l.Metric, Unit: l.Unit}
 	var points []chart.Point
+	var versions chart.Marks
 	for i, p := range l.Points {
 		point := chart.Point{X: float64(p.Time.Unix()), Y: p.Value,
 			Title: fmt.Sprintf("%s: %s", words.Printable(p.Run), value(d, p.Value))}
-		var said []string
 		if p.Outcome == compare.Worse || p.Outcome == compare.Better {
-			said = append(said, fmt.Sprintf("%s %s", p.Outcome, change(d, p.Change)))
+			point.Label = fmt.Sprintf("%s %s", p.Outcome, change(d, p.Change))
 		}
-		if i > 0 {
-			said = append(said, changed(&l.Points[i-1], &p)...)
-		}
-		point.Label = words.Printable(strings.Join(said, ", "))
 		switch p.Verdict {
 		case trust.Suspect:
 			point.Doubt = chart.Suspect
@@ -132,13 +151,19 @@ func HistoryChart(l *compare.Line) template.HTML {
 			point.Doubt = chart.Invalid
 		}
 		points = append(points, point)
+		if i == 0 {
+			continue
+		}
+		if said := words.Printable(strings.Join(changed(&l.Points[i-1], &p), ", ")); said != "" {
+			versions = append(versions, chart.Mark{X: point.X, Title: said, Label: said})
+		}
 	}
 	first, last := l.Points[0].Time, l.Points[len(l.Points)-1].Time
 	return chart.Chart{
-		Label: LineTitle(l), Width: 1000, Height: 270, Y: chart.Axis{Zero: true}, X: dates(first, last),
-		Description: "Labels mark runs that are worse or better than the run before, and other versions and labels. " +
-			"The table has all numbers.",
-		Series: []chart.Series{{Lines: [][]chart.Point{points}}},
+		Label: lineTitle(l), Width: 480, Height: 200, Y: chart.Axis{Zero: true}, X: dates(first, last),
+		Description: "Labels mark runs that are worse or better than the run before, dashed lines other versions and " +
+			"labels. The table has all numbers.",
+		Series: []chart.Series{{Lines: [][]chart.Point{points}}}, Layers: []chart.Layer{versions},
 	}.SVG()
 }
 

@@ -38,7 +38,7 @@ func TestHistoryFormats(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"&lt;b&gt;x&lt;/b&gt;", "<svg", "worse +25.00 %, Spate v2, gpu=1, image=2", "1970-01-31", "b against a: WORSE, of 2 numbers 2 worse.", "v2", "a: 100.00 ms",
+		"&lt;b&gt;x&lt;/b&gt;", "<svg", "worse +25.00 %</text>", ">Spate v2, gpu=1, image=2</text>", `<td class="worse">`, "of 2 comparisons 2 worse: ", "1970-01-31", "b against a: WORSE, of 2 numbers 2 worse.", "v2", "a: 100.00 ms",
 	} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q:\n%s", want, page.String())

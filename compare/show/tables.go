@@ -47,20 +47,25 @@ func numberTable(a *compare.Against, all bool) *table.Table {
 		s := &a.Stages[i]
 		for j := range s.Metrics {
 			if d := &s.Metrics[j]; all || called(d) {
-				t.Add(StageName(s), titleOf(d.Metric), change(d, d.Change), interval(d), chanceOf(d),
+				row := t.Add(StageName(s), titleOf(d.Metric), change(d, d.Change), interval(d), chanceOf(d),
 					value(d, d.Baseline), value(d, d.Value), outcome(d))
+				row.Cells[2].Class = string(d.Outcome)
 			}
 		}
 	}
 	return t
 }
 
-// cell is a change with its mark.
+// cell is a change with its mark, or the reason why it was not tested.
 func cell(d *compare.Difference) table.Cell {
-	if d == nil || d.Change == nil {
-		return table.Cell{Text: "n/a", Mark: "  "}
+	if d == nil {
+		return table.Cell{Text: "n/a", Mark: "  ", Class: string(compare.Untested), Note: "not measured"}
 	}
-	return table.Cell{Text: change(d, d.Change), Mark: outcomes[d.Outcome], Strong: called(d)}
+	c := table.Cell{Text: change(d, d.Change), Mark: outcomes[d.Outcome], Class: string(d.Outcome)}
+	if d.Outcome == compare.Untested {
+		c.Note = words.Printable(d.Why)
+	}
+	return c
 }
 
 // called reports whether a number is worse or better.

@@ -80,8 +80,8 @@ type Cell struct {
 	Mark string
 	// Ratio of the number to the baseline's. Nil: it is not known, or the row is the baseline's own.
 	Ratio *float64
-	// Strong cells stand out in HTML.
-	Strong bool
+	// Class of the cell in HTML, a Note that stands below its text there, and where it leads. Empty: none.
+	Class, Note, Link string
 }
 
 // Word returns a cell of a column of words.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/words"
@@ -78,6 +79,45 @@ func Newest(lines []*compare.Line) string {
 	}
 	return words.Printable(fmt.Sprintf("%s against %s: %s, of %s %s.", newest.Run, against, verdict(counts),
 		words.Count(uint64(total), "number"), outcomeWords(counts)))
+}
+
+// Week returns what changed in the seven days before the newest run of a history, from one run to the next. Empty:
+// nothing was compared in this time.
+func Week(lines []*compare.Line) string {
+	var newest time.Time
+	for _, l := range lines {
+		if at := l.Points[len(l.Points)-1].Time; at.After(newest) {
+			newest = at
+		}
+	}
+	since, counts, total := newest.AddDate(0, 0, -7), map[compare.Outcome]int{}, 0
+	var changes []string
+	for _, l := range lines {
+		for _, p := range l.Points {
+			if p.Against == "" || p.Time.Before(since) {
+				continue
+			}
+			total++
+			if counts[p.Outcome]++; p.Outcome != compare.Worse && p.Outcome != compare.Better {
+				continue
+			}
+			unit := " %"
+			if l.Unit == "" {
+				unit = " points"
+			}
+			changes = append(changes, fmt.Sprintf("%s, %s, %s %+.3g%s in %s", l.Target, l.Workload, l.Load, 100**p.Change, unit,
+				p.Run))
+		}
+	}
+	if total == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("Since %s: of %s %s", since.UTC().Format("2 January"), words.Count(uint64(total), "comparison"),
+		outcomeWords(counts))
+	if changes != nil {
+		text += ": " + words.Shorten(changes, 3)
+	}
+	return words.Printable(text + ".")
 }
 
 // Compared returns the answer of a side of a comparison: the verdict with its counts, and how the main numbers change;

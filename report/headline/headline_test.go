@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
@@ -346,5 +347,26 @@ other|answer, median ms|n/a|89.1 at concurrency 4|
 `
 	if b.String() != want {
 		t.Errorf("got\n%s", b.String())
+	}
+}
+
+// The sentence of a week counts what changed from one run to the next in it, and names it.
+func TestWeek(t *testing.T) {
+	at := func(day int) time.Time { return time.Date(2026, 11, day, 2, 0, 0, 0, time.UTC) }
+	change := 0.238
+	line := &compare.Line{Target: "vllm", Workload: "chat", Load: "concurrency 8", Unit: "ms", Points: []compare.HistoryPoint{
+		{Run: "old", Time: at(10)},
+		{Run: "before", Time: at(12), Against: "old", Change: &change, Outcome: compare.Worse},
+		{Run: "monday", Time: at(23), Against: "before", Outcome: compare.Same},
+		{Run: "friday", Time: at(27), Against: "monday", Change: &change, Outcome: compare.Worse},
+	}}
+	for want, lines := range map[string][]*compare.Line{
+		"": {{Points: line.Points[:1]}},
+		"Since 20 November: of 2 comparisons 1 worse, 1 same: vllm, chat, concurrency 8 +23.8 % in friday.": {line},
+		"Since 16 November: of 1 comparison 1 same.":                                                        {{Points: line.Points[:3]}},
+	} {
+		if got := Week(lines); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -142,6 +142,11 @@ func (c Chart) SVG() template.HTML {
 		l.draw(f)
 	}
 	words := c.limit(f)
+	for _, l := range c.Layers {
+		if m, ok := l.(Marks); ok && slices.ContainsFunc(m, func(m Mark) bool { return m.Label != "" }) {
+			words = append(words, box{place{c.Width / 2, f.top - textSize/2}, c.Width, textSize})
+		}
+	}
 	for _, s := range c.Series {
 		c.series(f, s)
 	}

@@ -41,10 +41,10 @@ func (b Bands) draw(f frame) {
 // Marks are events at points of the horizontal axis.
 type Marks []Mark
 
-// Mark is an event, with its words.
+// Mark is an event, with its words. Its Label stands at its top.
 type Mark struct {
-	X     float64
-	Title string
+	X            float64
+	Title, Label string
 }
 
 // bounds implements Layer.
@@ -58,6 +58,8 @@ func (m Marks) draw(f frame) {
 		f.to.stroke(line{ink: "h", width: 12}, place{x, f.bottom}, place{x, f.top}) // to point at
 		f.to.stroke(line{ink: "event", width: 2, dashed: true}, place{x, f.bottom}, place{x, f.top})
 		f.to.close()
+		half := textWidth(mark.Label) / 2
+		f.to.text("ink", place{max(min(x, f.width-half), half), f.top - 3}, "middle", mark.Label)
 	}
 }
 
