@@ -124,9 +124,19 @@ const (
 	Reconnected Counter = 58
 	// LateEnds: Measured requests whose response had not ended a millisecond after its last event.
 	LateEnds Counter = 59
+	// Canaries: Canaries that were answered beside the load.
+	Canaries Counter = 60
+	// CanariesDiffering: Those of `canaries` whose answer is not that of the quiet server.
+	CanariesDiffering Counter = 61
+	// CanariesFailed: Canaries that failed or were cancelled.
+	CanariesFailed Counter = 62
+	// CanaryTasks: Those of `canaries` that are tasks.
+	CanaryTasks Counter = 63
+	// CanaryTasksRight: Those of `canary_tasks` that were answered right.
+	CanaryTasksRight Counter = 64
 
 	// CounterCount is one more than the highest counter, so that a counter is an index of Counts.
-	CounterCount = 60
+	CounterCount = 65
 )
 
 // counterTable is the catalogue of counters.
@@ -190,6 +200,11 @@ var counterTable = [CounterCount - 1]counter{
 	{"late_last_frames", "requests", "Completed streams whose last token frame lacks the kernel's timestamp", true},
 	{"reconnected", "requests", "Measured requests sent once more because the server closed a kept connection before it answered", false},
 	{"late_ends", "requests", "Measured requests whose response had not ended a millisecond after its last event", false},
+	{"canaries", "requests", "Canaries that were answered beside the load", false},
+	{"canaries_differing", "requests", "Those of `canaries` whose answer is not that of the quiet server", false},
+	{"canaries_failed", "requests", "Canaries that failed or were cancelled", false},
+	{"canary_tasks", "requests", "Those of `canaries` that are tasks", false},
+	{"canary_tasks_right", "requests", "Those of `canary_tasks` that were answered right", false},
 }
 
 // metrics is the catalogue of metrics, in the order of the protocol.

@@ -34,6 +34,8 @@ var uncompressed = map[string]string{
 	"target.simulator.output_mean":                  "a number of tokens",
 	"target.simulator.output_stddev":                "a number of tokens",
 	"target.simulator.textless_share":               "a share",
+	"target.simulator.wrong_share":                  "a share",
+	"canaries.share":                                "a share",
 	"target.ready.within":                           "a simulator is ready at once",
 	"target.cost_per_hour":                          "a price; reports relate it to the plan's time",
 	"dataset.span":                                  "the replay's speed scales it",

@@ -107,6 +107,7 @@ func (e *expansion) stages() []*spatev1.Stage {
 			Regions:      frame.GetRegions(),
 			FailFast:     frame.GetFailFast(),
 			Agents:       frame.GetAgents(),
+			Canaries:     frame.GetCanaries(),
 		})
 	}
 	return stages
@@ -157,6 +158,7 @@ func (e *expansion) frame() *spatev1.Stage {
 		Regions:      maps.Clone(p.GetRegions()),
 		FailFast:     p.FailFast == nil || p.GetFailFast(),
 		Agents:       proto.CloneOf(p.GetAgents()),
+		Canaries:     defaults.Canaries(p.GetCanaries()),
 	}
 	e.compression().frame(frame)
 	return frame

@@ -94,7 +94,8 @@ func endingsSection(stages []results.StageResult) table.Section {
 func answersSection(stages []results.StageResult) table.Section {
 	return sectionOf(stages, "Tool calls and answers in a form",
 		"Of completed requests. A valid call names a tool that its request defines, and has a JSON object as arguments. A "+
-			"valid answer has the form that its request demands, such as a JSON Schema.",
+			"valid answer has the form that its request demands, such as a JSON Schema; to a canary, it is that of the quiet "+
+			"server.",
 		[]string{"Stage", "Requests with tools", "Answered by calls", "Calls", "Valid calls (%)", "Answers checked",
 			"Valid answers (%)"},
 		func(s results.StageResult, add func(...any)) {
@@ -113,6 +114,13 @@ func answersSection(stages []results.StageResult) table.Section {
 				add(cells...)
 			}
 			row(stageName(s), s.Tools, s.Answers)
+			if c := s.Canaries; c != nil {
+				same := &results.CheckedAnswers{Checked: c.Load.Asked}
+				if c.Load.DifferingShare != nil {
+					same.ValidShare = new(1 - *c.Load.DifferingShare)
+				}
+				row(stageName(s)+", canaries", nil, same)
+			}
 			for _, p := range s.Parts {
 				row(partName(s, p), p.Tools, p.Answers)
 			}

@@ -43,6 +43,9 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 	imagesSection([]results.StageResult{plain, open}).Markdown(&b)
 	answersSection([]results.StageResult{open, {
 		Target: "t", Workload: "forms", Load: open.Load, Answers: &results.CheckedAnswers{Checked: 5, Valid: 4, ValidShare: new(0.8)},
+	}, {
+		Target: "t", Workload: "w", Load: open.Load,
+		Canaries: &results.Canaries{Load: results.CanaryAnswers{Asked: 200, Differing: 3, DifferingShare: new(0.015)}},
 	}}).Markdown(&b)
 	sessionsSection([]results.StageResult{open}).Markdown(&b)
 	turnsSection([]results.StageResult{open}).Markdown(&b)
@@ -59,6 +62,7 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		"| 1: t, w, 8 req/s poisson, part photos | 8 | 84.50 |",
 		"| 1: t, w, 8 req/s poisson, part forms | n/a | n/a | n/a | n/a | 2 | 50.00 |",
 		"| 1: t, forms, 8 req/s poisson | n/a | n/a | n/a | n/a | 5 | 80.00 |",
+		"| 1: t, w, 8 req/s poisson, canaries | n/a | n/a | n/a | n/a | 200 | 98.50 |",
 	} {
 		if !strings.Contains(b.String(), row) {
 			t.Errorf("no %s in\n%s", row, b.String())

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -228,3 +229,41 @@ data: {"type":"response.output_item.done","sequence_number":6,"output_index":0,"
 
 event: response.completed
 `
+
+// Answers are wrong with the probability that is set, at the endpoint and above the load that are set, and else the
+// same for each request.
+func TestWrongAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		endpoint int
+		change   func(*config.Config)
+		wrong    int // of 20 answers; 1: some
+	}{
+		"none":                {0, func(*config.Config) {}, 0},
+		"all":                 {0, func(c *config.Config) { c.WrongShare = 1 }, 20},
+		"some":                {0, func(c *config.Config) { c.WrongShare = 0.5 }, 1},
+		"of this endpoint":    {1, func(c *config.Config) { c.WrongShare, c.WrongEndpoint = 1, 2 }, 20},
+		"of another endpoint": {0, func(c *config.Config) { c.WrongShare, c.WrongEndpoint = 1, 2 }, 0},
+		"under more load":     {0, func(c *config.Config) { c.WrongShare, c.WrongAbove = 1, 1 }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := fast()
+			config.Endpoints = 2
+			c.change(&config)
+			p, wrong := start(t, config), 0
+			for i := range 20 {
+				response, err := p.ask(t.Context(), c.endpoint, completionsPath, fmt.Sprint("r", i), fourTokens)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, _ := io.ReadAll(response.Body)
+				_ = response.Body.Close()
+				if texts := strings.Count(string(body), " rises"); texts == 0 {
+					wrong++
+				}
+			}
+			if wrong != c.wrong && (c.wrong != 1 || wrong < 5 || wrong > 15) {
+				t.Errorf("%d of 20 answers are wrong, want %d", wrong, c.wrong)
+			}
+		})
+	}
+}

@@ -140,6 +140,7 @@ func (ep *endpoint) answer(a api.API, w http.ResponseWriter, r *http.Request, re
 		return problem
 	}
 	q.Script = api.DrawScript(&ep.config, q, random)
+	q.Script.Wrong = ep.isWrong(random.Float64())
 	if fault != nil {
 		record.Fault = fault.Kind
 		switch fault.Kind {
@@ -161,6 +162,15 @@ func (ep *endpoint) answer(a api.API, w http.ResponseWriter, r *http.Request, re
 	}
 	ep.run(r.Context(), p)
 	return nil
+}
+
+// isWrong reports whether the answer to a request that has come is wrong, by a number drawn from 0 to 1.
+func (ep *endpoint) isWrong(drawn float64) bool {
+	c, inFlight := &ep.config, 1
+	for _, l := range ep.engines {
+		inFlight += int(l.inFlight.Load())
+	}
+	return drawn < c.WrongShare && inFlight > c.WrongAbove && (c.WrongEndpoint == 0 || c.WrongEndpoint == ep.number+1)
 }
 
 // run passes the reply through an engine.

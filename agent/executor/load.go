@@ -63,7 +63,9 @@ type Load struct {
 	orphaned      atomic.Uint64 // measured turns not sent because an earlier turn failed
 	cutOff        atomic.Uint64 // measured turns not sent because the load ended
 	branches      atomic.Int64  // workers of branches
-	measuredSlots atomic.Int64  // slots that have started a measured request
+	canaries      sync.WaitGroup
+	canariesAsked atomic.Int64 // in flight
+	measuredSlots atomic.Int64 // slots that have started a measured request
 
 	mu                   sync.Mutex
 	measuring            bool          // the closed loop has handed out a measured arrival
@@ -170,6 +172,7 @@ func (l *Load) Run() {
 	} else {
 		l.runOpen()
 	}
+	l.canaries.Wait()
 	l.endDrain()
 	read()
 	sealed()
@@ -246,6 +249,24 @@ func (l *Load) observe(o *stream.Observation, first bool) {
 	if why := l.hopelessCheck.ended(o); why != "" {
 		l.Fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, reason.HopelessTarget(l.Target().GetName(), why))
 	}
+}
+
+// mostCanaries is how many canaries of an agent may be in flight.
+const mostCanaries = 256
+
+// sendCanary sends a canary beside a measured request, if one is due. It does not block.
+func (l *Load) sendCanary(q *recorder.Request, shard *recorder.Shard) {
+	number, due := l.Canaries.Due(q.Endpoint, q.Index, q.Turn)
+	if !due || q.Unmeasured || l.canariesAsked.Load() >= mostCanaries {
+		return
+	}
+	l.canariesAsked.Add(1)
+	const apart = 1 << 55 // from the requests' own IDs
+	part, endpoint, id := q.Part, q.Endpoint, l.IDs.String(q.Index|apart, q.Turn)
+	l.canaries.Go(func() {
+		defer l.canariesAsked.Add(-1)
+		shard.RecordCanary(part, endpoint, l.Canaries.Ask(l.running, l.client, endpoint, number, id))
+	})
 }
 
 // arrivalStarted counts an arrival whose first request starts.

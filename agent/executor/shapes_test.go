@@ -283,3 +283,41 @@ func TestCacheBustingTellsStagesApart(t *testing.T) {
 		}
 	})(t)
 }
+
+// Canaries go beside the measured requests, at the same endpoints, and are in none of their numbers.
+func TestCanariesAreInNoOtherNumber(t *testing.T) {
+	virtual(func(t *testing.T) {
+		load := &spatev1.LoadPoint{Concurrency: 4, Requests: 400, WarmupRequests: 40}
+		one, two := newEngine(t, ms, 0), newEngine(t, ms, 0)
+		stage := enginetest.StageOf(load, one, two)
+		stage.Canaries = &spatev1.Canaries{Share: 0.2}
+		u := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{})
+		want := uint64(0)
+		for i := range uint64(400) {
+			if _, due := u.Canaries.Due(int(i%2), 40+i, 0); due {
+				want++
+			}
+		}
+		o := u.Wait(t)
+		c := o.Totals.GetCounters()
+		if c.GetCompleted() != 400 || len(o.rows) != 440 || c.GetConnections() != 0 {
+			t.Errorf("%d completed, %d rows", c.GetCompleted(), len(o.rows))
+		}
+		// In virtual time engines answer with the ID of the request.
+		if want < 50 || c.GetCanaries() != want || c.GetCanariesDiffering() != want || c.GetCanariesFailed() != 0 {
+			t.Errorf("counters %v, want %d canaries", c, want)
+		}
+		byEndpoint := [2]uint64{}
+		for _, s := range o.snapshots {
+			if s.GetPeakInFlight() > 4 {
+				t.Errorf("%d in flight", s.GetPeakInFlight())
+			}
+			for _, series := range s.GetSeries() {
+				byEndpoint[series.GetEndpoint()] += series.GetCounters().GetCanaries()
+			}
+		}
+		if byEndpoint[0] < want/3 || byEndpoint[1] < want/3 {
+			t.Errorf("canaries by endpoint: %v", byEndpoint)
+		}
+	})(t)
+}

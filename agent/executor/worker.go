@@ -163,6 +163,7 @@ func (w *worker) send(scheduled clock.Instant) {
 	if w.watch != nil {
 		w.watch.Began(scheduled, now)
 	}
+	w.load.sendCanary(&w.request, w.shard)
 	w.load.client.Do(w.load.running, stream.Request{
 		Endpoint:   w.request.Endpoint,
 		ID:         w.requestID(),

@@ -53,7 +53,7 @@ func findingOf(s *spatev1.Stage) (finding, error) {
 			Prompts: t.GetPrompts(), Tokenizer: t.GetTokenizer(), ExactOutput: t.GetExactOutput(),
 			RunningUsage: t.GetRunningUsage(), Stream: new(defaults.Streams(t)),
 		},
-		Lexicon: s.GetLexicon(), PartDatasets: sonnetsOf(s),
+		Lexicon: s.GetLexicon(), PartDatasets: sonnetsOf(s), Canaries: s.GetCanaries(),
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(depends)
 	if err != nil {
@@ -98,6 +98,9 @@ func (f *findings) find(ctx context.Context, s *Stage) (*spatev1.Found, error) {
 	plain, err := f.getOr(ctx, s.run, plainKey, func() (cachedFinding, error) {
 		found, err := Find(ctx, s.Client, s.Assigned,
 			func(part int) ([]workload.Line, error) { return workload.Lines(s.rows[part]) })
+		if err == nil && s.Assigned.GetCanaries() != nil {
+			s.askQuiet(ctx, found)
+		}
 		return cachedFinding{found, time.Now()}, err
 	})
 	if left := plain.GetPreparation().GetLeftOut(); err == nil && left != nil {

@@ -41,6 +41,8 @@ type Stage struct {
 	Content workload.Workload
 	// Answers check answers against what their requests asked for, by part of the mixture, or all answers.
 	Answers []*AnswerChecker
+	// Canaries go beside requests. Nil: none do.
+	Canaries *Canaries
 
 	// Sessions reports whether arrivals may have several requests, KeepsAnswers whether a session's history has the
 	// server's answers, Varies whether the load changes over time, and Counted whether the load says how many measured
@@ -145,6 +147,11 @@ func (s *Stage) makeReady(
 	}
 	if err := s.connect(ctx, config, &res.findings); err != nil {
 		return err
+	}
+	if len(s.found.GetAnswers()) > 0 {
+		if s.Canaries, err = s.newCanaries(); err != nil {
+			return err
+		}
 	}
 	if err := s.watchServers(ctx, a.GetServerSources(), config, res); err != nil {
 		return err

@@ -906,6 +906,24 @@ func BenchmarkSeal(b *testing.B) {
 	}
 }
 
+func TestCanariesAreCountedByEndpoint(t *testing.T) {
+	tape := newTape(2, 1, true)
+	for _, a := range []ready.Answer{
+		{Task: true, Right: true}, {Task: true, Differs: true}, {}, {Failed: true, Differs: true},
+	} {
+		a.End = at(1000)
+		tape.Shard(0).RecordCanary(0, 1, a)
+	}
+	totals := &spatev1.Totals{}
+	tape.Finish(totals)
+	want := &spatev1.Counters{Canaries: 3, CanariesDiffering: 1, CanariesFailed: 1, CanaryTasks: 2, CanaryTasksRight: 1}
+	series := tape.snapshots[0].GetSeries()
+	if len(series) != 1 || series[0].GetEndpoint() != 1 || !proto.Equal(series[0].GetCounters(), want) ||
+		!proto.Equal(totals.GetCounters(), want) || len(tape.snapshots[0].GetRecords()) != 0 {
+		t.Errorf("snapshot %v, totals %v", tape.snapshots[0], totals)
+	}
+}
+
 func TestOutcomesAreCountedAndInRows(t *testing.T) {
 	tape := newTape(2, 1, true)
 	outcomes := []ready.Outcome{

@@ -131,6 +131,21 @@ func (s *Shard) RecordEnd(q *Request, o *stream.Observation) {
 	}
 }
 
+// RecordCanary records what came of a canary at an endpoint, beside a request of a part of the mixture.
+func (s *Shard) RecordCanary(part, endpoint int, a ready.Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.cell(a.End, part, endpoint)
+	if a.Failed {
+		s.count(c, measure.CanariesFailed, 1)
+		return
+	}
+	s.count(c, measure.Canaries, 1)
+	s.count(c, measure.CanariesDiffering, oneIf(a.Differs))
+	s.count(c, measure.CanaryTasks, oneIf(a.Task))
+	s.count(c, measure.CanaryTasksRight, oneIf(a.Right))
+}
+
 // Session is how a measured session went.
 type Session struct {
 	// Endpoint is the endpoint of its first request.

@@ -452,7 +452,7 @@ func TestTrialBodies(t *testing.T) {
 	} {
 		c := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: tt.api, Model: "m", Body: body})
 		tt.request.Text, tt.request.Tokens = "hi", 4
-		got, err := c.trialBody(tt.request)
+		got, err := c.TrialBody(tt.request)
 		if err != nil || !sameJSON(t, string(got), tt.want) {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}

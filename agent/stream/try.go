@@ -55,7 +55,7 @@ type TrialResult struct {
 // blocks for at most 10 s.
 func (c *Client) Try(ctx context.Context, endpoint int, a TrialRequest) (TrialResult, error) {
 	u := c.endpoints[endpoint]
-	body, err := c.trialBody(a)
+	body, err := c.TrialBody(a)
 	if err != nil {
 		return TrialResult{}, c.unusable(u.Path, err.Error())
 	}
@@ -121,8 +121,8 @@ func eventsIn(data []byte, f api.Framing) (all [][]byte) {
 	return all
 }
 
-// trialBody writes the body of a trial request.
-func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
+// TrialBody returns the body of a trial request.
+func (c *Client) TrialBody(a TrialRequest) ([]byte, error) {
 	fields := maps.Clone(c.config.Body)
 	if fields == nil {
 		fields = make(map[string]any)

@@ -3,6 +3,7 @@ package results
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
@@ -37,6 +38,12 @@ func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	}
 	for _, endpoint := range r.Endpoints {
 		e.Endpoints = append(e.Endpoints, endpoint.Requests.Started)
+		if c := endpoint.Canaries; c != nil {
+			_, name, _ := strings.Cut(endpoint.URL, "://")
+			e.Canaries = append(e.Canaries, trust.Canaries{Endpoint: name, Asked: c.Load.Asked,
+				Differing: c.Load.Differing, QuietAsked: c.Quiet.Asked, QuietDiffering: c.Quiet.Differing,
+				QuietTasks: c.Quiet.Tasks, QuietRight: c.Quiet.Right})
+		}
 	}
 	e.Models = answeredBy(r)
 	for _, a := range r.Agents {

@@ -130,6 +130,38 @@ func answersOf(c *spatev1.Counters) *CheckedAnswers {
 	}
 }
 
+// canariesOf counts the answers of endpoints to canaries. It returns nil if none are asked.
+func canariesOf(c *spatev1.Counters, quiet []*spatev1.QuietCount) *Canaries {
+	if len(quiet) == 0 {
+		return nil
+	}
+	sum := &spatev1.QuietCount{}
+	for _, q := range quiet {
+		sum.Asked, sum.Differing = sum.GetAsked()+q.GetAsked(), sum.GetDiffering()+q.GetDiffering()
+		sum.Tasks, sum.Right = sum.GetTasks()+q.GetTasks(), sum.GetRight()+q.GetRight()
+	}
+	return &Canaries{
+		Quiet:  canaryAnswers(sum.GetAsked(), sum.GetDiffering(), sum.GetTasks(), sum.GetRight()),
+		Load:   canaryAnswers(c.GetCanaries(), c.GetCanariesDiffering(), c.GetCanaryTasks(), c.GetCanaryTasksRight()),
+		Failed: c.GetCanariesFailed(),
+	}
+}
+
+func canaryAnswers(asked, differing, tasks, right uint64) CanaryAnswers {
+	return CanaryAnswers{Asked: asked, Differing: differing, DifferingShare: share(differing, asked),
+		Tasks: tasks, Right: right, RightShare: share(right, tasks)}
+}
+
+// quietOf returns what endpoints answered to canaries before the load, which all agents know that have a preparation.
+func quietOf(agents []*spatev1.AssignedAgent) []*spatev1.QuietCount {
+	for _, a := range agents {
+		if q := a.GetPreparation().GetCanaries(); q != nil {
+			return q
+		}
+	}
+	return nil
+}
+
 // datasetOf describes the workload's rows. It returns nil if there are none.
 func datasetOf(d *spatev1.Dataset) *Dataset {
 	if d == nil {

@@ -337,6 +337,8 @@ type StageResult struct {
 	Tools *ToolCalls `json:"tools"`
 	// Answers that had to have a form. Null: none of the requests demanded one that can be checked.
 	Answers *CheckedAnswers `json:"answers"`
+	// Requests with known answers. Null: none are asked.
+	Canaries *Canaries `json:"canaries"`
 	// Sessions as tasks, and their requests by turn. Null: the workload does not play sessions.
 	Sessions *Sessions `json:"sessions"`
 	// Numbers of the same requests by the definitions of vLLM's benchmark.
@@ -652,6 +654,32 @@ type CheckedAnswers struct {
 	ValidShare *float64 `json:"valid_share"`
 }
 
+// Canaries counts requests with known answers, which are in no other number.
+type Canaries struct {
+	// Answers of the quiet target, before the load.
+	Quiet CanaryAnswers `json:"quiet"`
+	// Answers beside the load.
+	Load CanaryAnswers `json:"load"`
+	// Canaries beside the load that failed or were cancelled.
+	Failed uint64 `json:"failed"`
+}
+
+// CanaryAnswers counts answers to canaries.
+type CanaryAnswers struct {
+	// Number of answers.
+	Asked uint64 `json:"asked"`
+	// Answers that differ from most answers of the quiet endpoint to the same canary.
+	Differing uint64 `json:"differing"`
+	// Differing answers as a share of all. Null: there are none.
+	DifferingShare *float64 `json:"differing_share"`
+	// Answers to tasks, which have a right answer.
+	Tasks uint64 `json:"tasks"`
+	// Right answers to tasks.
+	Right uint64 `json:"right"`
+	// Right answers as a share of the tasks. Null: there are none.
+	RightShare *float64 `json:"right_share"`
+}
+
 // Dataset describes the rows of a workload's file.
 type Dataset struct {
 	// SHA-256 of the rows.
@@ -791,6 +819,8 @@ type PartRequests struct {
 type EndpointResult struct {
 	// Base URL, without a password.
 	URL string `json:"url"`
+	// Requests with known answers. Null: none are asked.
+	Canaries *Canaries `json:"canaries"`
 	Breakdown
 }
 

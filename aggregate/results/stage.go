@@ -72,14 +72,14 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 		PrefixCache: prefixCacheOf(s.Total.Counters),
 		Endings:     endingsOf(s.Total), AnswerModels: answerModels(s.Total),
 		Images: imagesOf(s.Total.Counters), Tools: toolsOf(s.Total.Counters),
-		Answers:      answersOf(s.Total.Counters),
+		Answers: answersOf(s.Total.Counters), Canaries: canariesOf(s.Total.Counters, quietOf(rec.GetAgents())),
 		Sessions:     s.sessions(stage.GetWorkload()),
 		Dataset:      datasetOf(stage.GetDataset()),
 		Preparations: preparationsOf(rec.GetAgents()),
 
 		Errors:        s.Total.ErrorCounts(),
 		ErrorExamples: s.Total.ErrorExamples(),
-		Endpoints:     s.endpointResults(stage.GetTarget()),
+		Endpoints:     s.endpointResults(stage.GetTarget(), quietOf(rec.GetAgents())),
 		Agents:        s.agentResults(rec),
 
 		Latencies:      latenciesOf(s.Total),
@@ -321,11 +321,12 @@ func askedISL(r *spatev1.RandomContent) uint32 {
 }
 
 // endpointResults returns the results by endpoint.
-func (s sums) endpointResults(target *spatev1.Target) []EndpointResult {
+func (s sums) endpointResults(target *spatev1.Target, quiet []*spatev1.QuietCount) []EndpointResult {
 	results := make([]EndpointResult, 0, len(s.Endpoints))
 	for i, t := range s.Endpoints {
 		url := naming.Redacted(target.GetEndpoints()[i])
-		results = append(results, EndpointResult{URL: url, Breakdown: breakdown(t)})
+		canaries := canariesOf(t.Counters, quiet[min(i, len(quiet)):min(i+1, len(quiet))])
+		results = append(results, EndpointResult{URL: url, Canaries: canaries, Breakdown: breakdown(t)})
 	}
 	return results
 }
@@ -380,8 +381,9 @@ func (s sums) serverAccount() *servermetrics.ServerAccount {
 	of := s.Total.Summary
 	return s.Servers.Compare(servermetrics.Client{
 		Measured: s.Total.Counters.GetCompleted(),
-		Sent:     s.Total.Counters.GetStarted() + s.Total.Counters.GetUnmeasuredStarted(),
-		TTFT:     of(spatev1.Metric_METRIC_TTFT), ITL: of(spatev1.Metric_METRIC_ITL),
+		Sent: s.Total.Counters.GetStarted() + s.Total.Counters.GetUnmeasuredStarted() + s.Total.Counters.GetCanaries() +
+			s.Total.Counters.GetCanariesFailed(),
+		TTFT: of(spatev1.Metric_METRIC_TTFT), ITL: of(spatev1.Metric_METRIC_ITL),
 		TPOT:      of(spatev1.Metric_METRIC_TPOT),
 		E2E:       of(spatev1.Metric_METRIC_E2E),
 		SendDelay: of(spatev1.Metric_METRIC_SEND_DELAY), ReceiveLag: of(spatev1.Metric_METRIC_RECEIVE_LAG),

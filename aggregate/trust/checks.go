@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/measure"
 )
 
@@ -68,6 +69,8 @@ var checks = []check{
 		"Check whether the server honours ignore_eos and min_tokens, or set exact_output: never."},
 	{"usage", usage, []string{tokenRate, tpot}, "Find out why some answers had no usage: several servers behind one name?"},
 	{"models", models, everything, "Have a router or gateway send all requests to one model, or compare the models one by one."},
+	{"answers", answers, everything,
+		"See what the server computes otherwise under load, such as KV caches that it transfers: it may be fast and wrong."},
 	{"prefix_cache", prefixCache, []string{requestRate, tokenRate, e2e, ttft}, "Use another seed for each run, or cache_busting: request."},
 }
 
@@ -95,6 +98,8 @@ var (
 	neverSentLimits = limits{suspect: 0.001, invalid: 0.05}
 	streamingLimits = limits{suspect: 0.01, invalid: 0.1}
 	hiddenLimits    = limits{suspect: 0.01, invalid: 0.1}
+	// answerLimits are limits of the share of answers that surely are others than those of the quiet server.
+	answerLimits = limits{suspect: 0, invalid: 0.01}
 	// frameLimits are limits of the tokens per frame of the median request. vLLM's --stream-interval 8 is within them.
 	frameLimits = limits{suspect: 10, invalid: 32}
 )
@@ -416,6 +421,40 @@ func endpoints(e Evidence) (Check, bool) {
 	}
 	idle := slices.DeleteFunc(slices.Clone(e.Endpoints), func(started uint64) bool { return started > 0 })
 	return suspect(0, float64(len(idle)), "%d of %d endpoints got no request", len(idle), n)
+}
+
+// mostNoise is the share of a quiet server's answers that may differ: above it, answers under load say nothing.
+const mostNoise = 0.05
+
+// answers fails if more of the answers to canaries differ under load than by chance, if they differ no more often than
+// when the server is quiet: of all endpoints together, or of one. That one is compared with all that is known of its
+// kind, the other endpoints under load, too, because a small share needs a thousand answers to be found.
+func answers(e Evidence) (Check, bool) {
+	all := e.canaries()
+	if all.Asked == 0 || all.QuietAsked == 0 || share(all.QuietDiffering, all.QuietAsked) > mostNoise {
+		return unknown()
+	}
+	const falseAlarms = 0.01 // of a hundred sound stages
+	confidence := 1 - 2*falseAlarms/float64(len(e.Canaries)+1)
+	worst, surely, where := all, all.beyond(all.QuietDiffering, all.QuietAsked, confidence), ""
+	for _, c := range e.Canaries {
+		others, of := all.QuietDiffering+all.Differing-c.Differing, all.QuietAsked+all.Asked-c.Asked
+		if more := c.beyond(others, of, confidence); more > surely && len(e.Canaries) > 1 &&
+			share(c.Differing, c.Asked) > share(c.QuietDiffering, c.QuietAsked) {
+			worst, surely, where = c, more, " at "+c.Endpoint
+		}
+	}
+	low, high := chance.Share(share(worst.Differing, worst.Asked), float64(worst.Asked))
+	return answerLimits.held(max(surely, 0),
+		"%.2g %% of the %d canaries%s differ under load (%.2g to %.2g %%), %.2g %% of %d when quiet",
+		100*share(worst.Differing, worst.Asked), worst.Asked, where, 100*low, 100*high,
+		100*share(worst.QuietDiffering, worst.QuietAsked), worst.QuietAsked)
+}
+
+// beyond returns by how much the share that differs under load surely exceeds another one.
+func (c *Canaries) beyond(differing, asked uint64, confidence float64) float64 {
+	difference, spread := chance.Shares(c.Differing, c.Asked, differing, asked)
+	return difference - spread.Margin(confidence)
 }
 
 // starts fails if agents start at different times: then the windows of one second that are merged from them are

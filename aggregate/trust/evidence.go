@@ -51,6 +51,8 @@ type Evidence struct {
 	PeakTokens *float64
 	// Endpoints is the number of requests that started, by endpoint.
 	Endpoints []uint64
+	// Canaries are the answers to canaries, by endpoint. Nil: none are asked.
+	Canaries []Canaries
 	// Models are the models that answers named, most requests first: for each part of a mixture, or for all requests.
 	// Those of which no answer named one are left out.
 	Models [][]AnsweredBy
@@ -65,6 +67,24 @@ func (e Evidence) afterFailure() uint64 {
 		return 0
 	}
 	return min(*e.AfterFailure, *e.NeverSent)
+}
+
+// Canaries counts the answers of an endpoint to canaries, and those that differ from its usual answers, under load and
+// when it is quiet.
+type Canaries struct {
+	Endpoint                                     string
+	Asked, Differing, QuietAsked, QuietDiffering uint64
+	QuietTasks, QuietRight                       uint64
+}
+
+// canaries sums up the canaries of all endpoints.
+func (e Evidence) canaries() (all Canaries) {
+	for _, c := range e.Canaries {
+		all.Asked, all.Differing = all.Asked+c.Asked, all.Differing+c.Differing
+		all.QuietAsked, all.QuietDiffering = all.QuietAsked+c.QuietAsked, all.QuietDiffering+c.QuietDiffering
+		all.QuietTasks, all.QuietRight = all.QuietTasks+c.QuietTasks, all.QuietRight+c.QuietRight
+	}
+	return all
 }
 
 // AnsweredBy is a model that answers named.

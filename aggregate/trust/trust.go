@@ -90,6 +90,7 @@ type Check struct {
 // ofServer are the checks whose failure is the server's doing: the load was sent and measured correctly.
 var ofServer = map[string]bool{
 	"measured": true, "errors": true, "broken_sessions": true, "osl": true, "prefix_cache": true, "endpoints": true,
+	"answers": true,
 }
 
 // OfServer reports whether a failure of the check is the server's doing, so that measuring again would show the same.
@@ -210,6 +211,13 @@ func notes(e Evidence) []string {
 		all = append(all, fmt.Sprintf("%d of %d requests were sent once more, on a new connection, because the server closed "+
 			"a kept one before it answered; their times count from the first try: to avoid that, raise the server's "+
 			"keep-alive timeout, or set connection: {reuse: new}", n, e.Counts[measure.Started]))
+	}
+	if c, quiet := &e.Counts, e.canaries(); c[measure.Canaries]+c[measure.CanariesFailed] > 0 {
+		all = append(all, fmt.Sprintf("%d canaries went beside the requests and are in no number of theirs; %d of them failed, "+
+			"%d differ from the quiet answers, and %.4g %% of their %d tasks were answered right, %.4g %% when quiet",
+			c[measure.Canaries]+c[measure.CanariesFailed], c[measure.CanariesFailed], c[measure.CanariesDiffering],
+			100*share(c[measure.CanaryTasksRight], c[measure.CanaryTasks]), c[measure.CanaryTasks],
+			100*share(quiet.QuietRight, quiet.QuietTasks)))
 	}
 	if late := e.Summaries[metricLateEnd]; late != nil {
 		all = append(all, fmt.Sprintf("%d of %d"+endedLate+"%.4g ms after their last event in the median and %.4g ms at "+

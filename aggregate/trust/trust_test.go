@@ -40,6 +40,7 @@ func sound() Evidence {
 		Ended:  true,
 		Closed: &Closed{Concurrency: 100}, PeakConcurrency: new(uint64(100)),
 		Endpoints: []uint64{500, 500},
+		Canaries:  []Canaries{{Endpoint: "a", Asked: 500, QuietAsked: 500}, {Endpoint: "b", Asked: 500, QuietAsked: 500}},
 		Starts:    []float64{0.5, 1.5},
 		Models:    [][]AnsweredBy{{{"m", 1000, 1040}}, {{"n", 10, 50}}},
 	}

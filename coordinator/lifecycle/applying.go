@@ -84,7 +84,11 @@ func (r *Run) applyTimeout(st *spatev1.Stage) time.Duration {
 	for _, source := range content.Sources(st) {
 		bytes += source.Rows.GetSize()
 	}
-	return getReady + time.Duration(bytes/slowTransfer)*time.Second +
+	asking := time.Duration(0)
+	if st.GetCanaries() != nil {
+		asking = askCanaries
+	}
+	return getReady + asking + time.Duration(bytes/slowTransfer)*time.Second +
 		st.GetTarget().GetReady().GetWithin().AsDuration()
 }
 

@@ -62,6 +62,8 @@ const (
 	// getReady is how long agents may take to get ready for a stage, plus a second for each MiB of its dataset. It is
 	// more than the minute that it may take to find out about a slow target.
 	getReady = 90 * time.Second
+	// askCanaries is how much longer they may take to ask the target canaries.
+	askCanaries = 30 * time.Second
 	// nearUncertainty is the most that an agent's clock may be uncertain for Config.NearLead.
 	nearUncertainty = time.Millisecond
 	// farLead is the time from arming to the start in all other cases, added to the largest uncertainty.

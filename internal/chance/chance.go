@@ -67,6 +67,14 @@ func Share(share, n float64) (low, high float64) {
 	return middle - margin, middle + margin
 }
 
+// Shares returns the difference between two shares, of which parts of wholes are counted, and its spread. One more of
+// each kind is added to both, so that a share of 0 is not taken for certain (Agresti, Caffo 2000).
+func Shares(part, whole, otherPart, otherWhole uint64) (difference float64, s Spread) {
+	n, m := float64(whole)+2, float64(otherWhole)+2
+	a, b := (float64(part)+1)/n, (float64(otherPart)+1)/m
+	return a - b, Spread{Error: math.Sqrt(a*(1-a)/n + b*(1-b)/m), Freedom: n + m - 2}
+}
+
 // Holm adjusts the probabilities of several tests so that the chance of even one false alarm among all of them stays
 // below the level (Holm 1979). The result is in the order of ps.
 func Holm(ps []float64) []float64 {

@@ -104,6 +104,17 @@ func TestHolm(t *testing.T) {
 	}
 }
 
+// Shares of counts have the interval of Agresti and Caffo, calculated by hand for 11 of 15 and 3 of 15.
+func TestShares(t *testing.T) {
+	difference, s := Shares(11, 15, 3, 15)
+	if math.Abs(difference-8.0/17) > 1e-12 || math.Abs(s.Error-0.15099) > 1e-5 || s.Freedom != 32 {
+		t.Errorf("%v, %+v", difference, s)
+	}
+	if _, s := Shares(0, 1000, 0, 100); s.Error == 0 {
+		t.Error("shares of 0 are certain")
+	}
+}
+
 // Welch's spread of two groups, calculated by hand: t = 6.75 / 1.25, variances 1 of 3 and 4.9167 of 4 values.
 func TestRepeats(t *testing.T) {
 	a, b := []float64{10, 12, 11}, []float64{15, 19, 17, 20}

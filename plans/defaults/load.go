@@ -41,6 +41,16 @@ func ThinkTime(t *spatev1.ThinkTime) *spatev1.ThinkTime {
 	return t
 }
 
+// Canaries returns a copy of c with its defaults, or nil if c is nil.
+func Canaries(c *spatev1.Canaries) *spatev1.Canaries {
+	const share = 0.02
+	c = proto.CloneOf(c)
+	if c != nil {
+		c.Share = cmp.Or(c.Share, share)
+	}
+	return c
+}
+
 // Abort returns a copy of a with its defaults, or nil if a is nil.
 func Abort(a *spatev1.Abort) *spatev1.Abort {
 	a = proto.CloneOf(a)

@@ -111,7 +111,7 @@ func TestAssign(t *testing.T) {
 func TestAssignSaysWhatThereIs(t *testing.T) {
 	tests := map[string]string{
 		"sede=7":                        `cannot set "sede": there is no field "sede"; did you mean "seed"?`,
-		"colour=red":                    `cannot set "colour": there is no field "colour"; there are name, description, seed, targets, workloads, loads, drain_timeout, slo, pause, simulation, on_agent_loss, regions, fail_fast, thresholds, agents, order`,
+		"colour=red":                    `cannot set "colour": there is no field "colour"; there are name, description, seed, targets, workloads, loads, drain_timeout, slo, pause, simulation, on_agent_loss, regions, fail_fast, thresholds, agents, order, canaries`,
 		"targets.c.model=x":             `cannot set "targets.c.model": none of the targets is named "c"; there are: a, a.b`,
 		"targets[2].model=x":            `cannot set "targets[2].model": there is no targets[2]: the plan has 2 of them, from 0`,
 		"targets[-1].model=x":           `cannot set "targets[-1].model": there is no targets[-1]: the plan has 2 of them, from 0`,

@@ -19,6 +19,7 @@ func Stages(r *results.Result) *table.Table {
 		{Key: "output_token_throughput", Header: "Output tok/s", Digits: 2},
 		{Key: "total_token_throughput", Digits: 2},
 		{Key: "goodput_share"}, {Key: "text_throughput"},
+		{Key: "canaries_differing_share"}, {Key: "tasks_right_share"},
 	})
 	t := &table.Table{Columns: append(columns, latencyColumns()...)}
 	for i := range r.Stages {
@@ -67,6 +68,7 @@ func stageRow(s *results.StageResult) table.Row {
 		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput),
 		number(s.Number("goodput.share")),
 		number(s.TextThroughput),
+		number(s.Number("canaries.load.differing_share")), number(s.Number("canaries.load.right_share")),
 	}
 	return newRow(s, s.Workload, append(cells, latencyCells(s, &s.Latencies)...)...)
 }

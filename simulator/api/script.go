@@ -23,6 +23,7 @@ type Script struct {
 	someTextless bool    // some tokens have no text
 	share        float64 // chance of every other token to have no text
 	seed         uint64  // seed of that chance
+	Wrong        bool    // the words are not those of the model
 	Noise        float64 // standard normal, for the jitter of the prefill
 }
 

@@ -277,6 +277,8 @@ func number(b []byte, name string, n int) []byte {
 // word returns the text of token i. White space fills an answer that is over before its length.
 func (p *FrameWriter) word(i int) string {
 	switch said := i - p.thinking; {
+	case p.Script.Wrong && i > 0:
+		return word(i + 1)
 	case p.said == nil || said < 0:
 		return word(i)
 	case said < len(p.said):

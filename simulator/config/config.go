@@ -56,6 +56,11 @@ type Config struct {
 	// characters and special tokens, 0 (default) to 1. In APIs without such frames (responses and Anthropic's messages,
 	// as vLLM serves them), these tokens have no frame.
 	TextlessShare float64 `most:"1" plan:"textless_share"`
+	// WrongShare is the chance of each answer to be wrong, 0 (default) to 1, of requests that make more than WrongAbove
+	// in flight at the endpoint, at endpoint WrongEndpoint, counted from 1, or at all of them if that is 0.
+	WrongShare    float64 `most:"1" plan:"wrong_share"`
+	WrongAbove    int     `plan:"wrong_above"`
+	WrongEndpoint int     `plan:"wrong_endpoint"`
 	// Dialect is how the server introduces itself, and how it handles request fields that only some servers know.
 	Dialect Dialect
 

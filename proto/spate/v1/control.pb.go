@@ -1332,7 +1332,9 @@ type Found struct {
 	// Lengths of the lines of sonnets, by part of the mixture, or of the workload alone. Empty: not counted.
 	Lines []*LineTokens `protobuf:"bytes,4,rep,name=lines,proto3" json:"lines,omitempty"`
 	// Names of the models that the server lists. Empty: it lists none, or serves any.
-	Models        []string `protobuf:"bytes,5,rep,name=models,proto3" json:"models,omitempty"`
+	Models []string `protobuf:"bytes,5,rep,name=models,proto3" json:"models,omitempty"`
+	// What each endpoint answers to the canaries when it is quiet. Empty: they are not asked.
+	Answers       []*QuietAnswers `protobuf:"bytes,6,rep,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1402,6 +1404,59 @@ func (x *Found) GetModels() []string {
 	return nil
 }
 
+func (x *Found) GetAnswers() []*QuietAnswers {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+// QuietAnswers are an endpoint's answers to the canaries.
+type QuietAnswers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Hashes of the answers, in the order of the canaries. 0: the answer is not clear, and the canary is not asked again.
+	Hashes        []uint64 `protobuf:"fixed64,1,rep,packed,name=hashes,proto3" json:"hashes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuietAnswers) Reset() {
+	*x = QuietAnswers{}
+	mi := &file_spate_v1_control_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuietAnswers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuietAnswers) ProtoMessage() {}
+
+func (x *QuietAnswers) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuietAnswers.ProtoReflect.Descriptor instead.
+func (*QuietAnswers) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *QuietAnswers) GetHashes() []uint64 {
+	if x != nil {
+		return x.Hashes
+	}
+	return nil
+}
+
 // LineTokens are the lengths of a text's lines.
 type LineTokens struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1413,7 +1468,7 @@ type LineTokens struct {
 
 func (x *LineTokens) Reset() {
 	*x = LineTokens{}
-	mi := &file_spate_v1_control_proto_msgTypes[15]
+	mi := &file_spate_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1480,7 @@ func (x *LineTokens) String() string {
 func (*LineTokens) ProtoMessage() {}
 
 func (x *LineTokens) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[15]
+	mi := &file_spate_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1493,7 @@ func (x *LineTokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineTokens.ProtoReflect.Descriptor instead.
 func (*LineTokens) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LineTokens) GetTokens() []uint32 {
@@ -1474,14 +1529,16 @@ type Preparation struct {
 	Requests uint32 `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`
 	// Fields of the body that the server refuses and that requests therefore leave out, such as max_tokens where it
 	// accepts only max_completion_tokens.
-	LeftOut       []string `protobuf:"bytes,10,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	LeftOut []string `protobuf:"bytes,10,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// What came of the canaries before the load, by endpoint. Empty: they are not asked.
+	Canaries      []*QuietCount `protobuf:"bytes,11,rep,name=canaries,proto3" json:"canaries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Preparation) Reset() {
 	*x = Preparation{}
-	mi := &file_spate_v1_control_proto_msgTypes[16]
+	mi := &file_spate_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1550,7 @@ func (x *Preparation) String() string {
 func (*Preparation) ProtoMessage() {}
 
 func (x *Preparation) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[16]
+	mi := &file_spate_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1563,7 @@ func (x *Preparation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preparation.ProtoReflect.Descriptor instead.
 func (*Preparation) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Preparation) GetLengths() string {
@@ -1579,6 +1636,86 @@ func (x *Preparation) GetLeftOut() []string {
 	return nil
 }
 
+func (x *Preparation) GetCanaries() []*QuietCount {
+	if x != nil {
+		return x.Canaries
+	}
+	return nil
+}
+
+// QuietCount counts an endpoint's answers to canaries before the load.
+type QuietCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of answers.
+	Asked uint64 `protobuf:"varint,1,opt,name=asked,proto3" json:"asked,omitempty"`
+	// Those that differ from most answers to the same canary.
+	Differing uint64 `protobuf:"varint,2,opt,name=differing,proto3" json:"differing,omitempty"`
+	// Answers to tasks.
+	Tasks uint64 `protobuf:"varint,3,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// Those of `tasks` that are right.
+	Right         uint64 `protobuf:"varint,4,opt,name=right,proto3" json:"right,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuietCount) Reset() {
+	*x = QuietCount{}
+	mi := &file_spate_v1_control_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuietCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuietCount) ProtoMessage() {}
+
+func (x *QuietCount) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuietCount.ProtoReflect.Descriptor instead.
+func (*QuietCount) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *QuietCount) GetAsked() uint64 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *QuietCount) GetDiffering() uint64 {
+	if x != nil {
+		return x.Differing
+	}
+	return 0
+}
+
+func (x *QuietCount) GetTasks() uint64 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *QuietCount) GetRight() uint64 {
+	if x != nil {
+		return x.Right
+	}
+	return 0
+}
+
 // Rejected reports why the agent refused an assignment.
 type Rejected struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1594,7 +1731,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_spate_v1_control_proto_msgTypes[17]
+	mi := &file_spate_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1743,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[17]
+	mi := &file_spate_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1756,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Rejected) GetRef() *AssignmentRef {
@@ -1670,7 +1807,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_spate_v1_control_proto_msgTypes[18]
+	mi := &file_spate_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1819,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[18]
+	mi := &file_spate_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1832,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Heartbeat) GetInFlight() uint32 {
@@ -1775,7 +1912,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_spate_v1_control_proto_msgTypes[19]
+	mi := &file_spate_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1787,7 +1924,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[19]
+	mi := &file_spate_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1800,7 +1937,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Renewed) GetNumber() uint64 {
@@ -1851,7 +1988,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_spate_v1_control_proto_msgTypes[20]
+	mi := &file_spate_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +2000,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[20]
+	mi := &file_spate_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +2013,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Arm) GetRef() *AssignmentRef {
@@ -1912,7 +2049,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_spate_v1_control_proto_msgTypes[21]
+	mi := &file_spate_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2061,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[21]
+	mi := &file_spate_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2074,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Measure) GetRef() *AssignmentRef {
@@ -1977,7 +2114,7 @@ type Measuring struct {
 
 func (x *Measuring) Reset() {
 	*x = Measuring{}
-	mi := &file_spate_v1_control_proto_msgTypes[22]
+	mi := &file_spate_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2126,7 @@ func (x *Measuring) String() string {
 func (*Measuring) ProtoMessage() {}
 
 func (x *Measuring) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[22]
+	mi := &file_spate_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2139,7 @@ func (x *Measuring) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measuring.ProtoReflect.Descriptor instead.
 func (*Measuring) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Measuring) GetRef() *AssignmentRef {
@@ -2047,7 +2184,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_spate_v1_control_proto_msgTypes[23]
+	mi := &file_spate_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2059,7 +2196,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[23]
+	mi := &file_spate_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2072,7 +2209,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Stop) GetRef() *AssignmentRef {
@@ -2119,7 +2256,7 @@ type ProbeClockRequest struct {
 
 func (x *ProbeClockRequest) Reset() {
 	*x = ProbeClockRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[24]
+	mi := &file_spate_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2131,7 +2268,7 @@ func (x *ProbeClockRequest) String() string {
 func (*ProbeClockRequest) ProtoMessage() {}
 
 func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[24]
+	mi := &file_spate_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2144,7 +2281,7 @@ func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockRequest.ProtoReflect.Descriptor instead.
 func (*ProbeClockRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 // ProbeClockResponse has the coordinator's monotonic clock at two instants.
@@ -2160,7 +2297,7 @@ type ProbeClockResponse struct {
 
 func (x *ProbeClockResponse) Reset() {
 	*x = ProbeClockResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[25]
+	mi := &file_spate_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2309,7 @@ func (x *ProbeClockResponse) String() string {
 func (*ProbeClockResponse) ProtoMessage() {}
 
 func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[25]
+	mi := &file_spate_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2322,7 @@ func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockResponse.ProtoReflect.Descriptor instead.
 func (*ProbeClockResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ProbeClockResponse) GetReceivedClockNs() int64 {
@@ -2215,7 +2352,7 @@ type FetchDatasetRequest struct {
 
 func (x *FetchDatasetRequest) Reset() {
 	*x = FetchDatasetRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[26]
+	mi := &file_spate_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2227,7 +2364,7 @@ func (x *FetchDatasetRequest) String() string {
 func (*FetchDatasetRequest) ProtoMessage() {}
 
 func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[26]
+	mi := &file_spate_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2240,7 +2377,7 @@ func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchDatasetRequest.ProtoReflect.Descriptor instead.
 func (*FetchDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FetchDatasetRequest) GetSha256() string {
@@ -2268,7 +2405,7 @@ type FetchDatasetResponse struct {
 
 func (x *FetchDatasetResponse) Reset() {
 	*x = FetchDatasetResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[27]
+	mi := &file_spate_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2417,7 @@ func (x *FetchDatasetResponse) String() string {
 func (*FetchDatasetResponse) ProtoMessage() {}
 
 func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[27]
+	mi := &file_spate_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2430,7 @@ func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchDatasetResponse.ProtoReflect.Descriptor instead.
 func (*FetchDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FetchDatasetResponse) GetData() []byte {
@@ -2403,16 +2540,19 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x05found\x18\x05 \x01(\v2\x0f.spate.v1.FoundR\x05found\"H\n" +
 	"\aWaiting\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xb0\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xe2\x01\n" +
 	"\x05Found\x127\n" +
 	"\vpreparation\x18\x01 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\x12\x14\n" +
 	"\x05words\x18\x02 \x03(\tR\x05words\x12\x14\n" +
 	"\x05first\x18\x03 \x03(\tR\x05first\x12*\n" +
 	"\x05lines\x18\x04 \x03(\v2\x14.spate.v1.LineTokensR\x05lines\x12\x16\n" +
-	"\x06models\x18\x05 \x03(\tR\x06models\"$\n" +
+	"\x06models\x18\x05 \x03(\tR\x06models\x120\n" +
+	"\aanswers\x18\x06 \x03(\v2\x16.spate.v1.QuietAnswersR\aanswers\"&\n" +
+	"\fQuietAnswers\x12\x16\n" +
+	"\x06hashes\x18\x01 \x03(\x06R\x06hashes\"$\n" +
 	"\n" +
 	"LineTokens\x12\x16\n" +
-	"\x06tokens\x18\x01 \x03(\rR\x06tokens\"\x82\x03\n" +
+	"\x06tokens\x18\x01 \x03(\rR\x06tokens\"\xb4\x03\n" +
 	"\vPreparation\x12\x18\n" +
 	"\alengths\x18\x01 \x01(\tR\alengths\x12,\n" +
 	"\x0ftemplate_tokens\x18\x02 \x01(\rH\x00R\x0etemplateTokens\x88\x01\x01\x12!\n" +
@@ -2424,9 +2564,16 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x0fexact_output_by\x18\b \x01(\tR\rexactOutputBy\x12\x1a\n" +
 	"\brequests\x18\t \x01(\rR\brequests\x12\x19\n" +
 	"\bleft_out\x18\n" +
-	" \x03(\tR\aleftOutB\x12\n" +
+	" \x03(\tR\aleftOut\x120\n" +
+	"\bcanaries\x18\v \x03(\v2\x14.spate.v1.QuietCountR\bcanariesB\x12\n" +
 	"\x10_template_tokensB\x13\n" +
-	"\x11_max_model_tokens\"x\n" +
+	"\x11_max_model_tokens\"l\n" +
+	"\n" +
+	"QuietCount\x12\x14\n" +
+	"\x05asked\x18\x01 \x01(\x04R\x05asked\x12\x1c\n" +
+	"\tdiffering\x18\x02 \x01(\x04R\tdiffering\x12\x14\n" +
+	"\x05tasks\x18\x03 \x01(\x04R\x05tasks\x12\x14\n" +
+	"\x05right\x18\x04 \x01(\x04R\x05right\"x\n" +
 	"\bRejected\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12)\n" +
@@ -2494,7 +2641,7 @@ func file_spate_v1_control_proto_rawDescGZIP() []byte {
 	return file_spate_v1_control_proto_rawDescData
 }
 
-var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_spate_v1_control_proto_goTypes = []any{
 	(*ConnectRequest)(nil),        // 0: spate.v1.ConnectRequest
 	(*ConnectResponse)(nil),       // 1: spate.v1.ConnectResponse
@@ -2511,53 +2658,55 @@ var file_spate_v1_control_proto_goTypes = []any{
 	(*Applied)(nil),               // 12: spate.v1.Applied
 	(*Waiting)(nil),               // 13: spate.v1.Waiting
 	(*Found)(nil),                 // 14: spate.v1.Found
-	(*LineTokens)(nil),            // 15: spate.v1.LineTokens
-	(*Preparation)(nil),           // 16: spate.v1.Preparation
-	(*Rejected)(nil),              // 17: spate.v1.Rejected
-	(*Heartbeat)(nil),             // 18: spate.v1.Heartbeat
-	(*Renewed)(nil),               // 19: spate.v1.Renewed
-	(*Arm)(nil),                   // 20: spate.v1.Arm
-	(*Measure)(nil),               // 21: spate.v1.Measure
-	(*Measuring)(nil),             // 22: spate.v1.Measuring
-	(*Stop)(nil),                  // 23: spate.v1.Stop
-	(*ProbeClockRequest)(nil),     // 24: spate.v1.ProbeClockRequest
-	(*ProbeClockResponse)(nil),    // 25: spate.v1.ProbeClockResponse
-	(*FetchDatasetRequest)(nil),   // 26: spate.v1.FetchDatasetRequest
-	(*FetchDatasetResponse)(nil),  // 27: spate.v1.FetchDatasetResponse
-	nil,                           // 28: spate.v1.AgentInfo.LabelsEntry
-	nil,                           // 29: spate.v1.Assign.SecretsEntry
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(*Stage)(nil),                 // 32: spate.v1.Stage
-	(FailureKind)(0),              // 33: spate.v1.FailureKind
+	(*QuietAnswers)(nil),          // 15: spate.v1.QuietAnswers
+	(*LineTokens)(nil),            // 16: spate.v1.LineTokens
+	(*Preparation)(nil),           // 17: spate.v1.Preparation
+	(*QuietCount)(nil),            // 18: spate.v1.QuietCount
+	(*Rejected)(nil),              // 19: spate.v1.Rejected
+	(*Heartbeat)(nil),             // 20: spate.v1.Heartbeat
+	(*Renewed)(nil),               // 21: spate.v1.Renewed
+	(*Arm)(nil),                   // 22: spate.v1.Arm
+	(*Measure)(nil),               // 23: spate.v1.Measure
+	(*Measuring)(nil),             // 24: spate.v1.Measuring
+	(*Stop)(nil),                  // 25: spate.v1.Stop
+	(*ProbeClockRequest)(nil),     // 26: spate.v1.ProbeClockRequest
+	(*ProbeClockResponse)(nil),    // 27: spate.v1.ProbeClockResponse
+	(*FetchDatasetRequest)(nil),   // 28: spate.v1.FetchDatasetRequest
+	(*FetchDatasetResponse)(nil),  // 29: spate.v1.FetchDatasetResponse
+	nil,                           // 30: spate.v1.AgentInfo.LabelsEntry
+	nil,                           // 31: spate.v1.Assign.SecretsEntry
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*Stage)(nil),                 // 34: spate.v1.Stage
+	(FailureKind)(0),              // 35: spate.v1.FailureKind
 }
 var file_spate_v1_control_proto_depIdxs = []int32{
 	2,  // 0: spate.v1.ConnectRequest.hello:type_name -> spate.v1.Hello
 	12, // 1: spate.v1.ConnectRequest.applied:type_name -> spate.v1.Applied
-	17, // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
-	18, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
-	22, // 4: spate.v1.ConnectRequest.measuring:type_name -> spate.v1.Measuring
+	19, // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
+	20, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
+	24, // 4: spate.v1.ConnectRequest.measuring:type_name -> spate.v1.Measuring
 	13, // 5: spate.v1.ConnectRequest.waiting:type_name -> spate.v1.Waiting
 	6,  // 6: spate.v1.ConnectResponse.welcome:type_name -> spate.v1.Welcome
 	7,  // 7: spate.v1.ConnectResponse.assign:type_name -> spate.v1.Assign
-	20, // 8: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
-	23, // 9: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
-	21, // 10: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
-	19, // 11: spate.v1.ConnectResponse.renewed:type_name -> spate.v1.Renewed
+	22, // 8: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
+	25, // 9: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
+	23, // 10: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
+	21, // 11: spate.v1.ConnectResponse.renewed:type_name -> spate.v1.Renewed
 	11, // 12: spate.v1.ConnectResponse.revise:type_name -> spate.v1.Revise
 	8,  // 13: spate.v1.ConnectResponse.share:type_name -> spate.v1.Share
 	3,  // 14: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
 	5,  // 15: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
 	4,  // 16: spate.v1.AgentInfo.capacity:type_name -> spate.v1.Capacity
-	28, // 17: spate.v1.AgentInfo.labels:type_name -> spate.v1.AgentInfo.LabelsEntry
-	30, // 18: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
-	31, // 19: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	31, // 20: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
+	30, // 17: spate.v1.AgentInfo.labels:type_name -> spate.v1.AgentInfo.LabelsEntry
+	32, // 18: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
+	33, // 19: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	33, // 20: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
 	5,  // 21: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
-	32, // 22: spate.v1.Assign.stage:type_name -> spate.v1.Stage
+	34, // 22: spate.v1.Assign.stage:type_name -> spate.v1.Stage
 	9,  // 23: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
-	29, // 24: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
-	31, // 25: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
+	31, // 24: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
+	33, // 25: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
 	14, // 26: spate.v1.Assign.found:type_name -> spate.v1.Found
 	5,  // 27: spate.v1.Share.ref:type_name -> spate.v1.AssignmentRef
 	14, // 28: spate.v1.Share.found:type_name -> spate.v1.Found
@@ -2565,29 +2714,31 @@ var file_spate_v1_control_proto_depIdxs = []int32{
 	5,  // 30: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
 	9,  // 31: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
 	5,  // 32: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
-	16, // 33: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
+	17, // 33: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
 	14, // 34: spate.v1.Applied.found:type_name -> spate.v1.Found
 	5,  // 35: spate.v1.Waiting.ref:type_name -> spate.v1.AssignmentRef
-	16, // 36: spate.v1.Found.preparation:type_name -> spate.v1.Preparation
-	15, // 37: spate.v1.Found.lines:type_name -> spate.v1.LineTokens
-	5,  // 38: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
-	33, // 39: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
-	5,  // 40: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
-	5,  // 41: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 42: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 43: spate.v1.Measuring.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 44: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
-	0,  // 45: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
-	24, // 46: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
-	26, // 47: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
-	1,  // 48: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
-	25, // 49: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
-	27, // 50: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
-	48, // [48:51] is the sub-list for method output_type
-	45, // [45:48] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	17, // 36: spate.v1.Found.preparation:type_name -> spate.v1.Preparation
+	16, // 37: spate.v1.Found.lines:type_name -> spate.v1.LineTokens
+	15, // 38: spate.v1.Found.answers:type_name -> spate.v1.QuietAnswers
+	18, // 39: spate.v1.Preparation.canaries:type_name -> spate.v1.QuietCount
+	5,  // 40: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
+	35, // 41: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
+	5,  // 42: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
+	5,  // 43: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 44: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 45: spate.v1.Measuring.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 46: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
+	0,  // 47: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
+	26, // 48: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
+	28, // 49: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
+	1,  // 50: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
+	27, // 51: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
+	29, // 52: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
+	50, // [50:53] is the sub-list for method output_type
+	47, // [47:50] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_control_proto_init() }
@@ -2615,16 +2766,16 @@ func file_spate_v1_control_proto_init() {
 		(*ConnectResponse_Revise)(nil),
 		(*ConnectResponse_Share)(nil),
 	}
-	file_spate_v1_control_proto_msgTypes[16].OneofWrappers = []any{}
-	file_spate_v1_control_proto_msgTypes[21].OneofWrappers = []any{}
-	file_spate_v1_control_proto_msgTypes[22].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[17].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[23].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_control_proto_rawDesc), len(file_spate_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

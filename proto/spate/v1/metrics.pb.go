@@ -1456,9 +1456,19 @@ type Counters struct {
 	// Measured requests sent once more because the server closed a kept connection before it answered.
 	Reconnected uint64 `protobuf:"varint,58,opt,name=reconnected,proto3" json:"reconnected,omitempty"` // requests
 	// Measured requests whose response had not ended a millisecond after its last event.
-	LateEnds      uint64 `protobuf:"varint,59,opt,name=late_ends,json=lateEnds,proto3" json:"late_ends,omitempty"` // requests
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LateEnds uint64 `protobuf:"varint,59,opt,name=late_ends,json=lateEnds,proto3" json:"late_ends,omitempty"` // requests
+	// Canaries that were answered beside the load. No other counter has them.
+	Canaries uint64 `protobuf:"varint,60,opt,name=canaries,proto3" json:"canaries,omitempty"` // requests
+	// Those of `canaries` whose answer is not that of the quiet server.
+	CanariesDiffering uint64 `protobuf:"varint,61,opt,name=canaries_differing,json=canariesDiffering,proto3" json:"canaries_differing,omitempty"` // requests
+	// Canaries that failed or were cancelled.
+	CanariesFailed uint64 `protobuf:"varint,62,opt,name=canaries_failed,json=canariesFailed,proto3" json:"canaries_failed,omitempty"` // requests
+	// Those of `canaries` that are tasks.
+	CanaryTasks uint64 `protobuf:"varint,63,opt,name=canary_tasks,json=canaryTasks,proto3" json:"canary_tasks,omitempty"` // requests
+	// Those of `canary_tasks` that were answered right.
+	CanaryTasksRight uint64 `protobuf:"varint,64,opt,name=canary_tasks_right,json=canaryTasksRight,proto3" json:"canary_tasks_right,omitempty"` // requests
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Counters) Reset() {
@@ -1900,6 +1910,41 @@ func (x *Counters) GetReconnected() uint64 {
 func (x *Counters) GetLateEnds() uint64 {
 	if x != nil {
 		return x.LateEnds
+	}
+	return 0
+}
+
+func (x *Counters) GetCanaries() uint64 {
+	if x != nil {
+		return x.Canaries
+	}
+	return 0
+}
+
+func (x *Counters) GetCanariesDiffering() uint64 {
+	if x != nil {
+		return x.CanariesDiffering
+	}
+	return 0
+}
+
+func (x *Counters) GetCanariesFailed() uint64 {
+	if x != nil {
+		return x.CanariesFailed
+	}
+	return 0
+}
+
+func (x *Counters) GetCanaryTasks() uint64 {
+	if x != nil {
+		return x.CanaryTasks
+	}
+	return 0
+}
+
+func (x *Counters) GetCanaryTasksRight() uint64 {
+	if x != nil {
+		return x.CanaryTasksRight
 	}
 	return 0
 }
@@ -2892,7 +2937,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\brequests\x18\x02 \x01(\x04R\brequests\x12\x15\n" +
 	"\x06e2e_us\x18\x03 \x01(\x04R\x05e2eUs\x12\x1a\n" +
 	"\bstreamed\x18\x04 \x01(\x04R\bstreamed\x12\x17\n" +
-	"\attft_us\x18\x05 \x01(\x04R\x06ttftUs\"\xd9\x10\n" +
+	"\attft_us\x18\x05 \x01(\x04R\x06ttftUs\"\x9e\x12\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2962,7 +3007,12 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x11late_first_frames\x188 \x01(\x04R\x0flateFirstFrames\x12(\n" +
 	"\x10late_last_frames\x189 \x01(\x04R\x0elateLastFrames\x12 \n" +
 	"\vreconnected\x18: \x01(\x04R\vreconnected\x12\x1b\n" +
-	"\tlate_ends\x18; \x01(\x04R\blateEnds\"\xd8\x01\n" +
+	"\tlate_ends\x18; \x01(\x04R\blateEnds\x12\x1a\n" +
+	"\bcanaries\x18< \x01(\x04R\bcanaries\x12-\n" +
+	"\x12canaries_differing\x18= \x01(\x04R\x11canariesDiffering\x12'\n" +
+	"\x0fcanaries_failed\x18> \x01(\x04R\x0ecanariesFailed\x12!\n" +
+	"\fcanary_tasks\x18? \x01(\x04R\vcanaryTasks\x12,\n" +
+	"\x12canary_tasks_right\x18@ \x01(\x04R\x10canaryTasksRight\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +

@@ -124,7 +124,10 @@ type Plan struct {
 	Agents *AgentSelector `protobuf:"bytes,16,opt,name=agents,proto3" json:"agents,omitempty"`
 	// Which stages come first. "turns": the targets take turns within each workload and load, A B B A, so that a change
 	// over time cannot pass for a difference between them. "target": one target after the other. Default "turns".
-	Order         string `protobuf:"bytes,17,opt,name=order,proto3" json:"order,omitempty"`
+	Order string `protobuf:"bytes,17,opt,name=order,proto3" json:"order,omitempty"`
+	// Requests with known answers beside the load, which show whether the answers are those of a quiet server. Default:
+	// none.
+	Canaries      *Canaries `protobuf:"bytes,18,opt,name=canaries,proto3" json:"canaries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -271,6 +274,68 @@ func (x *Plan) GetOrder() string {
 	return ""
 }
 
+func (x *Plan) GetCanaries() *Canaries {
+	if x != nil {
+		return x.Canaries
+	}
+	return nil
+}
+
+// Canaries are requests for greedy decoding that are asked before the load, and again beside it.
+type Canaries struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Canaries for each measured request. Default 0.02.
+	Share float64 `protobuf:"fixed64,1,opt,name=share,proto3" json:"share,omitempty"`
+	// Prompts with a clear continuation, beside the tasks. Default: 14 that Spate has.
+	Prompts       []string `protobuf:"bytes,2,rep,name=prompts,proto3" json:"prompts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Canaries) Reset() {
+	*x = Canaries{}
+	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Canaries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Canaries) ProtoMessage() {}
+
+func (x *Canaries) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Canaries.ProtoReflect.Descriptor instead.
+func (*Canaries) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Canaries) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *Canaries) GetPrompts() []string {
+	if x != nil {
+		return x.Prompts
+	}
+	return nil
+}
+
 // AgentSelector says which agents take part in a run.
 type AgentSelector struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -284,7 +349,7 @@ type AgentSelector struct {
 
 func (x *AgentSelector) Reset() {
 	*x = AgentSelector{}
-	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -296,7 +361,7 @@ func (x *AgentSelector) String() string {
 func (*AgentSelector) ProtoMessage() {}
 
 func (x *AgentSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -309,7 +374,7 @@ func (x *AgentSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentSelector.ProtoReflect.Descriptor instead.
 func (*AgentSelector) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AgentSelector) GetLabels() map[string]string {
@@ -348,7 +413,7 @@ type Threshold struct {
 
 func (x *Threshold) Reset() {
 	*x = Threshold{}
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +425,7 @@ func (x *Threshold) String() string {
 func (*Threshold) ProtoMessage() {}
 
 func (x *Threshold) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +438,7 @@ func (x *Threshold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Threshold.ProtoReflect.Descriptor instead.
 func (*Threshold) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Threshold) GetThat() string {
@@ -426,7 +491,7 @@ type SLO struct {
 
 func (x *SLO) Reset() {
 	*x = SLO{}
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -438,7 +503,7 @@ func (x *SLO) String() string {
 func (*SLO) ProtoMessage() {}
 
 func (x *SLO) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -451,7 +516,7 @@ func (x *SLO) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SLO.ProtoReflect.Descriptor instead.
 func (*SLO) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SLO) GetTtft() *durationpb.Duration {
@@ -488,7 +553,7 @@ type Simulation struct {
 
 func (x *Simulation) Reset() {
 	*x = Simulation{}
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +565,7 @@ func (x *Simulation) String() string {
 func (*Simulation) ProtoMessage() {}
 
 func (x *Simulation) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +578,7 @@ func (x *Simulation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Simulation.ProtoReflect.Descriptor instead.
 func (*Simulation) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Simulation) GetSpeed() float64 {
@@ -612,7 +677,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +689,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +702,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Target) GetName() string {
@@ -866,7 +931,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +943,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +956,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Ready) GetPath() string {
@@ -938,7 +1003,7 @@ type KubernetesTarget struct {
 
 func (x *KubernetesTarget) Reset() {
 	*x = KubernetesTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1015,7 @@ func (x *KubernetesTarget) String() string {
 func (*KubernetesTarget) ProtoMessage() {}
 
 func (x *KubernetesTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1028,7 @@ func (x *KubernetesTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesTarget.ProtoReflect.Descriptor instead.
 func (*KubernetesTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *KubernetesTarget) GetContext() string {
@@ -1041,7 +1106,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1118,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1131,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Template) GetPath() string {
@@ -1162,7 +1227,7 @@ type FormFile struct {
 
 func (x *FormFile) Reset() {
 	*x = FormFile{}
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1239,7 @@ func (x *FormFile) String() string {
 func (*FormFile) ProtoMessage() {}
 
 func (x *FormFile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1252,7 @@ func (x *FormFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FormFile.ProtoReflect.Descriptor instead.
 func (*FormFile) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FormFile) GetField() string {
@@ -1241,7 +1306,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1318,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1331,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Connection) GetReuse() string {
@@ -1356,7 +1421,7 @@ type ServerMetrics struct {
 
 func (x *ServerMetrics) Reset() {
 	*x = ServerMetrics{}
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1433,7 @@ func (x *ServerMetrics) String() string {
 func (*ServerMetrics) ProtoMessage() {}
 
 func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1446,7 @@ func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMetrics.ProtoReflect.Descriptor instead.
 func (*ServerMetrics) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ServerMetrics) GetUrls() []string {
@@ -1479,6 +1544,12 @@ type SimulatedTarget struct {
 	OwnedBy string `protobuf:"bytes,26,opt,name=owned_by,json=ownedBy,proto3" json:"owned_by,omitempty"`
 	// How ignore_eos and min_tokens are treated: "honoured" (default), "ignored", or "refused" with status 400.
 	ExactOutput string `protobuf:"bytes,28,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
+	// Share of answers that are wrong, from 0 (default) to 1.
+	WrongShare float64 `protobuf:"fixed64,46,opt,name=wrong_share,json=wrongShare,proto3" json:"wrong_share,omitempty"`
+	// Requests in flight at an endpoint above which its answers can be wrong. Default 0.
+	WrongAbove uint32 `protobuf:"varint,47,opt,name=wrong_above,json=wrongAbove,proto3" json:"wrong_above,omitempty"`
+	// Number of the endpoint whose answers can be wrong, from 1. 0 (default): all.
+	WrongEndpoint uint32 `protobuf:"varint,48,opt,name=wrong_endpoint,json=wrongEndpoint,proto3" json:"wrong_endpoint,omitempty"`
 	// How much slower the last engine is than the first, counted over all endpoints, as a share: with 0.5 it takes half
 	// as long again. The slowdowns of the engines between are evenly spaced. Not with prefill_engines. Default 0: all
 	// engines are equal.
@@ -1514,7 +1585,7 @@ type SimulatedTarget struct {
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1597,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1610,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -1724,6 +1795,27 @@ func (x *SimulatedTarget) GetExactOutput() string {
 	return ""
 }
 
+func (x *SimulatedTarget) GetWrongShare() float64 {
+	if x != nil {
+		return x.WrongShare
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetWrongAbove() uint32 {
+	if x != nil {
+		return x.WrongAbove
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetWrongEndpoint() uint32 {
+	if x != nil {
+		return x.WrongEndpoint
+	}
+	return 0
+}
+
 func (x *SimulatedTarget) GetReplicaSpread() float64 {
 	if x != nil {
 		return x.ReplicaSpread
@@ -1837,7 +1929,7 @@ type Workload struct {
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +1941,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +1954,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Workload) GetName() string {
@@ -2130,7 +2222,7 @@ type Tools struct {
 
 func (x *Tools) Reset() {
 	*x = Tools{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2234,7 @@ func (x *Tools) String() string {
 func (*Tools) ProtoMessage() {}
 
 func (x *Tools) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2247,7 @@ func (x *Tools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tools.ProtoReflect.Descriptor instead.
 func (*Tools) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Tools) GetDefinitions() []*structpb.Struct {
@@ -2192,7 +2284,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2204,7 +2296,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +2309,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Answer) GetSchema() *structpb.Struct {
@@ -2246,7 +2338,7 @@ type Mixture struct {
 
 func (x *Mixture) Reset() {
 	*x = Mixture{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2350,7 @@ func (x *Mixture) String() string {
 func (*Mixture) ProtoMessage() {}
 
 func (x *Mixture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2271,7 +2363,7 @@ func (x *Mixture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mixture.ProtoReflect.Descriptor instead.
 func (*Mixture) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Mixture) GetParts() []*Part {
@@ -2302,7 +2394,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2406,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2419,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Part) GetWeight() float64 {
@@ -2390,7 +2482,7 @@ type Models struct {
 
 func (x *Models) Reset() {
 	*x = Models{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2494,7 @@ func (x *Models) String() string {
 func (*Models) ProtoMessage() {}
 
 func (x *Models) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2507,7 @@ func (x *Models) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Models.ProtoReflect.Descriptor instead.
 func (*Models) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Models) GetNames() []string {
@@ -2474,7 +2566,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2578,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2591,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -2579,7 +2671,7 @@ type Images struct {
 
 func (x *Images) Reset() {
 	*x = Images{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2591,7 +2683,7 @@ func (x *Images) String() string {
 func (*Images) ProtoMessage() {}
 
 func (x *Images) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2604,7 +2696,7 @@ func (x *Images) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Images.ProtoReflect.Descriptor instead.
 func (*Images) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Images) GetCount() uint32 {
@@ -2667,7 +2759,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2679,7 +2771,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2692,7 +2784,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -2783,7 +2875,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +2887,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +2900,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -2843,7 +2935,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2855,7 +2947,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2868,7 +2960,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -2910,7 +3002,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2922,7 +3014,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2935,7 +3027,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -2960,7 +3052,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +3064,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +3077,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -3027,7 +3119,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3131,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3144,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -3116,7 +3208,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3128,7 +3220,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3141,7 +3233,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FileContent) GetPath() string {
@@ -3232,7 +3324,7 @@ type Columns struct {
 
 func (x *Columns) Reset() {
 	*x = Columns{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3244,7 +3336,7 @@ func (x *Columns) String() string {
 func (*Columns) ProtoMessage() {}
 
 func (x *Columns) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3257,7 +3349,7 @@ func (x *Columns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Columns.ProtoReflect.Descriptor instead.
 func (*Columns) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Columns) GetPrompt() string {
@@ -3307,7 +3399,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3319,7 +3411,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3332,7 +3424,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -3389,7 +3481,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3401,7 +3493,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3414,7 +3506,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -3490,7 +3582,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3502,7 +3594,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3515,7 +3607,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -3552,7 +3644,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3564,7 +3656,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3577,7 +3669,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -3659,7 +3751,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3671,7 +3763,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3684,7 +3776,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -3885,7 +3977,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3897,7 +3989,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3910,7 +4002,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -3953,7 +4045,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3965,7 +4057,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3978,7 +4070,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -4031,7 +4123,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4043,7 +4135,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4056,7 +4148,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -4091,7 +4183,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4103,7 +4195,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4116,7 +4208,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -4139,7 +4231,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4151,7 +4243,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4164,7 +4256,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -4205,7 +4297,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4217,7 +4309,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4230,7 +4322,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -4302,7 +4394,7 @@ type Frontier struct {
 
 func (x *Frontier) Reset() {
 	*x = Frontier{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4314,7 +4406,7 @@ func (x *Frontier) String() string {
 func (*Frontier) ProtoMessage() {}
 
 func (x *Frontier) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4327,7 +4419,7 @@ func (x *Frontier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frontier.ProtoReflect.Descriptor instead.
 func (*Frontier) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Frontier) GetRate() *Bounds {
@@ -4392,7 +4484,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4404,7 +4496,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4417,7 +4509,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -4452,7 +4544,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4464,7 +4556,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4477,7 +4569,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -4523,7 +4615,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4535,7 +4627,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4548,7 +4640,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Limit) GetMetric() string {
@@ -4587,7 +4679,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4599,7 +4691,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4612,7 +4704,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4653,7 +4745,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4665,7 +4757,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4678,7 +4770,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Precision) GetMetric() string {
@@ -4745,14 +4837,16 @@ type Stage struct {
 	// See Plan.agents. Unset: all agents.
 	Agents *AgentSelector `protobuf:"bytes,16,opt,name=agents,proto3" json:"agents,omitempty"`
 	// The rows of a mixture's parts, in the order of the parts. Empty messages: parts without a file.
-	PartDatasets  []*Dataset `protobuf:"bytes,20,rep,name=part_datasets,json=partDatasets,proto3" json:"part_datasets,omitempty"`
+	PartDatasets []*Dataset `protobuf:"bytes,20,rep,name=part_datasets,json=partDatasets,proto3" json:"part_datasets,omitempty"`
+	// See Plan.canaries. Unset: none.
+	Canaries      *Canaries `protobuf:"bytes,21,opt,name=canaries,proto3" json:"canaries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4764,7 +4858,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4777,7 +4871,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -4892,6 +4986,13 @@ func (x *Stage) GetPartDatasets() []*Dataset {
 	return nil
 }
 
+func (x *Stage) GetCanaries() *Canaries {
+	if x != nil {
+		return x.Canaries
+	}
+	return nil
+}
+
 // Dataset identifies the rows of a workload's file, in the format that agents read.
 type Dataset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4913,7 +5014,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4925,7 +5026,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4938,7 +5039,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -4996,7 +5097,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5008,7 +5109,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5021,7 +5122,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -5054,7 +5155,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5066,7 +5167,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5079,7 +5180,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -5162,7 +5263,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5174,7 +5275,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5187,7 +5288,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5426,7 +5527,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"2\n" +
 	"\bRelation\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"\xa3\b\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\xd3\b\n" +
 	"\x04Plan\x12\x95\x01\n" +
 	"\x04name\x18\x01 \x01(\tB\x80\x01\xbaH\"r \x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$\xa2\x9d\"Wmust be letters, digits, dots, dashes and underscores, and start with a letter or digitR\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12\x12\n" +
@@ -5448,12 +5549,16 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"thresholds\x18\x0f \x03(\v2\x13.spate.v1.ThresholdB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\n" +
 	"thresholds\x12/\n" +
 	"\x06agents\x18\x10 \x01(\v2\x17.spate.v1.AgentSelectorR\x06agents\x12-\n" +
-	"\x05order\x18\x11 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x05turnsR\x06targetR\x05order\x1a:\n" +
+	"\x05order\x18\x11 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x05turnsR\x06targetR\x05order\x12.\n" +
+	"\bcanaries\x18\x12 \x01(\v2\x12.spate.v1.CanariesR\bcanaries\x1a:\n" +
 	"\fRegionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_fail_fast\"\xc6\x01\n" +
+	"_fail_fast\"i\n" +
+	"\bCanaries\x120\n" +
+	"\x05share\x18\x01 \x01(\x01B\x1a\xbaH\x17\xd8\x01\x01\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?!\x00\x00\x00\x00\x00\x00\x00\x00R\x05share\x12+\n" +
+	"\aprompts\x18\x02 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x102\"\ar\x05\x10\x01\x18\x80 R\aprompts\"\xc6\x01\n" +
 	"\rAgentSelector\x12E\n" +
 	"\x06labels\x18\x01 \x03(\v2#.spate.v1.AgentSelector.LabelsEntryB\b\xbaH\x05\x9a\x01\x02\x10 R\x06labels\x12\x1e\n" +
 	"\x05count\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05count\x1a9\n" +
@@ -5587,7 +5692,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"RolesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x98\x17\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc2\x18\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -5628,7 +5733,14 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\adeliver\x18\x18 \x01(\tB+\xbaH(\xd8\x01\x01r#R\vas-producedR\tone-writeR\tone-frameR\adeliver\x12;\n" +
 	"\x14chat_template_tokens\x18\x19 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\x12chatTemplateTokens\x12\"\n" +
 	"\bowned_by\x18\x1a \x01(\tB\a\xbaH\x04r\x02\x18@R\aownedBy\x12G\n" +
-	"\fexact_output\x18\x1c \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\vexactOutput\x12y\n" +
+	"\fexact_output\x18\x1c \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\vexactOutput\x12:\n" +
+	"\vwrong_share\x18. \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"wrongShare\x122\n" +
+	"\vwrong_above\x18/ \x01(\rB\x11\xaa\x9d\"\r\n" +
+	"\vwrong_shareR\n" +
+	"wrongAbove\x128\n" +
+	"\x0ewrong_endpoint\x180 \x01(\rB\x11\xaa\x9d\"\r\n" +
+	"\vwrong_shareR\rwrongEndpoint\x12y\n" +
 	"\x0ereplica_spread\x18\x1e \x01(\x01BR\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00\xb2\x9d\"5\n" +
 	"\x0fprefill_engines\x12\"their replicas decode at one speedR\rreplicaSpread\x12<\n" +
 	"\freplica_skew\x18) \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\vreplicaSkew\x12U\n" +
@@ -5938,7 +6050,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06within\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06within\x129\n" +
 	"\n" +
 	"confidence\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
-	"confidence\"\xe5\x05\n" +
+	"confidence\"\x95\x06\n" +
 	"\x05Stage\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12(\n" +
 	"\x06target\x18\x02 \x01(\v2\x10.spate.v1.TargetR\x06target\x12.\n" +
@@ -5956,7 +6068,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\aregions\x18\r \x03(\v2\x1c.spate.v1.Stage.RegionsEntryR\aregions\x12\x1b\n" +
 	"\tfail_fast\x18\x0f \x01(\bR\bfailFast\x12/\n" +
 	"\x06agents\x18\x10 \x01(\v2\x17.spate.v1.AgentSelectorR\x06agents\x126\n" +
-	"\rpart_datasets\x18\x14 \x03(\v2\x11.spate.v1.DatasetR\fpartDatasets\x1a:\n" +
+	"\rpart_datasets\x18\x14 \x03(\v2\x11.spate.v1.DatasetR\fpartDatasets\x12.\n" +
+	"\bcanaries\x18\x15 \x01(\v2\x12.spate.v1.CanariesR\bcanaries\x1a:\n" +
 	"\fRegionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xac\x01\n" +
@@ -6019,215 +6132,218 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Relation)(nil),                    // 0: spate.v1.Relation
 	(*Plan)(nil),                        // 1: spate.v1.Plan
-	(*AgentSelector)(nil),               // 2: spate.v1.AgentSelector
-	(*Threshold)(nil),                   // 3: spate.v1.Threshold
-	(*SLO)(nil),                         // 4: spate.v1.SLO
-	(*Simulation)(nil),                  // 5: spate.v1.Simulation
-	(*Target)(nil),                      // 6: spate.v1.Target
-	(*Ready)(nil),                       // 7: spate.v1.Ready
-	(*KubernetesTarget)(nil),            // 8: spate.v1.KubernetesTarget
-	(*Template)(nil),                    // 9: spate.v1.Template
-	(*FormFile)(nil),                    // 10: spate.v1.FormFile
-	(*Connection)(nil),                  // 11: spate.v1.Connection
-	(*ServerMetrics)(nil),               // 12: spate.v1.ServerMetrics
-	(*SimulatedTarget)(nil),             // 13: spate.v1.SimulatedTarget
-	(*Workload)(nil),                    // 14: spate.v1.Workload
-	(*Tools)(nil),                       // 15: spate.v1.Tools
-	(*Answer)(nil),                      // 16: spate.v1.Answer
-	(*Mixture)(nil),                     // 17: spate.v1.Mixture
-	(*Part)(nil),                        // 18: spate.v1.Part
-	(*Models)(nil),                      // 19: spate.v1.Models
-	(*RandomContent)(nil),               // 20: spate.v1.RandomContent
-	(*Images)(nil),                      // 21: spate.v1.Images
-	(*Lengths)(nil),                     // 22: spate.v1.Lengths
-	(*UniformLengths)(nil),              // 23: spate.v1.UniformLengths
-	(*NormalLengths)(nil),               // 24: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),            // 25: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),                      // 26: spate.v1.Prefix
-	(*SonnetContent)(nil),               // 27: spate.v1.SonnetContent
-	(*FileContent)(nil),                 // 28: spate.v1.FileContent
-	(*Columns)(nil),                     // 29: spate.v1.Columns
-	(*TraceContent)(nil),                // 30: spate.v1.TraceContent
-	(*SessionContent)(nil),              // 31: spate.v1.SessionContent
-	(*SessionPlay)(nil),                 // 32: spate.v1.SessionPlay
-	(*ThinkTime)(nil),                   // 33: spate.v1.ThinkTime
-	(*Load)(nil),                        // 34: spate.v1.Load
-	(*Warmup)(nil),                      // 35: spate.v1.Warmup
-	(*Range)(nil),                       // 36: spate.v1.Range
-	(*Phase)(nil),                       // 37: spate.v1.Phase
-	(*Replay)(nil),                      // 38: spate.v1.Replay
-	(*Sweep)(nil),                       // 39: spate.v1.Sweep
-	(*Search)(nil),                      // 40: spate.v1.Search
-	(*Frontier)(nil),                    // 41: spate.v1.Frontier
-	(*Bounds)(nil),                      // 42: spate.v1.Bounds
-	(*Objectives)(nil),                  // 43: spate.v1.Objectives
-	(*Limit)(nil),                       // 44: spate.v1.Limit
-	(*Abort)(nil),                       // 45: spate.v1.Abort
-	(*Precision)(nil),                   // 46: spate.v1.Precision
-	(*Stage)(nil),                       // 47: spate.v1.Stage
-	(*Dataset)(nil),                     // 48: spate.v1.Dataset
-	(*Lexicon)(nil),                     // 49: spate.v1.Lexicon
-	(*Probe)(nil),                       // 50: spate.v1.Probe
-	(*LoadPoint)(nil),                   // 51: spate.v1.LoadPoint
-	nil,                                 // 52: spate.v1.Plan.RegionsEntry
-	nil,                                 // 53: spate.v1.AgentSelector.LabelsEntry
-	nil,                                 // 54: spate.v1.Target.HeadersEntry
-	nil,                                 // 55: spate.v1.Target.LabelsEntry
-	nil,                                 // 56: spate.v1.Template.FormEntry
-	nil,                                 // 57: spate.v1.ServerMetrics.RolesEntry
-	nil,                                 // 58: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil),         // 59: google.protobuf.Duration
-	(*structpb.Struct)(nil),             // 60: google.protobuf.Struct
-	(*descriptorpb.FieldOptions)(nil),   // 61: google.protobuf.FieldOptions
-	(*descriptorpb.MessageOptions)(nil), // 62: google.protobuf.MessageOptions
-	(*descriptorpb.OneofOptions)(nil),   // 63: google.protobuf.OneofOptions
+	(*Canaries)(nil),                    // 2: spate.v1.Canaries
+	(*AgentSelector)(nil),               // 3: spate.v1.AgentSelector
+	(*Threshold)(nil),                   // 4: spate.v1.Threshold
+	(*SLO)(nil),                         // 5: spate.v1.SLO
+	(*Simulation)(nil),                  // 6: spate.v1.Simulation
+	(*Target)(nil),                      // 7: spate.v1.Target
+	(*Ready)(nil),                       // 8: spate.v1.Ready
+	(*KubernetesTarget)(nil),            // 9: spate.v1.KubernetesTarget
+	(*Template)(nil),                    // 10: spate.v1.Template
+	(*FormFile)(nil),                    // 11: spate.v1.FormFile
+	(*Connection)(nil),                  // 12: spate.v1.Connection
+	(*ServerMetrics)(nil),               // 13: spate.v1.ServerMetrics
+	(*SimulatedTarget)(nil),             // 14: spate.v1.SimulatedTarget
+	(*Workload)(nil),                    // 15: spate.v1.Workload
+	(*Tools)(nil),                       // 16: spate.v1.Tools
+	(*Answer)(nil),                      // 17: spate.v1.Answer
+	(*Mixture)(nil),                     // 18: spate.v1.Mixture
+	(*Part)(nil),                        // 19: spate.v1.Part
+	(*Models)(nil),                      // 20: spate.v1.Models
+	(*RandomContent)(nil),               // 21: spate.v1.RandomContent
+	(*Images)(nil),                      // 22: spate.v1.Images
+	(*Lengths)(nil),                     // 23: spate.v1.Lengths
+	(*UniformLengths)(nil),              // 24: spate.v1.UniformLengths
+	(*NormalLengths)(nil),               // 25: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),            // 26: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),                      // 27: spate.v1.Prefix
+	(*SonnetContent)(nil),               // 28: spate.v1.SonnetContent
+	(*FileContent)(nil),                 // 29: spate.v1.FileContent
+	(*Columns)(nil),                     // 30: spate.v1.Columns
+	(*TraceContent)(nil),                // 31: spate.v1.TraceContent
+	(*SessionContent)(nil),              // 32: spate.v1.SessionContent
+	(*SessionPlay)(nil),                 // 33: spate.v1.SessionPlay
+	(*ThinkTime)(nil),                   // 34: spate.v1.ThinkTime
+	(*Load)(nil),                        // 35: spate.v1.Load
+	(*Warmup)(nil),                      // 36: spate.v1.Warmup
+	(*Range)(nil),                       // 37: spate.v1.Range
+	(*Phase)(nil),                       // 38: spate.v1.Phase
+	(*Replay)(nil),                      // 39: spate.v1.Replay
+	(*Sweep)(nil),                       // 40: spate.v1.Sweep
+	(*Search)(nil),                      // 41: spate.v1.Search
+	(*Frontier)(nil),                    // 42: spate.v1.Frontier
+	(*Bounds)(nil),                      // 43: spate.v1.Bounds
+	(*Objectives)(nil),                  // 44: spate.v1.Objectives
+	(*Limit)(nil),                       // 45: spate.v1.Limit
+	(*Abort)(nil),                       // 46: spate.v1.Abort
+	(*Precision)(nil),                   // 47: spate.v1.Precision
+	(*Stage)(nil),                       // 48: spate.v1.Stage
+	(*Dataset)(nil),                     // 49: spate.v1.Dataset
+	(*Lexicon)(nil),                     // 50: spate.v1.Lexicon
+	(*Probe)(nil),                       // 51: spate.v1.Probe
+	(*LoadPoint)(nil),                   // 52: spate.v1.LoadPoint
+	nil,                                 // 53: spate.v1.Plan.RegionsEntry
+	nil,                                 // 54: spate.v1.AgentSelector.LabelsEntry
+	nil,                                 // 55: spate.v1.Target.HeadersEntry
+	nil,                                 // 56: spate.v1.Target.LabelsEntry
+	nil,                                 // 57: spate.v1.Template.FormEntry
+	nil,                                 // 58: spate.v1.ServerMetrics.RolesEntry
+	nil,                                 // 59: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil),         // 60: google.protobuf.Duration
+	(*structpb.Struct)(nil),             // 61: google.protobuf.Struct
+	(*descriptorpb.FieldOptions)(nil),   // 62: google.protobuf.FieldOptions
+	(*descriptorpb.MessageOptions)(nil), // 63: google.protobuf.MessageOptions
+	(*descriptorpb.OneofOptions)(nil),   // 64: google.protobuf.OneofOptions
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
-	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	14,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	34,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	59,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	59,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
-	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	52,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
-	3,   // 8: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
-	2,   // 9: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	53,  // 10: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	59,  // 11: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	59,  // 12: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	59,  // 13: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
-	13,  // 14: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	54,  // 15: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	60,  // 16: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	59,  // 17: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	59,  // 18: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	59,  // 19: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	59,  // 20: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
-	11,  // 21: spate.v1.Target.connection:type_name -> spate.v1.Connection
-	12,  // 22: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	55,  // 23: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
-	9,   // 24: spate.v1.Target.template:type_name -> spate.v1.Template
-	8,   // 25: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	7,   // 26: spate.v1.Target.ready:type_name -> spate.v1.Ready
-	60,  // 27: spate.v1.Target.settings:type_name -> google.protobuf.Struct
-	59,  // 28: spate.v1.Ready.within:type_name -> google.protobuf.Duration
-	56,  // 29: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
-	10,  // 30: spate.v1.Template.files:type_name -> spate.v1.FormFile
-	57,  // 31: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	59,  // 32: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	59,  // 33: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	59,  // 34: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	59,  // 35: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	59,  // 36: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	59,  // 37: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	20,  // 38: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	27,  // 39: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	28,  // 40: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	28,  // 41: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	30,  // 42: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	30,  // 43: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	30,  // 44: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	31,  // 45: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	30,  // 46: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
-	28,  // 47: spate.v1.Workload.file:type_name -> spate.v1.FileContent
-	30,  // 48: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
-	30,  // 49: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
-	17,  // 50: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
-	15,  // 51: spate.v1.Workload.tools:type_name -> spate.v1.Tools
-	16,  // 52: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	60,  // 53: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	60,  // 54: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
-	18,  // 55: spate.v1.Mixture.parts:type_name -> spate.v1.Part
-	14,  // 56: spate.v1.Part.workload:type_name -> spate.v1.Workload
-	4,   // 57: spate.v1.Part.slo:type_name -> spate.v1.SLO
-	19,  // 58: spate.v1.Part.models:type_name -> spate.v1.Models
-	60,  // 59: spate.v1.Part.body:type_name -> google.protobuf.Struct
-	22,  // 60: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	22,  // 61: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	26,  // 62: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	21,  // 63: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	23,  // 64: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	24,  // 65: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	24,  // 66: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	25,  // 67: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	32,  // 68: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	29,  // 69: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	32,  // 70: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	22,  // 71: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	22,  // 72: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	22,  // 73: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	32,  // 74: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	33,  // 75: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	59,  // 76: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	59,  // 77: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	35,  // 78: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	36,  // 79: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	36,  // 80: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	33,  // 81: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	37,  // 82: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	37,  // 83: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	38,  // 84: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	39,  // 85: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	40,  // 86: spate.v1.Load.search:type_name -> spate.v1.Search
-	59,  // 87: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	45,  // 88: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	46,  // 89: spate.v1.Load.until:type_name -> spate.v1.Precision
-	59,  // 90: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	41,  // 91: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
-	59,  // 92: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	59,  // 93: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	59,  // 94: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	42,  // 95: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	42,  // 96: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	43,  // 97: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	42,  // 98: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
-	42,  // 99: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
-	43,  // 100: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
-	44,  // 101: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	59,  // 102: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	59,  // 103: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 104: spate.v1.Stage.target:type_name -> spate.v1.Target
-	14,  // 105: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	51,  // 106: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	59,  // 107: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 108: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	59,  // 109: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	48,  // 110: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	49,  // 111: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	50,  // 112: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	58,  // 113: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	2,   // 114: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	48,  // 115: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
-	59,  // 116: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	59,  // 117: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	59,  // 118: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	33,  // 119: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	37,  // 120: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	59,  // 121: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	59,  // 122: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	45,  // 123: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	46,  // 124: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	40,  // 125: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	39,  // 126: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	59,  // 127: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	41,  // 128: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
-	61,  // 129: spate.v1.must:extendee -> google.protobuf.FieldOptions
-	61,  // 130: spate.v1.needs:extendee -> google.protobuf.FieldOptions
-	61,  // 131: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
-	62,  // 132: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
-	63,  // 133: spate.v1.choose:extendee -> google.protobuf.OneofOptions
-	0,   // 134: spate.v1.needs:type_name -> spate.v1.Relation
-	0,   // 135: spate.v1.excludes:type_name -> spate.v1.Relation
-	136, // [136:136] is the sub-list for method output_type
-	136, // [136:136] is the sub-list for method input_type
-	134, // [134:136] is the sub-list for extension type_name
-	129, // [129:134] is the sub-list for extension extendee
-	0,   // [0:129] is the sub-list for field type_name
+	7,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
+	15,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	35,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	60,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	5,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
+	60,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	6,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
+	53,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	4,   // 8: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
+	3,   // 9: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
+	2,   // 10: spate.v1.Plan.canaries:type_name -> spate.v1.Canaries
+	54,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	60,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	60,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	60,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	14,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	55,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	61,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	60,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	60,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	60,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	60,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	12,  // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
+	13,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
+	56,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	10,  // 25: spate.v1.Target.template:type_name -> spate.v1.Template
+	9,   // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
+	8,   // 27: spate.v1.Target.ready:type_name -> spate.v1.Ready
+	61,  // 28: spate.v1.Target.settings:type_name -> google.protobuf.Struct
+	60,  // 29: spate.v1.Ready.within:type_name -> google.protobuf.Duration
+	57,  // 30: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
+	11,  // 31: spate.v1.Template.files:type_name -> spate.v1.FormFile
+	58,  // 32: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	60,  // 33: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	60,  // 34: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	60,  // 35: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	60,  // 36: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	60,  // 37: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	60,  // 38: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	21,  // 39: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	28,  // 40: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	29,  // 41: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	29,  // 42: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	31,  // 43: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	31,  // 44: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	31,  // 45: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	32,  // 46: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	31,  // 47: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
+	29,  // 48: spate.v1.Workload.file:type_name -> spate.v1.FileContent
+	31,  // 49: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
+	31,  // 50: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
+	18,  // 51: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
+	16,  // 52: spate.v1.Workload.tools:type_name -> spate.v1.Tools
+	17,  // 53: spate.v1.Workload.answer:type_name -> spate.v1.Answer
+	61,  // 54: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	61,  // 55: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	19,  // 56: spate.v1.Mixture.parts:type_name -> spate.v1.Part
+	15,  // 57: spate.v1.Part.workload:type_name -> spate.v1.Workload
+	5,   // 58: spate.v1.Part.slo:type_name -> spate.v1.SLO
+	20,  // 59: spate.v1.Part.models:type_name -> spate.v1.Models
+	61,  // 60: spate.v1.Part.body:type_name -> google.protobuf.Struct
+	23,  // 61: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	23,  // 62: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	27,  // 63: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	22,  // 64: spate.v1.RandomContent.images:type_name -> spate.v1.Images
+	24,  // 65: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	25,  // 66: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	25,  // 67: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	26,  // 68: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	33,  // 69: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	30,  // 70: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	33,  // 71: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	23,  // 72: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	23,  // 73: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	23,  // 74: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	33,  // 75: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	34,  // 76: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	60,  // 77: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	60,  // 78: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	36,  // 79: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	37,  // 80: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	37,  // 81: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	34,  // 82: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	38,  // 83: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	38,  // 84: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	39,  // 85: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	40,  // 86: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	41,  // 87: spate.v1.Load.search:type_name -> spate.v1.Search
+	60,  // 88: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	46,  // 89: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	47,  // 90: spate.v1.Load.until:type_name -> spate.v1.Precision
+	60,  // 91: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	42,  // 92: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
+	60,  // 93: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	60,  // 94: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	60,  // 95: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	43,  // 96: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	43,  // 97: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	44,  // 98: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	43,  // 99: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
+	43,  // 100: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
+	44,  // 101: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
+	45,  // 102: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	60,  // 103: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	60,  // 104: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	7,   // 105: spate.v1.Stage.target:type_name -> spate.v1.Target
+	15,  // 106: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	52,  // 107: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	60,  // 108: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	5,   // 109: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	60,  // 110: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	49,  // 111: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	50,  // 112: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	51,  // 113: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	59,  // 114: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 115: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	49,  // 116: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	2,   // 117: spate.v1.Stage.canaries:type_name -> spate.v1.Canaries
+	60,  // 118: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	60,  // 119: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	60,  // 120: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	34,  // 121: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	38,  // 122: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	60,  // 123: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	60,  // 124: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	46,  // 125: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	47,  // 126: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	41,  // 127: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	40,  // 128: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	60,  // 129: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	42,  // 130: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
+	62,  // 131: spate.v1.must:extendee -> google.protobuf.FieldOptions
+	62,  // 132: spate.v1.needs:extendee -> google.protobuf.FieldOptions
+	62,  // 133: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
+	63,  // 134: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
+	64,  // 135: spate.v1.choose:extendee -> google.protobuf.OneofOptions
+	0,   // 136: spate.v1.needs:type_name -> spate.v1.Relation
+	0,   // 137: spate.v1.excludes:type_name -> spate.v1.Relation
+	138, // [138:138] is the sub-list for method output_type
+	138, // [138:138] is the sub-list for method input_type
+	136, // [136:138] is the sub-list for extension type_name
+	131, // [131:136] is the sub-list for extension extendee
+	0,   // [0:131] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -6236,8 +6352,8 @@ func file_spate_v1_plan_proto_init() {
 		return
 	}
 	file_spate_v1_plan_proto_msgTypes[1].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[14].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[7].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[15].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),
 		(*Workload_Sharegpt)(nil),
@@ -6252,25 +6368,25 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_OpenaiLog)(nil),
 		(*Workload_Mix)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[22].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[23].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[37].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[43].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[45].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[38].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[44].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[46].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   59,
+			NumMessages:   60,
 			NumExtensions: 5,
 			NumServices:   0,
 		},

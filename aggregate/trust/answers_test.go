@@ -1,0 +1,101 @@
+package trust
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// drawnCanaries returns what canaries find at endpoints whose answers differ with a probability when quiet, and with
+// one for each endpoint under load. asked is the number of answers of an endpoint under load; when quiet, there are
+// 1,000 of all endpoints.
+func drawnCanaries(random *rand.Rand, asked uint64, quiet float64, load ...float64) (e Evidence) {
+	drawn := func(n uint64, p float64) uint64 {
+		return uint64(distuv.Binomial{N: float64(n), P: p, Src: random}.Rand())
+	}
+	alone := 1000 / uint64(len(load))
+	for i, p := range load {
+		e.Canaries = append(e.Canaries, Canaries{Endpoint: fmt.Sprintf("10.0.0.%d:8000", i+1),
+			QuietAsked: alone, QuietDiffering: drawn(alone, quiet), Asked: asked, Differing: drawn(asked, p)})
+	}
+	return e
+}
+
+// Wrong answers are found, and their endpoint is named, with as many canaries as docs/answers.md says.
+func TestWrongAnswersAreFound(t *testing.T) {
+	const times = 300
+	for _, c := range []struct {
+		asked uint64
+		load  []float64
+		where string
+	}{
+		{2000, []float64{0.01}, "canaries differ"},
+		{700, []float64{0.02}, "canaries differ"},
+		{200, []float64{0.05}, "canaries differ"},
+		{110, []float64{0.1}, "canaries differ"},
+		{1500, []float64{0, 0, 0.01, 0}, "at 10.0.0.3:8000 differ"},
+		{750, []float64{0, 0, 0.02, 0}, "at 10.0.0.3:8000 differ"},
+		{280, []float64{0, 0.05, 0, 0}, "at 10.0.0.2:8000 differ"},
+	} {
+		random, found := rand.New(rand.NewPCG(1, c.asked)), 0
+		for range times {
+			got, made := answers(drawnCanaries(random, c.asked, 0, c.load...))
+			if made && got.Verdict != Valid && strings.Contains(got.Words, c.where) {
+				found++
+			}
+		}
+		if found < times*95/100 {
+			t.Errorf("%d canaries at %v: found %d of %d times", c.asked, c.load, found, times)
+		}
+	}
+}
+
+// A server that answers no otherwise under load than when it is quiet is accused one time in a hundred at most, however
+// often its answers differ and however many canaries there are.
+func TestSoundServersAreNotAccused(t *testing.T) {
+	const times = 500
+	for _, noise := range []float64{0, 0.003, 0.03} {
+		for _, asked := range []uint64{100, 2000} {
+			for _, endpoints := range []int{1, 4} {
+				load := []float64{noise, noise, noise, noise}[:endpoints]
+				random, accused := rand.New(rand.NewPCG(2, asked)), 0
+				for range times {
+					got, made := answers(drawnCanaries(random, asked, noise, load...))
+					if made && got.Verdict != Valid {
+						accused++
+					}
+				}
+				if accused > times/100+4 { // two standard errors
+					t.Errorf("%d canaries at each of %d endpoints, %v %% noise: accused %d of %d times", asked, endpoints,
+						100*noise, accused, times)
+				}
+			}
+		}
+	}
+}
+
+func TestAnswersOfANoisyServerAreNotJudged(t *testing.T) {
+	noisy := Canaries{Asked: 1000, Differing: 500, QuietAsked: 1000, QuietDiffering: 51}
+	for _, all := range [][]Canaries{nil, {{QuietAsked: 1000}}, {{Asked: 5}}, {noisy}} {
+		if c, made := answers(Evidence{Canaries: all}); made {
+			t.Errorf("%+v: %+v", all, c)
+		}
+	}
+}
+
+// An endpoint whose answers differ as often when it is quiet does not get worse under load.
+func TestAnEndpointWithItsOwnNoiseIsNotAccused(t *testing.T) {
+	e := Evidence{Canaries: []Canaries{{Endpoint: "a", Asked: 1000, QuietAsked: 500},
+		{Endpoint: "b", Asked: 1000, Differing: 30, QuietAsked: 500, QuietDiffering: 15}}}
+	if c, _ := answers(e); c.Verdict != Valid {
+		t.Errorf("%s: %s", c.Verdict, c.Words)
+	}
+	e.Canaries[1].QuietDiffering = 1
+	const want = "3 % of the 1000 canaries at b differ under load (2.1 to 4.3 %), 0.2 % of 500 when quiet"
+	if c, _ := answers(e); c.Verdict != Invalid || c.Words != want {
+		t.Errorf("%s: %s, want %s", c.Verdict, c.Words, want)
+	}
+}
