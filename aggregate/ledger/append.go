@@ -210,6 +210,49 @@ func (l *Ledger) Measurements(stage uint32, fn func(*spatev1.Snapshot) error) er
 	return l.snapshots(stage, withoutRows, fn)
 }
 
+// Arrivals is Snapshots in the order of their arrival, which is nearly that of time.
+func (l *Ledger) Arrivals(stage uint32, fn func(*spatev1.Snapshot) error) error {
+	prefix := binary.BigEndian.AppendUint32(nil, stage)
+	err := l.viewSnapshots(func(store snapshotStore) error {
+		var first, last []byte
+		places := store.places.Cursor()
+		for k, at := places.Seek(prefix); bytes.HasPrefix(k, prefix); k, at = places.Next() {
+			number, err := unsealed(snapshotBucket, k, at)
+			if err != nil {
+				return &DamageError{Lost: []string{nameText(k) + ": the place of it is damaged"}}
+			}
+			if first == nil || bytes.Compare(number, first) < 0 {
+				first = number
+			}
+			if bytes.Compare(number, last) > 0 {
+				last = number
+			}
+		}
+		arrived := store.arrived.Cursor()
+		for k, v := arrived.Seek(first); k != nil && bytes.Compare(k, last) <= 0; k, v = arrived.Next() {
+			encoded, err := unsealed(arrivalBucket, k, v)
+			if err != nil {
+				return &DamageError{Lost: []string{nameText(k)}}
+			}
+			s := &spatev1.Snapshot{}
+			if err := proto.Unmarshal(encoded, s); err != nil {
+				return err
+			}
+			if s.GetStageIndex() != stage {
+				continue // stages overlap by their last snapshots
+			}
+			if err := fn(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read snapshots of stage %d: %w", stage+1, err)
+	}
+	return nil
+}
+
 // snapshots implements Snapshots. part returns what is decoded of an encoded snapshot.
 func (l *Ledger) snapshots(stage uint32, part func([]byte) []byte, fn func(*spatev1.Snapshot) error) error {
 	prefix := binary.BigEndian.AppendUint32(nil, stage)

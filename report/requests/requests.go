@@ -55,28 +55,39 @@ func Writer(ledger *ledger.Ledger, run *spatev1.RunRecord, r *results.Result) (f
 	}, nil
 }
 
-// eachStage calls each with the rows of each stage, by index, and stops at the first error.
+// eachStage calls each with the rows of each stage, some at a time, and stops at the first error.
 func eachStage(ledger *ledger.Ledger, each func([]record) error) error {
 	stages, err := ledger.Stages()
 	if err != nil {
 		return err
 	}
 	for _, stage := range stages {
-		rows, err := rowsOf(ledger, stage)
-		if err != nil {
-			return err
-		}
-		if err := each(rows); err != nil {
+		if err := eachRow(ledger, stage, window, each); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rowsOf returns the rows of a stage's result.
-func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []record, err error) {
+// window is how many rows wait for earlier ones: some 50 MB.
+const window = 50_000
+
+// eachRow calls each with the rows of a stage's result, some at a time, by index and turn. They arrived in the order of
+// their ends, and a stage may have millions: a row that arrived more than window rows after its successors comes out of
+// order.
+func eachRow(ledger *ledger.Ledger, stage *spatev1.StageRecord, window int, each func([]record) error) error {
 	var ids *measure.RequestIDs
-	err = ledger.Snapshots(stage.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
+	var rows []record
+	release := func(n int) error {
+		slices.SortStableFunc(rows, func(a, b record) int {
+			return cmp.Or(cmp.Compare(a.GetIndex(), b.GetIndex()), cmp.Compare(a.GetTurn(), b.GetTurn()),
+				cmp.Compare(a.agent, b.agent))
+		})
+		err := each(rows[:n])
+		rows = slices.Delete(rows, 0, n)
+		return err
+	}
+	err := ledger.Arrivals(stage.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
 		if !merge.InResult(stage, s) {
 			return nil
 		}
@@ -87,13 +98,15 @@ func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []record, e
 			rows = append(rows, record{r, s.GetStageIndex(), s.GetKey().GetAgent(),
 				partName(stage.GetStage(), r.GetPart()), ids})
 		}
-		return nil
+		if len(rows) < 2*window {
+			return nil
+		}
+		return release(len(rows) - window)
 	})
-	// The order of the ledger is fixed, so with a stable sort, rows of one index have a fixed order, too.
-	slices.SortStableFunc(rows, func(a, b record) int {
-		return cmp.Or(cmp.Compare(a.GetIndex(), b.GetIndex()), cmp.Compare(a.GetTurn(), b.GetTurn()))
-	})
-	return rows, err
+	if err != nil {
+		return err
+	}
+	return release(len(rows))
 }
 
 // partName returns the name of a part of a stage's mixture. Empty: there is no mixture.
