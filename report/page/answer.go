@@ -3,9 +3,11 @@ package page
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/page/chart"
 )
@@ -38,17 +40,17 @@ type felt struct {
 	caption, unit, how string
 	of                 func(*results.StageResult) *float64 // in ms
 	limit              func(*results.Goodput) *float64     // of the SLO, in ms
-	limited            string
+	limited, typed     string
 	show               func(ms *float64) *float64 // as the chart does
 }
 
 var (
 	userSpeed = felt{"Tokens of a user by tokens of all", "tok/s of a user", ": 1 / mean TPOT",
 		func(s *results.StageResult) *float64 { return mean(s.TPOT) },
-		func(g *results.Goodput) *float64 { return g.TPOTMs }, "TPOT", inverse}
+		func(g *results.Goodput) *float64 { return g.TPOTMs }, "TPOT", "TPOT inverse", inverse}
 	userWait = felt{"Time of an answer by requests", "ms", ", median E2E",
 		func(s *results.StageResult) *float64 { return p50(s.E2E) },
-		func(g *results.Goodput) *float64 { return g.E2EMs }, "E2E", func(ms *float64) *float64 { return ms }}
+		func(g *results.Goodput) *float64 { return g.E2EMs }, "E2E", "E2E as-is", func(ms *float64) *float64 { return ms }}
 )
 
 // inverse returns how many times in a second something happens that takes a time in ms. Nil: it is not known.
@@ -69,7 +71,7 @@ func (w *workload) userFigure(targets []results.RunTarget) []figure {
 	}
 	divisors, of := w.perGPU(targets)
 	unit += of
-	c.X.Label = unit + "; numbers at points: load"
+	c.X.Label, c.Typed = unit+"; numbers at points: load", user.typed
 	for i, g := range w.Groups {
 		var line []chart.Point
 		for _, r := range byValue(g.Rows) {
@@ -79,8 +81,8 @@ func (w *workload) userFigure(targets []results.RunTarget) []figure {
 				continue
 			}
 			per := *x / divisors[i]
-			line = append(line, chart.Point{X: per, Y: *y, Doubt: doubtIn(*s), Label: r.Load + g.found(s.Index),
-				Title: pointTitle(r, fmt.Sprintf("%s %s, %s %s, %s", num(*y), user.unit, num(per), unit,
+			line = append(line, chart.Point{X: per, Y: *y, Doubt: doubtIn(*s), Data: p95s(s),
+				Label: r.Load + g.found(s.Index), Title: pointTitle(r, fmt.Sprintf("%s %s, %s %s, %s", num(*y), user.unit, num(per), unit,
 					words.Count(s.Requests.Completed, "request")))})
 			if g := s.Goodput; g != nil && user.show(user.limit(g)) != nil {
 				c.Limit = &chart.Limit{Y: *user.show(user.limit(g)),
@@ -91,6 +93,21 @@ func (w *workload) userFigure(targets []results.RunTarget) []figure {
 			Lines: [][]chart.Point{line}})
 	}
 	return w.figure(user.caption, user.unit+user.how, c)
+}
+
+// p95s returns the 95th percentiles of TTFT, TPOT and E2E of a stage that counts, for limits that a reader types.
+func p95s(s *results.StageResult) string {
+	if doubtIn(*s) == chart.Invalid {
+		return ""
+	}
+	data := ""
+	for _, l := range []*histogram.Summary{s.TTFT, s.TPOT, s.E2E} {
+		if v := l.At("p95"); v != nil {
+			data += strconv.FormatFloat(*v, 'g', -1, 64)
+		}
+		data += " "
+	}
+	return ` data-p95="` + data + `"`
 }
 
 // found names what searches and frontiers found at a stage.

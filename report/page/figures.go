@@ -192,6 +192,7 @@ func (w *workload) loadAxis() chart.Axis {
 func (w *workload) latencyFigure(l latency) []figure {
 	unit := l.name + ": " + l.long + ", ms; solid: median, dashed: p99"
 	c := newChart(w.loadAxis())
+	c.Typed = l.name + " as-is"
 	for i, g := range w.Groups {
 		for _, q := range quantiles {
 			s := chart.Series{Style: chart.Style{Number: i, Dashed: q.dashed}, Lines: [][]chart.Point{nil}}

@@ -22,7 +22,7 @@ import (
 // stage returns a stage with a verdict.
 func stage(index uint32, target string, concurrency uint32, verdict trust.Verdict) results.StageResult {
 	rate := 100 * float64(index+1)
-	d := &histogram.Summary{Count: 10, Mean: 7, P50: 6, P99: 9, Max: 10}
+	d := &histogram.Summary{Count: 10, Mean: 7, P50: 6, P95: 8.25, P99: 9, Max: 10}
 	return results.StageResult{
 		Index: index, Target: target, Workload: "w", Complete: true, Stream: true, OutputTokenThroughput: &rate,
 		Load:      results.Load{Words: "concurrency 8", Concurrency: &concurrency},
@@ -259,6 +259,10 @@ func TestTokensOfAUser(t *testing.T) {
 			t.Errorf("no %s in %s", want, charts)
 		}
 	}
+	limit := strings.Contains(charts, ` data-limit="TPOT inverse 0 `)
+	if n := strings.Count(charts, `<g class="p" data-p95="8.25 8.25 8.25 ">`); n != 3 || !limit {
+		t.Errorf("%d points have what a typed SLO needs, want the 3 that count", n)
+	}
 	if first, second := strings.Index(charts, "concurrency 1: "), strings.Index(charts, "concurrency 4: "); first > second {
 		t.Error("the loads are not in their order")
 	}
@@ -315,7 +319,7 @@ func TestNextCommand(t *testing.T) {
 // A single load is a point, and one of answers in one piece has their time.
 func TestOneLoadIsDrawn(t *testing.T) {
 	s := stage(0, "t", 1, trust.Valid)
-	if charts := answersOf(t, input(trust.Valid, s)); strings.Count(charts, `<g class="p">`) != 1 {
+	if charts := answersOf(t, input(trust.Valid, s)); strings.Count(charts, `<g class="p" `) != 1 {
 		t.Errorf("not one point: %s", charts)
 	}
 	s.TPOT, s.TTFT, s.OutputTokenThroughput, s.RequestThroughput, s.Requests.Completed = nil, nil, nil, new(5.0), 3

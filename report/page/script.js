@@ -84,3 +84,72 @@ for (const svg of document.querySelectorAll("figure svg")) {
   });
 }
 document.addEventListener("pointerdown", (event) => event.target.closest("figure svg") || hide());
+
+// Asks for an SLO. The highest load within it is the last one below the first whose p95 is beyond a limit: the p95 of
+// each stage that counts is at its point. A chart of the latency has the limit as a line.
+const latencies = ["TTFT", "TPOT", "E2E"];
+
+function drawLimit(svg, limits) {
+  const [name, how, ...numbers] = svg.dataset.limit.split(" ");
+  const [low, high, bottom, top, left, right] = numbers.map(Number);
+  const ms = limits[latencies.indexOf(name)];
+  svg.querySelector(".typed")?.remove();
+  const planned = svg.querySelector(".limit");
+  if (planned) planned.style.display = limits.some((limit) => limit > 0) ? "none" : "";
+  const value = how === "inverse" ? 1000 / ms : ms;
+  const share = numbers[6] === "true" ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
+  if (!(share >= 0 && share <= 1)) return; // none was typed, or the line is outside of the chart
+  const y = bottom + share * (top - bottom);
+  const typed = svg.appendChild(document.createElementNS(svg.namespaceURI, "g"));
+  typed.setAttribute("class", "typed");
+  const line = typed.appendChild(document.createElementNS(svg.namespaceURI, "path"));
+  line.setAttribute("class", "l event");
+  line.setAttribute("stroke-width", "1.5");
+  line.setAttribute("d", `M${left} ${y}H${right}`);
+  const words = typed.appendChild(document.createElementNS(svg.namespaceURI, "text"));
+  for (const [key, of] of Object.entries({ class: "note", x: right, y: y - 4, "text-anchor": "end" })) words.setAttribute(key, of);
+  words.textContent = `${name} ≤ ${ms} ms`;
+}
+
+// answer says how far a target's points are within limits. Those that are not are pale.
+function answer(name, points, limits) {
+  const beyond = points.map((p) => {
+    const values = p.dataset.p95.split(" ");
+    const bad = latencies.findIndex((_, i) => limits[i] > 0 && !(values[i] !== "" && Number(values[i]) <= limits[i]));
+    p.style.opacity = bad < 0 ? "" : ".3";
+    return bad < 0 ? "" : values[bad] === "" ? `${latencies[bad]} n/a` : `p95 ${latencies[bad]} ${Number(Number(values[bad]).toPrecision(4))} ms`;
+  });
+  const words = (p) => p.getAttribute("aria-label");
+  const load = (p) => words(p).split(":")[0];
+  const first = beyond.findIndex(Boolean);
+  const end = first < 0 ? "no higher load was measured" : `${load(points[first])} is beyond (${beyond[first]})`;
+  return first === 0 ? `${name}: ${end}: no lower load was measured.` : `${name}: ${words(points.at(first < 0 ? -1 : first - 1))}; ${end}.`;
+}
+
+for (const section of document.querySelectorAll("section[data-charts]")) {
+  const points = [...section.querySelectorAll("[data-p95]")];
+  const has = (i) => points.some((p) => p.dataset.p95.split(" ")[i] !== "");
+  if (points.length === 0) continue;
+  const form = document.createElement("form");
+  form.className = "slo legend";
+  form.append("Try an SLO, 95 % of requests within each limit:");
+  const inputs = latencies.map((name, i) => {
+    const input = document.createElement("input");
+    Object.assign(input, { type: "number", min: "0", step: "any" });
+    const label = document.createElement("label");
+    label.append(`${name} `, input, " ms");
+    if (has(i)) form.append(label);
+    return input;
+  });
+  const says = form.appendChild(document.createElement("output"));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", () => {
+    const limits = inputs.map((input) => input.valueAsNumber);
+    const series = Object.groupBy(points, (p) => p.parentNode.getAttribute("class"));
+    const lines = Object.entries(series).map(([k, of]) =>
+      answer(section.querySelector(`.legend [data-series="${k.slice(1)}"]`).textContent.trim(), of, limits));
+    says.innerText = limits.some((limit) => limit > 0) ? lines.join("\n") : "";
+    section.querySelectorAll("[data-limit]").forEach((svg) => drawLimit(svg, limits));
+  });
+  section.querySelector(".charts").before(form);
+}

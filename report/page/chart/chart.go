@@ -2,6 +2,7 @@ package chart
 
 import (
 	"cmp"
+	"fmt"
 	"html"
 	"html/template"
 	"slices"
@@ -15,6 +16,9 @@ type Chart struct {
 	Width, Height float64
 	// Limit is a line across the chart. Nil: it has none.
 	Limit *Limit
+	// Typed says, for the page's script, of what a limit that a reader types is a line: "TTFT", or "TPOT inverse" if
+	// values are 1000 / TPOT in ms. Empty: of nothing.
+	Typed string
 	// X and Y are the axes.
 	X, Y Axis
 	// Series are drawn in their order, above Layers.
@@ -79,6 +83,8 @@ type Point struct {
 	Label string
 	// Doubt is how much the point can be believed.
 	Doubt Doubt
+	// Data is an attribute of the point for the page's script. Empty: there is none.
+	Data string
 }
 
 // Doubt is whether a point is marked because its measurement is in doubt.
@@ -151,7 +157,12 @@ func (c Chart) SVG() template.HTML {
 		c.series(f, s)
 	}
 	c.notes(f, words)
-	open := `<svg viewBox="0 0 ` + number(c.Width) + " " + number(c.Height) + `" role="img" aria-label="` +
+	typed := ""
+	if c.Typed != "" {
+		typed = fmt.Sprintf(` data-limit="%s %g %g %g %g %g %g %t"`, c.Typed, f.y.low, f.y.high, f.bottom, f.top, f.left,
+			f.right, f.y.log)
+	}
+	open := `<svg viewBox="0 0 ` + number(c.Width) + " " + number(c.Height) + `" role="img"` + typed + ` aria-label="` +
 		html.EscapeString(c.Label) + `"><desc>` + html.EscapeString(c.Description) + `</desc>`
 	return template.HTML(open + f.to.String() + "</svg>") //nolint:gosec // every text in it was escaped
 }
@@ -218,8 +229,10 @@ func (c Chart) limit(f frame) (words []box) {
 		return nil
 	}
 	y, width := f.y.at(c.Limit.Y), textWidth(c.Limit.Label)
+	f.to.open("limit", "")
 	f.to.stroke(line{ink: "axis", width: 1.5, dashed: true}, place{f.left, y}, place{f.right, y})
 	f.to.text("ink", place{f.left + tick, y - tick}, "", c.Limit.Label)
+	f.to.close()
 	return []box{{place{f.left + tick + width/2, y - 2*tick}, width, textSize}}
 }
 

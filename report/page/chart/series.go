@@ -151,7 +151,7 @@ func (c Chart) markers(f frame, s Series, line []Point) {
 		if p.Title == "" || !drawn {
 			continue
 		}
-		f.to.open("p", p.Title)
+		f.to.open("p", p.Title, p.Data)
 		f.to.hit(at)
 		s.marker(f.to, at, p.Doubt)
 		if beyond != (place{}) {

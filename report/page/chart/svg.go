@@ -26,8 +26,8 @@ func (c *canvas) String() string {
 }
 
 // open starts a group of a CSS class, with a title for people who point at it, unless that is empty. close ends it.
-func (c *canvas) open(class, title string) {
-	c.write(`<g class="` + class + `">`)
+func (c *canvas) open(class, title string, attributes ...string) {
+	c.write(`<g class="` + class + `"` + strings.Join(attributes, "") + `>`)
 	if title != "" {
 		c.b.WriteString("<title>" + html.EscapeString(title) + "</title>")
 	}

@@ -67,6 +67,22 @@ async function point(file) {
   return points;
 }
 
+// slo types limits: a point at its own p95 is within it, and beyond the next smaller one, which the answer says.
+async function slo(file) {
+  const page = await open(file, { viewport: { width: 1280, height: 900 } });
+  for (const form of await page.locator("form.slo").all()) {
+    const input = form.locator("input").last();
+    const point = form.locator("xpath=..").locator("[data-p95]").first();
+    const p95 = Number((await point.getAttribute("data-p95")).split(" ")[2]);
+    for (const [limit, opacity, says] of [[p95, "1", "no higher load|is beyond"], [p95 * 0.999, "0.3", "is beyond.*no lower load"], ["", "1", "^$"]]) {
+      await input.fill(String(limit));
+      const pale = await point.evaluate((p) => getComputedStyle(p).opacity);
+      const answer = await form.locator("output").innerText();
+      if (pale !== opacity || !new RegExp(says).test(answer)) found(file, "E2E up to", limit, "opacity", pale, "says", answer);
+    }
+  }
+}
+
 let points = 0;
 for (const file of process.argv.slice(2)) {
   const strict = await open(file, {});
@@ -74,6 +90,7 @@ for (const file of process.argv.slice(2)) {
   const buttons = await strict.locator(".legend button").count();
   if (scripts > 0 && buttons === 0) found(file, "the script did not run");
   if (scripts > 0) points += await point(file);
+  await slo(file);
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 375]) {
       // axe is a script that the page's policy would block.
