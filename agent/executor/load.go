@@ -261,6 +261,7 @@ func (l *Load) sendCanary(q *recorder.Request, shard *recorder.Shard) {
 		return
 	}
 	l.canariesAsked.Add(1)
+	l.countInSecond(clock.Now())
 	const apart = 1 << 55 // from the requests' own IDs
 	part, endpoint, id := q.Part, q.Endpoint, l.IDs.String(q.Index|apart, q.Turn)
 	l.canaries.Go(func() {

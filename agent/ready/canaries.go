@@ -214,19 +214,19 @@ func (s *Stage) askQuiet(ctx context.Context, found *spatev1.Found) {
 // errNoText says why an answer cannot be compared.
 var errNoText = errors.New("their answers have no text")
 
-// askEndpoint asks an endpoint all canaries, first one at a time and then all at once in each round. Most answers to a
-// canary are the answer. The error says why there was none to the first.
+// askEndpoint asks an endpoint all canaries, first one at a time, if that does not take half of the time, and then all
+// at once in each round. Most answers to a canary are the answer. The error says why there was none to the first.
 func (c *Canaries) askEndpoint(
 	ctx context.Context, client asker, endpoint, rounds int,
 ) (*spatev1.QuietAnswers, *spatev1.QuietCount, error) {
 	answers := make([][]Answer, len(c.all))
-	for i := range c.all {
+	for i, begun := 0, time.Now(); i < len(c.all) && time.Since(begun) < quietTime/2; i++ {
 		answers[i] = []Answer{c.Ask(ctx, client, endpoint, i, "")}
 	}
-	for range rounds - 1 {
+	for round := 1; round < rounds && ctx.Err() == nil; round++ {
 		var asking sync.WaitGroup
 		for i := range c.all {
-			if answers[i][0].hash != 0 {
+			if len(answers[i]) == 0 || answers[i][0].hash != 0 {
 				asking.Go(func() { answers[i] = append(answers[i], c.Ask(ctx, client, endpoint, i, "")) })
 			}
 		}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -164,4 +167,18 @@ func TestTasks(t *testing.T) {
 	if !object.isRight("```json\n{\"name\": \"Ann\", \"age\": 41}") || object.isRight(`{"name": "Ann"}`) {
 		t.Errorf("%s", object.right)
 	}
+}
+
+// A server that takes seconds for an answer is asked a part of the canaries alone, and all of them at once.
+func TestASlowServerIsAskedAllCanaries(t *testing.T) {
+	s, _ := canariesOf(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		slow := &answering{answer: func(string, int64) string { time.Sleep(2 * time.Second); return "right" }}
+		ctx, cancel := context.WithTimeout(t.Context(), quietTime)
+		defer cancel()
+		quiet, count, _ := s.Canaries.askEndpoint(ctx, slow, 0, 50)
+		if count.GetAsked() != 7+6*20 || slices.Contains(quiet.GetHashes(), 0) {
+			t.Errorf("%v, %v", count, quiet)
+		}
+	})
 }

@@ -427,28 +427,33 @@ func endpoints(e Evidence) (Check, bool) {
 const mostNoise = 0.05
 
 // answers fails if more of the answers to canaries differ under load than by chance, if they differ no more often than
-// when the server is quiet: of all endpoints together, or of one. That one is compared with all that is known of its
-// kind, the other endpoints under load, too, because a small share needs a thousand answers to be found.
+// when the server is quiet: of all endpoints together, or of one. That one is compared with the others, quiet and under
+// load, because a small share needs a thousand answers to be found, and may be there when the endpoint is quiet.
 func answers(e Evidence) (Check, bool) {
 	all := e.canaries()
 	if all.Asked == 0 || all.QuietAsked == 0 || share(all.QuietDiffering, all.QuietAsked) > mostNoise {
 		return unknown()
 	}
-	const falseAlarms = 0.01 // of a hundred sound stages
+	const falseAlarms = 0.01 // share of sound stages
 	confidence := 1 - 2*falseAlarms/float64(len(e.Canaries)+1)
-	worst, surely, where := all, all.beyond(all.QuietDiffering, all.QuietAsked, confidence), ""
+	worst, surely, where, elsewhere := all, all.beyond(all.QuietDiffering, all.QuietAsked, confidence), "", ""
+	if len(e.Canaries) == 1 {
+		where = " at " + e.Canaries[0].Endpoint
+	}
 	for _, c := range e.Canaries {
-		others, of := all.QuietDiffering+all.Differing-c.Differing, all.QuietAsked+all.Asked-c.Asked
-		if more := c.beyond(others, of, confidence); more > surely && len(e.Canaries) > 1 &&
-			share(c.Differing, c.Asked) > share(c.QuietDiffering, c.QuietAsked) {
+		others := all.QuietDiffering + all.Differing - c.QuietDiffering - c.Differing
+		of := all.QuietAsked + all.Asked - c.QuietAsked - c.Asked
+		if more := c.beyond(others, of, confidence); more > max(surely, 0) && len(e.Canaries) > 1 &&
+			share(c.QuietDiffering, c.QuietAsked) <= mostNoise {
 			worst, surely, where = c, more, " at "+c.Endpoint
+			elsewhere = fmt.Sprintf(", %.2g %% of %d at the other endpoints", 100*share(others, of), of)
 		}
 	}
 	low, high := chance.Share(share(worst.Differing, worst.Asked), float64(worst.Asked))
 	return answerLimits.held(max(surely, 0),
-		"%.2g %% of the %d canaries%s differ under load (%.2g to %.2g %%), %.2g %% of %d when quiet",
+		"%.2g %% of the %d canaries%s differ under load (%.2g to %.2g %%), %.2g %% of %d when quiet%s",
 		100*share(worst.Differing, worst.Asked), worst.Asked, where, 100*low, 100*high,
-		100*share(worst.QuietDiffering, worst.QuietAsked), worst.QuietAsked)
+		100*share(worst.QuietDiffering, worst.QuietAsked), worst.QuietAsked, elsewhere)
 }
 
 // beyond returns by how much the share that differs under load surely exceeds another one.

@@ -214,10 +214,10 @@ func notes(e Evidence) []string {
 	}
 	if c, quiet := &e.Counts, e.canaries(); c[measure.Canaries]+c[measure.CanariesFailed] > 0 {
 		all = append(all, fmt.Sprintf("%d canaries went beside the requests and are in no number of theirs; %d of them failed, "+
-			"%d differ from the quiet answers, and %.4g %% of their %d tasks were answered right, %.4g %% when quiet",
+			"%d differ from the quiet answers (%d of %d when quiet), and %d of %d tasks were answered right (%d of %d when quiet)",
 			c[measure.Canaries]+c[measure.CanariesFailed], c[measure.CanariesFailed], c[measure.CanariesDiffering],
-			100*share(c[measure.CanaryTasksRight], c[measure.CanaryTasks]), c[measure.CanaryTasks],
-			100*share(quiet.QuietRight, quiet.QuietTasks)))
+			quiet.QuietDiffering, quiet.QuietAsked, c[measure.CanaryTasksRight], c[measure.CanaryTasks],
+			quiet.QuietRight, quiet.QuietTasks))
 	}
 	if late := e.Summaries[metricLateEnd]; late != nil {
 		all = append(all, fmt.Sprintf("%d of %d"+endedLate+"%.4g ms after their last event in the median and %.4g ms at "+
