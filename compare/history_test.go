@@ -51,7 +51,7 @@ func TestHistory(t *testing.T) {
 	for _, l := range lines {
 		text := fmt.Sprintf("%s %s %s:", l.Plan, l.Target, l.Load)
 		for _, p := range l.Points {
-			text += fmt.Sprintf(" %d=%g", p.Time.Day(), p.Value)
+			text += fmt.Sprintf(" %d=%g", p.GetTime().AsTime().Day(), p.Value)
 			if p.Against != "" {
 				text += fmt.Sprintf("(%+.3g %s than %s)", *p.Change, p.Outcome, p.Against)
 			}
@@ -65,7 +65,7 @@ func TestHistory(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
 	}
-	if p := lines[0].Points[2]; p.Labels["image"] != "9" || p.Version != "v1" || p.Verdict != trust.Valid {
-		t.Errorf("%+v", p)
+	if p := lines[0].Points[2]; p.Labels["image"] != "9" || p.Version != "v1" || p.Verdict != string(trust.Valid) {
+		t.Errorf("%v", p)
 	}
 }

@@ -153,7 +153,7 @@ const maxCharts = 20
 type History struct {
 	// Plans are all plans that have a history. Lines are what was asked for, for all targets.
 	Plans []string
-	Lines []*compare.Line
+	Lines []*spatev1.HistoryLine
 	// Plan, Target and Metric are those of the form. Empty: any.
 	Plan, Target, Metric string
 }
@@ -161,14 +161,14 @@ type History struct {
 // Write writes the page.
 func (h History) Write(w io.Writer, f Frame) error {
 	var targets []string
-	var shown []*compare.Line
+	var shown []*spatev1.HistoryLine
 	more := 0
 	for _, l := range h.Lines {
-		if !slices.Contains(targets, l.Target) {
-			targets = append(targets, l.Target)
+		if !slices.Contains(targets, l.GetTarget()) {
+			targets = append(targets, l.GetTarget())
 		}
 		switch {
-		case h.Target != "" && l.Target != h.Target:
+		case h.Target != "" && l.GetTarget() != h.Target:
 		case len(shown) == maxCharts:
 			more++
 		default:

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/compare/history"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/watch"
@@ -432,7 +431,7 @@ func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := History{
-		Plans: answer.GetPlans(), Lines: history.Lines(answer.GetLines()), Plan: asked.GetPlan(),
+		Plans: answer.GetPlans(), Lines: answer.GetLines(), Plan: asked.GetPlan(),
 		Target: r.URL.Query().Get("target"), Metric: asked.GetMetric(),
 	}
 	s.page(w, http.StatusOK, func(b *bytes.Buffer) (err error) {

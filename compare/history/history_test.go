@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/damagetest"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // storeIn opens the store in a directory until the test ends.
@@ -288,8 +289,7 @@ func TestRunsAreCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent := Lines(answer.GetLines())
-	for i, of := range [][]*compare.Line{lines, sent} {
+	for i, of := range [][]*spatev1.HistoryLine{lines, answer.GetLines()} {
 		var got []string
 		for _, p := range of[0].Points {
 			text := fmt.Sprintf("%s=%g", p.Run, p.Value)

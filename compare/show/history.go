@@ -13,11 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/headline"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/report/page/chart"
@@ -27,12 +30,10 @@ import (
 var HistoryFormats = []string{"text", "json", "html"}
 
 // History writes a metric over runs in a format of HistoryFormats. width is that of the terminal in columns; 0: any.
-func History(w io.Writer, lines []*compare.Line, format string, width int) error {
+func History(w io.Writer, lines []*spatev1.HistoryLine, format string, width int) error {
 	switch format {
 	case "json":
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(lines)
+		return historyJSON(w, lines)
 	case "html":
 		return historyPage(w, lines)
 	}
@@ -52,22 +53,36 @@ func History(w io.Writer, lines []*compare.Line, format string, width int) error
 	return nil
 }
 
+// historyJSON writes lines as REST has them.
+func historyJSON(w io.Writer, lines []*spatev1.HistoryLine) error {
+	list := make([]json.RawMessage, len(lines))
+	for i, l := range lines {
+		var err error
+		if list[i], err = (protojson.MarshalOptions{EmitDefaultValues: true}).Marshal(l); err != nil {
+			return err
+		}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(list)
+}
+
 // historyTable has a row for each point of a line.
-func historyTable(l *compare.Line) *table.Table {
+func historyTable(l *spatev1.HistoryLine) *table.Table {
 	t := table.New(table.Words("began", "run", "version", "labels"), table.Numbers("value", "change"), table.Words("meaning"))
-	for _, p := range l.Points {
+	for _, p := range l.GetPoints() {
 		row := t.Add(historyCells(l, p)...)
-		row.Cells[len(row.Cells)-2].Class = string(p.Outcome)
+		row.Cells[len(row.Cells)-2].Class = p.GetOutcome()
 	}
 	return t
 }
 
 // linked returns a line's table with the newest run first. link: runs that are there lead to their pages.
-func linked(l *compare.Line, link bool) *table.Table {
+func linked(l *spatev1.HistoryLine, link bool) *table.Table {
 	t := historyTable(l)
-	for i, p := range l.Points {
-		if link && !p.Removed {
-			t.Rows[i].Cells[1].Link = "/runs/" + url.PathEscape(p.Run)
+	for i, p := range l.GetPoints() {
+		if link && !p.GetRemoved() {
+			t.Rows[i].Cells[1].Link = "/runs/" + url.PathEscape(p.GetRun())
 		}
 	}
 	slices.Reverse(t.Rows)
@@ -75,23 +90,23 @@ func linked(l *compare.Line, link bool) *table.Table {
 }
 
 // lineTitle names a line: plan, target, workload, load and metric.
-func lineTitle(l *compare.Line) string {
-	return words.Printable(fmt.Sprintf("%s: %s, %s, %s: %s", l.Plan, l.Target, l.Workload, l.Load, titleOf(l.Metric)))
+func lineTitle(l *spatev1.HistoryLine) string {
+	return words.Printable(fmt.Sprintf("%s: %s, %s, %s: %s", l.GetPlan(), l.GetTarget(), l.GetWorkload(), l.GetLoad(), titleOf(l.GetMetric())))
 }
 
 // historyCells returns the cells of a point.
-func historyCells(l *compare.Line, p compare.HistoryPoint) []string {
-	d := &compare.Difference{Metric: l.Metric, Unit: l.Unit}
-	changed, meaning := "n/a", string(p.Outcome)
-	if p.Against != "" {
+func historyCells(l *spatev1.HistoryLine, p *spatev1.HistoryPoint) []string {
+	d := &compare.Difference{Metric: l.GetMetric(), Unit: l.GetUnit()}
+	changed, meaning := "n/a", p.GetOutcome()
+	if p.GetAgainst() != "" {
 		changed = change(d, p.Change)
 	}
-	if p.Verdict != trust.Valid {
-		meaning = strings.Join(slices.DeleteFunc([]string{meaning, string(p.Verdict)},
+	if p.GetVerdict() != string(trust.Valid) {
+		meaning = strings.Join(slices.DeleteFunc([]string{meaning, p.GetVerdict()},
 			func(s string) bool { return s == "" }), ", ")
 	}
-	row := []string{p.Time.UTC().Format("2006-01-02 15:04"), p.Run, p.Version,
-		strings.Join(naming.LabelTexts(p.Labels), " "), value(d, p.Value), changed, meaning}
+	row := []string{p.GetTime().AsTime().Format("2006-01-02 15:04"), p.GetRun(), p.GetVersion(),
+		strings.Join(naming.LabelTexts(p.GetLabels()), " "), value(d, p.GetValue()), changed, meaning}
 	for i, cell := range row {
 		row[i] = words.Printable(cell)
 	}
@@ -108,7 +123,7 @@ var (
 )
 
 // historyPage writes a page without scripts that needs no network.
-func historyPage(w io.Writer, lines []*compare.Line) error {
+func historyPage(w io.Writer, lines []*spatev1.HistoryLine) error {
 	review, err := Review(lines, false)
 	if err != nil {
 		return err
@@ -124,7 +139,7 @@ func historyPage(w io.Writer, lines []*compare.Line) error {
 
 // Review returns what people read of lines in HTML: how the newest run compares, what changed in the last week, and of
 // each line a chart with its runs. link: runs that are there lead to their pages.
-func Review(lines []*compare.Line, link bool) (template.HTML, error) {
+func Review(lines []*spatev1.HistoryLine, link bool) (template.HTML, error) {
 	var b strings.Builder
 	err := historyTemplate.ExecuteTemplate(&b, "review", map[string]any{
 		"Lines": lines, "Link": link, "Answers": []string{headline.Newest(lines), headline.Week(lines)},
@@ -134,17 +149,17 @@ func Review(lines []*compare.Line, link bool) (template.HTML, error) {
 
 // historyChart draws a line over the time of its runs. Labels are at runs that are worse or better than the one before,
 // and dashed lines where the version of Spate or a label of the target is another one than before.
-func historyChart(l *compare.Line) template.HTML {
-	d := &compare.Difference{Metric: l.Metric, Unit: l.Unit}
+func historyChart(l *spatev1.HistoryLine) template.HTML {
+	d := &compare.Difference{Metric: l.GetMetric(), Unit: l.GetUnit()}
 	var points []chart.Point
 	var versions chart.Marks
-	for i, p := range l.Points {
-		point := chart.Point{X: float64(p.Time.Unix()), Y: p.Value,
-			Title: fmt.Sprintf("%s: %s", words.Printable(p.Run), value(d, p.Value))}
-		if p.Outcome == compare.Worse || p.Outcome == compare.Better {
-			point.Label = fmt.Sprintf("%s %s", p.Outcome, change(d, p.Change))
+	for i, p := range l.GetPoints() {
+		point := chart.Point{X: float64(p.GetTime().GetSeconds()), Y: p.GetValue(),
+			Title: fmt.Sprintf("%s: %s", words.Printable(p.GetRun()), value(d, p.GetValue()))}
+		if is(p, compare.Worse) || is(p, compare.Better) {
+			point.Label = fmt.Sprintf("%s %s", p.GetOutcome(), change(d, p.Change))
 		}
-		switch p.Verdict {
+		switch trust.Verdict(p.GetVerdict()) {
 		case trust.Suspect:
 			point.Doubt = chart.Suspect
 		case trust.Invalid:
@@ -154,11 +169,11 @@ func historyChart(l *compare.Line) template.HTML {
 		if i == 0 {
 			continue
 		}
-		if said := words.Printable(strings.Join(changed(&l.Points[i-1], &p), ", ")); said != "" {
+		if said := words.Printable(strings.Join(changed(l.GetPoints()[i-1], p), ", ")); said != "" {
 			versions = append(versions, chart.Mark{X: point.X, Title: said, Label: said})
 		}
 	}
-	first, last := l.Points[0].Time, l.Points[len(l.Points)-1].Time
+	first, last := l.GetPoints()[0].GetTime().AsTime(), l.GetPoints()[len(l.GetPoints())-1].GetTime().AsTime()
 	return chart.Chart{
 		Label: lineTitle(l), Width: 480, Height: 200, Y: chart.Axis{Zero: true}, X: dates(first, last),
 		Description: "Labels mark runs that are worse or better than the run before, dashed lines other versions and " +
@@ -167,14 +182,17 @@ func historyChart(l *compare.Line) template.HTML {
 	}.SVG()
 }
 
+// is reports whether a point has an outcome.
+func is(p *spatev1.HistoryPoint, o compare.Outcome) bool { return p.GetOutcome() == string(o) }
+
 // changed returns the version of Spate and the labels of the target that differ from those of the run before.
-func changed(before, p *compare.HistoryPoint) (said []string) {
-	if p.Version != before.Version {
-		said = append(said, "Spate "+p.Version)
+func changed(before, p *spatev1.HistoryPoint) (said []string) {
+	if p.GetVersion() != before.GetVersion() {
+		said = append(said, "Spate "+p.GetVersion())
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
-		if p.Labels[name] != before.Labels[name] {
-			said = append(said, name+"="+p.Labels[name])
+	for _, name := range slices.Sorted(maps.Keys(p.GetLabels())) {
+		if p.GetLabels()[name] != before.GetLabels()[name] {
+			said = append(said, name+"="+p.GetLabels()[name])
 		}
 	}
 	return said

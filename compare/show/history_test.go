@@ -6,18 +6,21 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // lineOf returns a line whose last run is worse.
-func lineOf() *compare.Line {
+func lineOf() *spatev1.HistoryLine {
 	change := 0.25
-	return &compare.Line{Plan: "nightly", Target: "<b>x</b>", Workload: "w", Load: "concurrency 4", Metric: "ttft_ms.p99",
-		Unit: "ms", Points: []compare.HistoryPoint{
-			{Run: "a", Time: time.Unix(0, 0), Version: "v1", Value: 100, Verdict: trust.Valid},
-			{Run: "b", Time: time.Unix(86400*30, 0), Version: "v2", Labels: map[string]string{"image": "2", "gpu": "1"},
-				Value: 125, Verdict: trust.Suspect, Against: "a", Change: &change, Outcome: compare.Worse},
+	return &spatev1.HistoryLine{Plan: "nightly", Target: "<b>x</b>", Workload: "w", Load: "concurrency 4", Metric: "ttft_ms.p99",
+		Unit: "ms", Points: []*spatev1.HistoryPoint{
+			{Run: "a", Time: &timestamppb.Timestamp{}, Version: "v1", Value: 100, Verdict: string(trust.Valid)},
+			{Run: "b", Time: &timestamppb.Timestamp{Seconds: 86400 * 30}, Version: "v2", Labels: map[string]string{"image": "2", "gpu": "1"},
+				Value: 125, Verdict: string(trust.Suspect), Against: "a", Change: &change, Outcome: string(compare.Worse)},
 		}}
 }
 
@@ -25,7 +28,7 @@ func lineOf() *compare.Line {
 func TestHistoryFormats(t *testing.T) {
 	var text, page bytes.Buffer
 	for format, w := range map[string]*bytes.Buffer{"text": &text, "html": &page} {
-		if err := History(w, []*compare.Line{lineOf(), lineOf()}, format, 0); err != nil {
+		if err := History(w, []*spatev1.HistoryLine{lineOf(), lineOf()}, format, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

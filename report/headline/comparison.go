@@ -9,6 +9,7 @@ import (
 
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/words"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Verdicts on a comparison.
@@ -57,56 +58,57 @@ func verdict(counts map[compare.Outcome]int) string {
 }
 
 // Newest returns how the newest run of a history compares with the runs before it. Empty: it was compared with none.
-func Newest(lines []*compare.Line) string {
-	var newest *compare.HistoryPoint
+func Newest(lines []*spatev1.HistoryLine) string {
+	var newest *spatev1.HistoryPoint
 	for _, l := range lines {
-		if p := &l.Points[len(l.Points)-1]; newest == nil || p.Time.After(newest.Time) {
+		if p := l.GetPoints()[len(l.GetPoints())-1]; newest == nil || p.GetTime().AsTime().After(newest.GetTime().AsTime()) {
 			newest = p
 		}
 	}
 	counts, total, against := map[compare.Outcome]int{}, 0, ""
 	for _, l := range lines {
-		if p := &l.Points[len(l.Points)-1]; p.Run == newest.Run && p.Against != "" {
-			counts[p.Outcome]++
-			if total++; total > 1 && p.Against != against {
-				p = &compare.HistoryPoint{Against: "the runs before it"}
+		if p := l.GetPoints()[len(l.GetPoints())-1]; p.GetRun() == newest.GetRun() && p.GetAgainst() != "" {
+			counts[compare.Outcome(p.GetOutcome())]++
+			if total++; total > 1 && p.GetAgainst() != against {
+				p = &spatev1.HistoryPoint{Against: "the runs before it"}
 			}
-			against = p.Against
+			against = p.GetAgainst()
 		}
 	}
 	if total == 0 {
 		return ""
 	}
-	return words.Printable(fmt.Sprintf("%s against %s: %s, of %s %s.", newest.Run, against, verdict(counts),
+	return words.Printable(fmt.Sprintf("%s against %s: %s, of %s %s.", newest.GetRun(), against, verdict(counts),
 		words.Count(uint64(total), "number"), outcomeWords(counts)))
 }
 
 // Week returns what changed in the seven days before the newest run of a history, from one run to the next. Empty:
 // nothing was compared in this time.
-func Week(lines []*compare.Line) string {
+func Week(lines []*spatev1.HistoryLine) string {
 	var newest time.Time
 	for _, l := range lines {
-		if at := l.Points[len(l.Points)-1].Time; at.After(newest) {
+		if at := l.GetPoints()[len(l.GetPoints())-1].GetTime().AsTime(); at.After(newest) {
 			newest = at
 		}
 	}
 	since, counts, total := newest.AddDate(0, 0, -7), map[compare.Outcome]int{}, 0
 	var changes []string
 	for _, l := range lines {
-		for _, p := range l.Points {
-			if p.Against == "" || p.Time.Before(since) {
+		for _, p := range l.GetPoints() {
+			if p.GetAgainst() == "" || p.GetTime().AsTime().Before(since) {
 				continue
 			}
 			total++
-			if counts[p.Outcome]++; p.Outcome != compare.Worse && p.Outcome != compare.Better {
+			outcome := compare.Outcome(p.GetOutcome())
+			if counts[outcome]++; outcome != compare.Worse && outcome != compare.Better {
 				continue
 			}
 			unit := " %"
-			if l.Unit == "" {
+			if l.GetUnit() == "" {
 				unit = " points"
 			}
-			changes = append(changes, fmt.Sprintf("%s, %s, %s %+.3g%s in %s", l.Target, l.Workload, l.Load, 100**p.Change, unit,
-				p.Run))
+			changes = append(changes, fmt.Sprintf("%s, %s, %s %+.3g%s in %s", l.GetTarget(), l.GetWorkload(), l.GetLoad(), 100**p.Change, unit,
+				p.GetRun()))
 		}
 	}
 	if total == 0 {

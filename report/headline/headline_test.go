@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // update rewrites the sentences: go test ./report/headline -update. Read each: does it say more than the numbers hold?
@@ -352,15 +355,17 @@ other|answer, median ms|n/a|89.1 at concurrency 4|
 
 // The sentence of a week counts what changed from one run to the next in it, and names it.
 func TestWeek(t *testing.T) {
-	at := func(day int) time.Time { return time.Date(2026, 11, day, 2, 0, 0, 0, time.UTC) }
+	at := func(day int) *timestamppb.Timestamp {
+		return timestamppb.New(time.Date(2026, 11, day, 2, 0, 0, 0, time.UTC))
+	}
 	change := 0.238
-	line := &compare.Line{Target: "vllm", Workload: "chat", Load: "concurrency 8", Unit: "ms", Points: []compare.HistoryPoint{
+	line := &spatev1.HistoryLine{Target: "vllm", Workload: "chat", Load: "concurrency 8", Unit: "ms", Points: []*spatev1.HistoryPoint{
 		{Run: "old", Time: at(10)},
-		{Run: "before", Time: at(12), Against: "old", Change: &change, Outcome: compare.Worse},
-		{Run: "monday", Time: at(23), Against: "before", Outcome: compare.Same},
-		{Run: "friday", Time: at(27), Against: "monday", Change: &change, Outcome: compare.Worse},
+		{Run: "before", Time: at(12), Against: "old", Change: &change, Outcome: string(compare.Worse)},
+		{Run: "monday", Time: at(23), Against: "before", Outcome: string(compare.Same)},
+		{Run: "friday", Time: at(27), Against: "monday", Change: &change, Outcome: string(compare.Worse)},
 	}}
-	for want, lines := range map[string][]*compare.Line{
+	for want, lines := range map[string][]*spatev1.HistoryLine{
 		"": {{Points: line.Points[:1]}},
 		"Since 20 November: of 2 comparisons 1 worse, 1 same: vllm, chat, concurrency 8 +23.8 % in friday.": {line},
 		"Since 16 November: of 1 comparison 1 same.":                                                        {{Points: line.Points[:3]}},

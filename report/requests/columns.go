@@ -2,9 +2,11 @@ package requests
 
 import (
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -14,58 +16,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// columns are the columns of request rows, in their order. docs/results.md has them as a table. Each has the value of
-// the field of spatev1.RequestRecord with its name, or that of own.
-var columns = columnsOf([]column{
-	{name: "stage", meaning: "Index of the stage, from 0, as in results.json"},
-	{name: "index", meaning: "Index of the request in its stage; of the session, where `turn` counts"},
-	{name: "agent", meaning: "Name of the agent that sent it"},
-	{name: "endpoint", meaning: "Index of the endpoint in the target's list"},
-	{name: "part", meaning: "Name of the mixture's part; null: the workload is not a mixture"},
-	{name: "model", meaning: "Model that it named, if the mixture's part has models of its own; null: the target's"},
-	{name: "unmeasured", meaning: "It belongs to warm-up or cool-down"},
-	{name: "scheduled_ns", meaning: "When it was due by the schedule"},
-	{name: "start_ns", meaning: "When the agent started it"},
-	{name: "sent_ns", meaning: "When its last byte was handed to the kernel"},
-	{name: "first_byte_ns", meaning: "First byte of the response"},
-	{name: "first_token_ns", meaning: "First frame with a token"},
-	{name: "last_token_ns", meaning: "Last frame with a token"},
-	{name: "first_text_ns", meaning: "First frame with text of any kind"},
-	{name: "first_answer_ns", meaning: "First frame with text of the answer, not of reasoning"},
-	{name: "first_chunk_ns", meaning: "First frame that vLLM's client takes the time of"},
-	{name: "last_chunk_ns", meaning: "Last frame that vLLM's client takes the time of"},
-	{name: "end_ns", meaning: "End of the response, or failure"},
-	{name: "connect_ns", meaning: "Time for DNS, TCP and TLS of the connection; null: it had been used before"},
-	{name: "itl_ns", meaning: "Gaps between frames with a token"},
-	{name: "isl_asked", meaning: "Input tokens asked for"},
-	{name: "osl_asked", meaning: "Output tokens asked for"},
-	{name: "input_tokens", meaning: "Input tokens seen"},
-	{name: "output_tokens", meaning: "Output tokens seen"},
-	{name: "usage", meaning: "The server's usage counted the tokens"},
-	{name: "token_frames", meaning: "Frames that carried a token"},
-	{name: "chunks", meaning: "Frames that vLLM's client takes the time of"},
-	{name: "text_bytes", meaning: "Bytes of text of the output, as JSON writes it; a tool call counts with all of its JSON"},
-	{name: "reasoning_tokens", meaning: "Output tokens that were reasoning; null: not reported, or none"},
-	{name: "error_class", meaning: "How it failed, by the names of `errors` in results.json (`http_429`); null: it did not"},
-	{name: "http_status", meaning: "HTTP status of the answer; null: there was none"},
-	{name: "error", meaning: "The failure in words; null: it did not fail"},
-	{name: "cancelled", meaning: "Cancelled by a stop or the end of the drain"},
-	{name: "body_hash", meaning: "FNV-1a of the request body, 16 hexadecimal digits, so that two runs' requests can be compared"},
-	{name: "finish_reason", meaning: "What the server gave; null: nothing"},
-	{name: "answer_model", meaning: "Model that the answer named; null: none"},
-	{name: "trace_id", meaning: "ID of its trace; null: the plan sets `traceparent`"},
-	{name: "turn", meaning: "Turn of the session, from 0"},
-	{name: "cached_tokens", meaning: "Prompt tokens that the server took from its prefix cache; null: not reported"},
-	{name: "shared_tokens", meaning: "Prompt tokens that an earlier request began with too, by the workload's own account"},
-	{name: "dns_ns", meaning: "DNS's part of it; null: there was none"},
-	{name: "tcp_ns", meaning: "TCP's part of it; null: there was none"},
-	{name: "tls_ns", meaning: "TLS's part of it; null: there was none"},
-	{name: "held_ns", meaning: "For how long max_in_flight held it back after `scheduled_ns`; null: not at all"},
-	{name: "tool_calls", meaning: "Tool calls in the answer; null: no tools were defined, and there are none"},
-	{name: "valid_tool_calls", meaning: "Those that name a tool of the request and have a JSON object as arguments; null with `tool_calls`"},
-	{name: "valid_answer", meaning: "The answer has the form that the request demanded; null: none that can be checked"},
-	{name: "texts", meaning: "Texts of the request (inputs, documents); null: the workload sets no number"},
-})
+// catalogue has the name and the meaning of each column, in their order. docs/results.md has them as a table.
+//
+//go:embed columns.tsv
+var catalogue string
+
+// columns are the columns of request rows. Each has the value of the field of spatev1.RequestRecord with its name, or
+// that of own.
+var columns = columnsOf(catalogue)
 
 // column is a column of request rows.
 type column struct {
@@ -124,19 +82,19 @@ var own = map[string]column{
 }
 
 // columnsOf fills in the fields and types of columns.
-func columnsOf(columns []column) []column {
+func columnsOf(catalogue string) (columns []column) {
 	fields := (&spatev1.RequestRecord{}).ProtoReflect().Descriptor().Fields()
-	for i := range columns {
-		c := &columns[i]
-		if of, is := own[c.name]; is {
-			c.own, c.node = of.own, of.node
-			continue
+	for line := range strings.Lines(catalogue) {
+		name, meaning, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		c := own[name]
+		if c.name, c.meaning = name, meaning; c.own == nil {
+			c.field = fields.ByName(protoreflect.Name(name))
+			c.node = nodes[c.field.Kind()]
+			if c.field.HasPresence() || c.field.Kind() == protoreflect.StringKind {
+				c.node = parquet.Optional(c.node)
+			}
 		}
-		c.field = fields.ByName(protoreflect.Name(c.name))
-		c.node = nodes[c.field.Kind()]
-		if c.field.HasPresence() || c.field.Kind() == protoreflect.StringKind {
-			c.node = parquet.Optional(c.node)
-		}
+		columns = append(columns, c)
 	}
 	return columns
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/compare/history"
 	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/compare/show"
 	"github.com/spate-load/spate/internal/cli/clustercmd"
@@ -59,7 +58,7 @@ func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
 			f.Tolerance)
 	}
 	defer f.close()
-	var lines []*compare.Line
+	var lines []*spatev1.HistoryLine
 	var of string
 	if f.Coordinator != "" && len(args) == 0 { // what it has recorded is compared with the default tolerance
 		lines, of, err = f.recorded(cmd.Context())
@@ -69,7 +68,7 @@ func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	lines = slices.DeleteFunc(lines, func(l *compare.Line) bool { return f.Target != "" && l.Target != f.Target })
+	lines = slices.DeleteFunc(lines, func(l *spatev1.HistoryLine) bool { return f.Target != "" && l.GetTarget() != f.Target })
 	if len(lines) == 0 {
 		return command.BadInputf("no stage of %s has %s: name runs, or see --dir, --coordinator, --plan and --target",
 			of, f.Metric)
@@ -79,7 +78,7 @@ func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // recorded returns what a coordinator has recorded of its runs, and which runs these are, in words.
-func (f *historyFlags) recorded(ctx context.Context) ([]*compare.Line, string, error) {
+func (f *historyFlags) recorded(ctx context.Context) ([]*spatev1.HistoryLine, string, error) {
 	conn, err := f.Connect()
 	if err != nil {
 		return nil, "", err
@@ -87,13 +86,13 @@ func (f *historyFlags) recorded(ctx context.Context) ([]*compare.Line, string, e
 	defer conn.Close()
 	answer, err := clustercmd.Ask(ctx, f.Coordinator, spatev1.NewRunServiceClient(conn).ReadHistory,
 		&spatev1.ReadHistoryRequest{Plan: f.Plan, Metric: f.Metric, Limit: f.Limit})
-	return history.Lines(answer.GetLines()), "the coordinator's runs", err
+	return answer.GetLines(), "the coordinator's runs", err
 }
 
 // compared reads runs, compares them, and returns which these are, in words.
 func (f *historyFlags) compared(
 	cmd *cobra.Command, names []string, metric *compare.Metric, tolerance float64,
-) (lines []*compare.Line, of string, err error) {
+) (lines []*spatev1.HistoryLine, of string, err error) {
 	named := len(names) > 0
 	if !named {
 		if names, err = directories(f.Dir, int(f.Limit)); err != nil {
