@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -24,28 +23,6 @@ import (
 // DefaultTimeout bounds one request: far above the 3 to 25 ms that a thousand points take, and short enough to notice a
 // server that hangs.
 const DefaultTimeout = 10 * time.Second
-
-// CheckURL returns an error if a server's URL, such as example, is not valid. The error does not contain a URL that may
-// hold a password.
-func CheckURL(text, example string) error {
-	if text == "" {
-		return fmt.Errorf("no URL: give the server's, such as %s", example)
-	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return fmt.Errorf("the URL cannot be parsed: give one such as %s", example)
-	}
-	if u.User != nil {
-		return errors.New("the URL holds a user: give it as the token, \"user:password\", by reference")
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("URL %q: give one such as %s", text, example)
-	}
-	if u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("URL %q: leave out what follows the path", text)
-	}
-	return nil
-}
 
 // CheckToken returns an error if a token cannot be sent in a header.
 func CheckToken(token string) error {
@@ -194,42 +171,6 @@ func secrets(header http.Header) (all []string) {
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 	return all
 }
-
-// Endpoint is a URL that requests are posted to. It may be used concurrently.
-type Endpoint struct {
-	kind, url string
-	header    http.Header
-	client    *http.Client
-}
-
-// NewEndpoint returns an endpoint of a kind of database. Each request has the header. verify and timeout are those of
-// NewClient. The caller must call Close.
-func NewEndpoint(kind, url string, header http.Header, verify *tls.Config, timeout time.Duration) *Endpoint {
-	return &Endpoint{kind: kind, url: url, header: header, client: NewClient(verify, cmp.Or(timeout, DefaultTimeout))}
-}
-
-// Post posts a body, and returns the status and the first 64 KiB of the answer. An error says that there was no answer,
-// or that it was a redirect.
-func (e *Endpoint) Post(ctx context.Context, body []byte) (status int, said []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	request.Header = e.header.Clone()
-	request.Header.Set("User-Agent", "spate")
-	answer, err := e.client.Do(request)
-	if err != nil {
-		return 0, nil, Unreachable(e.kind, e.url, err)
-	}
-	said, err = io.ReadAll(answer.Body) // The client limits it.
-	if err := errors.Join(err, answer.Body.Close()); err != nil {
-		return 0, nil, Unreachable(e.kind, e.url, err)
-	}
-	return answer.StatusCode, said, nil
-}
-
-// Close closes idle connections.
-func (e *Endpoint) Close() { e.client.CloseIdleConnections() }
 
 // Excerpt returns the start of an answer as one line of text.
 func Excerpt(said []byte) string {

@@ -3,22 +3,16 @@ package influx
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 )
 
-// example is a URL in error messages.
-const example = "http://localhost:8086"
-
 // Config configures which InfluxDB to write to.
 type Config struct {
-	// URL is the server's base URL, http or https: "http://localhost:8086". It must not contain a user or password.
+	// URL is the server's base URL, http or https, without a user or password: "http://localhost:8086".
 	URL string
 	// Token is the API token itself; references are resolved by the caller. InfluxDB 1.8 and VictoriaMetrics:
 	// "user:password". A token that starts with a scheme, such as "Bearer ", is sent unchanged. May be empty.
@@ -30,35 +24,6 @@ type Config struct {
 	// Bucket is where points go. InfluxDB 1.8: "database" or "database/retention-policy". InfluxDB 3: the database.
 	// VictoriaMetrics has no buckets and accepts any name.
 	Bucket string
-	// Timeout bounds one request. 0: delivery.DefaultTimeout.
-	Timeout time.Duration
-}
-
-// Validate returns an error for each mistake, with what to do about it.
-func (c Config) Validate() error {
-	var mistakes []error
-	wrong := func(format string, args ...any) {
-		mistakes = append(mistakes, fmt.Errorf("influx: "+format, args...))
-	}
-	for _, err := range []error{delivery.CheckURL(c.URL, example), delivery.CheckToken(c.Token)} {
-		if err != nil {
-			wrong("%w", err)
-		}
-	}
-	if c.Bucket == "" {
-		wrong("no bucket: give the bucket's name (InfluxDB 1.8: database or database/retention-policy)")
-	}
-	if c.Timeout < 0 {
-		wrong("the timeout is %v: give a positive time, or 0 for %v", c.Timeout, delivery.DefaultTimeout)
-	}
-	return errors.Join(mistakes...)
-}
-
-func (c Config) withDefaults() Config {
-	if c.Timeout == 0 {
-		c.Timeout = delivery.DefaultTimeout
-	}
-	return c
 }
 
 // probe is a comment in line protocol, which writes nothing: servers check token and bucket before they read it.
@@ -72,10 +37,14 @@ func aboutLines(said string) bool {
 		func(word string) bool { return strings.Contains(said, word) })
 }
 
-// check combines a ping and a probe. Some servers reject a write without points as a bad request, but only after they
-// have found the bucket. Other servers accept writes but no ping, for example at a path of a VictoriaMetrics cluster.
-func (s *server) check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+// Check returns an error if points would not arrive: if no server answers, if the server does not accept InfluxDB's
+// writes or the token, or if the bucket does not exist. It writes no points, and blocks for at most
+// delivery.DefaultTimeout.
+//
+// It combines a ping and a probe. Some servers reject a write without points as a bad request, but only after they have
+// found the bucket. Other servers accept writes but no ping, for example at a path of a VictoriaMetrics cluster.
+func (s *Database) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, delivery.DefaultTimeout)
 	defer cancel()
 	status, err := s.ping(ctx)
 	if err != nil {

@@ -32,7 +32,7 @@ func appendLine(dst []byte, row *sink.Row) ([]byte, error) {
 		return dst, nil
 	}
 	if row.Time.IsZero() {
-		return dst, fmt.Errorf("%s: %w", row.Measurement, errNoTime)
+		return dst, fmt.Errorf("influx: %s: %w", row.Measurement, errNoTime)
 	}
 	dst = append(dst, row.Measurement...)
 	for _, tag := range row.Tags {

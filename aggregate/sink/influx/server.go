@@ -5,6 +5,7 @@
 package influx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,42 +24,82 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 )
 
-// server is a connection to the server, with what its answers mean.
-type server struct {
+// Kind is the kind of this database.
+const Kind = "influx"
+
+// Database is one bucket of a server.
+type Database struct {
 	config Config
 	http   *http.Client
 	client influxdb2.Client
 	writer api.WriteAPIBlocking
 }
 
+var _ delivery.Database = (*Database)(nil)
+
 // silence keeps the client library from printing a line for each failure. The library's log is a global variable.
 var silence = sync.OnceFunc(func() { influxlog.Log = nil })
 
-// newServer returns a client of the server. Time-outs are set by the contexts of requests. The caller must call close.
-func newServer(config Config) *server {
+// New returns a database, or an error if its token cannot be sent. It connects when the database is used. The caller
+// must call Close.
+func New(config Config) (*Database, error) {
+	if err := delivery.CheckToken(config.Token); err != nil {
+		return nil, fmt.Errorf("influx: %w", err)
+	}
 	silence()
-	by := delivery.NewClient(config.TLS, 0)
+	by := delivery.NewClient(config.TLS, 0) // contexts of requests end in time
 	options := influxdb2.DefaultOptions().SetApplicationName("spate").SetUseGZip(true).SetHTTPClient(by)
 	client := influxdb2.NewClientWithOptions(config.URL, "", options)
 	client.HTTPService().SetAuthorization(delivery.Authorization(config.Token, "Token"))
-	return &server{config: config, http: by, client: client, writer: client.WriteAPIBlocking(config.Org, config.Bucket)}
+	return &Database{config: config, http: by, client: client,
+		writer: client.WriteAPIBlocking(config.Org, config.Bucket)}, nil
 }
 
-func (s *server) close() {
+// Close closes the connections.
+func (s *Database) Close() {
 	s.client.Close()
 	s.http.CloseIdleConnections()
 }
 
+// Kind returns "influx".
+func (s *Database) Kind() string { return Kind }
+
+// Name returns "InfluxDB".
+func (s *Database) Name() string { return "InfluxDB" }
+
+// Place returns the server's URL and the bucket.
+func (s *Database) Place() string { return s.config.URL + ", bucket " + s.config.Bucket }
+
+// Stores reports whether a field is a number or a text: InfluxDB has no distributions.
+func (s *Database) Stores(_ string, field *sink.Field) bool { return stores(field) }
+
+// Append appends a row in line protocol.
+func (s *Database) Append(dst []byte, row *sink.Row) ([]byte, error) { return appendLine(dst, row) }
+
+// Send writes lines. For a bad request, it also asks the server about a request without points.
+func (s *Database) Send(ctx context.Context, lines []byte) error {
+	err := s.write(ctx, string(lines))
+	if err == nil {
+		return nil
+	}
+	explained := s.explain(err)
+	if s.refused(ctx, err) {
+		n, _ := dropped(err)
+		return &delivery.RefusedError{Points: n, Err: explained}
+	}
+	return explained
+}
+
 // write sends lines once.
-func (s *server) write(ctx context.Context, lines string) error {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+func (s *Database) write(ctx context.Context, lines string) error {
+	ctx, cancel := context.WithTimeout(ctx, delivery.DefaultTimeout)
 	defer cancel()
 	return s.writer.WriteRecord(ctx, lines)
 }
 
 // ping returns the status of the server's answer to a ping: InfluxDB 1 and 2 and VictoriaMetrics 204, InfluxDB 3 200,
 // or 401 without a token.
-func (s *server) ping(ctx context.Context) (status int, err error) {
+func (s *Database) ping(ctx context.Context) (status int, err error) {
 	service := s.client.HTTPService()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.config.URL, "/")+"/ping",
 		http.NoBody)
@@ -79,47 +120,44 @@ func (s *server) ping(ctx context.Context) (status int, err error) {
 }
 
 // explain returns an error that says what a person can do about a failed write. It never contains the token.
-func (s *server) explain(err error) error {
+func (s *Database) explain(err error) error {
 	answer := asHTTP(err)
 	if answer == nil {
 		return delivery.Unreachable(Kind, s.config.URL, err)
 	}
-	said := delivery.Excerpt([]byte(answer.Message))
-	if said == "" {
-		said = http.StatusText(answer.StatusCode)
+	said := cmp.Or(delivery.Excerpt([]byte(answer.Message)), http.StatusText(answer.StatusCode))
+	url, org, bucket := s.config.URL, s.config.Org, s.config.Bucket
+	told := func(format string, args ...any) error {
+		return fmt.Errorf("influx: %s (%d: %s)", fmt.Sprintf(format, args...), answer.StatusCode, said)
 	}
 	switch answer.StatusCode {
 	case http.StatusUnauthorized:
-		return fmt.Errorf("influx: %s refuses the token: give one that may write (InfluxDB 1.8 and VictoriaMetrics: user:password) (401: %s)", s.config.URL, said)
+		return told("%s refuses the token: give one that may write (InfluxDB 1.8 and VictoriaMetrics: user:password)", url)
 	case http.StatusForbidden:
-		return fmt.Errorf("influx: the token may not write to bucket %q: give it that right (403: %s)",
-			s.config.Bucket, said)
+		return told("the token may not write to bucket %q: give it that right", bucket)
 	case http.StatusBadRequest:
-		if strings.Contains(said, "HTTPS") {
-			return fmt.Errorf("influx: %s answers 400: %s: is its URL https://?", s.config.URL, said)
+		switch {
+		case strings.Contains(said, "HTTPS"):
+			return fmt.Errorf("influx: %s answers 400: %s: is its URL https://?", url, said)
+		case org == "" && strings.Contains(said, "org"):
+			return told("%s requires an organisation for bucket %q: give the organisation (org=)", url, bucket)
 		}
-		if s.config.Org == "" && strings.Contains(said, "org") {
-			return fmt.Errorf("influx: %s requires an organisation for bucket %q: give the organisation (org=) (400: %s)", s.config.URL, s.config.Bucket, said)
-		}
-		return fmt.Errorf("influx: %s answers 400: %s", s.config.URL, said)
 	case http.StatusNotFound:
-		if strings.HasPrefix(said, "organization") {
-			return fmt.Errorf("influx: %s has no organisation %q, or the token may not read it: give the organisation of bucket %q (org=) (404: %s)",
-				s.config.URL, s.config.Org, s.config.Bucket, said)
+		switch {
+		case strings.HasPrefix(said, "organization"):
+			return told("%s has no organisation %q, or the token may not read it: give the organisation of bucket %q (org=)",
+				url, org, bucket)
+		case !strings.Contains(said, "bucket") && !strings.Contains(said, "database"):
+			return told("%s does not answer like an InfluxDB: give the server's base URL, with the right http:// or https://",
+				url)
+		case org != "":
+			bucket = fmt.Sprintf("%q in organisation %q", bucket, org)
+		default:
+			bucket = strconv.Quote(bucket)
 		}
-		if !strings.Contains(said, "bucket") && !strings.Contains(said, "database") {
-			return fmt.Errorf("influx: %s does not answer like an InfluxDB: give the server's base URL, with the right http:// or https:// (404: %s)",
-				s.config.URL, said)
-		}
-		where := ""
-		if s.config.Org != "" {
-			where = fmt.Sprintf(" in organisation %q", s.config.Org)
-		}
-		return fmt.Errorf("influx: %s has no bucket %q%s: create it (InfluxDB 1.8: the database) (404: %s)",
-			s.config.URL, s.config.Bucket, where, said)
-	default:
-		return fmt.Errorf("influx: %s answers %d: %s", s.config.URL, answer.StatusCode, said)
+		return told("%s has no bucket %s: create it (InfluxDB 1.8: the database)", url, bucket)
 	}
+	return fmt.Errorf("influx: %s answers %d: %s", url, answer.StatusCode, said)
 }
 
 // asHTTP returns the server's answer, or nil if there was none.
@@ -135,7 +173,7 @@ func asHTTP(err error) *influxhttp.Error {
 // are too old for its retention policy, or are too many at once. Problems that a person can fix are not refusals: a
 // wrong token, a missing bucket, and a bad request that the server also makes of a write without points, as InfluxDB 2
 // does without an organisation. To find out about the last, refused blocks for a request to the server.
-func (s *server) refused(ctx context.Context, err error) bool {
+func (s *Database) refused(ctx context.Context, err error) bool {
 	answer := asHTTP(err)
 	if answer == nil {
 		return false
@@ -173,61 +211,3 @@ func dropped(err error) (count int, said bool) {
 	count, err = strconv.Atoi(match[1])
 	return count, err == nil
 }
-
-// Kind is the kind of this database.
-const Kind = "influx"
-
-// Database is one bucket of a server.
-type Database struct{ server *server }
-
-var _ delivery.Database = (*Database)(nil)
-
-// New returns a database. It connects when the database is used. The caller must call Close.
-func New(config Config) (*Database, error) {
-	if err := config.Validate(); err != nil {
-		return nil, err
-	}
-	return &Database{newServer(config.withDefaults())}, nil
-}
-
-// Kind returns "influx".
-func (d *Database) Kind() string { return Kind }
-
-// Name returns "InfluxDB".
-func (d *Database) Name() string { return "InfluxDB" }
-
-// Place returns the server's URL and the bucket.
-func (d *Database) Place() string { return d.server.config.URL + ", bucket " + d.server.config.Bucket }
-
-// Stores reports whether a field is a number or a text: InfluxDB has no distributions.
-func (d *Database) Stores(_ string, field *sink.Field) bool { return stores(field) }
-
-// Append appends a row in line protocol.
-func (d *Database) Append(dst []byte, row *sink.Row) ([]byte, error) {
-	lines, err := appendLine(dst, row)
-	if err != nil {
-		return dst, fmt.Errorf("influx: %w", err)
-	}
-	return lines, nil
-}
-
-// Send writes lines. For a bad request, it also asks the server about a request without points.
-func (d *Database) Send(ctx context.Context, lines []byte) error {
-	err := d.server.write(ctx, string(lines))
-	if err == nil {
-		return nil
-	}
-	explained := d.server.explain(err)
-	if d.server.refused(ctx, err) {
-		n, _ := dropped(err)
-		return &delivery.RefusedError{Points: n, Err: explained}
-	}
-	return explained
-}
-
-// Check returns an error if points would not arrive: if no server answers, if the server does not accept InfluxDB's
-// writes or the token, or if the bucket does not exist. Check writes no points. It blocks for at most config.Timeout.
-func (d *Database) Check(ctx context.Context) error { return d.server.check(ctx) }
-
-// Close closes the connections.
-func (d *Database) Close() { d.server.close() }

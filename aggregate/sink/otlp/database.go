@@ -12,11 +12,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/net/http/httpguts"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -27,9 +28,6 @@ import (
 
 // Kind is the kind of this database.
 const Kind = "otlp"
-
-// example is a URL in error messages.
-const example = "http://localhost:4318"
 
 // Config configures which collector to send to.
 type Config struct {
@@ -43,22 +41,6 @@ type Config struct {
 	Header http.Header
 	// TLS configures how an https server's certificate is verified. Nil: by the machine's certificate authorities.
 	TLS *tls.Config
-	// Timeout bounds one request. 0: delivery.DefaultTimeout.
-	Timeout time.Duration
-}
-
-// Validate returns an error for each mistake, with what to do about it.
-func (c Config) Validate() error {
-	var mistakes []error
-	for _, err := range []error{delivery.CheckURL(c.URL, example), delivery.CheckToken(c.Token), c.checkHeader()} {
-		if err != nil {
-			mistakes = append(mistakes, fmt.Errorf("otlp: %w", err))
-		}
-	}
-	if c.Timeout < 0 {
-		mistakes = append(mistakes, fmt.Errorf("otlp: the timeout is %v: give a positive time", c.Timeout))
-	}
-	return errors.Join(mistakes...)
 }
 
 // own are the headers that Spate sets.
@@ -83,16 +65,17 @@ func (c Config) checkHeader() error {
 
 // Database is a collector.
 type Database struct {
-	url      string
-	endpoint *delivery.Endpoint
+	url    string
+	header http.Header // of each request
+	client *http.Client
 }
 
 var _ delivery.Database = (*Database)(nil)
 
 // New returns a database. It connects when the database is used. The caller must call Close.
 func New(config Config) (*Database, error) {
-	if err := config.Validate(); err != nil {
-		return nil, err
+	if err := errors.Join(delivery.CheckToken(config.Token), config.checkHeader()); err != nil {
+		return nil, fmt.Errorf("otlp: %w", err)
 	}
 	to, err := url.Parse(config.URL)
 	if err != nil {
@@ -101,16 +84,12 @@ func New(config Config) (*Database, error) {
 	if strings.Trim(to.Path, "/") == "" {
 		to.Path = "/v1/metrics"
 	}
-	header := config.Header.Clone()
-	if header == nil {
-		header = http.Header{}
-	}
-	header.Set("Content-Type", "application/x-protobuf")
-	header.Set("Content-Encoding", "gzip")
+	header := http.Header{"Content-Type": {"application/x-protobuf"}, "Content-Encoding": {"gzip"}, "User-Agent": {"spate"}}
+	maps.Copy(header, config.Header)
 	if a := delivery.Authorization(config.Token, "Bearer"); a != "" {
 		header.Set("Authorization", a)
 	}
-	return &Database{to.String(), delivery.NewEndpoint(Kind, to.String(), header, config.TLS, config.Timeout)}, nil
+	return &Database{to.String(), header, delivery.NewClient(config.TLS, delivery.DefaultTimeout)}, nil
 }
 
 // Kind returns "otlp".
@@ -134,7 +113,7 @@ func (d *Database) Append(dst []byte, row *sink.Row) ([]byte, error) { return ap
 func (d *Database) Check(ctx context.Context) error { return d.Send(ctx, nil) }
 
 // Close closes idle connections.
-func (d *Database) Close() { d.endpoint.Close() }
+func (d *Database) Close() { d.client.CloseIdleConnections() }
 
 // Send sends metrics in one request.
 func (d *Database) Send(ctx context.Context, body []byte) error {
@@ -144,7 +123,7 @@ func (d *Database) Send(ctx context.Context, body []byte) error {
 	if err := errors.Join(err, w.Close()); err != nil {
 		return fmt.Errorf("otlp: compress: %w", err)
 	}
-	status, said, err := d.endpoint.Post(ctx, packed.Bytes())
+	status, said, err := d.post(ctx, &packed)
 	if err != nil {
 		return err
 	}
@@ -152,6 +131,24 @@ func (d *Database) Send(ctx context.Context, body []byte) error {
 		return d.rejected(said)
 	}
 	return d.explain(status, delivery.Excerpt(readable(said)))
+}
+
+// post sends a body and returns what the server answers. The error says why none came.
+func (d *Database) post(ctx context.Context, body io.Reader) (status int, said []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, body)
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header = d.header.Clone()
+	answer, err := d.client.Do(request)
+	if err == nil {
+		said, err = io.ReadAll(answer.Body) // the client limits it
+		err = errors.Join(err, answer.Body.Close())
+	}
+	if err != nil {
+		return 0, nil, delivery.Unreachable(Kind, d.url, err)
+	}
+	return answer.StatusCode, said, nil
 }
 
 // explain returns what an answer other than success means: a refusal, or what a person can do.

@@ -43,7 +43,7 @@ func parseSink(text string) (*server, error) {
 	}
 	s := &server{parameters: u.Query()}
 	s.kind, u.Scheme, _ = strings.Cut(u.Scheme, "+")
-	if parametersOf[s.kind] == nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if parametersOf[s.kind] == nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" {
 		return nil, errNoSink
 	}
 	if u.User != nil {

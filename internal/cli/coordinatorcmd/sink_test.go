@@ -56,6 +56,8 @@ func TestSinksByURL(t *testing.T) {
 		"no value":                 {otlp + "?header=s3cret", "", "header: want NAME=env:KEY"},
 		"a password":               {"influx+http://u:s3cret@h:1?bucket=b", "", "the URL holds a user"},
 		"a broken URL":             {"influx+http://u:s3cret?bucket=b", "", "want a URL such as"},
+		"a fragment":               {influx + "?bucket=b#s3cret", "", "want a URL such as"},
+		"another scheme":           {"otlp+grpc://h:1", "", "want a URL such as"},
 		"no kind":                  {"http://h:1?token=s3cret", "", "want a URL such as"},
 		"unknown kind":             {"mysql+http://u:s3cret@h:1", "", "want a URL such as"},
 		"unknown parameter":        {influx + "?bucket=b&tokn=s3cret", "", `unknown parameter "tokn": want token, ca`},
