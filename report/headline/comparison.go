@@ -57,17 +57,20 @@ func verdict(counts map[compare.Outcome]int) string {
 	return Unclear
 }
 
+// last returns the newest point of a line.
+func last(l *spatev1.HistoryLine) *spatev1.HistoryPoint { return l.GetPoints()[len(l.GetPoints())-1] }
+
 // Newest returns how the newest run of a history compares with the runs before it. Empty: it was compared with none.
 func Newest(lines []*spatev1.HistoryLine) string {
 	var newest *spatev1.HistoryPoint
 	for _, l := range lines {
-		if p := l.GetPoints()[len(l.GetPoints())-1]; newest == nil || p.GetTime().AsTime().After(newest.GetTime().AsTime()) {
+		if p := last(l); newest == nil || p.GetTime().AsTime().After(newest.GetTime().AsTime()) {
 			newest = p
 		}
 	}
 	counts, total, against := map[compare.Outcome]int{}, 0, ""
 	for _, l := range lines {
-		if p := l.GetPoints()[len(l.GetPoints())-1]; p.GetRun() == newest.GetRun() && p.GetAgainst() != "" {
+		if p := last(l); p.GetRun() == newest.GetRun() && p.GetAgainst() != "" {
 			counts[compare.Outcome(p.GetOutcome())]++
 			if total++; total > 1 && p.GetAgainst() != against {
 				p = &spatev1.HistoryPoint{Against: "the runs before it"}
@@ -87,7 +90,7 @@ func Newest(lines []*spatev1.HistoryLine) string {
 func Week(lines []*spatev1.HistoryLine) string {
 	var newest time.Time
 	for _, l := range lines {
-		if at := l.GetPoints()[len(l.GetPoints())-1].GetTime().AsTime(); at.After(newest) {
+		if at := last(l).GetTime().AsTime(); at.After(newest) {
 			newest = at
 		}
 	}
