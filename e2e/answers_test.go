@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/e2e/programs"
 )
 
@@ -235,6 +236,52 @@ func TestFilesOfToolsThatCannotBeUsed(t *testing.T) {
 		r := programs.Run(t, programs.PlanIn(t, asksPlan, files))
 		if code := r.Exit(); code != 2 || !strings.Contains(r.Stderr.String(), says) {
 			t.Errorf("exit %d, want 2 and %s: %s", code, says, r.Stderr.String())
+		}
+	}
+}
+
+const canariesPlan = `
+name: canaries
+canaries: {share: 0.2}
+targets:
+  - {name: chat, simulator: {endpoints: 2, decode_step: 1ms, wrong_share: 1, wrong_above: 22, wrong_endpoint: 2}}
+  - {name: anthropic, api: anthropic, stream: false, simulator: {decode_step: 1ms, wrong_share: 1, wrong_above: 22}}
+  - {name: completions, api: completions, simulator: {decode_step: 1ms, wrong_share: 1, wrong_above: 22}}
+  - {name: responses, api: responses, simulator: {decode_step: 1ms, wrong_share: 1, wrong_above: 22}}
+  - {name: sglang, api: sglang, prompts: text, simulator: {decode_step: 1ms, wrong_share: 1, wrong_above: 22}}
+  - {name: noisy, simulator: {decode_step: 1ms, wrong_share: 0.5}}
+  - {name: sound, simulator: {decode_step: 1ms}}
+  - {name: embeddings, api: embeddings, simulator: {}}
+workloads: [{random: {isl: 20, osl: 24}}]
+loads: [{concurrency: 80, requests: 800}]
+`
+
+// Answers that are wrong under load are found with each API, and the endpoint is named. A server whose quiet answers
+// differ is not judged.
+func TestWrongAnswersUnderLoad(t *testing.T) {
+	t.Parallel()
+	r := programs.RunPlan(t, canariesPlan)
+	r.MustExit(0)
+	for _, s := range r.Results().Stages {
+		var found trust.Check
+		for _, c := range s.Trust.Checks {
+			if c.Name == "answers" {
+				found = c
+			}
+		}
+		wrong := trust.Invalid
+		switch s.Target {
+		case "noisy", "embeddings":
+			wrong = ""
+		case "sound":
+			wrong = trust.Valid
+		}
+		if found.Verdict != wrong || (s.Canaries == nil) != (s.Target == "embeddings") || s.Requests.Completed != 800 {
+			t.Errorf("%s: %+v, canaries %+v, requests %+v", s.Target, found, s.Canaries, s.Requests)
+		}
+		_, host, _ := strings.Cut(s.Endpoints[min(1, len(s.Endpoints)-1)].URL, "://")
+		if wrong == trust.Invalid && !strings.Contains(found.Words, " at "+host+" ") {
+			t.Errorf("%s does not name %s", found.Words, host)
 		}
 	}
 }

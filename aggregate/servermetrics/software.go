@@ -164,7 +164,7 @@ func (d side) judge(c Client) (why, note string) {
 		return fmt.Sprintf("the servers counted %d requests, and this stage sent %d: others use them too, or each request goes through several of them",
 			d.counted, c.Sent), ""
 	case d.counted > c.Measured:
-		more := fmt.Sprintf("the servers counted %d requests beside the %d measured: those of a warm-up that were in flight at its end, of a cool-down, "+
+		more := fmt.Sprintf("the servers counted %d requests beside the %d measured: those of a warm-up that were in flight at its end, of a cool-down, canaries, "+
 			"and failed ones", d.counted-c.Measured, c.Measured)
 		if float64(d.counted-c.Measured) > blur*float64(c.Measured) {
 			return more + "; make the measured part longer", ""

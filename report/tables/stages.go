@@ -61,6 +61,10 @@ func latencyCells(s *results.StageResult, l *results.Latencies) (cells []table.C
 }
 
 func stageRow(s *results.StageResult) table.Row {
+	answers := results.CanaryAnswers{}
+	if s.Canaries != nil {
+		answers = s.Canaries.Load
+	}
 	cells := []table.Cell{
 		knownCount(s.Load.Concurrency), number(s.Load.Rate),
 		table.Count(s.Requests.Completed), table.Count(s.Requests.Failed), table.Count(s.Requests.Cancelled),
@@ -68,7 +72,7 @@ func stageRow(s *results.StageResult) table.Row {
 		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput),
 		number(s.Number("goodput.share")),
 		number(s.TextThroughput),
-		number(s.Number("canaries.load.differing_share")), number(s.Number("canaries.load.right_share")),
+		number(answers.DifferingShare), number(answers.RightShare),
 	}
 	return newRow(s, s.Workload, append(cells, latencyCells(s, &s.Latencies)...)...)
 }

@@ -284,6 +284,7 @@ func twoTargets() *results.Result {
 	fast := stage(1, "fast", 0.8, trust.Suspect)
 	fast.InputTokens, fast.TotalTokenThroughput, fast.VLLM.ITL = nil, nil, nil
 	slow := stage(0, "slow", 1, trust.Valid)
+	slow.Canaries = &results.Canaries{Load: results.CanaryAnswers{DifferingShare: new(0.03), RightShare: new(0.9)}}
 	slow.Parts = []results.PartResult{
 		{Name: "chat", Weight: 70, Share: new(0.7), Requests: results.PartRequests{Completed: 700},
 			RequestThroughput: new(7.0), OutputTokenThroughput: new(700.0), Latencies: slow.Latencies,
