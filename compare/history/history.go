@@ -7,6 +7,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/spate-load/spate/compare"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // File is the name of the file in the data directory: a line for each run, by its checksum as it was written. Only its
@@ -189,4 +191,26 @@ func (s *Store) record(e *entry) (*compare.Record, error) {
 	}
 	s.read[e.Run] = r
 	return r, nil
+}
+
+// Read returns a number over the newest runs of a plan, at most so many: an empty plan asks for all plans, an empty
+// metric for the default. removed reports whether a run is not there any more. It fails if there is no such metric.
+func (s *Store) Read(
+	plan, metric string, most int, removed func(run string) bool,
+) (*spatev1.ReadHistoryResponse, error) {
+	of, err := compare.MetricNamed(cmp.Or(metric, compare.DefaultMetric))
+	if err != nil {
+		return nil, err
+	}
+	lines := compare.Lines(s.Newest(plan, most), of)
+	gone := map[string]bool{} // asked once for each run
+	for _, l := range lines {
+		for _, p := range l.GetPoints() {
+			if _, known := gone[p.GetRun()]; !known {
+				gone[p.GetRun()] = removed(p.GetRun())
+			}
+			p.Removed = gone[p.GetRun()]
+		}
+	}
+	return &spatev1.ReadHistoryResponse{Lines: lines, Plans: s.Plans()}, nil
 }

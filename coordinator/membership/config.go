@@ -1,11 +1,15 @@
 package membership
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -84,4 +88,228 @@ func (c Config) Validate() error {
 			memberlist.LabelMaxSize))
 	}
 	return errors.Join(append(errs, c.checkAddresses())...)
+}
+
+// keys calls Keys and checks the result. No keys means plain gossip.
+func (c Config) keys() ([][]byte, error) {
+	if c.Keys == nil {
+		return nil, nil
+	}
+	keys, err := c.Keys()
+	if err != nil {
+		return nil, fmt.Errorf("membership: %w", err)
+	}
+	for i, key := range keys {
+		if n := len(key); n != 16 && n != 24 && n != 32 {
+			return nil, fmt.Errorf("membership: gossip key %d of %d has %d bytes; it must have 16, 24 or 32", i+1,
+				len(keys), n)
+		}
+	}
+	return keys, nil
+}
+
+// keyring makes the keyring for memberlist, nil for plain gossip.
+func (c Config) keyring() (*memberlist.Keyring, error) {
+	keys, err := c.keys()
+	if err != nil || len(keys) == 0 {
+		return nil, err
+	}
+	ring, err := memberlist.NewKeyring(keys, keys[0])
+	if err != nil {
+		return nil, fmt.Errorf("membership: gossip keys: %w", err)
+	}
+	return ring, nil
+}
+
+// rotate calls Keys every KeyPoll and uses new keys. It returns at Close. On an error the keys stay as they were; the
+// same error is logged once.
+//
+// A key is changed in three steps. Each step is done on all members before the next: add the new key after the old one
+// (all can decrypt with it), move it to the front (all encrypt with it), remove the old key.
+func (c *Cluster) rotate() {
+	tick := time.NewTicker(c.cfg.KeyPoll)
+	defer tick.Stop()
+	said := ""
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-tick.C:
+		}
+		changed, err := c.renewKeys()
+		switch {
+		case err != nil && err.Error() != said:
+			said = err.Error()
+			c.log.Warn("gossip keys cannot be renewed and stay unchanged", "error", err)
+		case err == nil:
+			said = ""
+		}
+		if changed {
+			c.log.Info("gossip keys changed", "keys", len(c.ring.GetKeys()))
+		}
+	}
+}
+
+// renewKeys updates the ring to the keys that Keys returns now. It refuses to switch encryption off.
+func (c *Cluster) renewKeys() (changed bool, err error) {
+	keys, err := c.cfg.keys()
+	if err != nil {
+		return false, err
+	}
+	if len(keys) == 0 {
+		return false, errors.New("membership: no gossip keys are left, and encryption cannot be switched off while " +
+			"the program runs: restart it for that")
+	}
+	return install(c.ring, keys)
+}
+
+// install makes the ring hold exactly keys, in their order. It only removes keys from the end: memberlist hands out its
+// slice of keys, and a removal elsewhere would move keys within that slice.
+func install(ring *memberlist.Keyring, keys [][]byte) (changed bool, err error) {
+	keys = distinct(keys)
+	if same(ring.GetKeys(), keys) {
+		return false, nil
+	}
+	if err := errors.Join(ring.AddKey(keys[0]), ring.UseKey(keys[0])); err != nil {
+		return true, fmt.Errorf("membership: gossip keys: %w", err)
+	}
+	for old := ring.GetKeys(); len(old) > len(keys) || !same(old, keys[:len(old)]); old = ring.GetKeys() {
+		if err := ring.RemoveKey(old[len(old)-1]); err != nil {
+			return true, fmt.Errorf("membership: gossip keys: %w", err)
+		}
+	}
+	for _, key := range keys {
+		if err := ring.AddKey(key); err != nil {
+			return true, fmt.Errorf("membership: gossip keys: %w", err)
+		}
+	}
+	return true, nil
+}
+
+// distinct removes duplicate keys.
+func distinct(keys [][]byte) (out [][]byte) {
+	for _, key := range keys {
+		if !slices.ContainsFunc(out, func(other []byte) bool { return bytes.Equal(other, key) }) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+func same(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
+
+// interfaces returns the addresses of this machine, like net.InterfaceAddrs.
+type interfaces func() ([]net.Addr, error)
+
+// checkAddresses returns an error if others could not reach this member. It opens nothing.
+func (c Config) checkAddresses() error {
+	adv, err := c.advertise(net.InterfaceAddrs)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, seed := range c.Seeds {
+		host, _ := splitSeed(seed)
+		if ip, err := netip.ParseAddr(host); err == nil {
+			errs = append(errs, reachable(adv.Addr(), ip))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// reachable returns an error if a member at peer cannot reach the advertised address. A loopback address is a different
+// machine for every other member.
+func reachable(advertise, peer netip.Addr) error {
+	if !advertise.IsLoopback() || peer.Unmap().IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("membership: this member would tell %s to reach it at %s, which is loopback and so never this "+
+		"machine for others: "+
+		"let gossip listen on, or advertise, an address of this machine that %s can reach", peer, advertise, peer)
+}
+
+// bind returns the address that gossip listens on.
+func (c Config) bind() (netip.AddrPort, error) {
+	if c.Bind == "" {
+		return netip.AddrPortFrom(netip.IPv4Unspecified(), DefaultPort), nil
+	}
+	a, err := parseIPPort(c.Bind, DefaultPort)
+	if err != nil {
+		return a, fmt.Errorf("membership: bind address %q: %w", c.Bind, err)
+	}
+	return a, nil
+}
+
+// advertise returns the address that others are told. Port 0: the port that gossip will listen on.
+func (c Config) advertise(of interfaces) (netip.AddrPort, error) {
+	bind, err := c.bind()
+	if err != nil {
+		return bind, err
+	}
+	if c.Advertise != "" {
+		a, err := parseIPPort(c.Advertise, bind.Port())
+		if err == nil {
+			err = checkAdvertised(a.Addr())
+		}
+		if err != nil {
+			return a, fmt.Errorf("membership: advertise address %q: %w", c.Advertise, err)
+		}
+		return a, nil
+	}
+	if !bind.Addr().IsUnspecified() {
+		return bind, nil
+	}
+	ip, err := privateAddress(of)
+	return netip.AddrPortFrom(ip, bind.Port()), err
+}
+
+// checkAdvertised refuses addresses at which no member can be reached.
+func checkAdvertised(ip netip.Addr) error {
+	switch {
+	case ip.IsUnspecified():
+		return errors.New("the unspecified address cannot be reached; give the IP at which others reach this machine")
+	case ip.IsMulticast():
+		return errors.New("this is a multicast address; give the IP at which others reach this machine")
+	case ip.IsLinkLocalUnicast():
+		return errors.New("link-local addresses mean something else on each link; give an IP that all members can " +
+			"reach")
+	}
+	return nil
+}
+
+// parseIPPort reads an IP with or without a port.
+func parseIPPort(s string, port uint16) (netip.AddrPort, error) {
+	if ip, err := netip.ParseAddr(s); err == nil {
+		return netip.AddrPortFrom(ip, port), nil
+	}
+	host, p, err := net.SplitHostPort(s)
+	if err != nil {
+		return netip.AddrPort{}, errors.New("want an IP, or IP:PORT")
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("%q is not an IP; host names are not allowed here, because others must "+
+			"see one fixed address", host)
+	}
+	n, err := strconv.ParseUint(p, 10, 16)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("%q is not a port", p)
+	}
+	return netip.AddrPortFrom(ip, uint16(n)), nil
+}
+
+// privateAddress returns the first private address of this machine.
+func privateAddress(of interfaces) (netip.Addr, error) {
+	addrs, err := of()
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("membership: this machine's addresses cannot be read: %w", err)
+	}
+	for _, a := range addrs {
+		p, err := netip.ParsePrefix(a.String())
+		if err == nil && p.Addr().IsPrivate() {
+			return p.Addr(), nil
+		}
+	}
+	return netip.Addr{}, errors.New("membership: this machine has no private IP to advertise; " +
+		"set the advertise address to the IP at which others reach it")
 }

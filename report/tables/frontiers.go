@@ -2,6 +2,7 @@ package tables
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
@@ -86,4 +87,92 @@ func answersOf(f *results.SeriesResult, p results.SeriesPoint) (list []string) {
 		}
 	}
 	return list
+}
+
+// throughputs is how many of the first targetValues are throughputs and what they cost.
+const throughputs = 4
+
+// Searches returns a table of the answers of searches: for each workload and question a row for each target, with
+// ratios to the baseline target, which is named as for Targets. A ratio is known if both searches have an answer that
+// is not INVALID. The table has no rows if the run has no searches.
+func Searches(r *results.Result, baseline string) (*table.Table, error) {
+	name, err := baselineOf(r, baseline)
+	if err != nil {
+		return nil, err
+	}
+	columns := []table.Column{
+		{Key: "workload", Words: true}, {Key: "objectives", Words: true}, {Key: "unit", Words: true},
+		{Key: "target", Header: "Target", Label: true, Words: true}, {Key: "verdict", Words: true},
+		{Key: "converged", Words: true},
+		{Key: "highest_load", Header: "Highest load", Digits: 2, Compared: true},
+		{Key: "too_high", Header: "Too high", Digits: 2},
+	}
+	for _, c := range targetColumns(r)[len(stageColumns("", "")):][:throughputs] {
+		if c.Header != "" {
+			c.Header += " there"
+		}
+		columns = append(columns, c)
+	}
+	t := &table.Table{Columns: columns, Notes: targetNotes(r, name, "")}
+	searches := r.Run.SeriesOf(loadpoint.Search)
+	for _, s := range searches {
+		row := searchRow(r, s)
+		base := slices.IndexFunc(searches, func(o *results.SeriesResult) bool {
+			return o.Target == name && question(o) == question(s)
+		})
+		if base >= 0 && s.Target != name && believed(searches[base]) && believed(s) {
+			other := searchRow(r, searches[base])
+			for j := range columns {
+				if columns[j].Compared {
+					row.Cells[j].Ratio = ratio(row.Cells[j].Number, other.Cells[j].Number)
+				}
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, nil
+}
+
+// question is what the searches of several targets have in common.
+func question(s *results.SeriesResult) string {
+	unit := "req/s"
+	if s.Unit == "concurrency" {
+		unit = "requests in flight"
+	}
+	return s.Workload + ": the highest load in " + unit + " with " + strings.Join(s.Objectives, ", ")
+}
+
+// believed reports whether a search has an answer that means what it says.
+func believed(s *results.SeriesResult) bool {
+	return s.Limit().Kept != nil && (s.Verdict == nil || *s.Verdict != trust.Invalid)
+}
+
+// searchRow returns the row of a search, without ratios.
+func searchRow(r *results.Result, s *results.SeriesResult) table.Row {
+	verdict, marks := "", []string(nil)
+	if s.Verdict != nil {
+		verdict = string(*s.Verdict)
+		if *s.Verdict != trust.Valid {
+			marks = append(marks, verdict)
+		}
+	}
+	if !s.Converged {
+		marks = append(marks, "not as precise as requested")
+	}
+	row := table.Row{
+		Heading: words.Printable(question(s)), Mark: strings.Join(marks, ", "),
+		Name: words.Printable(s.Target + ", " + s.Workload),
+		Cells: []table.Cell{word(s.Workload), word(strings.Join(s.Objectives, ", ")), word(s.Unit), word(s.Target),
+			word(verdict), word(Yes(s.Converged)), number(s.Limit().Kept), number(s.Limit().Broke)},
+	}
+	numbers := make([]*float64, throughputs)
+	if stage := s.Limit().Stage; stage != nil {
+		if at := results.StageAt(r.Stages, *stage); at != nil {
+			numbers = targetNumbers(r, at)[:throughputs]
+		}
+	}
+	for _, v := range numbers {
+		row.Cells = append(row.Cells, number(v))
+	}
+	return row
 }

@@ -2,8 +2,13 @@ package command
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/spate-load/spate/internal/files"
 )
 
 // Size is a number of bytes as a person writes it: 500MB, 32GiB, 4096. It is the value of a flag.
@@ -46,4 +51,50 @@ func (s *Size) Set(text string) error {
 	}
 	*s = Size(n * factor)
 	return nil
+}
+
+// Keep holds flags that limit items which take up space. 0 means no limit. In its tags, KEPT are the items in names of
+// flags, WHAT in help texts, and AGE and SPACE are the defaults.
+type Keep struct {
+	Count int           `flag:"keep-KEPT" help:"delete the oldest WHAT beyond this <number> (0: not limited)"`
+	For   time.Duration `flag:"keep-KEPT-for" default:"AGE" help:"delete WHAT older than this (0: not limited)"`
+	Size  Size          `flag:"keep-KEPT-size" default:"SPACE" help:"delete the oldest WHAT beyond this total <size> (0: not limited)"`
+}
+
+// Check returns an error if a value is negative.
+func (k *Keep) Check(name string) error {
+	if k.For < 0 || k.Count < 0 {
+		return fmt.Errorf("--keep-%s %d, --keep-%s-for %v: want 0 or more", name, k.Count, name, k.For)
+	}
+	return nil
+}
+
+// Limits returns the limits for package retention.
+func (k *Keep) Limits() files.Limits {
+	return files.Limits{Age: k.For, Bytes: uint64(k.Size), Count: k.Count}
+}
+
+// DatasetDir returns the default directory of datasets. It is in the user's cache, where the programs of one machine
+// share the datasets and the next run finds them.
+func DatasetDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir() // there is no home directory, as in a container or for a system service
+	}
+	return filepath.Join(dir, "spate", "datasets")
+}
+
+// DatasetLimits are the limits for a user's own datasets.
+var DatasetLimits = files.Limits{Age: 90 * 24 * time.Hour, Bytes: 32 << 30}
+
+// MaxDataset returns the most bytes of text that a file of rows may have: SPATE_DATASET_MAX_SIZE in the environment, or
+// 64 GiB.
+func MaxDataset() (uint64, error) {
+	most := Size(64 << 30)
+	if text := os.Getenv("SPATE_DATASET_MAX_SIZE"); text != "" {
+		if err := most.Set(text); err != nil {
+			return 0, fmt.Errorf("SPATE_DATASET_MAX_SIZE: %w", err)
+		}
+	}
+	return uint64(most), nil
 }

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +20,7 @@ import (
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/loadpoint"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -130,4 +134,76 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 		fmt.Fprintln(w, text)
 	}
 	return nil
+}
+
+func newPlanValidate() *cobra.Command {
+	source := &SourceFlags{}
+	return manual.New("validate", cobra.MinimumNArgs(1), func(cmd *cobra.Command, args []string) error {
+		return validateAll(cmd, source, args)
+	}, source)
+}
+
+// validateAll checks plans one after another, and reports on each as soon as it is checked.
+func validateAll(cmd *cobra.Command, source *SourceFlags, paths []string) error {
+	var failed error
+	for _, path := range paths {
+		err := validate(cmd, source, path)
+		if command.Stopped(err) {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err)
+			failed = command.BadInput(command.ErrPrinted)
+		}
+	}
+	return failed
+}
+
+func validate(cmd *cobra.Command, source *SourceFlags, path string) error {
+	plan, err := source.Read(cmd.InOrStdin(), path)
+	if err != nil {
+		return err
+	}
+	resources, err := Gather(cmd.Context(), plan, command.DatasetDir(), cmd.ErrOrStderr(), false)
+	if err != nil {
+		return err
+	}
+	if _, err := WithRows(plan, resources); err != nil {
+		return err
+	}
+	text := plans.StageWords(plan)
+	if words := machineWords(plan); words != "" {
+		text += "; " + words
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s\n", path, text)
+	terminal.Caution(cmd.ErrOrStderr(), plan)
+	return nil
+}
+
+// RegionsOf returns the regions of a plan, sorted.
+func RegionsOf(plan *plans.Plan) []string { return slices.Sorted(maps.Keys(plan.Proto().GetRegions())) }
+
+// agentWords says which agents a plan asks for: "10 with pool=big, region=eu". Empty: any.
+func agentWords(s *spatev1.AgentSelector) string {
+	switch list := strings.Join(naming.LabelTexts(s.GetLabels()), ", "); {
+	case s.GetCount() > 0 && list != "":
+		return fmt.Sprintf("%d with %s", s.GetCount(), list)
+	case s.GetCount() > 0:
+		return strconv.Itoa(int(s.GetCount()))
+	case list != "":
+		return "all with " + list
+	}
+	return ""
+}
+
+// machineWords says which agents a plan asks for, and what happens if it loses one. Empty: it says nothing of both.
+func machineWords(plan *plans.Plan) string {
+	var parts []string
+	if text := agentWords(plan.Proto().GetAgents()); text != "" {
+		parts = append(parts, "agents: "+text)
+	}
+	if policy := plan.Proto().GetOnAgentLoss(); policy != "" {
+		parts = append(parts, "on_agent_loss: "+policy)
+	}
+	return strings.Join(parts, "; ")
 }

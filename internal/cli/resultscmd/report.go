@@ -3,6 +3,10 @@ package resultscmd
 
 import (
 	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,10 +14,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/plancmd"
+	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/docs"
+	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/report"
+	"github.com/spate-load/spate/report/tables"
 )
 
 //go:embed help.txt
@@ -69,4 +77,161 @@ func (f *reportFlags) keepBaseline(dir string) error {
 		return unreadable(dir, err)
 	}
 	return baseline.Keep(dir)
+}
+
+// printing is what `spate report` prints. Zero: the tables and the run directory.
+type printing struct {
+	Format         string `flag:"format" default:"text" oneof:"text, markdown, csv, json, html" help:"<form> of what is printed: text; markdown, json, html (report.md, results.json, report.html); or csv (a row for each stage)"`
+	Table          string `flag:"table" oneof:"stages, parts, targets, searches, frontiers, vllm, guidellm, aiperf" help:"print one <table>: stages; parts (of mixtures); targets, searches (targets and answers side by side, with ratios to a baseline); frontiers; or vllm, guidellm, aiperf (what these tools print, by their definitions)"`
+	BaselineTarget string `flag:"baseline-target" help:"with --table targets or searches: <name> of the target to compare with (default: the plan's baseline, or its first target)"`
+}
+
+// whole are the files that have the whole report in a format.
+var whole = map[string]string{"markdown": "report.md", "json": "results.json", "html": "report.html"}
+
+// check refuses flags that do not go together.
+func (p *printing) check() error {
+	if p.BaselineTarget != "" && p.Table != "targets" && p.Table != "searches" {
+		return command.BadInputf("--baseline-target has no effect: give --table targets or --table searches, too")
+	}
+	if p.Format == "html" && p.Table != "" {
+		return command.BadInputf("--format html is the whole report: leave out --table, or use another format")
+	}
+	return nil
+}
+
+// print prints a result, whose files are in dir.
+func (p *printing) print(out io.Writer, dir string, r *results.Result) error {
+	switch {
+	case p.Table == "" && p.Format == "text":
+		return showReport(out, dir, r)
+	case p.Table == "" && whole[p.Format] != "":
+		return copyFile(out, filepath.Join(dir, whole[p.Format]))
+	case p.Table == "vllm" && p.Format == "text":
+		return copyFile(out, filepath.Join(dir, "vllm.txt"))
+	}
+	t, err := p.tableOf(r)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	switch p.Format {
+	case "markdown":
+		return t.Markdown(out)
+	case "csv":
+		return t.CSV(out)
+	case "json":
+		return t.JSON(out)
+	}
+	return t.Text(out, terminal.Width(out))
+}
+
+// tableOf makes the table that is asked for.
+func (p *printing) tableOf(r *results.Result) (*table.Table, error) {
+	r = results.InPlanTime(r)
+	switch p.Table {
+	case "targets", "searches":
+		sideBySide := map[string]func(*results.Result, string) (*table.Table, error){
+			"targets": tables.Targets, "searches": tables.Searches}[p.Table]
+		t, err := sideBySide(r, p.BaselineTarget)
+		if err != nil {
+			return nil, fmt.Errorf("--baseline-target: %w", err)
+		}
+		return p.some(t)
+	case "parts":
+		return p.some(tables.Parts(r))
+	case "frontiers":
+		return p.some(tables.Frontiers(r))
+	case "vllm":
+		return tables.VLLM(r), nil
+	case "guidellm":
+		return tables.GuideLLM(r), nil
+	case "aiperf":
+		return tables.AIPerf(r), nil
+	}
+	return tables.Stages(r), nil
+}
+
+// some returns a table that must have rows.
+func (p *printing) some(t *table.Table) (*table.Table, error) {
+	if len(t.Rows) == 0 {
+		return nil, fmt.Errorf("--table %s: the run has none", p.Table)
+	}
+	return t, nil
+}
+
+func copyFile(out io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	defer f.Close() // opened for reading only
+	_, err = io.Copy(out, f)
+	return err
+}
+
+// unreadable says why a run directory's files cannot be made, and what can be done.
+func unreadable(dir string, err error) error {
+	if errors.Is(err, ledger.ErrDamaged) {
+		return fmt.Errorf("%w\nno file was written; restore %s from a copy, or use what is intact: "+
+			"spate report --salvage %s", err, filepath.Join(dir, ledger.File), dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return command.BadInputf("%s is not a run directory: there is no %s in it", dir, ledger.File)
+	}
+	return command.BadInputf("%s is not a run directory: %w", dir, err)
+}
+
+// salvage makes the files from the intact part of a damaged ledger. If the ledger is whole, it makes the files as
+// usual.
+func salvage(out, notes io.Writer, dir string, options report.Options, p *printing) error {
+	result, damage, err := report.Salvage(dir, options)
+	switch {
+	case damage == nil && err == nil:
+		fmt.Fprintf(notes, "spate: %s is intact, there is nothing to salvage\n", filepath.Join(dir, ledger.File))
+		return writeReport(out, notes, dir, options, p)
+	case result == nil:
+		return unreadable(dir, err)
+	case err != nil:
+		return err
+	}
+	dir = filepath.Join(dir, report.SalvageDir)
+	if err := p.print(out, dir, result); err != nil {
+		return err
+	}
+	return command.Exit(command.ExitFailed, fmt.Errorf("what was intact is in %s: %w", dir, damage))
+}
+
+// writeReport makes a run directory's files and prints what is asked for.
+func writeReport(out, notes io.Writer, dir string, options report.Options, p *printing) error {
+	result, err := report.Write(dir, options)
+	if result == nil {
+		return unreadable(dir, err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.print(out, dir, result); err != nil {
+		return err
+	}
+	if result.Run.Outcome == nil {
+		fmt.Fprintf(
+			notes,
+			"spate: the run has not ended, so its result is partial; if its command was killed, spate runs resume %s runs the rest\n",
+			dir,
+		)
+	}
+	if failed := report.FailedThresholds(result); len(failed) > 0 {
+		return command.Exit(command.ExitMissed, fmt.Errorf("%s: %s: %s", report.ThresholdWords(result), failed[0].Words(),
+			report.ThresholdOutcome(failed[0])))
+	}
+	return nil
+}
+
+// showReport prints the tables of a result.
+func showReport(out io.Writer, dir string, result *results.Result) error {
+	if err := report.Table(out, result, terminal.Width(out)); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Run directory: %s\n", dir)
+	return report.Answer(out, result, terminal.Width(out))
 }

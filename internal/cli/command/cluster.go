@@ -1,15 +1,84 @@
 package command
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
+	"time"
 
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/internal/files"
 )
+
+// TLS holds the certificates by which the programs of a cluster authenticate each other.
+type TLS struct{ certs.Files }
+
+// soon is how long before its end a certificate causes a warning.
+const soon = 14 * 24 * time.Hour
+
+// Check finds mistakes in the flags and their files, and warns about a certificate that expires soon. If none of the
+// flags is given, Check returns nil.
+func (t *TLS) Check(logger *slog.Logger) error {
+	if !t.Given() {
+		return nil
+	}
+	if t.Authority == "" || t.Cert == "" || t.Key == "" {
+		return errors.New("--tls-ca, --tls-cert and --tls-key need one another: give all three; `spate certs --help` says how to make the files")
+	}
+	_, until, err := t.Files.Check(time.Now())
+	if err != nil {
+		return fmt.Errorf("--tls-cert: %w", err)
+	}
+	if left := time.Until(until); left < soon {
+		logger.Warn("certificate expires soon: make a new one with spate certs", "file", t.Cert,
+			"ends", until.Format(time.DateTime))
+	}
+	return nil
+}
+
+// Dial returns the credentials with which a program of a role connects to a coordinator. Without certificates they are
+// plaintext.
+func (t *TLS) Dial(role certs.Role) (credentials.TransportCredentials, error) {
+	if !t.Given() {
+		return insecure.NewCredentials(), nil
+	}
+	return t.Files.Dial(role)
+}
+
+// CheckPlain refuses a plaintext connection to another machine, unless it is allowed.
+func (t *TLS) CheckPlain(address string, allowed bool) error {
+	if t.Given() || allowed || Loopback(address) {
+		return nil
+	}
+	return fmt.Errorf(
+		"the connection to the coordinator at %s would be unencrypted: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext if you trust the network",
+		address,
+	)
+}
+
+// InTurn returns the next of the known coordinators at each call, so that one that does not answer is skipped. Gossip
+// may name any address, so addresses are checked like typed ones.
+func InTurn(finder membership.Finder, check func(address string) error) func(context.Context) (string, error) {
+	attempt := 0
+	return func(ctx context.Context) (string, error) {
+		addresses, err := finder.Coordinators(ctx)
+		if err != nil {
+			return "", err
+		}
+		address := addresses[attempt%len(addresses)]
+		attempt++
+		return address, check(address)
+	}
+}
 
 // Gossip holds the flags for a daemon's part in gossip. In its tags, LISTEN is the default of --gossip-listen.
 type Gossip struct {
@@ -80,4 +149,31 @@ func Loopback(address string) bool {
 	}
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
+}
+
+// maxSecret is the largest size of a secret, in bytes.
+const maxSecret = 1 << 20
+
+// Secret returns the value behind "env:NAME" or "file:PATH", without the line break at the end of a file. Any other
+// text is the value itself.
+func Secret(reference string) (string, error) {
+	if name, ok := strings.CutPrefix(reference, "env:"); ok {
+		value := os.Getenv(name)
+		if value == "" {
+			return "", fmt.Errorf("the environment variable %s is not set", name)
+		}
+		return value, nil
+	}
+	if path, ok := strings.CutPrefix(reference, "file:"); ok {
+		data, err := files.ReadFile(path, maxSecret)
+		if err != nil {
+			return "", err
+		}
+		value := strings.TrimRight(string(data), "\r\n")
+		if value == "" {
+			return "", fmt.Errorf("the file %s is empty", path)
+		}
+		return value, nil
+	}
+	return reference, nil
 }

@@ -1,0 +1,304 @@
+package tables
+
+import (
+	"slices"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/table"
+)
+
+// VLLM returns a table with a row for each stage: the columns of vLLM's "Serving Benchmark Result", by its definitions,
+// as published comparisons put them side by side.
+func VLLM(r *results.Result) *table.Table {
+	t := &table.Table{Columns: slices.Concat(stageColumns("Load", "Backend/Setting"), []table.Column{
+		{Key: "successful_requests", Header: "Successful Requests"},
+		{Key: "duration_s", Header: "Duration (s)", Digits: 2},
+		{Key: "total_input_tokens", Header: "Total Input Tokens"},
+		{Key: "total_generated_tokens", Header: "Total Generated Tokens"},
+		{Key: "request_throughput", Header: "Req Throughput (req/s)", Digits: 2},
+		{Key: "output_token_throughput", Header: "Output Token Throughput (tok/s)", Digits: 2},
+		{Key: "total_token_throughput", Header: "Total Token Throughput (tok/s)", Digits: 2},
+	})}
+	for _, m := range vllmMetrics {
+		t.Columns = append(t.Columns,
+			table.Column{Key: "mean_" + m.key, Header: "Mean " + m.header, Digits: 2},
+			table.Column{Key: "median_" + m.key, Header: "Median " + m.header, Digits: 2},
+			table.Column{Key: "p99_" + m.key, Header: "P99 " + m.header, Digits: 2})
+	}
+	for _, group := range sameLoads(r) {
+		for _, s := range group {
+			t.Rows = append(t.Rows, marked(t.Columns, s, vllmRow(s)))
+		}
+	}
+	return explained(t)
+}
+
+// vllmMetrics are the metrics of the table.
+var vllmMetrics = []struct {
+	key, header string
+	of          func(*results.VLLM) *results.VLLMMetric
+}{
+	{"ttft_ms", "TTFT (ms)", func(v *results.VLLM) *results.VLLMMetric { return v.TTFT }},
+	{"tpot_ms", "TPOT (ms)", func(v *results.VLLM) *results.VLLMMetric { return v.TPOT }},
+	{"itl_ms", "ITL (ms)", func(v *results.VLLM) *results.VLLMMetric { return v.ITL }},
+}
+
+func vllmRow(s *results.StageResult) table.Row {
+	cells := []table.Cell{
+		table.Count(s.Requests.Completed), number(s.DurationS), knownCount(s.InputTokens), knownCount(s.OutputTokens),
+		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput),
+	}
+	for _, m := range vllmMetrics {
+		v := m.of(&s.VLLM)
+		if v == nil {
+			cells = append(cells, table.Cell{}, table.Cell{}, table.Cell{})
+			continue
+		}
+		cells = append(cells, number(&v.Mean), number(&v.Median), number(&v.P99))
+	}
+	return newRow(s, s.Workload, cells...)
+}
+
+// Titles of GuideLLM's tables.
+const (
+	guideTokens     = "Request Token Statistics (Completed Requests)"
+	guideLatency    = "Request Latency Statistics (Completed Requests)"
+	guideThroughput = "Server Throughput Statistics (All Requests)"
+)
+
+// GuideLLM returns a table with a row for each stage: the columns of GuideLLM's console tables, by the definitions of
+// GuideLLM 0.8 (guidellm/schemas/base/request_stats.py and guidellm/benchmark/schemas/metrics.py). GuideLLM takes the
+// times of frames with text, weights its ITL and TPOT by tokens, and counts failed requests in throughputs. Where that
+// needs a distribution that results.json does not have, the number is not known.
+func GuideLLM(r *results.Result) *table.Table {
+	t := &table.Table{Columns: slices.Concat(stageColumns("Strategy", ""), guideColumns())}
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		var cells []table.Cell
+		for _, v := range slices.Concat(guideTokenValues(s), guideLatencyValues(s), guideThroughputValues(s)) {
+			cells = append(cells, number(v))
+		}
+		t.Rows = append(t.Rows, newRow(s, s.Target+", "+s.Workload, cells...))
+	}
+	return t
+}
+
+// guideColumns returns the columns of all tables, in the order of the values.
+func guideColumns() []table.Column {
+	var columns []table.Column
+	add := func(group, key, header string, stats ...string) {
+		names := map[string]string{"mean": "Mean", "mdn": "Mdn", "p95": "p95"}
+		for _, stat := range stats {
+			columns = append(columns, table.Column{Key: key + "_" + stat, Header: header + " " + names[stat], Group: group,
+				Digits: 1})
+		}
+	}
+	add(guideTokens, "input_tokens_per_request", "Input Tok Per Req", "mdn", "p95")
+	add(guideTokens, "output_tokens_per_request", "Output Tok Per Req", "mdn", "p95")
+	add(guideTokens, "total_tokens_per_request", "Total Tok Per Req", "mdn", "p95")
+	add(guideTokens, "stream_iterations_per_request", "Stream Iter Per Req", "mdn", "p95")
+	add(guideTokens, "output_tokens_per_iteration", "Output Tok Per Stream Iter", "mdn", "p95")
+	add(guideLatency, "request_latency_s", "Request Latency Sec", "mean", "mdn", "p95")
+	add(guideLatency, "ttft_ms", "TTFT ms", "mean", "mdn", "p95")
+	add(guideLatency, "ttfot_ms", "TTFOT ms", "mean", "mdn", "p95")
+	add(guideLatency, "itl_ms", "ITL ms", "mean", "mdn", "p95")
+	add(guideLatency, "tpot_ms", "TPOT ms", "mean", "mdn", "p95")
+	add(guideThroughput, "concurrency", "Requests Concurrency", "mdn", "mean")
+	add(guideThroughput, "requests_per_second", "Requests Per Sec", "mean")
+	add(guideThroughput, "input_tokens_per_second", "Input Tokens Per Sec", "mean")
+	add(guideThroughput, "output_tokens_per_second", "Output Tokens Per Sec", "mean")
+	add(guideThroughput, "tokens_per_second", "Total Tokens Per Sec", "mean")
+	return columns
+}
+
+func guideTokenValues(s *results.StageResult) []*float64 {
+	isl, osl := s.ISL.Seen, s.OSL.Seen
+	values := []*float64{median(isl), p95(isl), median(osl), p95(osl)}
+	values = append(values, sumOf(isl, osl, median), sumOf(isl, osl, p95), nil, nil)
+	if d := s.TokensPerFrame; constant(d) {
+		return append(values, &d.Mean, &d.Mean)
+	}
+	return append(values, nil, nil)
+}
+
+// sumOf returns a statistic of the sum of two lengths of a request. It is known if one of the lengths is constant.
+func sumOf(a, b *histogram.Summary, of func(*histogram.Summary) *float64) *float64 {
+	if !constant(a) && !constant(b) || a == nil || b == nil {
+		return nil
+	}
+	return new(*of(a) + *of(b))
+}
+
+// constant reports whether all values are equal.
+func constant(d *histogram.Summary) bool { return d != nil && d.Min == d.Max }
+
+// guideLatencyValues returns the latencies. The request latency lasts until the stream's end, of which results.json has
+// no distribution.
+func guideLatencyValues(s *results.StageResult) []*float64 {
+	ttft, answer := firstText(s), firstAnswer(s)
+	values := []*float64{nil, nil, nil, mean(ttft), median(ttft), p95(ttft), mean(answer), median(answer), p95(answer)}
+	var itl, tpot [2]*float64 // median and p95: weights by tokens do not matter if all outputs have one length
+	if osl := s.OSL.Seen; constant(osl) && osl.Mean > 1 {
+		itl = [2]*float64{median(s.TPOT), p95(s.TPOT)}
+		if s.E2E != nil {
+			tpot = [2]*float64{new(s.E2E.P50 / osl.Mean), new(s.E2E.P95 / osl.Mean)}
+		}
+	}
+	return append(values, weightedITL(s), itl[0], itl[1], weightedTPOT(s), tpot[0], tpot[1])
+}
+
+// weightedITL returns the time from the first to the last token of all requests, divided by their tokens but the first.
+func weightedITL(s *results.StageResult) *float64 {
+	decode, completed := meanDecode(s), s.Requests.Completed
+	if decode == nil || s.OutputTokens == nil || s.TPOT == nil ||
+		s.TPOT.Count != completed || s.E2E.Count != completed {
+		return nil
+	}
+	return new(*decode * float64(completed) / float64(*s.OutputTokens-completed))
+}
+
+// weightedTPOT returns the time from the start to the last token of all requests, divided by their tokens.
+func weightedTPOT(s *results.StageResult) *float64 {
+	if s.E2E == nil || s.E2E.Count != s.Requests.Completed ||
+		s.OutputTokens == nil || *s.OutputTokens == 0 {
+		return nil
+	}
+	return new(s.E2E.Mean * float64(s.E2E.Count) / float64(*s.OutputTokens))
+}
+
+// guideThroughputValues returns the throughputs. They are known if all requests completed.
+func guideThroughputValues(s *results.StageResult) []*float64 {
+	if s.Requests.Completed == 0 || s.Requests.Completed != s.Requests.Started {
+		return make([]*float64, 6)
+	}
+	return []*float64{nil, nil, s.RequestThroughput, inputThroughput(s), s.OutputTokenThroughput,
+		s.TotalTokenThroughput}
+}
+
+// AIPerf returns a table with the rows of AIPerf's "LLM Metrics" for each stage, by the definitions of AIPerf 0.13 (the
+// classes in aiperf/metrics/types). Where AIPerf needs a distribution that results.json does not have, the number is
+// not known. AIPerf takes the times of frames with text; a first token without text makes its TTFT unknown.
+func AIPerf(r *results.Result) *table.Table {
+	t := &table.Table{Columns: slices.Concat(stageColumns("", ""), []table.Column{
+		{Key: "metric", Header: "Metric", Label: true, Words: true},
+		{Key: "avg", Header: "avg", Digits: 2}, {Key: "min", Header: "min", Digits: 2},
+		{Key: "max", Header: "max", Digits: 2}, {Key: "p99", Header: "p99", Digits: 2},
+		{Key: "p90", Header: "p90", Digits: 2}, {Key: "p50", Header: "p50", Digits: 2},
+		{Key: "std", Header: "std", Digits: 2},
+	})}
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		for _, m := range aiperfRows(s) {
+			row := newRow(s, stageName(s), slices.Concat([]table.Cell{word(m.name)}, m.cells())...)
+			row.Mark = "" // the heading has it, once for all rows
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t
+}
+
+// aiperfRow is a metric of AIPerf: avg, min, max, p99, p90, p50 and std.
+type aiperfRow struct {
+	name   string
+	values [7]*float64
+}
+
+func (m aiperfRow) cells() []table.Cell {
+	var cells []table.Cell
+	for _, v := range m.values {
+		cells = append(cells, number(v))
+	}
+	return cells
+}
+
+// spread returns a metric that has a distribution.
+func spread(name string, d *histogram.Summary) aiperfRow {
+	if d == nil {
+		return aiperfRow{name: name}
+	}
+	return aiperfRow{name, [7]*float64{&d.Mean, &d.Min, &d.Max, &d.P99, &d.P90, &d.P50, &d.Std}}
+}
+
+// single returns a metric that has one value.
+func single(name string, value *float64) aiperfRow { return aiperfRow{name, [7]*float64{value}} }
+
+// aiperfRows returns AIPerf's metrics in its order.
+func aiperfRows(s *results.StageResult) []aiperfRow {
+	ended := s.Requests.Completed + s.Requests.Failed
+	completed, all := float64(s.Requests.Completed), float64(ended)
+	var errorRate *float64
+	if ended > 0 {
+		errorRate = new(100 * float64(s.Requests.Failed) / all)
+	}
+	rows := []aiperfRow{
+		spread("Time to First Token (ms)", firstText(s)),
+		spread("Time to Second Token (ms)", nil), // the second frame's time has no distribution of its own
+		spread("Time to First Output Token (ms)", firstAnswer(s)),
+		spread("Request Latency (ms)", s.E2E),
+		single("Decode Duration (ms)", meanDecode(s)),
+		spread("Inter Token Latency (ms)", s.TPOT),
+		perUser("Output Token Throughput Per User (tokens/sec/user)", s.TPOT),
+		spread("E2E Output Token Throughput (tokens/sec/user)", nil),
+		spread("Output Sequence Length (tokens)", s.OSL.Seen),
+		spread("Input Sequence Length (tokens)", s.ISL.Seen),
+		single("Output Token Throughput (tokens/sec)", s.OutputTokenThroughput),
+		single("Input Token Throughput (tokens/sec)", inputThroughput(s)),
+		single("Request Throughput (requests/sec)", s.RequestThroughput),
+	}
+	if s.Goodput != nil {
+		rows = append(rows, single("Goodput (requests/sec)", s.Goodput.RequestThroughput))
+	}
+	return append(rows,
+		single("Completed Requests (Success + Error) (requests)", &all),
+		single("Request Error Rate (%)", errorRate),
+		single("Request Count (requests)", &completed))
+}
+
+// firstText returns the distribution of the time to the first text. It is that of the first token if every first token
+// had text.
+func firstText(s *results.StageResult) *histogram.Summary {
+	if s.TTFTText != nil {
+		return nil
+	}
+	return s.TTFT
+}
+
+// firstAnswer returns the distribution of the time to the first text that is not reasoning. It is known if no request
+// streamed reasoning, or each one did.
+func firstAnswer(s *results.StageResult) *histogram.Summary {
+	switch {
+	case s.TTFTAnswer == nil:
+		return firstText(s)
+	case s.TTFTAnswer.Count == s.Requests.Completed:
+		return s.TTFTAnswer
+	}
+	return nil
+}
+
+// meanDecode returns the mean time from the first to the last token.
+func meanDecode(s *results.StageResult) *float64 {
+	ttft := firstText(s)
+	if s.E2E == nil || ttft == nil || s.E2E.Count != ttft.Count {
+		return nil
+	}
+	return new(s.E2E.Mean - ttft.Mean)
+}
+
+// perUser returns the distribution of the reciprocals of TPOT, as far as it follows from that of TPOT.
+func perUser(name string, tpot *histogram.Summary) aiperfRow {
+	if tpot == nil || tpot.Min <= 0 {
+		return aiperfRow{name: name}
+	}
+	const perSecond = 1000
+	return aiperfRow{name, [7]*float64{1: new(perSecond / tpot.Max), 2: new(perSecond / tpot.Min),
+		5: new(perSecond / tpot.P50)}}
+}
+
+// inputThroughput returns the input tokens of completed requests per second.
+func inputThroughput(s *results.StageResult) *float64 {
+	if s.InputTokens == nil || s.DurationS == nil || *s.DurationS <= 0 {
+		return nil
+	}
+	return new(float64(*s.InputTokens) / *s.DurationS)
+}
