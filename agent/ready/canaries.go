@@ -206,8 +206,8 @@ func (s *Stage) askQuiet(ctx context.Context, found *spatev1.Found) {
 		found.Answers, p.Canaries = nil, nil
 		p.Notes = append(p.Notes, fmt.Sprintf("No canaries are asked: %v.", errors.Join(errs...)))
 	case left > 0:
-		p.Notes = append(p.Notes, fmt.Sprintf("%d of %d canaries are not asked under load: the quiet server does not answer "+
-			"them, or not always in the same way.", left, all))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d of %d canaries are not asked under load: in %v the quiet server gave fewer "+
+			"than two answers to each, or not always the same.", left, all, quietTime))
 	}
 }
 
