@@ -23,7 +23,7 @@ func CheckSamples(samples []*spatev1.ServerSample, target *spatev1.Target) error
 		switch {
 		case key.source >= sources:
 			return fmt.Errorf("server metrics: source %d: the target has %d", key.source, sources)
-		case key.name == "" || len(key.name) > servermetrics.MaxName || len(key.labels) > servermetrics.MaxLabels:
+		case !rightTexts(key):
 			return fmt.Errorf("server metrics of source %d: a name of %d bytes with labels of %d", key.source,
 				len(key.name), len(key.labels))
 		case !(math.Abs(s.GetValue()) <= servermetrics.MaxValue):

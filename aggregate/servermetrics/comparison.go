@@ -172,13 +172,13 @@ func inMs(q *ServerQuantile) *ServerQuantile {
 	if q == nil {
 		return nil
 	}
-	scaled := func(v *float64) *float64 {
-		if v == nil {
-			return nil
+	scaled := *q
+	for _, v := range []**float64{&scaled.Value, &scaled.Low, &scaled.High} {
+		if *v != nil {
+			*v = new(msPerSecond * **v)
 		}
-		return new(msPerSecond * *v)
 	}
-	return &ServerQuantile{Value: scaled(q.Value), Low: scaled(q.Low), High: scaled(q.High)}
+	return &scaled
 }
 
 // beyond returns the bounds of client - server, where only the bucket of the server's percentile is known.
@@ -189,9 +189,12 @@ func beyond(client float64, server *ServerQuantile) *Bounds {
 	return &Bounds{Low: minus(&client, server.High), High: minus(&client, server.Low)}
 }
 
+// mean returns the mean of a distribution. Nil: there is none.
+var mean = histogram.MeanOf
+
 // accountParts returns where the time of a request goes, as far as that is known.
 func accountParts(c Client, near, engine side) AccountParts {
-	p := AccountParts{SendDelay: meanOf(c.SendDelay), ReceiveLag: meanOf(c.ReceiveLag), Network: meanOf(c.RTT),
+	p := AccountParts{SendDelay: mean(c.SendDelay), ReceiveLag: mean(c.ReceiveLag), Network: mean(c.RTT),
 		Connect: connectOf(c)}
 	if engine.why == "" {
 		p.Queue, p.Prefill, p.Decode = engine.mean(engine.queue), engine.mean(engine.prefill),
@@ -201,19 +204,11 @@ func accountParts(c Client, near, engine side) AccountParts {
 	if near.why != "" {
 		return p
 	}
-	p.Frontend = minus(meanOf(c.TTFT), near.mean(near.ttft), p.Connect, p.Network)
+	p.Frontend = minus(mean(c.TTFT), near.mean(near.ttft), p.Connect, p.Network)
 	if near.name != engine.name && engine.why == "" {
 		p.Router = minus(near.mean(near.ttft), engine.mean(engine.ttft))
 	}
 	return p
-}
-
-// meanOf returns the mean of a distribution. It returns nil for nil.
-func meanOf(d *histogram.Summary) *float64 {
-	if d == nil {
-		return nil
-	}
-	return &d.Mean
 }
 
 // connectOf returns the time to connect as a mean over all requests. It is 0 if none opened a connection.

@@ -2,15 +2,21 @@
 package runfiles
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // File is a run that was opened.
@@ -92,4 +98,71 @@ func openResults(name, path, dir string) (*File, error) {
 		file.Requests, err = rowsIn(dir)
 	}
 	return file, err
+}
+
+// OfLedger returns the run of an open ledger with its result. It is not for closing.
+func OfLedger(l *ledger.Ledger, result *results.Result) (*compare.Run, error) {
+	stages, err := l.Stages()
+	if err != nil {
+		return nil, err
+	}
+	run := &compare.Run{Name: result.Run.ID, Result: result, Definitions: map[uint32]string{},
+		UniqueStarts: map[uint32]bool{}}
+	records := make(map[uint32]*spatev1.StageRecord)
+	for _, rec := range stages {
+		index := rec.GetStage().GetIndex()
+		records[index] = rec
+		run.UniqueStarts[index] = rec.GetStage().GetWorkload().GetCacheBusting() == "request"
+		if run.Definitions[index], err = definition(rec.GetStage()); err != nil {
+			return nil, err
+		}
+	}
+	if result.Run.Records != nil {
+		run.Requests = func(stage uint32, each func(*compare.Request) error) error {
+			return eachRequest(l, records[stage], each)
+		}
+	}
+	return run, nil
+}
+
+// definition returns a hash of what a stage asks for: all but its target, its index and how long it is waited for.
+func definition(s *spatev1.Stage) (string, error) {
+	asked := &spatev1.Stage{Workload: s.GetWorkload(), Load: s.GetLoad(), Seed: s.GetSeed(),
+		Dataset: s.GetDataset(), PartDatasets: s.GetPartDatasets()}
+	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(asked)
+	if err != nil {
+		return "", fmt.Errorf("hash stage %d: %w", s.GetIndex()+1, err)
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// eachRequest calls each with the measured requests of a stage's result. It holds those of one snapshot in memory.
+func eachRequest(l *ledger.Ledger, rec *spatev1.StageRecord, each func(*compare.Request) error) error {
+	return l.Snapshots(rec.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
+		if !merge.InResult(rec, s) {
+			return nil
+		}
+		for _, r := range s.GetRecords() {
+			if r.GetUnmeasured() {
+				continue
+			}
+			request := requestOf(r)
+			if err := each(&request); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// requestOf converts a record of the ledger.
+func requestOf(r *spatev1.RequestRecord) compare.Request {
+	return compare.Request{
+		Index: r.GetIndex(), Turn: r.GetTurn(),
+		ISLAsked: r.GetIslAsked(), OSLAsked: r.GetOslAsked(), BodyHash: r.GetBodyHash(),
+		StartNs: r.GetStartNs(), EndNs: r.GetEndNs(), FirstTokenNs: r.FirstTokenNs, LastTokenNs: r.LastTokenNs,
+		OutputTokens: r.GetOutputTokens(), ITLNs: r.GetItlNs(), Cancelled: r.GetCancelled(),
+		Completed: !r.GetCancelled() && r.GetErrorClass() == spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED,
+	}
 }

@@ -128,27 +128,24 @@ func (p *printing) print(out io.Writer, dir string, r *results.Result) error {
 // tableOf makes the table that is asked for.
 func (p *printing) tableOf(r *results.Result) (*table.Table, error) {
 	r = results.InPlanTime(r)
-	switch p.Table {
-	case "targets", "searches":
-		sideBySide := map[string]func(*results.Result, string) (*table.Table, error){
-			"targets": tables.Targets, "searches": tables.Searches}[p.Table]
-		t, err := sideBySide(r, p.BaselineTarget)
+	sideBySide := map[string]func(*results.Result, string) (*table.Table, error){
+		"targets": tables.Targets, "searches": tables.Searches}
+	if of := sideBySide[p.Table]; of != nil {
+		t, err := of(r, p.BaselineTarget)
 		if err != nil {
 			return nil, fmt.Errorf("--baseline-target: %w", err)
 		}
 		return p.some(t)
-	case "parts":
-		return p.some(tables.Parts(r))
-	case "frontiers":
-		return p.some(tables.Frontiers(r))
-	case "vllm":
-		return tables.VLLM(r), nil
-	case "guidellm":
-		return tables.GuideLLM(r), nil
-	case "aiperf":
-		return tables.AIPerf(r), nil
 	}
-	return tables.Stages(r), nil
+	of := map[string]func(*results.Result) *table.Table{
+		"": tables.Stages, "stages": tables.Stages, "parts": tables.Parts, "frontiers": tables.Frontiers,
+		"vllm": tables.VLLM, "guidellm": tables.GuideLLM, "aiperf": tables.AIPerf,
+	}
+	t := of[p.Table](r)
+	if p.Table == "parts" || p.Table == "frontiers" {
+		return p.some(t)
+	}
+	return t, nil
 }
 
 // some returns a table that must have rows.
