@@ -202,7 +202,7 @@ type Pins map[string][]netip.Addr
 // Check returns an error if the host of a URL is not allowed, and else pins its name. A name is allowed if the list has
 // it, or if all its addresses are allowed. The error says what is allowed. Check blocks while it looks up the name.
 func (l List) Check(ctx context.Context, r Resolver, u *url.URL, pins Pins) error {
-	host, port := canonical(u.Hostname()), portOf(u)
+	host, port := canonical(u.Hostname()), PortOf(u)
 	if l.AllowsAll() {
 		pins.spread(ctx, r, host)
 		return nil
@@ -233,7 +233,7 @@ func (l List) Check(ctx context.Context, r Resolver, u *url.URL, pins Pins) erro
 
 // CheckName is Check for a host that something else looks up, such as a proxy. It checks the name or address alone.
 func (l List) CheckName(u *url.URL) error {
-	host, port := canonical(u.Hostname()), portOf(u)
+	host, port := canonical(u.Hostname()), PortOf(u)
 	a := address(host)
 	if l.AllowsAll() || a.IsValid() && l.allowsAddress(a, port) || !a.IsValid() && l.allowsName(host, port) {
 		return nil
@@ -290,8 +290,8 @@ func (p Pins) Of(host string) ([]netip.Addr, bool) {
 	return a, ok
 }
 
-// portOf returns the port of a URL, or the default port of its scheme.
-func portOf(u *url.URL) string {
+// PortOf returns the port of a URL, or the default port of its scheme.
+func PortOf(u *url.URL) string {
 	if port := u.Port(); port != "" {
 		return port
 	}

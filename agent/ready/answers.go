@@ -119,16 +119,11 @@ func (c *AnswerChecker) Check(a *Asked, o *stream.Observation) Outcome {
 		}
 	}
 	if a.form != nil && out.Calls == 0 { // a call takes the place of an answer
-		out.Checked, out.ValidAnswer = true, a.form(answerText(o.Answer))
+		var text string
+		_ = json.Unmarshal(slices.Concat([]byte{'"'}, o.Answer, []byte{'"'}), &text) // it is valid
+		out.Checked, out.ValidAnswer = true, a.form(text)
 	}
 	return out
-}
-
-// answerText returns the text of an answer, which is between the quotes of a JSON string.
-func answerText(answer []byte) string {
-	var text string
-	_ = json.Unmarshal(slices.Concat([]byte{'"'}, answer, []byte{'"'}), &text) // it is valid
-	return text
 }
 
 // call is a tool call.
@@ -173,7 +168,7 @@ func formOf(kind api.FormKind, value gjson.Result) form {
 		return nil
 	case kind == api.FormSchema:
 		return schemaForm(value)
-	case kind == api.FormJSON && namesJSON(value):
+	case kind == api.FormJSON && slices.Contains([]string{"true", "json_object", "application/json"}, value.String()):
 		return gjson.Valid
 	case kind == api.FormRegex:
 		all, err := regexp.Compile(`^(?s:` + value.String() + `)$`)
@@ -185,15 +180,6 @@ func formOf(kind api.FormKind, value gjson.Result) form {
 		return choiceForm(value)
 	}
 	return nil
-}
-
-// namesJSON reports whether a value demands JSON.
-func namesJSON(value gjson.Result) bool {
-	switch value.String() {
-	case "true", "json_object", "application/json":
-		return true
-	}
-	return false
 }
 
 func choiceForm(value gjson.Result) form {

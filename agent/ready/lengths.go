@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/workload"
 )
 
@@ -132,7 +133,7 @@ func (f *finder) useVerified(ctx context.Context, way string) error {
 	}
 	f.found.Preparation.Lengths = way
 	f.found.Words, f.found.First = s.words, s.first
-	f.template(uint32(s.base - 1))
+	f.found.Preparation.TemplateTokens = new(uint32(s.base - 1))
 	return nil
 }
 
@@ -142,8 +143,6 @@ func (f *finder) newWordFinder(ctx context.Context, way string) (*wordFinder, er
 	if way == "usage" {
 		return &wordFinder{
 			countPrompt:  f.measure,
-			countList:    f.measure,
-			sameCount:    true,
 			requestsLeft: f.requestsLeft(),
 			perRound:     singlesPerRound,
 			words:        f.fitting(),
@@ -151,8 +150,6 @@ func (f *finder) newWordFinder(ctx context.Context, way string) (*wordFinder, er
 	}
 	s := &wordFinder{
 		countPrompt:  f.tokenize,
-		countList:    f.tokenize,
-		sameCount:    true,
 		requestsLeft: f.requestsLeft() - 1, // one shows whether chats are accepted
 		perRound:     singlesPerRound,
 		words:        workload.LexiconWords(),
@@ -162,13 +159,13 @@ func (f *finder) newWordFinder(ctx context.Context, way string) (*wordFinder, er
 	}
 	_, err := f.tokenizeChat(ctx, s.words[0])
 	if err == nil {
-		s.countPrompt, s.countList = f.tokenizeChat, f.tokenizeChat
+		s.countPrompt = f.tokenizeChat
 		return s, nil
 	}
 	if _, err := f.tokenize(ctx, s.words[0]); err != nil {
 		return nil, err
 	}
-	s.countPrompt, s.sameCount, s.words = f.measureChat, false, f.fitting()
+	s.countPrompt, s.countList, s.words = f.measureChat, f.tokenize, f.fitting()
 	return s, nil
 }
 
@@ -193,23 +190,19 @@ func (f *finder) fitting() []string {
 	return words[:min(max(minWords, (limit-template)/each), len(words))]
 }
 
-// template records how many tokens the server adds to a prompt.
-func (f *finder) template(tokens uint32) {
-	f.found.Preparation.TemplateTokens = &tokens
-}
-
 // tokenize counts a text with the server's tokenizer.
 func (f *finder) tokenize(ctx context.Context, text string) (uint64, error) {
-	f.countRequest()
-	t, err := f.client.Tokenize(ctx, endpoint, text)
-	f.setMaxTokens(t.MaxModelTokens)
-	return t.Count, err
+	return f.count(f.client.Tokenize(ctx, endpoint, text))
 }
 
 // tokenizeChat counts a chat with the server's tokenizer.
 func (f *finder) tokenizeChat(ctx context.Context, text string) (uint64, error) {
+	return f.count(f.client.TokenizeChat(ctx, endpoint, text))
+}
+
+// count counts a request to the server's tokenizer, and returns the tokens of its answer.
+func (f *finder) count(t api.Tokens, err error) (uint64, error) {
 	f.countRequest()
-	t, err := f.client.TokenizeChat(ctx, endpoint, text)
 	f.setMaxTokens(t.MaxModelTokens)
 	return t.Count, err
 }
@@ -240,8 +233,6 @@ func (f *finder) countTemplate(ctx context.Context, words []string) {
 	const known = 3 // words are known to be one token each: a few are enough to see what else a prompt has
 	s := &wordFinder{
 		countPrompt:  f.measure,
-		countList:    f.measure,
-		sameCount:    true,
 		requestsLeft: f.requestsLeft(),
 		perRound:     min(known, len(words)),
 		words:        words,
@@ -254,5 +245,5 @@ func (f *finder) countTemplate(ctx context.Context, words []string) {
 		f.note("What the server adds to a prompt is not known: %v.", brief(err))
 		return
 	}
-	f.template(uint32(s.base - 1))
+	f.found.Preparation.TemplateTokens = new(uint32(s.base - 1))
 }

@@ -33,22 +33,14 @@ func (l Limits) checkTargets(ctx context.Context, target *spatev1.Target) (allow
 	pins := allow.Pins{}
 	proxy := target.GetConnection().GetProxy()
 	for _, endpoint := range target.GetEndpoints() {
-		u, err := url.Parse(endpoint)
-		if err == nil {
-			err = l.check(ctx, u, proxy != "", pins)
-		}
-		if err != nil {
+		if err := l.check(ctx, endpoint, proxy != "", pins); err != nil {
 			return nil, fmt.Errorf("target %s: endpoint %s: %w", target.GetName(), endpoint, err)
 		}
 	}
 	if proxy == "" {
 		return pins, nil
 	}
-	u, err := url.Parse(proxy)
-	if err == nil {
-		err = l.check(ctx, u, false, pins)
-	}
-	if err != nil {
+	if err := l.check(ctx, proxy, false, pins); err != nil {
 		return nil, fmt.Errorf("target %s: proxy %s, which would get all of the load: %w", target.GetName(), proxy, err)
 	}
 	return pins, nil
@@ -56,8 +48,12 @@ func (l Limits) checkTargets(ctx context.Context, target *spatev1.Target) (allow
 
 // check returns an error if the agent may not send anything to a URL. Behind a proxy only the name is checked, because
 // the proxy looks it up.
-func (l Limits) check(ctx context.Context, u *url.URL, behindProxy bool, pins allow.Pins) error {
-	if behindProxy {
+func (l Limits) check(ctx context.Context, address string, behindProxy bool, pins allow.Pins) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return err
+	case behindProxy:
 		return l.Targets.CheckName(u)
 	}
 	return l.Targets.Check(ctx, l.Resolver, u, pins)

@@ -3,6 +3,8 @@ package ready
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -117,10 +119,7 @@ const before = "the\n"
 func (t *text) countLineTokens(ctx context.Context, counts map[string]uint32, base uint64) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxParallel)
-	var distinct []string
-	for line := range counts {
-		distinct = append(distinct, line)
-	}
+	distinct := slices.Collect(maps.Keys(counts))
 	tokens := make([]uint32, len(distinct))
 	for i, line := range distinct {
 		group.Go(func() error {
@@ -232,13 +231,10 @@ func (t *text) randomPrompt(number uint64) (string, uint32) {
 
 // recordLengths records the tokens that prompts of lines have in addition to their lines.
 func (t *text) recordLengths(extra []int64) {
-	least, most := extra[0], extra[0]
-	for _, e := range extra {
-		least, most = min(least, e), max(most, e)
-	}
+	least, most := slices.Min(extra), slices.Max(extra)
 	// Estimated lengths say more about the lines than about the template, which other parts of a mixture have, too.
 	if !t.rough && t.stage.GetWorkload().GetMix() == nil {
-		t.template(uint32(max(0, (least+most)/2)))
+		t.found.Preparation.TemplateTokens = new(uint32(max(0, (least+most)/2)))
 	}
 	template := int64(t.found.Preparation.GetTemplateTokens())
 	if off := max(most-template, template-least); off > 0 {

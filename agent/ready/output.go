@@ -231,12 +231,11 @@ func (f *finder) firstAccepted(
 func (f *finder) firstOf(ctx context.Context, exact, running bool) (stream.TrialRequest, stream.TrialResult, error) {
 	var refused error
 	type fields struct{ exact, running bool }
-	var before []fields
-	for _, try := range []fields{{exact, running}, {exact, false}, {false, running}, {}} {
-		if slices.Contains(before, try) {
+	tries := []fields{{exact, running}, {exact, false}, {false, running}, {}}
+	for i, try := range tries {
+		if slices.Contains(tries[:i], try) {
 			continue
 		}
-		before = append(before, try)
 		a := stream.TrialRequest{Exact: try.exact, Running: try.running}
 		trial, err := f.attempt(ctx, a)
 		if err == nil || !stream.Refused(err) {

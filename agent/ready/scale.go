@@ -31,8 +31,7 @@ type tokenCounter func(ctx context.Context, text string) (uint64, error)
 // by the server.
 type wordFinder struct {
 	countPrompt  tokenCounter // counts a text as a prompt, with everything that the server adds
-	countList    tokenCounter // counts a list of words; differs from countPrompt only if the tokenizer accepts no chats
-	sameCount    bool         // countList is the same as countPrompt
+	countList    tokenCounter // counts a list of words, where the tokenizer accepts no chats; nil: countPrompt does
 	requestsLeft int          // requests that may still be sent
 	perRound     int          // words that are counted alone in one round
 	words        []string
@@ -111,7 +110,8 @@ func (s *wordFinder) findFirst(ctx context.Context) error {
 	if s.base == 0 || s.base > math.MaxInt32 {
 		return fmt.Errorf("the server counts %d tokens in the prompt %q", s.base, s.first[0])
 	}
-	if s.listBase = s.base; s.sameCount {
+	if s.listBase = s.base; s.countList == nil {
+		s.countList = s.countPrompt
 		return nil
 	}
 	if err := s.reserve(1); err != nil {

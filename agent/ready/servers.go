@@ -3,9 +3,7 @@ package ready
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -36,8 +34,10 @@ func (s *Stage) watchServers(ctx context.Context, numbers []uint32, config strea
 	s.Servers = scrape.New(scrape.Config{
 		Sources: sources, Optional: !servermetrics.Asked(s.Target()), Account: servermetrics.Account(s.Target()),
 		Model: s.Target().GetModel(), TLS: trust, Proxy: proxy, Pins: s.pins,
-		OnFailure: failureLogger(res.Logger),
-		Secret:    s.Client.HoldsSecret,
+		Secret: s.Client.HoldsSecret,
+		OnFailure: func(url string, err error) {
+			res.Logger.Warn("server metrics cannot be read; the stage continues without them", "url", url, "error", err)
+		},
 	})
 	if len(metrics.GetUrls()) > 0 {
 		return nil
@@ -96,21 +96,10 @@ func (s *Stage) noteMissing(missing []scrape.Missing) {
 		"address, set server_metrics: {urls: [...]}. Why: %v.", missing[0].URL, others, missing[0].Err)
 }
 
-// failureLogger returns a function that logs why a server cannot be read.
-func failureLogger(logger *slog.Logger) func(url string, err error) {
-	return func(url string, err error) {
-		logger.Warn("server metrics cannot be read; the stage continues without them", "url", url, "error", err)
-	}
-}
-
 // mayScrape returns an error if the agent may not ask a server for its metrics.
 func (s *Stage) mayScrape(ctx context.Context, source string, l Limits) error {
-	u, err := url.Parse(source)
-	if err != nil {
-		return err
-	}
 	throughProxy := s.Target().GetConnection().GetProxy() != "" && servermetrics.OnEndpointHost(s.Target(), source)
-	return l.check(ctx, u, throughProxy, s.pins)
+	return l.check(ctx, source, throughProxy, s.pins)
 }
 
 // note adds a note about this agent.

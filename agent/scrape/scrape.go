@@ -29,6 +29,7 @@ import (
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/outbox"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -346,18 +347,5 @@ func (s *Scraper) TakeSamples(through uint32) (samples []*spatev1.ServerSample) 
 func SameHost(a, b string) bool {
 	u, err1 := url.Parse(a)
 	v, err2 := url.Parse(b)
-	return err1 == nil && err2 == nil && u.Scheme == v.Scheme && strings.EqualFold(u.Hostname(), v.Hostname()) &&
-		portOf(u) == portOf(v)
-}
-
-// portOf returns the port of an address, or the default port of its scheme.
-func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case u.Scheme == "https":
-		return "443"
-	default:
-		return "80"
-	}
+	return err1 == nil && err2 == nil && u.Scheme == v.Scheme && naming.Server(a) == naming.Server(b)
 }

@@ -59,16 +59,7 @@ func (d *dialer) addressFor(u *url.URL) string {
 }
 
 // dialAddress returns the host and port to dial for an endpoint.
-func dialAddress(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = "80"
-		if u.Scheme == "https" {
-			port = "443"
-		}
-	}
-	return net.JoinHostPort(u.Hostname(), port)
-}
+func dialAddress(u *url.URL) string { return net.JoinHostPort(u.Hostname(), allow.PortOf(u)) }
 
 // DialError is why a connection could not be opened.
 type DialError struct {
