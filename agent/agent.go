@@ -142,14 +142,6 @@ func (a *Agent) leave() {
 	}
 }
 
-// release lets a leaving agent end.
-func (a *Agent) release() {
-	select {
-	case a.released <- struct{}{}:
-	default:
-	}
-}
-
 // deliver waits until the coordinator has every snapshot, for at most shutdownGrace, and returns how many are left.
 func (a *Agent) deliver() int {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)

@@ -53,9 +53,6 @@ func newCoordinatorClock(onLeap func(time.Duration)) *coordinatorClock {
 	return c
 }
 
-// Settled returns a channel that is closed when the coordinator's clock is known.
-func (c *coordinatorClock) Settled() <-chan struct{} { return c.settled }
-
 // ProbeOften asks for more probes for a while, because a start may be near.
 func (c *coordinatorClock) ProbeOften() {
 	c.mu.Lock()

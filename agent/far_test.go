@@ -49,7 +49,7 @@ func (f *farClock) follow(look func(c *coordinatorClock)) {
 	c := newCoordinatorClock(func(leap time.Duration) { panic(leap) })
 	done := make(chan struct{})
 	go func() { defer close(done); _ = c.Follow(ctx, f) }()
-	<-c.Settled()
+	<-c.settled
 	look(c)
 	cancel()
 	<-done

@@ -195,7 +195,10 @@ func (s *session) renewed(m *spatev1.Renewed, now clock.Instant) {
 		s.clock.Take(sent, now, m)
 	}
 	if m.GetReleased() && s.agent.leaving.Load() {
-		s.agent.release()
+		select {
+		case s.agent.released <- struct{}{}:
+		default: // it was released before
+		}
 	}
 	if m.GetAllEnded() {
 		s.agent.supervisor.AllEnded()
@@ -257,7 +260,7 @@ func (s *session) arm(m *spatev1.Arm) {
 // awaitClock blocks until the coordinator's clock is known, and returns an error if the session ends before.
 func (s *session) awaitClock() error {
 	select {
-	case <-s.clock.Settled():
+	case <-s.clock.settled:
 		return nil
 	case <-s.ctx.Done():
 		return s.ctx.Err()

@@ -17,19 +17,13 @@ func (g *geometry) check(payload []byte, d *spatev1.Distribution) (totals, error
 	if err := b.walk(payload); err != nil {
 		return none, err
 	}
-	t.count = b.count
-	if t.count == 0 {
-		return none, checkEmpty(t)
+	switch t.count = b.count; {
+	case t.count > 0:
+		return t, b.check(t)
+	case t != (totals{}):
+		return none, invalid("no values, but sums of some")
 	}
-	return t, b.check(t)
-}
-
-// checkEmpty returns an error if a message without values has sums.
-func checkEmpty(t totals) error {
-	if t != (totals{}) {
-		return invalid("no values, but sums of some")
-	}
-	return nil
+	return none, nil
 }
 
 // bounds are the smallest and the largest possible sums of the values in some bins. The bins of one page are equally

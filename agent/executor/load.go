@@ -127,7 +127,7 @@ func New(s *ready.Stage, c Config) *Load {
 		Start: c.Start, Endpoints: len(s.Target().GetEndpoints()),
 		Parts: len(s.Assigned.GetWorkload().GetMix().GetParts()), Shards: runtime.GOMAXPROCS(0),
 		SLOs: recorder.SLOsOf(content.SLOs(s.Assigned)), Records: s.Records, Emit: l.emitter(c.Emit), Yield: l.yield,
-		Now: clock.Now, Joined: l.joinedIn(clock.Now()), Sessions: s.Sessions,
+		Now: clock.Now, Joined: uint32(max(clock.Now().Sub(l.start), 0) / recorder.Length), Sessions: s.Sessions,
 	})
 	return l
 }
@@ -153,14 +153,6 @@ func (l *Load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 		}
 		emit(s)
 	}
-}
-
-// joinedIn returns the window in which an agent is armed mid-stage, or 0 if it is armed before the start.
-func (l *Load) joinedIn(now clock.Instant) uint32 {
-	if now < l.start {
-		return 0
-	}
-	return uint32(now.Sub(l.start) / recorder.Length)
 }
 
 // Run waits for the start, generates the load and emits its snapshots, the last one with the totals. It blocks until

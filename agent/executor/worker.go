@@ -164,9 +164,10 @@ func (w *worker) send(scheduled clock.Instant) {
 		w.watch.Began(scheduled, now)
 	}
 	w.load.sendCanary(&w.request, w.shard)
+	w.id = w.load.IDs.Append(w.id[:0], w.request.Index, w.request.Turn)
 	w.load.client.Do(w.load.running, stream.Request{
 		Endpoint:   w.request.Endpoint,
-		ID:         w.requestID(),
+		ID:         string(w.id),
 		Body:       w.body,
 		Tokens:     w.ask.OSL,
 		OnToken:    w.onToken,
@@ -179,12 +180,6 @@ func (w *worker) send(scheduled clock.Instant) {
 		w.watch.Ended(&w.observation)
 	}
 	w.load.observe(&w.observation, first)
-}
-
-// requestID returns the ID of the request.
-func (w *worker) requestID() string {
-	w.id = w.load.IDs.Append(w.id[:0], w.request.Index, w.request.Turn)
-	return string(w.id)
 }
 
 // wait blocks until an instant, up to a millisecond longer, and reports whether ctx is still alive.

@@ -42,9 +42,7 @@ func (s *Shard) client(c *cell, q *Request, o *stream.Observation) {
 		s.value(c, spatev1.Metric_METRIC_HELD, q.Held.Nanoseconds())
 	}
 	s.lags(c, o.Lags)
-	if o.Connected {
-		s.count(c, measure.Connections, 1)
-	}
+	s.count(c, measure.Connections, oneIf(o.Connected))
 	s.count(c, measure.Reconnected, oneIf(o.Reconnected))
 	s.count(c, measure.LateEnds, oneIf(o.LateEnd))
 	if o.PreviousLate > 0 {
@@ -70,14 +68,20 @@ func (s *Shard) latencies(c *cell, q *Request, o *stream.Observation) {
 	if o.Connected {
 		s.connected(c, o)
 	}
-	s.server(c, &o.Server)
+	s.optional(c, spatev1.Metric_METRIC_SERVER_TTFT, o.Server.TTFT)
+	s.optional(c, spatev1.Metric_METRIC_SERVER_QUEUE, o.Server.Queue)
+	s.optional(c, spatev1.Metric_METRIC_SERVER_PREFILL, o.Server.Prefill)
+	s.optional(c, spatev1.Metric_METRIC_SERVER_TOTAL, o.Server.Total)
 	s.count(c, measure.WholeAnswers, oneIf(o.WholeAnswer && !o.WholeAsked))
 	s.count(c, measure.StreamedAnswers, oneIf(!o.WholeAnswer && o.WholeAsked))
 	if !o.Streamed() {
 		return
 	}
 	s.streamed(c, q, o)
-	s.reasoning(c, o)
+	if o.ReasoningFrames > 0 {
+		s.since(c, spatev1.Metric_METRIC_TTFT_ANSWER, o.FirstAnswer, o.Start)
+		s.since(c, spatev1.Metric_METRIC_REASONING, o.FirstAnswer, o.FirstToken)
+	}
 }
 
 // connected records the times of opening a connection.
@@ -90,17 +94,6 @@ func (s *Shard) connected(c *cell, o *stream.Observation) {
 	if o.TLS > 0 {
 		s.value(c, spatev1.Metric_METRIC_TLS, o.TLS.Nanoseconds())
 	}
-}
-
-// server records the times that the server reported in the stream.
-func (s *Shard) server(c *cell, t *stream.ServerTiming) {
-	if *t == (stream.ServerTiming{}) {
-		return
-	}
-	s.optional(c, spatev1.Metric_METRIC_SERVER_TTFT, t.TTFT)
-	s.optional(c, spatev1.Metric_METRIC_SERVER_QUEUE, t.Queue)
-	s.optional(c, spatev1.Metric_METRIC_SERVER_PREFILL, t.Prefill)
-	s.optional(c, spatev1.Metric_METRIC_SERVER_TOTAL, t.Total)
 }
 
 // optional records a time, unless it is nil.
@@ -167,14 +160,6 @@ func (s *Shard) gaps(c *cell, o *stream.Observation) (chunks chunkSpan) {
 func (s *Shard) gap(c *cell, m spatev1.Metric, gap time.Duration, belongs bool) {
 	if belongs {
 		s.value(c, m, gap.Nanoseconds())
-	}
-}
-
-// reasoning records what a stream shows about reasoning.
-func (s *Shard) reasoning(c *cell, o *stream.Observation) {
-	if o.ReasoningFrames > 0 {
-		s.since(c, spatev1.Metric_METRIC_TTFT_ANSWER, o.FirstAnswer, o.Start)
-		s.since(c, spatev1.Metric_METRIC_REASONING, o.FirstAnswer, o.FirstToken)
 	}
 }
 
@@ -257,9 +242,6 @@ func (c *cell) model(o *stream.Observation) {
 
 // outcome counts what a completed answer has of what its request asked for.
 func (s *Shard) outcome(c *cell, o *ready.Outcome) {
-	if *o == (ready.Outcome{}) {
-		return
-	}
 	s.count(c, measure.WithTools, oneIf(o.Tools))
 	s.count(c, measure.WithToolCalls, oneIf(o.Calls > 0))
 	s.count(c, measure.ToolCalls, o.Calls)

@@ -119,22 +119,20 @@ func (r *Recorder) Seal(now clock.Instant) {
 // called. It fills in the recorded part of the totals: snapshots, counters, values, first start and last end.
 func (r *Recorder) Finish(t *spatev1.Totals) {
 	r.sum(t)
-	for r.anyOpenAfter() {
+	for slices.ContainsFunc(r.shards, func(s *Shard) bool { return len(s.open) > 1 }) {
 		r.seal(nil)
 	}
 	r.seal(t)
-}
-
-// anyOpenAfter reports whether a shard holds a window after the oldest one.
-func (r *Recorder) anyOpenAfter() bool {
-	return slices.ContainsFunc(r.shards, func(s *Shard) bool { return len(s.open) > 1 })
 }
 
 // seal emits the oldest window.
 func (r *Recorder) seal(t *spatev1.Totals) {
 	w := r.next
 	r.next++
-	pages := r.pages()
+	pages := make([]*page, len(r.shards))
+	for i, s := range r.shards {
+		pages[i] = s.seal()
+	}
 	all := r.snapshots(w, pages)
 	all[0].PeakInFlight = r.gauge.take(w)
 	if joined := r.config.Joined; joined > 1 && w == joined-1 {
@@ -153,15 +151,6 @@ func (r *Recorder) seal(t *spatev1.Totals) {
 	for _, s := range all {
 		r.config.Emit(s)
 	}
-}
-
-// pages takes the oldest page of each shard.
-func (r *Recorder) pages() []*page {
-	pages := make([]*page, len(r.shards))
-	for i, s := range r.shards {
-		pages[i] = s.seal()
-	}
-	return pages
 }
 
 // sum fills in totals from what the shards counted apart from the windows.

@@ -877,9 +877,9 @@ func BenchmarkRequest(b *testing.B) {
 
 // reuseAll seals without merging, so that only recording is measured.
 func (t *tape) reuseAll() {
-	for i, p := range t.pages() {
-		if p != nil {
-			t.shards[i].reuse(p)
+	for _, s := range t.shards {
+		if p := s.seal(); p != nil {
+			s.reuse(p)
 		}
 	}
 	for _, s := range t.shards {

@@ -51,25 +51,20 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 // setOptional sets the fields that not every request has.
 func setOptional(row *spatev1.RequestRecord, o *stream.Observation) {
 	if o.Connected {
-		whole, tcp := o.Connect.Nanoseconds(), o.TCP.Nanoseconds()
-		row.ConnectNs, row.TcpNs = &whole, &tcp
+		row.ConnectNs, row.TcpNs = new(o.Connect.Nanoseconds()), new(o.TCP.Nanoseconds())
 		row.DnsNs, row.TlsNs = nilIfZero(o.DNS), nilIfZero(o.TLS)
 	}
 	if o.Usage {
-		n := o.InputTokens
-		row.InputTokens = &n
+		row.InputTokens = new(o.InputTokens)
 	}
 	if o.HasCachedTokens {
-		n := o.CachedTokens
-		row.CachedTokens = &n
+		row.CachedTokens = new(o.CachedTokens)
 	}
 	if o.OutputTokens > 0 {
-		n := o.OutputTokens
-		row.OutputTokens = &n
+		row.OutputTokens = new(o.OutputTokens)
 	}
 	if o.HasReasoningTokens {
-		n := o.ReasoningTokens
-		row.ReasoningTokens = &n
+		row.ReasoningTokens = new(o.ReasoningTokens)
 	}
 	if o.Err != nil && !o.Cancelled {
 		row.ErrorClass, row.Error = o.Err.Class, clip(o.Err.Message)
@@ -110,8 +105,7 @@ func nilIfZero(d time.Duration) *int64 {
 	if d == 0 {
 		return nil
 	}
-	ns := d.Nanoseconds()
-	return &ns
+	return new(d.Nanoseconds())
 }
 
 // offset returns an instant relative to the start, or nil for an instant that never came.
@@ -119,6 +113,5 @@ func offset(start, at clock.Instant) *int64 {
 	if at == 0 {
 		return nil
 	}
-	ns := int64(at - start)
-	return &ns
+	return new(int64(at - start))
 }

@@ -177,7 +177,7 @@ func (s *Scraper) settle(ctx context.Context, source Source) (last reading, ok b
 		default:
 			last, ok = r, true
 		}
-		if failures == settleFailures || !wait(ctx, clock.Now().Add(settleEvery)) {
+		if failures == settleFailures || !clock.Sleep(ctx, settleEvery) {
 			break
 		}
 	}

@@ -189,7 +189,9 @@ func readTotals(page []byte, wanted names, modelName string) (totals, error) {
 	}
 	for name, family := range families {
 		if name == startTime {
-			t.started = startOf(family)
+			if m := family.GetMetric(); len(m) > 0 {
+				t.started = m[0].GetGauge().GetValue() + m[0].GetUntyped().GetValue()
+			}
 			continue
 		}
 		t.add(family, wanted, modelName)
@@ -202,14 +204,6 @@ func (n names) with(name string) names {
 	n.exact = maps.Clone(n.exact)
 	n.exact[name] = len(n.exact) + len(n.prefixes)
 	return n
-}
-
-// startOf returns when the process of a page started.
-func startOf(family *dto.MetricFamily) float64 {
-	for _, m := range family.GetMetric() {
-		return m.GetGauge().GetValue() + m.GetUntyped().GetValue()
-	}
-	return 0
 }
 
 // add adds a family of metrics, if it is wanted and only grows.

@@ -168,15 +168,10 @@ var escaped = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 func filter(page []byte, wanted names, buckets bool) []byte {
 	kept := make([]byte, 0, len(page)/4)
 	f := lineFilter{wanted: wanted, buckets: buckets}
-	for len(page) > 0 {
-		end := bytes.IndexByte(page, '\n') + 1
-		if end == 0 {
-			end = len(page)
-		}
-		if line := page[:end]; f.keep(line) {
+	for line := range bytes.Lines(page) {
+		if f.keep(line) {
 			kept = append(kept, line...)
 		}
-		page = page[end:]
 	}
 	if len(kept) > 0 && kept[len(kept)-1] != '\n' {
 		kept = append(kept, '\n')
@@ -224,7 +219,7 @@ func (f *lineFilter) keepType(line []byte) bool {
 	}
 	f.bucket = nil
 	if string(words[2]) == "histogram" {
-		f.bucket = append(append([]byte{}, words[1]...), "_bucket"...)
+		f.bucket = slices.Concat(words[1], []byte("_bucket"))
 	}
 	return f.wanted.mayMatch(string(words[1]))
 }

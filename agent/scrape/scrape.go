@@ -207,7 +207,7 @@ func (s *Scraper) clientOf(source Source) *http.Client {
 
 // watch samples one source, window by window. It skips windows that pass before an answer comes.
 func (s *Scraper) watch(ctx context.Context, source Source, start clock.Instant, window uint32) {
-	for wait(ctx, start.Add(time.Duration(window)*sampleInterval)) {
+	for clock.SleepUntil(ctx, start.Add(time.Duration(window)*sampleInterval)) {
 		samples, err := s.sampleOnce(ctx, source)
 		if ctx.Err() != nil {
 			return
@@ -215,18 +215,6 @@ func (s *Scraper) watch(ctx context.Context, source Source, start clock.Instant,
 		s.reportResult(source, err)
 		s.keep(window, samples)
 		window = max(window, uint32(max(clock.Now().Sub(start), 0)/sampleInterval)) + 1
-	}
-}
-
-// wait blocks until an instant and reports whether ctx is still alive.
-func wait(ctx context.Context, until clock.Instant) bool {
-	timer := time.NewTimer(clock.Until(until))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
 	}
 }
 

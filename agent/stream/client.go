@@ -57,7 +57,7 @@ func New(config Config) (*Client, error) {
 	}
 	c := &Client{dialect: d, model: modelOf(config), config: config,
 		secrets:  secretsOf(config.APIKey, config.Connection.ProxyAuth, config.Headers),
-		timeout:  orDefault(config.RequestTimeout, defaultRequestTimeout),
+		timeout:  cmp.Or(max(0, config.RequestTimeout), defaultRequestTimeout),
 		patience: patience{first: config.FirstTokenTimeout, gap: config.GapTimeout}}
 	c.maxOutput, c.memory = config.MaxOutput, config.Memory
 	if len(config.Endpoints) == 0 {
@@ -80,7 +80,7 @@ func New(config Config) (*Client, error) {
 	if err := c.writeBodies(config); err != nil {
 		return nil, err
 	}
-	connectTimeout := orDefault(config.ConnectTimeout, defaultConnectTimeout)
+	connectTimeout := cmp.Or(max(0, config.ConnectTimeout), defaultConnectTimeout)
 	if c.pool, err = wire.NewPool(&config.Connection, connectTimeout, &tls.Config{}); err != nil {
 		return nil, err
 	}
@@ -98,11 +98,10 @@ func dialectOf(c Config) (*bodies.Dialect, error) {
 
 // writeBodies encodes the parts that all bodies share.
 func (c *Client) writeBodies(config Config) (err error) {
-	variants := config.Variants
-	if variants == nil {
-		variants = []content.Variant{{}}
+	if config.Variants == nil {
+		config.Variants = []content.Variant{{}}
 	}
-	for _, v := range variants {
+	for _, v := range config.Variants {
 		body, err := bodies.New(c.dialect, cmp.Or(v.Model, config.Model), v.Over(config.Body),
 			bodies.Options{Exact: config.ExactOutput, Running: config.RunningUsage})
 		if err != nil {
@@ -135,13 +134,6 @@ func modelOf(c Config) string {
 		return name
 	}
 	return c.Model
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d <= 0 {
-		return otherwise
-	}
-	return d
 }
 
 // Close closes all connections and blocks until no connection is being opened. Requests in flight fail.

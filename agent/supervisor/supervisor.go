@@ -149,7 +149,9 @@ func (r *Supervisor) Assign(m *spatev1.Assign, to Responder) {
 		to.Rejected(ref, spatev1.FailureKind_FAILURE_KIND_AGENT, "the agent is shutting down")
 	case a != nil && sameStage(a.ref, ref) && !isNewer(ref, a.ref):
 		a.take(m.GetFound())
-		r.answerAgain(a, ref, to)
+		if a.responder = to; a.ready != nil {
+			to.Applied(a.ready.Applied(ref))
+		}
 	case r.finished != nil && sameStage(r.finished.ref, ref):
 		to.Applied(r.finished.ready.Applied(ref))
 	case underWay && a.ending:
@@ -159,14 +161,6 @@ func (r *Supervisor) Assign(m *spatev1.Assign, to Responder) {
 	default:
 		r.drop()
 		r.startPreparing(m, to)
-	}
-}
-
-// answerAgain answers a repeated assignment, as soon as it is ready. The caller holds r.mu.
-func (r *Supervisor) answerAgain(a *assignment, ref *spatev1.AssignmentRef, to Responder) {
-	a.responder = to
-	if a.ready != nil {
-		to.Applied(a.ready.Applied(ref))
 	}
 }
 

@@ -70,10 +70,6 @@ var (
 	errOnlyInterim = errors.New("the server sent only interim responses (1xx)")
 )
 
-func newHTTP1Pool(d *dialer, alwaysNew bool) *http1Pool {
-	return &http1Pool{dialer: d, alwaysNew: alwaysNew}
-}
-
 // roundTrip implements version.
 func (p *http1Pool) roundTrip(ctx context.Context, q *Outgoing, user User) (*http.Response, error) {
 	c, reused, err := p.get(ctx, q)

@@ -72,10 +72,8 @@ func (q *Outgoing) request(ctx context.Context) *http.Request {
 			headers["Traceparent"] = []string{string(measure.AppendTraceparent(nil, q.ID))}
 		}
 	}
-	r := &http.Request{Method: q.Method, URL: q.URL, Host: q.Host, Header: headers, ContentLength: int64(q.Length)}
-	if q.Body != nil {
-		r.Body = q.Body
-	}
+	r := &http.Request{Method: q.Method, URL: q.URL, Host: q.Host, Header: headers, Body: q.Body,
+		ContentLength: int64(q.Length)}
 	return r.WithContext(ctx)
 }
 

@@ -76,7 +76,7 @@ func NewPool(s *Settings, connectTimeout time.Duration, base *tls.Config) (*Pool
 	if s.HTTP2 {
 		return &Pool{d, newHTTP2Pool(d, s.New)}, nil
 	}
-	return &Pool{d, newHTTP1Pool(d, s.New)}, nil
+	return &Pool{d, &http1Pool{dialer: d, alwaysNew: s.New}}, nil
 }
 
 // RoundTrip sends a request and blocks until it has the head of the response. It calls user.GotConn as soon as it has a
