@@ -32,11 +32,7 @@ func newRandom(r *spatev1.RandomContent, c Config) (*random, error) {
 	if err != nil {
 		return nil, err
 	}
-	words, err := newVocabulary(c)
-	if err != nil {
-		return nil, err
-	}
-	b, err := newBusting(c, words)
+	words, b, err := newBusting(c)
 	if err != nil {
 		return nil, err
 	}

@@ -29,11 +29,7 @@ func newFile(c Config) (*file, error) {
 	if err := Writable(c.Rows, c.Form); err != nil {
 		return nil, err
 	}
-	words, err := newVocabulary(c)
-	if err != nil {
-		return nil, err
-	}
-	b, err := newBusting(c, words)
+	words, b, err := newBusting(c)
 	if err != nil {
 		return nil, err
 	}

@@ -158,9 +158,6 @@ func (w *prompts) appendRow(dst []byte, r Request) ([]byte, error) {
 	if err := w.rows.Read(i, row); err != nil {
 		return dst, err
 	}
-	if err := writable(row.Kind, r.Form); err != nil {
-		return dst, err
-	}
 	switch row.Kind {
 	case rows.TokenIDs:
 		return w.appendTokenIDs(dst, row, r), nil

@@ -151,7 +151,7 @@ func TestJSONLPrompts(t *testing.T) {
 	}
 }
 
-// TestFormsRefused: New and AppendPrompt refuse rows that cannot be written in the target's form, and say what to set.
+// TestFormsRefused: New refuses rows that cannot be written in the target's form, and say what to set.
 func TestFormsRefused(t *testing.T) {
 	w := jsonlOf(&spatev1.FileContent{})
 	for _, c := range []struct {
@@ -170,10 +170,6 @@ func TestFormsRefused(t *testing.T) {
 			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s as %d: %v, want %q", c.source, c.form, err, c.says)
 		}
-	}
-	chat := fromFile(t, w, `{"prompt": "a"}`, Config{Form: Messages})
-	if _, err := chat.AppendPrompt(nil, Request{Form: TokenIDs}); err == nil {
-		t.Error("text was written as token ids")
 	}
 }
 
@@ -229,7 +225,6 @@ func TestSessionsOfFiles(t *testing.T) {
 	}
 	for name, r := range map[string]Request{
 		"no answers": {Turn: 1, Form: Messages}, "no such turn": {Turn: 2, Form: Messages, Answers: make([][]byte, 2)},
-		"token ids": {Form: TokenIDs},
 	} {
 		if _, err := server.AppendPrompt(nil, r); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -86,9 +86,6 @@ func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 		contents = contents.Sub(uint64(r.Turn))
 	}
 	if row.Kind == rows.Text || row.HasMessages() {
-		if err := writable(row.Kind, r.Form); err != nil {
-			return dst, err
-		}
 		return w.appendContent(dst, row, r), nil
 	}
 	length := uint64(contentTokens(row.ISL, w.template))

@@ -42,11 +42,7 @@ func newSessions(s *spatev1.SessionContent, c Config) (*sessions, error) {
 	if err := p.checkForm(c.Form); err != nil {
 		return nil, err
 	}
-	words, err := newVocabulary(c)
-	if err != nil {
-		return nil, err
-	}
-	b, err := newBusting(c, words)
+	words, b, err := newBusting(c)
 	if err != nil {
 		return nil, err
 	}
@@ -224,15 +220,12 @@ func newPlay(p *spatev1.SessionPlay, c Config) (play, error) {
 // checkForm returns an error if a history cannot be sent in the form that the target takes.
 func (p play) checkForm(form Form) error {
 	if p.server && form == TokenIDs {
-		return errTokenHistory
+		return errors.New("workload: a history with the server's answers cannot be sent as token ids, " +
+			"because servers answer with text: " +
+			"set history to planned, the target's prompts to text, or its api to chat")
 	}
 	return nil
 }
-
-// errTokenHistory is returned because servers answer with text, not with token ids.
-var errTokenHistory = errors.New("workload: a history with the server's answers cannot be sent as token ids, " +
-	"because servers answer with text: " +
-	"set history to planned, the target's prompts to text, or its api to chat")
 
 // pause returns the time between the previous answer and a turn. An exponential pause is -mean x ln(u), at most 36.8
 // times the mean.
@@ -261,15 +254,9 @@ func (p play) answer(t *transcript, r Request, turn int, planned func()) {
 
 // check returns an error for a request whose history cannot be written.
 func (p play) check(r Request) error {
-	switch {
-	case !p.server:
-		return nil
-	case r.Form == TokenIDs:
-		return errTokenHistory
-	case len(r.Answers) < r.Turn:
+	if p.server && len(r.Answers) < r.Turn {
 		return fmt.Errorf("workload: turn %d of session %d needs the answers to the %d turns before it, "+
 			"but %d were given", r.Turn, r.Index, r.Turn, len(r.Answers))
-	default:
-		return nil
 	}
+	return nil
 }

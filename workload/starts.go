@@ -157,20 +157,24 @@ type cacheBusting struct {
 	on     bool
 }
 
-// newBusting reads the workload's cache_busting.
-func newBusting(c Config, v *vocabulary) (cacheBusting, error) {
+// newBusting returns the vocabulary of a workload, and reads its cache_busting.
+func newBusting(c Config) (*vocabulary, cacheBusting, error) {
+	v, err := newVocabulary(c)
+	if err != nil {
+		return nil, cacheBusting{}, err
+	}
 	switch how := c.Workload.GetCacheBusting(); how {
 	case "", "none":
-		return cacheBusting{}, nil
+		return v, cacheBusting{}, nil
 	case "request":
 	default:
-		return cacheBusting{}, fmt.Errorf("workload: cache_busting %q is not known: give none or request", how)
+		return nil, cacheBusting{}, fmt.Errorf("workload: cache_busting %q is not known: give none or request", how)
 	}
 	if v.size(Text) < 2 || v.size(TokenIDs) < 2 {
-		return cacheBusting{}, fmt.Errorf("workload: cache_busting needs at least 2 different tokens, "+
+		return nil, cacheBusting{}, fmt.Errorf("workload: cache_busting needs at least 2 different tokens, "+
 			"but there are %d words and %d token ids", v.size(Text), v.size(TokenIDs))
 	}
-	return cacheBusting{starts: draw.New(c.Seed, "cache busting", c.Run), on: true}, nil
+	return v, cacheBusting{starts: draw.New(c.Seed, "cache busting", c.Run), on: true}, nil
 }
 
 // check returns an error if the workload also has a prefix, which contradicts cache busting.

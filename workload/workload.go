@@ -70,7 +70,7 @@ type Request struct {
 	Index uint64
 	// Turn is the turn of the session, from 0.
 	Turn int
-	// Form is the form of the prompt.
+	// Form is the form of the prompt: one that New accepts for the workload.
 	Form Form
 	// Answers are the server's answers by turn, each as it stood between the quotes of a JSON string. Those that the
 	// request waits for must be there. Nil elements: the turn had no answer, or none yet.
