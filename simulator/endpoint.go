@@ -150,7 +150,8 @@ func (ep *endpoint) answer(a api.API, w http.ResponseWriter, r *http.Request, re
 			return api.ServerError()
 		case config.FaultGarbage:
 			record.Status = http.StatusOK
-			writeGarbage(w)
+			w.Header().Set("Content-Type", "text/html") // what a broken proxy might send
+			_, _ = io.WriteString(w, "<html><body><h1>It works!</h1>{\"choices\": \x00\xff</body></html>\n")
 			return nil
 		case config.FaultJSONBody:
 			q.Stream, record.Stream, fault = false, false, nil
@@ -214,20 +215,13 @@ func (ep *endpoint) read(w http.ResponseWriter, r *http.Request) ([]byte, *api.E
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), grow)) + bytes.MinRead)
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, api.BodyTooLarge(maxBody)
 	}
 	if err != nil {
 		return nil, api.BadRequest("the body is incomplete")
 	}
 	return body.Bytes(), nil
-}
-
-// writeGarbage sends what a broken proxy might send.
-func writeGarbage(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "text/html")
-	_, _ = io.WriteString(w, "<html><body><h1>It works!</h1>{\"choices\": \x00\xff</body></html>\n")
 }
 
 // tokenize counts the tokens of a prompt.

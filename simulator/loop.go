@@ -52,8 +52,6 @@ type outlet struct {
 	borrowed *reply // the reply that the loop sends, nil if the handler sends it
 }
 
-func newOutlet() *outlet { return &outlet{wake: make(chan struct{}, 1)} }
-
 // Publish implements engine.Outlet: it stores the number of tokens, and sends their frames or wakes the handler.
 // returned reports whether this call gave the reply back to the handler.
 func (o *outlet) Publish(produced int) (returned bool) {
@@ -188,13 +186,6 @@ func (l *loop) account(emissions []engine.Emission) {
 		}
 		l.latencies.take(e)
 	}
-}
-
-// latenciesCopy returns a copy of the engine's account.
-func (l *loop) latenciesCopy() latencies {
-	l.accounts.Lock()
-	defer l.accounts.Unlock()
-	return l.latencies.clone()
 }
 
 // minTimerGap is the minimum time between a wake-up and the next one by timer. A timer is some 30 us late anyway, and

@@ -176,7 +176,9 @@ func (l *latencies) take(e *engine.Emission) {
 func (x *exposition) latencies(engines []*loop) {
 	copies := make([]latencies, len(engines))
 	for i, l := range engines {
-		copies[i] = l.latenciesCopy()
+		l.accounts.Lock()
+		copies[i] = l.latencies.clone()
+		l.accounts.Unlock()
 	}
 	for i, h := range histograms {
 		x.family(h.metric, "histogram", "Histogram of "+h.help)

@@ -36,7 +36,7 @@ type reply struct {
 }
 
 func newReply(ep *endpoint, w http.ResponseWriter, q *api.Request, record *Record, fault *config.Fault) *reply {
-	o := newOutlet()
+	o := &outlet{wake: make(chan struct{}, 1)}
 	p := &reply{
 		ep:      ep,
 		w:       w,

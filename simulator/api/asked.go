@@ -47,9 +47,7 @@ func (r *reading) asked() {
 	if schema != nil {
 		r.said = piecesOf(JSON(instance(schema, 0)))
 	}
-	switch forced := forced(r.member("tool_choice")); forced {
-	case "":
-	default:
+	if forced := forced(r.member("tool_choice")); forced != "" {
 		i := slices.IndexFunc(tools, func(t tool) bool { return forced == anyTool || t.name() == forced })
 		r.require(i >= 0, "tool_choice forces a call of a tool that tools does not have: "+forced)
 		if i >= 0 {

@@ -59,14 +59,7 @@ func writeData(object, value string) func(b []byte, n int) []byte {
 }
 
 func writeVectors(b []byte, n int) []byte {
-	b = append(b, '[')
-	for i := range n {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, vector...)
-	}
-	return append(b, ']')
+	return append(append(append(b, '['), strings.TrimSuffix(strings.Repeat(vector+",", n), ",")...), ']')
 }
 
 // writeRanks writes a result for each document: all inputs but the query.

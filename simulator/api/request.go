@@ -43,8 +43,10 @@ type reading struct {
 
 // read starts to read a body. f are the frames of the answer.
 func read(f *frames, c *config.Config, body []byte) *reading {
-	r := &reading{Request: &Request{frames: f, model: c.ServedName(), MaxTokens: defaultLength}, config: c,
-		prompt: newTokens(&c.Model)}
+	r := &reading{Request: &Request{frames: f, model: c.ServedName(), MaxTokens: defaultLength}, config: c}
+	if c.Model.CacheBlocks > 0 {
+		r.prompt.size = c.Model.CacheBlockTokens
+	}
 	r.enter(body)
 	return r
 }
@@ -180,14 +182,6 @@ func (q *Request) checkLengths(limit string, model int) *Error {
 		return tooLong(q.PromptTokens, q.MaxTokens, model)
 	}
 	return nil
-}
-
-// newTokens returns a token counter. The counter hashes blocks if there is a prefix cache.
-func newTokens(m *config.Model) tokens {
-	if m.CacheBlocks == 0 {
-		return tokens{}
-	}
-	return tokens{size: m.CacheBlockTokens}
 }
 
 // HasKey reports whether a request carries the key, as a bearer token or in the header of Anthropic's

@@ -132,7 +132,9 @@ func (p *FrameWriter) event(b []byte, name string) []byte {
 	if !p.Stream {
 		return b
 	}
-	b = p.sealLast(b)
+	if p.unsealed != 0 { // the last object is sent in the same write as the next one
+		b = p.Seal(b)
+	}
 	if name != "" {
 		b = append(b, "event: "...)
 		b = append(b, name...)
@@ -166,14 +168,6 @@ func (p *FrameWriter) Seal(b []byte) []byte {
 	b = strconv.AppendInt(b[:p.unsealed], int64(p.Sent), 10)
 	p.unsealed = 0
 	return append(b, rest...)
-}
-
-// sealLast seals an object that is sent in the same write as the next one.
-func (p *FrameWriter) sealLast(b []byte) []byte {
-	if p.unsealed == 0 {
-		return b
-	}
-	return p.Seal(b)
 }
 
 // end ends the frame. A body that is not a stream needs no end.
