@@ -119,11 +119,16 @@ func (c *AnswerChecker) Check(a *Asked, o *stream.Observation) Outcome {
 		}
 	}
 	if a.form != nil && out.Calls == 0 { // a call takes the place of an answer
-		var text string
-		_ = json.Unmarshal(slices.Concat([]byte{'"'}, o.Answer, []byte{'"'}), &text) // it is valid
-		out.Checked, out.ValidAnswer = true, a.form(text)
+		out.Checked, out.ValidAnswer = true, a.form(answerText(o.Answer))
 	}
 	return out
+}
+
+// answerText returns the text of an answer, which is between the quotes of a JSON string.
+func answerText(answer []byte) string {
+	var text string
+	_ = json.Unmarshal(slices.Concat([]byte{'"'}, answer, []byte{'"'}), &text) // it is valid
+	return text
 }
 
 // call is a tool call.
