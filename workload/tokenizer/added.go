@@ -17,28 +17,21 @@ type added struct {
 }
 
 // catalog holds added tokens by the first byte of their content.
-type catalog struct {
-	by [256][]added
-}
+type catalog [256][]added
 
 // newCatalogs returns the tokens to search for before and after normalization.
 func newCatalogs(all []added, normalize normalizer) (raw, cooked *catalog) {
 	raw, cooked = new(catalog), new(catalog)
 	for _, a := range all {
+		of := raw
 		if a.Normalized {
-			a.Content = normalize(a.Content)
-			cooked.add(a)
-		} else {
-			raw.add(a)
+			of, a.Content = cooked, normalize(a.Content)
+		}
+		if a.Content != "" {
+			of[a.Content[0]] = append(of[a.Content[0]], a)
 		}
 	}
 	return raw, cooked
-}
-
-func (c *catalog) add(a added) {
-	if a.Content != "" {
-		c.by[a.Content[0]] = append(c.by[a.Content[0]], a)
-	}
 }
 
 // cut calls do for each added token of a text and for the text between them. If several tokens start at the same place,
@@ -65,13 +58,15 @@ func (c *catalog) cut(text string, do func(part string, id uint32, token bool)) 
 
 // at returns the longest token that starts at a place.
 func (c *catalog) at(text string, i int) (longest added, ok bool) {
-	for _, a := range c.by[text[i]] {
+	for _, a := range c[text[i]] {
 		if len(a.Content) > len(longest.Content) && strings.HasPrefix(text[i:], a.Content) {
 			longest, ok = a, true
 		}
 	}
-	if ok && longest.SingleWord && (endsWithWord(text[:i]) || startsWithWord(text[i+len(longest.Content):])) {
-		return added{}, false
+	if ok && longest.SingleWord {
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		after, _ := utf8.DecodeRuneInString(text[i+len(longest.Content):])
+		ok = !isWord(before) && !isWord(after)
 	}
 	return longest, ok
 }
@@ -86,16 +81,6 @@ func (a *added) span(text string, i, from int) (start, stop int) {
 		stop = len(text) - len(strings.TrimLeftFunc(text[stop:], unicode.IsSpace))
 	}
 	return start, stop
-}
-
-func startsWithWord(text string) bool {
-	r, _ := utf8.DecodeRuneInString(text)
-	return text != "" && isWord(r)
-}
-
-func endsWithWord(text string) bool {
-	r, _ := utf8.DecodeLastRuneInString(text)
-	return text != "" && isWord(r)
 }
 
 // isWord reports whether a character is a word character of Unicode's regular expressions (UTS 18, annex C: \w).

@@ -55,15 +55,14 @@ func (f fallback) append(ids []uint32, text string) ([]uint32, bool) {
 	if f == nil {
 		return ids, false
 	}
-	for i := range len(text) {
-		if f[text[i]] == none {
+	all := ids
+	for _, b := range []byte(text) {
+		if f[b] == none {
 			return ids, false
 		}
+		all = append(all, f[b])
 	}
-	for i := range len(text) {
-		ids = append(ids, f[text[i]])
-	}
-	return ids, true
+	return all, true
 }
 
 // tokensByID returns the tokens of a vocabulary by id.

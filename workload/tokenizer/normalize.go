@@ -39,7 +39,7 @@ func newNormalizer(data json.RawMessage) (normalizer, error) {
 	}
 	switch p.Type {
 	case "Sequence":
-		return newNormalizers(p.Parts)
+		return inSequence(p.Parts, newNormalizer)
 	case "Lowercase":
 		return strings.ToLower, nil
 	case "Prepend":
@@ -50,24 +50,6 @@ func newNormalizer(data json.RawMessage) (normalizer, error) {
 		return newReplacement(p)
 	}
 	return nil, unsupported("normalizer", p.Type)
-}
-
-// newNormalizers returns a normalizer that applies several in sequence.
-func newNormalizers(parts []json.RawMessage) (normalizer, error) {
-	var all []normalizer
-	for _, part := range parts {
-		n, err := newNormalizer(part)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, n)
-	}
-	return func(text string) string {
-		for _, n := range all {
-			text = n(text)
-		}
-		return text
-	}, nil
 }
 
 func (p *normalizerPart) prepend(text string) string {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/dlclark/regexp2"
 )
@@ -92,10 +91,8 @@ func findExpression(re *regexp2.Regexp, text string) (all []match) {
 // byteOffsets returns the byte offset of each rune of a text, and the length of the text.
 func byteOffsets(text string, runes int) []int {
 	at := make([]int, 0, runes+1)
-	for i := 0; i < len(text); {
+	for i := range text {
 		at = append(at, i)
-		_, size := utf8.DecodeRuneInString(text[i:])
-		i += size
 	}
 	return append(at, len(text))
 }

@@ -43,7 +43,7 @@ func newSplitter(data json.RawMessage) (splitter, error) {
 	}
 	switch p.Type {
 	case "Sequence":
-		return newSplitters(p.Parts)
+		return inSequence(p.Parts, newSplitter)
 	case "Split":
 		return newCutter(p.Pattern, p.Behavior, p.Invert)
 	case "ByteLevel":
@@ -51,28 +51,28 @@ func newSplitter(data json.RawMessage) (splitter, error) {
 	case "Metaspace":
 		return newMetaspace(p)
 	case "Digits":
-		return newDigits(p.Individual), nil
+		return newCut(func(text string) []match { return runs(text, unicode.IsNumber, p.Individual) }, "Isolated", false)
 	case "WhitespaceSplit":
 		return newCut(func(text string) []match { return runs(text, unicode.IsSpace, false) }, "Removed", false)
 	}
 	return nil, unsupported("pre-tokenizer", p.Type)
 }
 
-// newSplitters returns a splitter that applies several in sequence.
-func newSplitters(parts []json.RawMessage) (splitter, error) {
-	var all []splitter
+// inSequence returns a function that applies those of several parts in sequence.
+func inSequence[T any, F ~func(T) T](parts []json.RawMessage, of func(json.RawMessage) (F, error)) (F, error) {
+	var all []F
 	for _, part := range parts {
-		s, err := newSplitter(part)
+		f, err := of(part)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, s)
+		all = append(all, f)
 	}
-	return func(pieces []piece) []piece {
-		for _, s := range all {
-			pieces = s(pieces)
+	return func(v T) T {
+		for _, f := range all {
+			v = f(v)
 		}
-		return pieces
+		return v
 	}, nil
 }
 
@@ -170,15 +170,6 @@ func joined(out []piece, p piece, all []section, with func(before, s section) bo
 // part returns a part of a piece.
 func (p piece) part(start, stop int) piece {
 	return piece{p.text[start:stop], p.first && start == 0}
-}
-
-// newDigits returns a splitter that isolates numbers, whole or digit by digit.
-func newDigits(individual bool) splitter {
-	s, err := newCut(func(text string) []match { return runs(text, unicode.IsNumber, individual) }, "Isolated", false)
-	if err != nil {
-		panic(err) // Isolated is known
-	}
-	return s
 }
 
 // runs finds runs of characters, or, with alone, each character separately.

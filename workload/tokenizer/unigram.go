@@ -66,14 +66,7 @@ type step struct {
 }
 
 func (m *unigram) encode(ids []uint32, piece string) []uint32 {
-	var steps []step
-	for at := len(piece); at > 0; {
-		if steps == nil {
-			steps = m.walk(piece)
-		}
-		at = steps[at].from
-	}
-	return m.collect(ids, piece, steps)
+	return m.collect(ids, piece, m.walk(piece))
 }
 
 // walk finds the best path to each place.
