@@ -67,17 +67,14 @@ func NewClosed(load *spatev1.LoadPoint, seed uint64, s Share) (*Closed, error) {
 	if c.phases, err = newPhases(load.GetPhases(), float64(concurrency)); err != nil {
 		return nil, err
 	}
-	if c.limits, err = limitsOf(load, len(c.phases) > 0); err != nil {
+	if len(c.phases) > 0 {
+		c.end = c.phases[len(c.phases)-1].end()
+	}
+	if c.limits, err = limitsOf(load, len(c.phases) > 0, c.end); err != nil {
 		return nil, err
 	}
 	if c.limits.stagger > 0 && len(c.phases) > 0 {
 		return nil, errors.New("schedule: stagger does not go with phases, which say when slots start: remove stagger")
-	}
-	if len(c.phases) > 0 {
-		c.end = c.phases[len(c.phases)-1].end()
-		if c.limits, err = c.limits.endingAt(c.end); err != nil {
-			return nil, err
-		}
 	}
 	c.progress.limits = c.limits
 	return c, c.take(s)

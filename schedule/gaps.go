@@ -2,10 +2,7 @@ package schedule
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
-	"strings"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/draw"
@@ -19,35 +16,6 @@ type gaps interface {
 	At(i uint64) float64
 }
 
-// arrivals is a way in which the arrivals of an open loop follow each other.
-type arrivals struct {
-	// gaps returns the gaps of a load, nil for constant ones.
-	gaps func(load *spatev1.LoadPoint, random draw.Sequence) (gaps, error)
-	// shape returns 1 / the variance of the gaps in units of their mean, and 0 if they do not vary.
-	shape func(load *spatev1.LoadPoint) float64
-}
-
-// arrivalProcesses has the arrival processes, by the values of LoadPoint.arrival. To add one, add it here and to the
-// values that plan.proto allows.
-var arrivalProcesses = map[string]arrivals{
-	"constant": {
-		gaps:  func(*spatev1.LoadPoint, draw.Sequence) (gaps, error) { return nil, nil },
-		shape: func(*spatev1.LoadPoint) float64 { return 0 },
-	},
-	"poisson": {
-		gaps: func(_ *spatev1.LoadPoint, random draw.Sequence) (gaps, error) {
-			return exponentialGaps{random}, nil
-		},
-		shape: func(*spatev1.LoadPoint) float64 { return 1 },
-	},
-	"gamma": {
-		gaps: func(load *spatev1.LoadPoint, random draw.Sequence) (gaps, error) {
-			return newGammaGaps(load.GetBurstiness(), random)
-		},
-		shape: (*spatev1.LoadPoint).GetBurstiness,
-	},
-}
-
 // newGaps returns the gaps of a load's arrival process, nil for constant ones. The error says what is wrong with the
 // load.
 func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
@@ -55,23 +23,29 @@ func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
 		return nil, fmt.Errorf("burstiness is %v, but arrival is %q: burstiness is for gamma arrivals only", b,
 			load.GetArrival())
 	}
-	p, known := arrivalProcesses[load.GetArrival()]
-	if !known {
-		return nil, fmt.Errorf("unknown arrival process %q: use one of %s", load.GetArrival(),
-			strings.Join(slices.Sorted(maps.Keys(arrivalProcesses)), ", "))
+	random := draw.New(seed, "arrivals")
+	switch load.GetArrival() {
+	case "constant":
+		return nil, nil
+	case "poisson":
+		return exponentialGaps{random}, nil
+	case "gamma":
+		return newGammaGaps(load.GetBurstiness(), random)
 	}
-	return p.gaps(load, draw.New(seed, "arrivals"))
+	return nil, fmt.Errorf("unknown arrival process %q: use one of constant, gamma, poisson", load.GetArrival())
 }
 
 // GapShape returns the shape of an open loop's gaps between arrivals: 1 / their variance in units of their mean. It is
 // 1 for Poisson arrivals, less if arrivals are burstier, more if they are smoother, and 0 if the gaps do not vary or
 // the load has no arrival process. The number of arrivals in a long time has the index of dispersion 1 / shape.
 func GapShape(load *spatev1.LoadPoint) float64 {
-	p, known := arrivalProcesses[load.GetArrival()]
-	if !known {
-		return 0
+	switch load.GetArrival() {
+	case "poisson":
+		return 1
+	case "gamma":
+		return load.GetBurstiness()
 	}
-	return p.shape(load)
+	return 0
 }
 
 // exponentialGaps are the gaps of a Poisson process: gap i is -ln(1 - U_i), where U_i is number i of the sequence.

@@ -8,7 +8,7 @@ import (
 
 // The shape that each process tells is that of its gaps: their mean is 1, their variance 1 / shape.
 func TestShape(t *testing.T) {
-	for name := range arrivalProcesses {
+	for _, name := range []string{"constant", "poisson", "gamma"} {
 		load := &spatev1.LoadPoint{Arrival: name}
 		if name == "gamma" {
 			load.Burstiness = 0.5

@@ -40,8 +40,9 @@ type limits struct {
 	coolFrom       time.Duration // nothing is measured from here on, and arrivals end by themselves; 0: no such offset
 }
 
-// limitsOf reads a load point. bounded says that the load ends by itself, because of phases or a trace.
-func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
+// limitsOf reads a load point. If it is bounded, its arrivals end by themselves at an offset, because of phases or a
+// trace.
+func limitsOf(load *spatev1.LoadPoint, bounded bool, end time.Duration) (limits, error) {
 	l := limits{requests: load.GetRequests(), warmupRequests: load.GetWarmupRequests(), bounded: bounded}
 	var steady time.Duration
 	for _, s := range []struct {
@@ -80,7 +81,10 @@ func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
 	if l.requests == 0 && l.duration == 0 && !bounded {
 		return limits{}, errors.New("schedule: the load never ends: set requests or duration")
 	}
-	return l, nil
+	if !bounded {
+		return l, nil
+	}
+	return l.endingAt(end)
 }
 
 // endingAt returns the limits of a load whose arrivals end by themselves at an offset: the cool-down is their last
@@ -269,15 +273,12 @@ type timer struct {
 	ends    time.Duration
 }
 
-// follow begins the span if the next arrival is the one that does.
+// follow begins the span if the next arrival is the one that does. Without warm-up requests the span begins at
+// warmupDuration, whenever the first arrival comes.
 func (t *timer) follow(l *limits, index uint64, offset time.Duration) {
-	if l.duration != 0 && !l.pending && !t.running && index >= l.warmupRequests {
-		t.start(l, offset)
+	if l.duration == 0 || l.pending || t.running || index < l.warmupRequests {
+		return
 	}
-}
-
-// start begins the span. Without warm-up requests the span begins at warmupDuration, whenever the first arrival comes.
-func (t *timer) start(l *limits, offset time.Duration) {
 	begin := l.warmupDuration
 	if l.warmupRequests > 0 {
 		begin = max(begin, offset)

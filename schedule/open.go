@@ -78,14 +78,13 @@ func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := limitsOf(load, len(phases) > 0)
+	var end time.Duration
+	if len(phases) > 0 {
+		end = phases[len(phases)-1].end()
+	}
+	l, err := limitsOf(load, len(phases) > 0, end)
 	if err != nil {
 		return nil, err
-	}
-	if len(phases) > 0 {
-		if l, err = l.endingAt(phases[len(phases)-1].end()); err != nil {
-			return nil, err
-		}
 	}
 	p, err := newProcess(load, phases, seed, &l)
 	if err != nil {

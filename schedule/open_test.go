@@ -364,7 +364,7 @@ func offered(t *rapid.T, load *spatev1.LoadPoint, seed uint64) (offers []Arrival
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := limitsOf(load, true)
+	l, err := limitsOf(load, true, math.MaxInt64)
 	if err != nil {
 		t.Fatal(err)
 	}

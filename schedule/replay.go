@@ -33,16 +33,13 @@ func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (Open
 	if times.Len() == 0 {
 		return nil, errors.New("schedule: the trace has no rows")
 	}
-	l, err := limitsOf(load, true)
-	if err != nil {
-		return nil, err
-	}
 	r := &replay{times: times, rows: times.Len(), speed: speed}
 	last, err := r.at(r.rows - 1)
 	if err != nil {
 		return nil, err
 	}
-	if l, err = l.endingAt(last); err != nil {
+	l, err := limitsOf(load, true, last)
+	if err != nil {
 		return nil, err
 	}
 	d, err := drawsOf(load, seed)

@@ -249,7 +249,7 @@ func (s *Share) index() {
 // owns reports whether arrival i of an open loop, due at an offset, is the rank's.
 func (s *Share) owns(i uint64, due time.Duration) bool {
 	if due < s.changed {
-		return s.dealt(i)
+		return !s.base.Empty() && s.base.Has(s.draws.seat(0, i, i, s.base.Cycle())) // as dealt by the weights
 	}
 	rank, k := s.pattern.Owner(s.draws.seat(0, i, i, s.pattern.Cycle()))
 	for h := s.following(rank, 0, due); h < len(s.handovers); h = s.following(rank, h+1, due) {
@@ -271,11 +271,6 @@ func (s *Share) count(from, below uint64) (n uint64) {
 		}
 	}
 	return n
-}
-
-// dealt reports whether arrival i of an open loop is the rank's by the weights, before any handover.
-func (s *Share) dealt(i uint64) bool {
-	return !s.base.Empty() && s.base.Has(s.draws.seat(0, i, i, s.base.Cycle()))
 }
 
 // following returns the first handover from h on in which a rank gives what is due at an offset, len(s.handovers) if
