@@ -45,11 +45,6 @@ func newAccount(requestHeartbeat func()) *account {
 	return &account{ctx: ctx, cancel: cancel, othersEnded: make(chan struct{}), requestHeartbeat: requestHeartbeat}
 }
 
-// warmsUp reports whether a load's first requests are not measured.
-func warmsUp(l *spatev1.LoadPoint) bool {
-	return l.GetWarmupRequests() > 0 || l.GetWarmupDuration().AsDuration() > 0 || l.GetWarmupUntilSteady() != nil
-}
-
 // readServers starts to read servers' metrics before the first request. The returned function blocks until the load of
 // all agents has ended, and then takes the last readings.
 func (l *Load) readServers() (end func()) {
@@ -85,7 +80,10 @@ func (l *Load) failed() bool {
 // rereadServers reads the servers again at the first measured request, so that the account excludes the warm-up,
 // except for requests in flight at that time. It does not block. It is called once.
 func (l *Load) rereadServers() {
-	if l.Servers != nil && warmsUp(l.Assigned.GetLoad()) && l.account.ctx.Err() == nil {
+	load := l.Assigned.GetLoad()
+	warmsUp := load.GetWarmupRequests() > 0 || load.GetWarmupDuration().AsDuration() > 0 ||
+		load.GetWarmupUntilSteady() != nil
+	if l.Servers != nil && warmsUp && l.account.ctx.Err() == nil {
 		l.account.readings.Go(func() { l.Servers.ReadBaseline(l.account.ctx) })
 	}
 }
@@ -230,7 +228,10 @@ const walkLimit = 1 << 20
 // assumed to have the average length of those before them: a count of millions must not delay the totals.
 func (l *Load) countRestNeverSent(next func() (schedule.Arrival, bool)) {
 	for range walkLimit {
-		if !l.mustCountSessions() {
+		l.mu.Lock()
+		must := l.Sessions && !l.enough && (l.notStarted() > 0 || l.restUnknown())
+		l.mu.Unlock()
+		if !must { // no sessions are left whose requests count
 			return
 		}
 		a, more := next()
@@ -239,13 +240,6 @@ func (l *Load) countRestNeverSent(next func() (schedule.Arrival, bool)) {
 		}
 		l.countNeverSent(a)
 	}
-}
-
-// mustCountSessions reports whether there are sessions left whose requests must be counted.
-func (l *Load) mustCountSessions() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Sessions && !l.enough && (l.notStarted() > 0 || l.restUnknown())
 }
 
 // countsRest reports whether arrivals that were not due when the load ended count as never sent, too. This is so if the

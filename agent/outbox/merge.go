@@ -50,13 +50,6 @@ func Merge(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool) {
 	return sum, true
 }
 
-// dropRecords removes a snapshot's rows, counts them as dropped, and returns their number.
-func dropRecords(s *spatev1.Snapshot) int {
-	n := len(s.GetRecords())
-	s.Records, s.DroppedRecords = nil, s.GetDroppedRecords()+uint64(n)
-	return n
-}
-
 // allSeries merges the series of all parts and endpoints, or of all classes of turns, in their order.
 func allSeries(older, newer []*spatev1.Series) ([]*spatev1.Series, bool) {
 	all := make([]*spatev1.Series, 0, max(len(older), len(newer)))
@@ -80,23 +73,17 @@ func allSeries(older, newer []*spatev1.Series) ([]*spatev1.Series, bool) {
 
 // oneSeries merges the series of one endpoint.
 func oneSeries(older, newer *spatev1.Series) (*spatev1.Series, bool) {
-	counters, fits := addCounters(older.GetCounters(), newer.GetCounters())
-	if !fits {
+	counts, more := measure.CountsOf(older.GetCounters()), measure.CountsOf(newer.GetCounters())
+	counts.Add(&more)
+	if slices.ContainsFunc(counts[:], func(n uint64) bool { return n > measure.MaxWindowCount }) {
 		return nil, false
 	}
 	distributions, fits := allDistributions(older.GetDistributions(), newer.GetDistributions())
 	return &spatev1.Series{
-		Endpoint: newer.GetEndpoint(), Part: newer.GetPart(), Counters: counters, Distributions: distributions,
+		Endpoint: newer.GetEndpoint(), Part: newer.GetPart(), Counters: counts.Proto(), Distributions: distributions,
 		Errors: addErrors(older.GetErrors(), newer.GetErrors()),
 		Models: measure.AddModels(measure.AddModels(nil, older.GetModels()), newer.GetModels()),
 	}, fits
-}
-
-// addCounters adds counters. It returns false if one exceeds the limit.
-func addCounters(older, newer *spatev1.Counters) (*spatev1.Counters, bool) {
-	sum, more := measure.CountsOf(older), measure.CountsOf(newer)
-	sum.Add(&more)
-	return sum.Proto(), !slices.ContainsFunc(sum[:], func(n uint64) bool { return n > measure.MaxWindowCount })
 }
 
 // allShares merges the window shares of two snapshots, ordered by window.

@@ -173,8 +173,10 @@ func (o *Outbox) dropRows() int {
 		if p.rows == 0 {
 			continue
 		}
-		n := dropRecords(p.snapshot)
-		bare := newParcel(p.run, p.snapshot)
+		s := p.snapshot
+		n := len(s.GetRecords())
+		s.Records, s.DroppedRecords = nil, s.GetDroppedRecords()+uint64(n)
+		bare := newParcel(p.run, s)
 		o.bytes += bare.bytes - p.bytes
 		o.fresh[i] = bare
 		if i > 0 {
