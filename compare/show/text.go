@@ -213,7 +213,8 @@ func cell(d *compare.Difference) table.Cell {
 	}
 	c := table.Cell{Text: change(d, d.Change), Mark: outcomes[d.Outcome], Class: string(d.Outcome)}
 	if d.Outcome == compare.Untested {
-		c.Note = words.Printable(d.Why)
+		why, _, _ := strings.Cut(d.Why, ":") // the table of all numbers has the rest
+		c.Note = words.Printable(strings.TrimPrefix(why, "there are "))
 	}
 	return c
 }
