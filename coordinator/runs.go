@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/access"
+	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
@@ -135,6 +138,10 @@ func check(q *spatev1.SubmitRunRequest) (submission, error) {
 	}
 	if most := plan.Proto().GetAgents().GetCount(); most > 0 && q.GetMinAgents() > most {
 		return none, fmt.Errorf("min_agents %d: the plan takes %d agents: give one of the two", q.GetMinAgents(), most)
+	}
+	served := func(t *spatev1.Target) bool { return t.GetServer() != nil }
+	if !q.GetServes() && slices.ContainsFunc(plan.Targets(), served) {
+		return none, errors.New("targets of the plan have servers, which only the command `spate run` starts")
 	}
 	simulated := map[string][]string{}
 	for name, e := range q.GetSimulated() {
@@ -320,6 +327,25 @@ func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*sp
 		return &spatev1.StopRunResponse{}, s.c.peek(id, func(*ledger.Ledger) error { return nil })
 	}
 	return &spatev1.StopRunResponse{}, await(ctx, written)
+}
+
+// ReportServer tells a run of one of its servers. A run that has ended is not told.
+func (s runService) ReportServer(
+	ctx context.Context, q *spatev1.ReportServerRequest,
+) (*spatev1.ReportServerResponse, error) {
+	id := q.GetRunId()
+	if err := s.c.mayEnd(access.CallerOf(ctx), id); err != nil {
+		return nil, err
+	}
+	if err := s.c.awaitRebuilt(ctx, id); err != nil {
+		return nil, err
+	}
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if r := s.c.queue.runs[id]; r != nil {
+		r.feed(func(m *lifecycle.Run, at clock.Instant) { m.ServerReported(at, q.GetStageIndex(), q.GetFailure()) })
+	}
+	return &spatev1.ReportServerResponse{}, nil
 }
 
 // FetchLedger sends the ledger file of a run that has ended.

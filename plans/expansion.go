@@ -45,7 +45,7 @@ func targetsOf(plan *spatev1.Plan) []*spatev1.Target {
 	var targets []*spatev1.Target
 	for _, t := range plan.GetTargets() {
 		var filled *spatev1.Target
-		if simulation || len(t.GetEndpoints()) == 0 && t.GetKubernetes().GetService() == "" {
+		if simulation || len(t.GetEndpoints()) == 0 && t.GetKubernetes().GetService() == "" && t.GetServer() == nil {
 			filled = defaults.SimulatedTarget(t)
 		} else {
 			filled = defaults.Target(t)
@@ -108,17 +108,21 @@ func (e *expansion) stages() []*spatev1.Stage {
 			FailFast:     frame.GetFailFast(),
 			Agents:       frame.GetAgents(),
 			Canaries:     frame.GetCanaries(),
+			Block:        next.block,
 		})
 	}
 	return stages
 }
 
-// place is where a stage stands in the matrix of a plan.
-type place struct{ target, workload, point int }
+// place is where a stage stands in the matrix of a plan, and the number of the start of its target's server.
+type place struct {
+	target, workload, point int
+	block                   uint32
+}
 
 // order returns the places of all stages in the order in which they run. In turns, the targets of a workload and a load
 // point run forward and backward by turns, A B B A, over repeats and loads: a steady change over time then adds as much
-// to one target as to another.
+// to one target as to another. If targets have servers, whole blocks of stages take turns.
 func (e *expansion) order(targets []*spatev1.Target, workloads []*spatev1.Workload, points []point) (all []place) {
 	round := 0
 	for w, workload := range workloads {
@@ -126,7 +130,7 @@ func (e *expansion) order(targets []*spatev1.Target, workloads []*spatev1.Worklo
 			var turn []place
 			for t, target := range targets {
 				if loadpoint.IsFor(point.of, workload.GetName()) && loadpoint.IsForTarget(point.of, target.GetName()) {
-					turn = append(turn, place{t, w, i})
+					turn = append(turn, place{target: t, workload: w, point: i})
 				}
 			}
 			if len(turn) > 1 {
@@ -138,10 +142,33 @@ func (e *expansion) order(targets []*spatev1.Target, workloads []*spatev1.Worklo
 			all = append(all, turn...)
 		}
 	}
-	if e.plan.GetOrder() == OrderTarget {
-		slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.target, b.target) })
+	repeat := func(p place) int { return int(points[p.point].load.GetRepeat()) }
+	switch {
+	case e.plan.GetOrder() == OrderTarget:
+		repeat = func(place) int { return 0 }
+		fallthrough
+	case slices.ContainsFunc(targets, func(t *spatev1.Target) bool { return t.GetServer() != nil }):
+		inBlocks(all, targets, repeat)
 	}
 	return all
+}
+
+// inBlocks sorts places so that each target has one block for each repeat, in turns, and numbers the blocks of those
+// with servers.
+func inBlocks(all []place, targets []*spatev1.Target, repeat func(place) int) {
+	slices.SortStableFunc(all, func(a, b place) int {
+		forward := 1 - repeat(a)%2*2
+		return cmp.Or(cmp.Compare(repeat(a), repeat(b)), forward*cmp.Compare(a.target, b.target))
+	})
+	block := uint32(0)
+	for i, p := range all {
+		if i == 0 || all[i-1].target != p.target || repeat(all[i-1]) != repeat(p) {
+			block++
+		}
+		if targets[p.target].GetServer() != nil {
+			all[i].block = block
+		}
+	}
 }
 
 // OrderTarget is the order in which targets run one after the other, instead of in turns.
@@ -173,6 +200,9 @@ func (e *expansion) compression() factor {
 func (e *expansion) targets() []*spatev1.Target {
 	targets := targetsOf(e.plan)
 	for i, t := range targets {
+		if t.GetServer() != nil { // what it runs, and with which environment, concerns no agent
+			t.Server = &spatev1.Server{OnStartFailure: t.GetServer().GetOnStartFailure()}
+		}
 		if t.GetSimulator() == nil || e.outline {
 			continue
 		}

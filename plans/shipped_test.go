@@ -112,7 +112,7 @@ var around = []struct{ key, text string }{
 // pages returns the pages about plans, joined.
 func pages(t *testing.T) string {
 	var all strings.Builder
-	for _, name := range []string{"plan", "targets", "workloads", "loads", "simulator"} {
+	for _, name := range []string{"plan", "targets", "workloads", "loads", "simulator", "settings"} {
 		text, err := os.ReadFile("../docs/" + name + ".md")
 		if err != nil {
 			t.Fatal(err)

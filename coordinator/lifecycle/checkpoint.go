@@ -17,7 +17,7 @@ import (
 
 // phases are the names of the phases in a checkpoint.
 var phases = map[phase]string{
-	gathering: "gathering", pausing: "pausing", applying: "applying", running: "running", stopping: "stopping",
+	gathering: "gathering", serving: "serving", pausing: "pausing", applying: "applying", running: "running", stopping: "stopping",
 	closing: "closing",
 }
 
@@ -139,7 +139,7 @@ func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) 
 	if err := r.restoreSeries(c, m.Outcomes); err != nil {
 		return nil, err
 	}
-	if r.phase == pausing {
+	if r.phase == pausing || r.phase == serving {
 		r.pending = clone(c.GetPending())
 		r.resume = at.Add(r.pending.GetPause().AsDuration())
 	}
@@ -164,7 +164,7 @@ func (r *Run) restorePhase(c *spatev1.Checkpoint) error {
 		return fmt.Errorf("checkpoint: entry %d of a plan of %d", c.GetNext(), len(r.plan))
 	case len(c.GetRoster()) != len(c.GetIncarnations()):
 		return fmt.Errorf("checkpoint: %d agents and %d processes", len(c.GetRoster()), len(c.GetIncarnations()))
-	case r.phase == pausing && c.GetPending() == nil:
+	case (r.phase == pausing || r.phase == serving) && c.GetPending() == nil:
 		return errors.New("checkpoint: a pause before no stage")
 	}
 	return nil
@@ -277,6 +277,8 @@ func (r *Run) recall(d Delivered) {
 // on the ledger's last snapshots.
 func (r *Run) Resume(at clock.Instant) {
 	switch r.phase {
+	case serving:
+		r.awaitServer(at)
 	case running, stopping:
 		for _, p := range r.stage.assignments {
 			if r.phase != closing && p.failure == "" {

@@ -2,6 +2,8 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
@@ -23,14 +25,64 @@ func (r *Run) nextStage(at clock.Instant) {
 			continue
 		}
 		r.pending = st
-		if pause := st.GetPause().AsDuration(); pause > 0 && r.begun > 0 {
-			r.phase, r.resume, r.unsaved = pausing, at.Add(pause), true
+		if slices.ContainsFunc(r.plan, func(st *spatev1.Stage) bool { return st.GetBlock() > 0 }) {
+			r.awaitServer(at)
 			return
 		}
-		r.beginPending(at)
+		r.pauseOrBegin(at)
 		return
 	}
 	r.finish(at)
+}
+
+// serverLate is how much later than it may be ready the word of a server may come.
+const serverLate = 2 * time.Minute
+
+// awaitServer waits until the client that submitted the run says that the server of the pending stage is ready.
+func (r *Run) awaitServer(at clock.Instant) {
+	target := r.pending.GetTarget()
+	r.phase, r.resume, r.unsaved = serving, at.Add(target.GetReady().GetWithin().AsDuration()+serverLate), true
+	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_ServerWanted{ServerWanted: &spatev1.ServerWanted{
+		StageIndex: r.begun, Target: target.GetName(), Block: r.pending.GetBlock()}}})
+}
+
+// ServerReported handles what the client says of the server of a stage: that it is ready, or why it cannot be used. The
+// stages of its target are then skipped, or the run ends, as its plan says.
+func (r *Run) ServerReported(at clock.Instant, stage uint32, failure string) {
+	waits := r.phase == serving || r.phase == pausing
+	switch {
+	case waits && stage == r.begun && failure != "":
+		r.leaveOut(at, failure)
+	case r.phase == serving && stage == r.begun:
+		r.pauseOrBegin(at)
+	case r.phase.inStage() && r.phase != closing && stage == r.stage.ref.GetStageIndex() && failure != "":
+		r.failAssignment(at, spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, failure)
+	}
+}
+
+// leaveOut skips the pending stage because its server cannot be used.
+func (r *Run) leaveOut(at clock.Instant, failure string) {
+	st := r.pending
+	r.pending = nil
+	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "%s", failure)
+	r.dead[st.GetTarget().GetName()] = failure
+	if r.series != nil {
+		r.series.steps.End(failure)
+	}
+	r.skip(at, st, failure)
+	if st.GetTarget().GetServer().GetOnStartFailure() == "fail" {
+		r.fatal = failure
+	}
+	r.nextStage(at)
+}
+
+// pauseOrBegin begins the pending stage, or the pause before it.
+func (r *Run) pauseOrBegin(at clock.Instant) {
+	if pause := r.pending.GetPause().AsDuration(); pause > 0 && r.begun > 0 {
+		r.phase, r.resume, r.unsaved = pausing, at.Add(pause), true
+		return
+	}
+	r.beginPending(at)
 }
 
 // beginPending begins the pending stage, or ends the run if there are no agents for it.

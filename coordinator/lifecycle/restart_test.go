@@ -196,6 +196,10 @@ func (s *scenario) settled() {
 	for _, e := range s.effects() {
 		switch line := s.describe(e); e.(type) {
 		case lifecycle.Send, lifecycle.PutCheckpoint, lifecycle.CloseStage:
+		case lifecycle.Emit: // a client that is new wants to know which server is wanted
+			if !losesAgents.MatchString(s.t.Name()) && !strings.Contains(line, "wants the server") {
+				s.t.Errorf("a machine that was restored makes news: %s", line)
+			}
 		default:
 			if !losesAgents.MatchString(s.t.Name()) {
 				s.t.Errorf("a machine that was restored makes news: %s", line)

@@ -96,6 +96,10 @@ func (o others) runTheRest(first uint32) (ran int) {
 			switch e := e.(type) {
 			case lifecycle.Send:
 				o.answer(e)
+			case lifecycle.Emit:
+				if w := e.Event.GetServerWanted(); w != nil {
+					o.run.ServerReported(o.s.at, w.GetStageIndex(), "")
+				}
 			case lifecycle.CloseStage:
 				if index := e.Record.GetStage().GetIndex(); index != first+uint32(ran) {
 					o.s.t.Errorf("stage %d is run, want %d", index, first+uint32(ran))

@@ -1,6 +1,6 @@
 // Package lifecycle is the life of one run as a pure state machine.
 //
-//	gathering -> [ (pausing) -> applying -> running -> (stopping) -> closing ] for each stage -> ended
+//	gathering -> [ (serving) -> (pausing) -> applying -> running -> (stopping) -> closing ] for each stage -> ended
 //
 // Stages follow the order of the plan. A template of the plan becomes stages one after another: package series decides
 // which, from what the previous stages measured.
@@ -94,6 +94,7 @@ type phase uint8
 
 const (
 	gathering phase = iota // waits for agents
+	serving                // waits for the server of the next stage; no load
 	pausing                // waits between two stages; no load
 	applying               // agents get ready for a stage
 	running                // the stage is armed
@@ -126,7 +127,7 @@ type Run struct {
 	series      *activeSeries  // sweep, search or frontier in progress
 	begunSeries uint32         // sweeps, searches and frontiers begun
 	pending     *spatev1.Stage // stage that follows the pause
-	resume      clock.Instant  // end of the pause
+	resume      clock.Instant  // end of the pause, or of the wait for a server
 
 	finder     string                    // agent that asks targets what they do, for all; stays while it is there
 	noted      map[string]bool           // notes on targets that followers were told
@@ -161,6 +162,11 @@ func (r *Run) Tick(at clock.Instant) {
 	}
 	r.loseSilent(at)
 	switch r.phase {
+	case serving:
+		if at >= r.resume {
+			r.Abort(at, "the command that submitted the run, which starts its servers, gave no word of that of "+
+				r.pending.GetTarget().GetName())
+		}
 	case pausing:
 		if at >= r.resume {
 			r.beginPending(at)
@@ -198,7 +204,7 @@ const heldUp = time.Second
 func (r *Run) Stop(at clock.Instant, immediately bool) {
 	r.stopped, r.unsaved = true, true
 	switch r.phase {
-	case gathering, pausing:
+	case gathering, serving, pausing:
 		r.finish(at)
 	case applying, running, stopping:
 		r.stopStage(at, immediately)

@@ -30,6 +30,7 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	                    abort=0.5:20:60s (error share, after requests, duration);
 //	                    until=99:0.05 (percentile of TTFT, within); steady=30s (longest warm-up until steady);
 //	                    dataset=90 (MiB); loss=degrade (or reassign); regions=eu:0.6,us:0.4;
+//	                    blocks=1,1,2,0 (starts of servers, by stage); failed=fail (if one does not start);
 //	                    pool=big and count=2 (agents); finds=yes (shows who asks the target)
 //	agents a b=3 c@eu   connect agents, with weights and regions, c@eu#big with the label pool=big; "again" starts them as new processes: agents again b
 //	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES,
@@ -53,6 +54,7 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	silence b           b sends no heartbeats from now on
 //	leave b             b was asked to end; its heartbeats say so, and "released: b" is printed once it may end
 //	cordon a            a takes no new run; "cordon a drained": and leaves; "cordon a not": it takes runs again
+//	served 1 [TEXT]     the server of stage 1 is ready, or failed as TEXT says
 //	stop [now]          a person stops the run
 //	abort               the coordinator closes
 func TestScenarios(t *testing.T) {
@@ -153,7 +155,7 @@ func (s *scenario) do(words []string) string {
 		"back": s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject, "waits": s.waits,
 		"refused": s.refused, "snapshot": s.snapshot,
 		"totals": s.totals, "closed": s.closed, "kill": s.kill, "tick": s.tick, "silence": s.silence,
-		"leave": s.leave, "cordon": s.cordon,
+		"leave": s.leave, "cordon": s.cordon, "served": s.served,
 		"hang":  func(a []string, _ map[string]string) { s.at = s.at.Add(s.duration(a[0])) },
 		"stop":  func(a []string, _ map[string]string) { s.run.Stop(s.at, len(a) > 0) },
 		"abort": func([]string, map[string]string) { s.run.Abort(s.at, "the coordinator was closed") },
@@ -202,7 +204,11 @@ func (s *scenario) begin(_ []string, o map[string]string) {
 			stages[i].Target.Ready = &spatev1.Ready{Within: durationpb.New(s.duration(within))}
 		}
 	}
-	for _, st := range stages {
+	for i, st := range stages {
+		if blocks := strings.Split(o["blocks"], ","); o["blocks"] != "" {
+			st.Block = uint32(s.number(blocks[i]))
+			st.Target.Server = &spatev1.Server{OnStartFailure: o["failed"]}
+		}
 		s.change(st, o)
 	}
 	cfg := lifecycle.Config{
@@ -321,6 +327,10 @@ func (s *scenario) reject(args []string, o map[string]string) {
 
 func (s *scenario) waits(args []string, o map[string]string) {
 	s.run.Waiting(s.at, &spatev1.Waiting{Ref: s.ref(o), Text: strings.Join(args, " ")})
+}
+
+func (s *scenario) served(args []string, _ map[string]string) {
+	s.run.ServerReported(s.at, uint32(s.number(args[0])), strings.Join(args[1:], " "))
 }
 
 func (s *scenario) refused(args []string, _ map[string]string) {
@@ -632,6 +642,9 @@ func event(e *spatev1.RunEvent) string {
 		}
 		return at + fmt.Sprintf("stage %d: agent %s %s: %s", e.AgentChanged.GetStageIndex(),
 			e.AgentChanged.GetAgent().GetName(), what, e.AgentChanged.GetConsequence())
+	case *spatev1.RunEvent_ServerWanted:
+		return at + fmt.Sprintf("stage %d wants the server of %s, start %d", e.ServerWanted.GetStageIndex(),
+			e.ServerWanted.GetTarget(), e.ServerWanted.GetBlock())
 	case *spatev1.RunEvent_RunEnded:
 		return at + fmt.Sprintf("run ended %v complete=%v %s", e.RunEnded.GetOutcome(), e.RunEnded.GetComplete(),
 			e.RunEnded.GetReason())

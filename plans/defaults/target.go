@@ -49,6 +49,9 @@ const (
 func Target(t *spatev1.Target) *spatev1.Target {
 	t = proto.CloneOf(t)
 	t.Simulator = nil // A simulator beside endpoints is for simulations.
+	if t.Server != nil && t.Ready == nil {
+		t.Ready = &spatev1.Ready{}
+	}
 	for i, e := range t.Endpoints {
 		t.Endpoints[i] = naming.BaseURL(e)
 	}
@@ -60,7 +63,7 @@ func Target(t *spatev1.Target) *spatev1.Target {
 // the simulator is started.
 func SimulatedTarget(t *spatev1.Target) *spatev1.Target {
 	t = proto.CloneOf(t)
-	t.Endpoints, t.Ready = nil, nil
+	t.Endpoints, t.Ready, t.Server = nil, nil, nil
 	t.Connection = simulatedConnection(t.Connection)
 	if t.Simulator == nil {
 		t.Simulator = &spatev1.SimulatedTarget{}

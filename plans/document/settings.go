@@ -10,17 +10,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Limits of a matrix of settings.
-const (
-	maxCombinations = 256
-	maxItemName     = 64
-)
+// maxCombinations bounds a matrix of settings.
+const maxCombinations = 256
 
 // matrix is the settings of an item. A combination of them is a mapping of single values.
 type matrix struct {
 	combinations, include, exclude []*yaml.Node
 	baseline                       *yaml.Node
-	constant                       map[string]bool // settings with one value
 	size                           float64
 	wrong                          func(node *yaml.Node, format string, args ...any)
 }
@@ -40,7 +36,7 @@ func (d *Document) Expand(list string) error {
 			continue
 		}
 		d.changed = true
-		m := matrix{constant: map[string]bool{}, size: 1, wrong: func(node *yaml.Node, format string, args ...any) {
+		m := matrix{size: 1, wrong: func(node *yaml.Node, format string, args ...any) {
 			found = append(found, Mistake{Path: d.path, Line: node.Line, Column: node.Column,
 				Field: fmt.Sprintf("%s[%d].settings", list, i), Message: fmt.Sprintf(format, args...)})
 		}}
@@ -80,7 +76,7 @@ func (m *matrix) read(node *yaml.Node) {
 			m.combine(name, value)
 		}
 	})
-	if len(m.constant) == 0 {
+	if len(m.combinations) > 0 && len(m.combinations[0].Content) == 0 {
 		m.combinations, m.size = nil, 0
 	}
 	if m.size += float64(len(m.include)); m.size > maxCombinations {
@@ -95,7 +91,6 @@ func (m *matrix) combine(name, value *yaml.Node) {
 	if value.Kind != yaml.SequenceNode {
 		values = []*yaml.Node{value}
 	}
-	m.constant[name.Value] = len(values) == 1
 	if m.size *= float64(len(values)); m.size > maxCombinations {
 		return
 	}
@@ -140,15 +135,16 @@ func (m *matrix) items(item, node *yaml.Node) (all []*yaml.Node) {
 	combinations := slices.Concat(slices.DeleteFunc(m.combinations, func(c *yaml.Node) bool {
 		return slices.ContainsFunc(m.exclude, func(out *yaml.Node) bool { return has(c, out) })
 	}), m.include)
-	name, long, baselines := entry(item, "name"), true, 0
-	for _, c := range combinations {
-		long = long && (name == nil || len(m.named(name.Value, c, true)) <= maxItemName)
-	}
+	name, baselines := entry(item, "name"), 0
 	for _, c := range combinations {
 		made := copied(item)
 		labels := child(made, "labels", yaml.MappingNode)
 		pairs(c, func(setting, value *yaml.Node) {
-			if !m.fill(made, "{"+setting.Value+"}", value) {
+			mark := "{" + setting.Value + "}"
+			if of := entry(made, "name"); of != nil { // which is no use of a setting
+				of.Value = strings.ReplaceAll(of.Value, mark, inName(value))
+			}
+			if !m.fill(made, mark, value) {
 				m.start(made, setting, value)
 			}
 			if entry(labels, setting.Value) == nil {
@@ -156,7 +152,11 @@ func (m *matrix) items(item, node *yaml.Node) (all []*yaml.Node) {
 			}
 		})
 		if name != nil && entry(made, "name").Value == name.Value {
-			put(made, "name", textNode(m.named(name.Value, c, long)))
+			text := name.Value
+			pairs(c, func(setting, value *yaml.Node) {
+				text += " " + setting.Value + ":" + inName(value)
+			})
+			put(made, "name", textNode(text))
 		}
 		if m.baseline != nil && has(c, m.baseline) {
 			put(made, "baseline", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})
@@ -181,24 +181,10 @@ func settingText(value *yaml.Node) string {
 	return value.Value
 }
 
-// notInNames matches what names of targets may not have.
-var notInNames = regexp.MustCompile(`[^A-Za-z0-9 ._:()/-]+`)
+// inName returns the value of a setting as the name of a target may have it.
+func inName(value *yaml.Node) string { return notInNames.ReplaceAllString(settingText(value), "-") }
 
-// named returns the name of an item with a combination. long: it names the settings too, and not only their values.
-func (m *matrix) named(name string, combination *yaml.Node, long bool) string {
-	pairs(combination, func(setting, value *yaml.Node) {
-		switch {
-		case m.constant[setting.Value]:
-			return
-		case long:
-			name += " " + setting.Value + ":"
-		default:
-			name += " "
-		}
-		name += notInNames.ReplaceAllString(settingText(value), "-")
-	})
-	return name
-}
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9 ._:()/-]+`)
 
 // fill replaces a mark in all texts within a node, and reports whether there was one. A text that is nothing else
 // becomes the value as it is, so that it may be a number.

@@ -26,7 +26,11 @@ import (
 )
 
 func (c *checker) target(path string, t *spatev1.Target, simulation, discover bool) {
-	c.reached(path, t, simulation, discover)
+	if t.GetServer() != nil {
+		c.server(path, t, simulation, discover)
+	} else {
+		c.reached(path, t, simulation, discover)
+	}
 	c.api(path, t, simulation || !c.Has(path+".endpoints") && c.Has(path+".simulator"))
 	c.wholeTarget(path, t)
 	c.template(path, t, discover)
@@ -51,6 +55,20 @@ func (c *checker) reached(path string, t *spatev1.Target, simulation, discover b
 		c.absent(path, "has no model: give the name under which the endpoints serve it", "model")
 	case c.Has(path+".model") && t.GetModel() == "":
 		c.wrong(path+".model", "must not be empty: give the name under which the endpoints serve it")
+	}
+}
+
+// server checks a target whose server is started for it.
+func (c *checker) server(path string, t *spatev1.Target, simulation, discover bool) {
+	endpoints := c.Has(path + ".endpoints")
+	switch {
+	case t.GetModel() == "" && !simulation:
+		c.absent(path, "has no model: give the name under which its server serves it", "model")
+	case !endpoints && !strings.Contains(strings.Join(t.GetServer().GetStart(), " "), "{port}"):
+		c.wrong(path+".server", "has no {port} in start, and the target no endpoints: give start: [vllm, serve, MODEL, --port, "+
+			"\"{port}\"], or the endpoints at which it serves")
+	case !endpoints && !simulation && !discover:
+		c.absent(path, "has no endpoints: spate run chooses a port for its server", "endpoints")
 	}
 }
 

@@ -670,7 +670,10 @@ type Target struct {
 	// Settings and their values: {max_num_seqs: [256, 512], performance_mode: [off, throughput]}. Each combination becomes
 	// a target of its own, with the settings as labels. {NAME} in a field of the target is the value of NAME. `exclude`
 	// and `include` list combinations, and `baseline` has one.
-	Settings      *structpb.Struct `protobuf:"bytes,31,opt,name=settings,proto3" json:"settings,omitempty"`
+	Settings *structpb.Struct `protobuf:"bytes,31,opt,name=settings,proto3" json:"settings,omitempty"`
+	// Server that `spate run` starts for the target, on the machine where it runs. Its stages then run in blocks: one start
+	// each, for all stages of a repeat. Without endpoints it gets a free port of 127.0.0.1.
+	Server        *Server `protobuf:"bytes,32,opt,name=server,proto3" json:"server,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -915,6 +918,98 @@ func (x *Target) GetSettings() *structpb.Struct {
 	return nil
 }
 
+func (x *Target) GetServer() *Server {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
+// Server is a command that serves a target, with all processes that it starts. `ready` of the target says when it is
+// ready.
+type Server struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Command with its arguments, without a shell: [vllm, serve, MODEL, --port, "{port}"]. {port} is the endpoint's, also
+	// in the other commands.
+	Start []string `protobuf:"bytes,1,rep,name=start,proto3" json:"start,omitempty"`
+	// Environment of the commands, besides that of `spate run`.
+	Env map[string]string `protobuf:"bytes,2,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Command that makes the server forget what it has cached, before each stage but the first of a start.
+	Reset_ []string `protobuf:"bytes,3,rep,name=reset,proto3" json:"reset,omitempty"`
+	// Command that is run before the server's processes are ended. Default: SIGTERM, and SIGKILL after 20s.
+	Stop []string `protobuf:"bytes,4,rep,name=stop,proto3" json:"stop,omitempty"`
+	// What happens if the server does not start. "skip": the stages of its target are left out. "fail": the run ends.
+	// Default "skip".
+	OnStartFailure string `protobuf:"bytes,5,opt,name=on_start_failure,json=onStartFailure,proto3" json:"on_start_failure,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Server) Reset() {
+	*x = Server{}
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Server) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Server) ProtoMessage() {}
+
+func (x *Server) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Server.ProtoReflect.Descriptor instead.
+func (*Server) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Server) GetStart() []string {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *Server) GetEnv() map[string]string {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *Server) GetReset_() []string {
+	if x != nil {
+		return x.Reset_
+	}
+	return nil
+}
+
+func (x *Server) GetStop() []string {
+	if x != nil {
+		return x.Stop
+	}
+	return nil
+}
+
+func (x *Server) GetOnStartFailure() string {
+	if x != nil {
+		return x.OnStartFailure
+	}
+	return ""
+}
+
 // Ready says how to find out whether a server is ready, and how long to wait until it is.
 type Ready struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -931,7 +1026,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1038,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1051,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Ready) GetPath() string {
@@ -1003,7 +1098,7 @@ type KubernetesTarget struct {
 
 func (x *KubernetesTarget) Reset() {
 	*x = KubernetesTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1110,7 @@ func (x *KubernetesTarget) String() string {
 func (*KubernetesTarget) ProtoMessage() {}
 
 func (x *KubernetesTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1123,7 @@ func (x *KubernetesTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesTarget.ProtoReflect.Descriptor instead.
 func (*KubernetesTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *KubernetesTarget) GetContext() string {
@@ -1106,7 +1201,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1213,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1226,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Template) GetPath() string {
@@ -1227,7 +1322,7 @@ type FormFile struct {
 
 func (x *FormFile) Reset() {
 	*x = FormFile{}
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1334,7 @@ func (x *FormFile) String() string {
 func (*FormFile) ProtoMessage() {}
 
 func (x *FormFile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1347,7 @@ func (x *FormFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FormFile.ProtoReflect.Descriptor instead.
 func (*FormFile) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FormFile) GetField() string {
@@ -1306,7 +1401,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1413,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1426,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Connection) GetReuse() string {
@@ -1421,7 +1516,7 @@ type ServerMetrics struct {
 
 func (x *ServerMetrics) Reset() {
 	*x = ServerMetrics{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1433,7 +1528,7 @@ func (x *ServerMetrics) String() string {
 func (*ServerMetrics) ProtoMessage() {}
 
 func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1446,7 +1541,7 @@ func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMetrics.ProtoReflect.Descriptor instead.
 func (*ServerMetrics) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ServerMetrics) GetUrls() []string {
@@ -1585,7 +1680,7 @@ type SimulatedTarget struct {
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1692,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1705,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -1929,7 +2024,7 @@ type Workload struct {
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2036,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2049,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Workload) GetName() string {
@@ -2222,7 +2317,7 @@ type Tools struct {
 
 func (x *Tools) Reset() {
 	*x = Tools{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2329,7 @@ func (x *Tools) String() string {
 func (*Tools) ProtoMessage() {}
 
 func (x *Tools) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2342,7 @@ func (x *Tools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tools.ProtoReflect.Descriptor instead.
 func (*Tools) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Tools) GetDefinitions() []*structpb.Struct {
@@ -2284,7 +2379,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2391,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2404,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Answer) GetSchema() *structpb.Struct {
@@ -2338,7 +2433,7 @@ type Mixture struct {
 
 func (x *Mixture) Reset() {
 	*x = Mixture{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2445,7 @@ func (x *Mixture) String() string {
 func (*Mixture) ProtoMessage() {}
 
 func (x *Mixture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2458,7 @@ func (x *Mixture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mixture.ProtoReflect.Descriptor instead.
 func (*Mixture) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Mixture) GetParts() []*Part {
@@ -2394,7 +2489,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2501,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2514,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Part) GetWeight() float64 {
@@ -2482,7 +2577,7 @@ type Models struct {
 
 func (x *Models) Reset() {
 	*x = Models{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2494,7 +2589,7 @@ func (x *Models) String() string {
 func (*Models) ProtoMessage() {}
 
 func (x *Models) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +2602,7 @@ func (x *Models) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Models.ProtoReflect.Descriptor instead.
 func (*Models) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Models) GetNames() []string {
@@ -2566,7 +2661,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2578,7 +2673,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2591,7 +2686,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -2671,7 +2766,7 @@ type Images struct {
 
 func (x *Images) Reset() {
 	*x = Images{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2683,7 +2778,7 @@ func (x *Images) String() string {
 func (*Images) ProtoMessage() {}
 
 func (x *Images) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2696,7 +2791,7 @@ func (x *Images) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Images.ProtoReflect.Descriptor instead.
 func (*Images) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Images) GetCount() uint32 {
@@ -2759,7 +2854,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +2866,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +2879,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -2875,7 +2970,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +2982,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +2995,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -2935,7 +3030,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3042,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3055,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -3002,7 +3097,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +3109,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +3122,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -3052,7 +3147,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3159,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3172,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -3119,7 +3214,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3226,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3239,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -3208,7 +3303,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3220,7 +3315,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3233,7 +3328,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FileContent) GetPath() string {
@@ -3324,7 +3419,7 @@ type Columns struct {
 
 func (x *Columns) Reset() {
 	*x = Columns{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3336,7 +3431,7 @@ func (x *Columns) String() string {
 func (*Columns) ProtoMessage() {}
 
 func (x *Columns) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3349,7 +3444,7 @@ func (x *Columns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Columns.ProtoReflect.Descriptor instead.
 func (*Columns) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Columns) GetPrompt() string {
@@ -3399,7 +3494,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3411,7 +3506,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3424,7 +3519,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -3481,7 +3576,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3493,7 +3588,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3506,7 +3601,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -3582,7 +3677,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3594,7 +3689,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3607,7 +3702,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -3644,7 +3739,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3656,7 +3751,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3669,7 +3764,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -3751,7 +3846,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3763,7 +3858,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3776,7 +3871,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -3977,7 +4072,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3989,7 +4084,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4002,7 +4097,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -4045,7 +4140,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4057,7 +4152,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4070,7 +4165,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -4123,7 +4218,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4135,7 +4230,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4148,7 +4243,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -4183,7 +4278,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4195,7 +4290,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4208,7 +4303,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -4231,7 +4326,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4338,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[40]
+	mi := &file_spate_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4351,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -4297,7 +4392,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4309,7 +4404,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[41]
+	mi := &file_spate_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4322,7 +4417,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -4394,7 +4489,7 @@ type Frontier struct {
 
 func (x *Frontier) Reset() {
 	*x = Frontier{}
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4406,7 +4501,7 @@ func (x *Frontier) String() string {
 func (*Frontier) ProtoMessage() {}
 
 func (x *Frontier) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[42]
+	mi := &file_spate_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4419,7 +4514,7 @@ func (x *Frontier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frontier.ProtoReflect.Descriptor instead.
 func (*Frontier) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Frontier) GetRate() *Bounds {
@@ -4484,7 +4579,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4496,7 +4591,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[43]
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4509,7 +4604,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -4544,7 +4639,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4556,7 +4651,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4569,7 +4664,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -4615,7 +4710,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4627,7 +4722,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4640,7 +4735,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Limit) GetMetric() string {
@@ -4679,7 +4774,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4691,7 +4786,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4704,7 +4799,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4745,7 +4840,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4757,7 +4852,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4770,7 +4865,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Precision) GetMetric() string {
@@ -4839,14 +4934,16 @@ type Stage struct {
 	// The rows of a mixture's parts, in the order of the parts. Empty messages: parts without a file.
 	PartDatasets []*Dataset `protobuf:"bytes,20,rep,name=part_datasets,json=partDatasets,proto3" json:"part_datasets,omitempty"`
 	// See Plan.canaries. Unset: none.
-	Canaries      *Canaries `protobuf:"bytes,21,opt,name=canaries,proto3" json:"canaries,omitempty"`
+	Canaries *Canaries `protobuf:"bytes,21,opt,name=canaries,proto3" json:"canaries,omitempty"`
+	// Number of the start of the target's server that the stage runs with, from 1. 0: the target has no server.
+	Block         uint32 `protobuf:"varint,22,opt,name=block,proto3" json:"block,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4858,7 +4955,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4871,7 +4968,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -4993,6 +5090,13 @@ func (x *Stage) GetCanaries() *Canaries {
 	return nil
 }
 
+func (x *Stage) GetBlock() uint32 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
 // Dataset identifies the rows of a workload's file, in the format that agents read.
 type Dataset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5014,7 +5118,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5026,7 +5130,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5039,7 +5143,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -5097,7 +5201,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5109,7 +5213,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5122,7 +5226,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -5155,7 +5259,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5167,7 +5271,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5180,7 +5284,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -5263,7 +5367,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[52]
+	mi := &file_spate_v1_plan_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5275,7 +5379,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[52]
+	mi := &file_spate_v1_plan_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5288,7 +5392,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{52}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5580,9 +5684,9 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e:\x17\xa2\x9d\"\x04ttft\xa2\x9d\"\x04tpot\xa2\x9d\"\x03e2e\"@\n" +
 	"\n" +
 	"Simulation\x122\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\xf0?R\x05speed\"\xa4\x11\n" +
-	"\x06Target\x12\x8f\x01\n" +
-	"\x04name\x18\x01 \x01(\tB{\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$\xa2\x9d\"Mmust be letters, digits, spaces and ._:()/-, and start with a letter or digitR\x04name\x12\xb5\x01\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\xf0?R\x05speed\"\x89\x12\n" +
+	"\x06Target\x12\x90\x01\n" +
+	"\x04name\x18\x01 \x01(\tB|\xbaH(r&\x18\x80\x012!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$\xa2\x9d\"Mmust be letters, digits, spaces and ._:()/-, and start with a letter or digitR\x04name\x12\xb5\x01\n" +
 	"\tendpoints\x18\x02 \x03(\tB\x96\x01\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])\xa2\x9d\";must be a base URL like http://localhost:8000, or host:portR\tendpoints\x127\n" +
 	"\tsimulator\x18\x03 \x01(\v2\x19.spate.v1.SimulatedTargetR\tsimulator\x12\x10\n" +
 	"\x03api\x18\x04 \x01(\tR\x03api\x12\x1e\n" +
@@ -5622,14 +5726,26 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"kubernetes\x18\x1e \x01(\v2\x1a.spate.v1.KubernetesTargetR\n" +
 	"kubernetes\x12%\n" +
 	"\x05ready\x18\x1c \x01(\v2\x0f.spate.v1.ReadyR\x05ready\x123\n" +
-	"\bsettings\x18\x1f \x01(\v2\x17.google.protobuf.StructR\bsettings\x1a:\n" +
+	"\bsettings\x18\x1f \x01(\v2\x17.google.protobuf.StructR\bsettings\x12b\n" +
+	"\x06server\x18  \x01(\v2\x10.spate.v1.ServerB8\xb2\x9d\"4\n" +
+	"\n" +
+	"kubernetes\x12&a server in a cluster is started thereR\x06server\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
-	"\a_stream\"\xca\x01\n" +
+	"\a_stream\"\xa4\x02\n" +
+	"\x06Server\x12\x1f\n" +
+	"\x05start\x18\x01 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\x05start\x126\n" +
+	"\x03env\x18\x02 \x03(\v2\x19.spate.v1.Server.EnvEntryB\t\xbaH\x06\x9a\x01\x03\x10\x80\x02R\x03env\x12\x1f\n" +
+	"\x05reset\x18\x03 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\x05reset\x12\x1d\n" +
+	"\x04stop\x18\x04 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\x04stop\x12>\n" +
+	"\x10on_start_failure\x18\x05 \x01(\tB\x14\xbaH\x11\xd8\x01\x01r\fR\x04skipR\x04failR\x0eonStartFailure\x1a6\n" +
+	"\bEnvEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\t\xa2\x9d\"\x05start\"\xca\x01\n" +
 	"\x05Ready\x12M\n" +
 	"\x04path\x18\x01 \x01(\tB9\xbaH\f\xd8\x01\x01r\a\x18\x80\b2\x02^/\xa2\x9d\"&must start with /, for example /healthR\x04path\x12/\n" +
 	"\x06status\x18\x02 \x01(\rB\x17\xbaH\n" +
@@ -6050,7 +6166,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06within\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06within\x129\n" +
 	"\n" +
 	"confidence\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
-	"confidence\"\x95\x06\n" +
+	"confidence\"\xab\x06\n" +
 	"\x05Stage\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12(\n" +
 	"\x06target\x18\x02 \x01(\v2\x10.spate.v1.TargetR\x06target\x12.\n" +
@@ -6069,7 +6185,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\tfail_fast\x18\x0f \x01(\bR\bfailFast\x12/\n" +
 	"\x06agents\x18\x10 \x01(\v2\x17.spate.v1.AgentSelectorR\x06agents\x126\n" +
 	"\rpart_datasets\x18\x14 \x03(\v2\x11.spate.v1.DatasetR\fpartDatasets\x12.\n" +
-	"\bcanaries\x18\x15 \x01(\v2\x12.spate.v1.CanariesR\bcanaries\x1a:\n" +
+	"\bcanaries\x18\x15 \x01(\v2\x12.spate.v1.CanariesR\bcanaries\x12\x14\n" +
+	"\x05block\x18\x16 \x01(\rR\x05block\x1a:\n" +
 	"\fRegionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xac\x01\n" +
@@ -6132,7 +6249,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Relation)(nil),                    // 0: spate.v1.Relation
 	(*Plan)(nil),                        // 1: spate.v1.Plan
@@ -6142,208 +6259,212 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*SLO)(nil),                         // 5: spate.v1.SLO
 	(*Simulation)(nil),                  // 6: spate.v1.Simulation
 	(*Target)(nil),                      // 7: spate.v1.Target
-	(*Ready)(nil),                       // 8: spate.v1.Ready
-	(*KubernetesTarget)(nil),            // 9: spate.v1.KubernetesTarget
-	(*Template)(nil),                    // 10: spate.v1.Template
-	(*FormFile)(nil),                    // 11: spate.v1.FormFile
-	(*Connection)(nil),                  // 12: spate.v1.Connection
-	(*ServerMetrics)(nil),               // 13: spate.v1.ServerMetrics
-	(*SimulatedTarget)(nil),             // 14: spate.v1.SimulatedTarget
-	(*Workload)(nil),                    // 15: spate.v1.Workload
-	(*Tools)(nil),                       // 16: spate.v1.Tools
-	(*Answer)(nil),                      // 17: spate.v1.Answer
-	(*Mixture)(nil),                     // 18: spate.v1.Mixture
-	(*Part)(nil),                        // 19: spate.v1.Part
-	(*Models)(nil),                      // 20: spate.v1.Models
-	(*RandomContent)(nil),               // 21: spate.v1.RandomContent
-	(*Images)(nil),                      // 22: spate.v1.Images
-	(*Lengths)(nil),                     // 23: spate.v1.Lengths
-	(*UniformLengths)(nil),              // 24: spate.v1.UniformLengths
-	(*NormalLengths)(nil),               // 25: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),            // 26: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),                      // 27: spate.v1.Prefix
-	(*SonnetContent)(nil),               // 28: spate.v1.SonnetContent
-	(*FileContent)(nil),                 // 29: spate.v1.FileContent
-	(*Columns)(nil),                     // 30: spate.v1.Columns
-	(*TraceContent)(nil),                // 31: spate.v1.TraceContent
-	(*SessionContent)(nil),              // 32: spate.v1.SessionContent
-	(*SessionPlay)(nil),                 // 33: spate.v1.SessionPlay
-	(*ThinkTime)(nil),                   // 34: spate.v1.ThinkTime
-	(*Load)(nil),                        // 35: spate.v1.Load
-	(*Warmup)(nil),                      // 36: spate.v1.Warmup
-	(*Range)(nil),                       // 37: spate.v1.Range
-	(*Phase)(nil),                       // 38: spate.v1.Phase
-	(*Replay)(nil),                      // 39: spate.v1.Replay
-	(*Sweep)(nil),                       // 40: spate.v1.Sweep
-	(*Search)(nil),                      // 41: spate.v1.Search
-	(*Frontier)(nil),                    // 42: spate.v1.Frontier
-	(*Bounds)(nil),                      // 43: spate.v1.Bounds
-	(*Objectives)(nil),                  // 44: spate.v1.Objectives
-	(*Limit)(nil),                       // 45: spate.v1.Limit
-	(*Abort)(nil),                       // 46: spate.v1.Abort
-	(*Precision)(nil),                   // 47: spate.v1.Precision
-	(*Stage)(nil),                       // 48: spate.v1.Stage
-	(*Dataset)(nil),                     // 49: spate.v1.Dataset
-	(*Lexicon)(nil),                     // 50: spate.v1.Lexicon
-	(*Probe)(nil),                       // 51: spate.v1.Probe
-	(*LoadPoint)(nil),                   // 52: spate.v1.LoadPoint
-	nil,                                 // 53: spate.v1.Plan.RegionsEntry
-	nil,                                 // 54: spate.v1.AgentSelector.LabelsEntry
-	nil,                                 // 55: spate.v1.Target.HeadersEntry
-	nil,                                 // 56: spate.v1.Target.LabelsEntry
-	nil,                                 // 57: spate.v1.Template.FormEntry
-	nil,                                 // 58: spate.v1.ServerMetrics.RolesEntry
-	nil,                                 // 59: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil),         // 60: google.protobuf.Duration
-	(*structpb.Struct)(nil),             // 61: google.protobuf.Struct
-	(*descriptorpb.FieldOptions)(nil),   // 62: google.protobuf.FieldOptions
-	(*descriptorpb.MessageOptions)(nil), // 63: google.protobuf.MessageOptions
-	(*descriptorpb.OneofOptions)(nil),   // 64: google.protobuf.OneofOptions
+	(*Server)(nil),                      // 8: spate.v1.Server
+	(*Ready)(nil),                       // 9: spate.v1.Ready
+	(*KubernetesTarget)(nil),            // 10: spate.v1.KubernetesTarget
+	(*Template)(nil),                    // 11: spate.v1.Template
+	(*FormFile)(nil),                    // 12: spate.v1.FormFile
+	(*Connection)(nil),                  // 13: spate.v1.Connection
+	(*ServerMetrics)(nil),               // 14: spate.v1.ServerMetrics
+	(*SimulatedTarget)(nil),             // 15: spate.v1.SimulatedTarget
+	(*Workload)(nil),                    // 16: spate.v1.Workload
+	(*Tools)(nil),                       // 17: spate.v1.Tools
+	(*Answer)(nil),                      // 18: spate.v1.Answer
+	(*Mixture)(nil),                     // 19: spate.v1.Mixture
+	(*Part)(nil),                        // 20: spate.v1.Part
+	(*Models)(nil),                      // 21: spate.v1.Models
+	(*RandomContent)(nil),               // 22: spate.v1.RandomContent
+	(*Images)(nil),                      // 23: spate.v1.Images
+	(*Lengths)(nil),                     // 24: spate.v1.Lengths
+	(*UniformLengths)(nil),              // 25: spate.v1.UniformLengths
+	(*NormalLengths)(nil),               // 26: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),            // 27: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),                      // 28: spate.v1.Prefix
+	(*SonnetContent)(nil),               // 29: spate.v1.SonnetContent
+	(*FileContent)(nil),                 // 30: spate.v1.FileContent
+	(*Columns)(nil),                     // 31: spate.v1.Columns
+	(*TraceContent)(nil),                // 32: spate.v1.TraceContent
+	(*SessionContent)(nil),              // 33: spate.v1.SessionContent
+	(*SessionPlay)(nil),                 // 34: spate.v1.SessionPlay
+	(*ThinkTime)(nil),                   // 35: spate.v1.ThinkTime
+	(*Load)(nil),                        // 36: spate.v1.Load
+	(*Warmup)(nil),                      // 37: spate.v1.Warmup
+	(*Range)(nil),                       // 38: spate.v1.Range
+	(*Phase)(nil),                       // 39: spate.v1.Phase
+	(*Replay)(nil),                      // 40: spate.v1.Replay
+	(*Sweep)(nil),                       // 41: spate.v1.Sweep
+	(*Search)(nil),                      // 42: spate.v1.Search
+	(*Frontier)(nil),                    // 43: spate.v1.Frontier
+	(*Bounds)(nil),                      // 44: spate.v1.Bounds
+	(*Objectives)(nil),                  // 45: spate.v1.Objectives
+	(*Limit)(nil),                       // 46: spate.v1.Limit
+	(*Abort)(nil),                       // 47: spate.v1.Abort
+	(*Precision)(nil),                   // 48: spate.v1.Precision
+	(*Stage)(nil),                       // 49: spate.v1.Stage
+	(*Dataset)(nil),                     // 50: spate.v1.Dataset
+	(*Lexicon)(nil),                     // 51: spate.v1.Lexicon
+	(*Probe)(nil),                       // 52: spate.v1.Probe
+	(*LoadPoint)(nil),                   // 53: spate.v1.LoadPoint
+	nil,                                 // 54: spate.v1.Plan.RegionsEntry
+	nil,                                 // 55: spate.v1.AgentSelector.LabelsEntry
+	nil,                                 // 56: spate.v1.Target.HeadersEntry
+	nil,                                 // 57: spate.v1.Target.LabelsEntry
+	nil,                                 // 58: spate.v1.Server.EnvEntry
+	nil,                                 // 59: spate.v1.Template.FormEntry
+	nil,                                 // 60: spate.v1.ServerMetrics.RolesEntry
+	nil,                                 // 61: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil),         // 62: google.protobuf.Duration
+	(*structpb.Struct)(nil),             // 63: google.protobuf.Struct
+	(*descriptorpb.FieldOptions)(nil),   // 64: google.protobuf.FieldOptions
+	(*descriptorpb.MessageOptions)(nil), // 65: google.protobuf.MessageOptions
+	(*descriptorpb.OneofOptions)(nil),   // 66: google.protobuf.OneofOptions
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	7,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	15,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	35,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	60,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	16,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	36,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	62,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	5,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	60,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	62,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	6,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	53,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	54,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	4,   // 8: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	3,   // 9: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
 	2,   // 10: spate.v1.Plan.canaries:type_name -> spate.v1.Canaries
-	54,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	60,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	60,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	60,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
-	14,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	55,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	61,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	60,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	60,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	60,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	60,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
-	12,  // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
-	13,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	56,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
-	10,  // 25: spate.v1.Target.template:type_name -> spate.v1.Template
-	9,   // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
-	8,   // 27: spate.v1.Target.ready:type_name -> spate.v1.Ready
-	61,  // 28: spate.v1.Target.settings:type_name -> google.protobuf.Struct
-	60,  // 29: spate.v1.Ready.within:type_name -> google.protobuf.Duration
-	57,  // 30: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
-	11,  // 31: spate.v1.Template.files:type_name -> spate.v1.FormFile
-	58,  // 32: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	60,  // 33: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	60,  // 34: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	60,  // 35: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	60,  // 36: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	60,  // 37: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	60,  // 38: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	21,  // 39: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	28,  // 40: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	29,  // 41: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	29,  // 42: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	31,  // 43: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	31,  // 44: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	31,  // 45: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	32,  // 46: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	31,  // 47: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
-	29,  // 48: spate.v1.Workload.file:type_name -> spate.v1.FileContent
-	31,  // 49: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
-	31,  // 50: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
-	18,  // 51: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
-	16,  // 52: spate.v1.Workload.tools:type_name -> spate.v1.Tools
-	17,  // 53: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	61,  // 54: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	61,  // 55: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
-	19,  // 56: spate.v1.Mixture.parts:type_name -> spate.v1.Part
-	15,  // 57: spate.v1.Part.workload:type_name -> spate.v1.Workload
-	5,   // 58: spate.v1.Part.slo:type_name -> spate.v1.SLO
-	20,  // 59: spate.v1.Part.models:type_name -> spate.v1.Models
-	61,  // 60: spate.v1.Part.body:type_name -> google.protobuf.Struct
-	23,  // 61: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	23,  // 62: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	27,  // 63: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	22,  // 64: spate.v1.RandomContent.images:type_name -> spate.v1.Images
-	24,  // 65: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	25,  // 66: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	25,  // 67: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	26,  // 68: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	33,  // 69: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	30,  // 70: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
-	33,  // 71: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
-	23,  // 72: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	23,  // 73: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	23,  // 74: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	33,  // 75: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	34,  // 76: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	60,  // 77: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	60,  // 78: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	36,  // 79: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	37,  // 80: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	37,  // 81: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	34,  // 82: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	38,  // 83: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	38,  // 84: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	39,  // 85: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	40,  // 86: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	41,  // 87: spate.v1.Load.search:type_name -> spate.v1.Search
-	60,  // 88: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	46,  // 89: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	47,  // 90: spate.v1.Load.until:type_name -> spate.v1.Precision
-	60,  // 91: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	42,  // 92: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
-	60,  // 93: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	60,  // 94: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	60,  // 95: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	43,  // 96: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	43,  // 97: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	44,  // 98: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	43,  // 99: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
-	43,  // 100: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
-	44,  // 101: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
-	45,  // 102: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	60,  // 103: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	60,  // 104: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	7,   // 105: spate.v1.Stage.target:type_name -> spate.v1.Target
-	15,  // 106: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	52,  // 107: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	60,  // 108: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	5,   // 109: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	60,  // 110: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	49,  // 111: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	50,  // 112: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	51,  // 113: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	59,  // 114: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 115: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	49,  // 116: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
-	2,   // 117: spate.v1.Stage.canaries:type_name -> spate.v1.Canaries
-	60,  // 118: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	60,  // 119: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	60,  // 120: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	34,  // 121: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	38,  // 122: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	60,  // 123: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	60,  // 124: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	46,  // 125: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	47,  // 126: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	41,  // 127: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	40,  // 128: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	60,  // 129: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	42,  // 130: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
-	62,  // 131: spate.v1.must:extendee -> google.protobuf.FieldOptions
-	62,  // 132: spate.v1.needs:extendee -> google.protobuf.FieldOptions
-	62,  // 133: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
-	63,  // 134: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
-	64,  // 135: spate.v1.choose:extendee -> google.protobuf.OneofOptions
-	0,   // 136: spate.v1.needs:type_name -> spate.v1.Relation
-	0,   // 137: spate.v1.excludes:type_name -> spate.v1.Relation
-	138, // [138:138] is the sub-list for method output_type
-	138, // [138:138] is the sub-list for method input_type
-	136, // [136:138] is the sub-list for extension type_name
-	131, // [131:136] is the sub-list for extension extendee
-	0,   // [0:131] is the sub-list for field type_name
+	55,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	62,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	62,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	62,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	15,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	56,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	63,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	62,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	62,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	62,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	62,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	13,  // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
+	14,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
+	57,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	11,  // 25: spate.v1.Target.template:type_name -> spate.v1.Template
+	10,  // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
+	9,   // 27: spate.v1.Target.ready:type_name -> spate.v1.Ready
+	63,  // 28: spate.v1.Target.settings:type_name -> google.protobuf.Struct
+	8,   // 29: spate.v1.Target.server:type_name -> spate.v1.Server
+	58,  // 30: spate.v1.Server.env:type_name -> spate.v1.Server.EnvEntry
+	62,  // 31: spate.v1.Ready.within:type_name -> google.protobuf.Duration
+	59,  // 32: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
+	12,  // 33: spate.v1.Template.files:type_name -> spate.v1.FormFile
+	60,  // 34: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	62,  // 35: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	62,  // 36: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	62,  // 37: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	62,  // 38: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	62,  // 39: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	62,  // 40: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	22,  // 41: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	29,  // 42: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	30,  // 43: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	30,  // 44: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	32,  // 45: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	32,  // 46: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	32,  // 47: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	33,  // 48: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	32,  // 49: spate.v1.Workload.bailian:type_name -> spate.v1.TraceContent
+	30,  // 50: spate.v1.Workload.file:type_name -> spate.v1.FileContent
+	32,  // 51: spate.v1.Workload.otel:type_name -> spate.v1.TraceContent
+	32,  // 52: spate.v1.Workload.openai_log:type_name -> spate.v1.TraceContent
+	19,  // 53: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
+	17,  // 54: spate.v1.Workload.tools:type_name -> spate.v1.Tools
+	18,  // 55: spate.v1.Workload.answer:type_name -> spate.v1.Answer
+	63,  // 56: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	63,  // 57: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	20,  // 58: spate.v1.Mixture.parts:type_name -> spate.v1.Part
+	16,  // 59: spate.v1.Part.workload:type_name -> spate.v1.Workload
+	5,   // 60: spate.v1.Part.slo:type_name -> spate.v1.SLO
+	21,  // 61: spate.v1.Part.models:type_name -> spate.v1.Models
+	63,  // 62: spate.v1.Part.body:type_name -> google.protobuf.Struct
+	24,  // 63: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	24,  // 64: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	28,  // 65: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	23,  // 66: spate.v1.RandomContent.images:type_name -> spate.v1.Images
+	25,  // 67: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	26,  // 68: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	26,  // 69: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	27,  // 70: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	34,  // 71: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	31,  // 72: spate.v1.FileContent.columns:type_name -> spate.v1.Columns
+	34,  // 73: spate.v1.TraceContent.sessions:type_name -> spate.v1.SessionPlay
+	24,  // 74: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	24,  // 75: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	24,  // 76: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	34,  // 77: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	35,  // 78: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	62,  // 79: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	62,  // 80: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	37,  // 81: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	38,  // 82: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	38,  // 83: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	35,  // 84: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	39,  // 85: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	39,  // 86: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	40,  // 87: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	41,  // 88: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	42,  // 89: spate.v1.Load.search:type_name -> spate.v1.Search
+	62,  // 90: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	47,  // 91: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	48,  // 92: spate.v1.Load.until:type_name -> spate.v1.Precision
+	62,  // 93: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	43,  // 94: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
+	62,  // 95: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	62,  // 96: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	62,  // 97: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	44,  // 98: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	44,  // 99: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	45,  // 100: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	44,  // 101: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
+	44,  // 102: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
+	45,  // 103: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
+	46,  // 104: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	62,  // 105: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	62,  // 106: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	7,   // 107: spate.v1.Stage.target:type_name -> spate.v1.Target
+	16,  // 108: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	53,  // 109: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	62,  // 110: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	5,   // 111: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	62,  // 112: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	50,  // 113: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	51,  // 114: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	52,  // 115: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	61,  // 116: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 117: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	50,  // 118: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	2,   // 119: spate.v1.Stage.canaries:type_name -> spate.v1.Canaries
+	62,  // 120: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	62,  // 121: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	62,  // 122: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	35,  // 123: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	39,  // 124: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	62,  // 125: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	62,  // 126: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	47,  // 127: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	48,  // 128: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	42,  // 129: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	41,  // 130: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	62,  // 131: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	43,  // 132: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
+	64,  // 133: spate.v1.must:extendee -> google.protobuf.FieldOptions
+	64,  // 134: spate.v1.needs:extendee -> google.protobuf.FieldOptions
+	64,  // 135: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
+	65,  // 136: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
+	66,  // 137: spate.v1.choose:extendee -> google.protobuf.OneofOptions
+	0,   // 138: spate.v1.needs:type_name -> spate.v1.Relation
+	0,   // 139: spate.v1.excludes:type_name -> spate.v1.Relation
+	140, // [140:140] is the sub-list for method output_type
+	140, // [140:140] is the sub-list for method input_type
+	138, // [138:140] is the sub-list for extension type_name
+	133, // [133:138] is the sub-list for extension extendee
+	0,   // [0:133] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -6353,7 +6474,7 @@ func file_spate_v1_plan_proto_init() {
 	}
 	file_spate_v1_plan_proto_msgTypes[1].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[7].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[15].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[16].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),
 		(*Workload_Sharegpt)(nil),
@@ -6368,25 +6489,25 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_OpenaiLog)(nil),
 		(*Workload_Mix)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[23].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[24].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[38].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[44].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[46].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[34].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[39].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[45].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   60,
+			NumMessages:   62,
 			NumExtensions: 5,
 			NumServices:   0,
 		},

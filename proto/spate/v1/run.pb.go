@@ -353,7 +353,9 @@ type SubmitRunRequest struct {
 	// Version of the client's program. Empty: not known.
 	Version string `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
 	// Priority of the run in the queue, from -100 to 100: higher ones come first. Default 0.
-	Priority      int32 `protobuf:"varint,13,opt,name=priority,proto3" json:"priority,omitempty"`
+	Priority int32 `protobuf:"varint,13,opt,name=priority,proto3" json:"priority,omitempty"`
+	// The client starts the servers of the plan's targets when an event says so.
+	Serves        bool `protobuf:"varint,14,opt,name=serves,proto3" json:"serves,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -472,6 +474,114 @@ func (x *SubmitRunRequest) GetPriority() int32 {
 	return 0
 }
 
+func (x *SubmitRunRequest) GetServes() bool {
+	if x != nil {
+		return x.Serves
+	}
+	return false
+}
+
+// ReportServerRequest says what became of a server.
+type ReportServerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ID of the run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Index of the stage that the server is for.
+	StageIndex uint32 `protobuf:"varint,2,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
+	// Why it cannot be used. Empty: it is ready.
+	Failure       string `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportServerRequest) Reset() {
+	*x = ReportServerRequest{}
+	mi := &file_spate_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportServerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportServerRequest) ProtoMessage() {}
+
+func (x *ReportServerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportServerRequest.ProtoReflect.Descriptor instead.
+func (*ReportServerRequest) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ReportServerRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ReportServerRequest) GetStageIndex() uint32 {
+	if x != nil {
+		return x.StageIndex
+	}
+	return 0
+}
+
+func (x *ReportServerRequest) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+// ReportServerResponse says that the run has been told.
+type ReportServerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportServerResponse) Reset() {
+	*x = ReportServerResponse{}
+	mi := &file_spate_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportServerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportServerResponse) ProtoMessage() {}
+
+func (x *ReportServerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportServerResponse.ProtoReflect.Descriptor instead.
+func (*ReportServerResponse) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
 // ReadHistoryRequest asks for a number over runs.
 type ReadHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -487,7 +597,7 @@ type ReadHistoryRequest struct {
 
 func (x *ReadHistoryRequest) Reset() {
 	*x = ReadHistoryRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[1]
+	mi := &file_spate_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -499,7 +609,7 @@ func (x *ReadHistoryRequest) String() string {
 func (*ReadHistoryRequest) ProtoMessage() {}
 
 func (x *ReadHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[1]
+	mi := &file_spate_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -512,7 +622,7 @@ func (x *ReadHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadHistoryRequest.ProtoReflect.Descriptor instead.
 func (*ReadHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ReadHistoryRequest) GetPlan() string {
@@ -549,7 +659,7 @@ type ReadHistoryResponse struct {
 
 func (x *ReadHistoryResponse) Reset() {
 	*x = ReadHistoryResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[2]
+	mi := &file_spate_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +671,7 @@ func (x *ReadHistoryResponse) String() string {
 func (*ReadHistoryResponse) ProtoMessage() {}
 
 func (x *ReadHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[2]
+	mi := &file_spate_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +684,7 @@ func (x *ReadHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadHistoryResponse.ProtoReflect.Descriptor instead.
 func (*ReadHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ReadHistoryResponse) GetLines() []*HistoryLine {
@@ -614,7 +724,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_spate_v1_run_proto_msgTypes[3]
+	mi := &file_spate_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +736,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[3]
+	mi := &file_spate_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +749,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HistoryLine) GetPlan() string {
@@ -720,7 +830,7 @@ type HistoryPoint struct {
 
 func (x *HistoryPoint) Reset() {
 	*x = HistoryPoint{}
-	mi := &file_spate_v1_run_proto_msgTypes[4]
+	mi := &file_spate_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +842,7 @@ func (x *HistoryPoint) String() string {
 func (*HistoryPoint) ProtoMessage() {}
 
 func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[4]
+	mi := &file_spate_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +855,7 @@ func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
 func (*HistoryPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HistoryPoint) GetRun() string {
@@ -829,7 +939,7 @@ type FindDatasetRequest struct {
 
 func (x *FindDatasetRequest) Reset() {
 	*x = FindDatasetRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[5]
+	mi := &file_spate_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +951,7 @@ func (x *FindDatasetRequest) String() string {
 func (*FindDatasetRequest) ProtoMessage() {}
 
 func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[5]
+	mi := &file_spate_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +964,7 @@ func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDatasetRequest.ProtoReflect.Descriptor instead.
 func (*FindDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FindDatasetRequest) GetSha256() string {
@@ -875,7 +985,7 @@ type FindDatasetResponse struct {
 
 func (x *FindDatasetResponse) Reset() {
 	*x = FindDatasetResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[6]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +997,7 @@ func (x *FindDatasetResponse) String() string {
 func (*FindDatasetResponse) ProtoMessage() {}
 
 func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[6]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +1010,7 @@ func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDatasetResponse.ProtoReflect.Descriptor instead.
 func (*FindDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FindDatasetResponse) GetComplete() bool {
@@ -925,7 +1035,7 @@ type PutDatasetRequest struct {
 
 func (x *PutDatasetRequest) Reset() {
 	*x = PutDatasetRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[7]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1047,7 @@ func (x *PutDatasetRequest) String() string {
 func (*PutDatasetRequest) ProtoMessage() {}
 
 func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[7]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1060,7 @@ func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDatasetRequest.ProtoReflect.Descriptor instead.
 func (*PutDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PutDatasetRequest) GetSha256() string {
@@ -983,7 +1093,7 @@ type PutDatasetResponse struct {
 
 func (x *PutDatasetResponse) Reset() {
 	*x = PutDatasetResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[8]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1105,7 @@ func (x *PutDatasetResponse) String() string {
 func (*PutDatasetResponse) ProtoMessage() {}
 
 func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[8]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1118,7 @@ func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDatasetResponse.ProtoReflect.Descriptor instead.
 func (*PutDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 // Endpoints is a list of base URLs.
@@ -1022,7 +1132,7 @@ type Endpoints struct {
 
 func (x *Endpoints) Reset() {
 	*x = Endpoints{}
-	mi := &file_spate_v1_run_proto_msgTypes[9]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1144,7 @@ func (x *Endpoints) String() string {
 func (*Endpoints) ProtoMessage() {}
 
 func (x *Endpoints) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[9]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1157,7 @@ func (x *Endpoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoints.ProtoReflect.Descriptor instead.
 func (*Endpoints) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Endpoints) GetUrls() []string {
@@ -1070,7 +1180,7 @@ type SubmitRunResponse struct {
 
 func (x *SubmitRunResponse) Reset() {
 	*x = SubmitRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1192,7 @@ func (x *SubmitRunResponse) String() string {
 func (*SubmitRunResponse) ProtoMessage() {}
 
 func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1205,7 @@ func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitRunResponse.ProtoReflect.Descriptor instead.
 func (*SubmitRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SubmitRunResponse) GetRunId() string {
@@ -1127,7 +1237,7 @@ type FollowRunRequest struct {
 
 func (x *FollowRunRequest) Reset() {
 	*x = FollowRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1249,7 @@ func (x *FollowRunRequest) String() string {
 func (*FollowRunRequest) ProtoMessage() {}
 
 func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1262,7 @@ func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunRequest.ProtoReflect.Descriptor instead.
 func (*FollowRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FollowRunRequest) GetRunId() string {
@@ -1189,7 +1299,7 @@ type FollowRunResponse struct {
 
 func (x *FollowRunResponse) Reset() {
 	*x = FollowRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1311,7 @@ func (x *FollowRunResponse) String() string {
 func (*FollowRunResponse) ProtoMessage() {}
 
 func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1324,7 @@ func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunResponse.ProtoReflect.Descriptor instead.
 func (*FollowRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FollowRunResponse) GetEvent() *RunEvent {
@@ -1248,6 +1358,7 @@ type RunEvent struct {
 	//	*RunEvent_RunEnded
 	//	*RunEvent_AgentChanged
 	//	*RunEvent_StageWindow
+	//	*RunEvent_ServerWanted
 	Event         isRunEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1255,7 +1366,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1378,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1391,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RunEvent) GetTime() *timestamppb.Timestamp {
@@ -1369,6 +1480,15 @@ func (x *RunEvent) GetStageWindow() *StageWindow {
 	return nil
 }
 
+func (x *RunEvent) GetServerWanted() *ServerWanted {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_ServerWanted); ok {
+			return x.ServerWanted
+		}
+	}
+	return nil
+}
+
 type isRunEvent_Event interface {
 	isRunEvent_Event()
 }
@@ -1413,6 +1533,11 @@ type RunEvent_StageWindow struct {
 	StageWindow *StageWindow `protobuf:"bytes,9,opt,name=stage_window,json=stageWindow,proto3,oneof"`
 }
 
+type RunEvent_ServerWanted struct {
+	// The run waits for a server. The client that submitted it answers with ReportServer.
+	ServerWanted *ServerWanted `protobuf:"bytes,10,opt,name=server_wanted,json=serverWanted,proto3,oneof"`
+}
+
 func (*RunEvent_RunStarted) isRunEvent_Event() {}
 
 func (*RunEvent_StageStarted) isRunEvent_Event() {}
@@ -1428,6 +1553,72 @@ func (*RunEvent_RunEnded) isRunEvent_Event() {}
 func (*RunEvent_AgentChanged) isRunEvent_Event() {}
 
 func (*RunEvent_StageWindow) isRunEvent_Event() {}
+
+func (*RunEvent_ServerWanted) isRunEvent_Event() {}
+
+// ServerWanted says which server must be ready before a stage begins.
+type ServerWanted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Index of the stage.
+	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
+	// Name of the target.
+	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	// See Stage.block. 0: the target has no server, and no other one may run.
+	Block         uint32 `protobuf:"varint,3,opt,name=block,proto3" json:"block,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServerWanted) Reset() {
+	*x = ServerWanted{}
+	mi := &file_spate_v1_run_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServerWanted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServerWanted) ProtoMessage() {}
+
+func (x *ServerWanted) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServerWanted.ProtoReflect.Descriptor instead.
+func (*ServerWanted) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ServerWanted) GetStageIndex() uint32 {
+	if x != nil {
+		return x.StageIndex
+	}
+	return 0
+}
+
+func (x *ServerWanted) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *ServerWanted) GetBlock() uint32 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
 
 // RunStarted describes a run that starts.
 type RunStarted struct {
@@ -1445,7 +1636,7 @@ type RunStarted struct {
 
 func (x *RunStarted) Reset() {
 	*x = RunStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1457,7 +1648,7 @@ func (x *RunStarted) String() string {
 func (*RunStarted) ProtoMessage() {}
 
 func (x *RunStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1470,7 +1661,7 @@ func (x *RunStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStarted.ProtoReflect.Descriptor instead.
 func (*RunStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RunStarted) GetAgents() []*AgentInfo {
@@ -1523,7 +1714,7 @@ type PlannedStage struct {
 
 func (x *PlannedStage) Reset() {
 	*x = PlannedStage{}
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1726,7 @@ func (x *PlannedStage) String() string {
 func (*PlannedStage) ProtoMessage() {}
 
 func (x *PlannedStage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1739,7 @@ func (x *PlannedStage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedStage.ProtoReflect.Descriptor instead.
 func (*PlannedStage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PlannedStage) GetTarget() string {
@@ -1640,7 +1831,7 @@ type AgentChanged struct {
 
 func (x *AgentChanged) Reset() {
 	*x = AgentChanged{}
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +1843,7 @@ func (x *AgentChanged) String() string {
 func (*AgentChanged) ProtoMessage() {}
 
 func (x *AgentChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +1856,7 @@ func (x *AgentChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentChanged.ProtoReflect.Descriptor instead.
 func (*AgentChanged) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AgentChanged) GetStageIndex() uint32 {
@@ -1726,7 +1917,7 @@ type StageStarted struct {
 
 func (x *StageStarted) Reset() {
 	*x = StageStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1929,7 @@ func (x *StageStarted) String() string {
 func (*StageStarted) ProtoMessage() {}
 
 func (x *StageStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1942,7 @@ func (x *StageStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageStarted.ProtoReflect.Descriptor instead.
 func (*StageStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StageStarted) GetStageIndex() uint32 {
@@ -1836,7 +2027,7 @@ type StageProgress struct {
 
 func (x *StageProgress) Reset() {
 	*x = StageProgress{}
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +2039,7 @@ func (x *StageProgress) String() string {
 func (*StageProgress) ProtoMessage() {}
 
 func (x *StageProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +2052,7 @@ func (x *StageProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageProgress.ProtoReflect.Descriptor instead.
 func (*StageProgress) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StageProgress) GetStageIndex() uint32 {
@@ -1970,7 +2161,7 @@ type StageWindow struct {
 
 func (x *StageWindow) Reset() {
 	*x = StageWindow{}
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2173,7 @@ func (x *StageWindow) String() string {
 func (*StageWindow) ProtoMessage() {}
 
 func (x *StageWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2186,7 @@ func (x *StageWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageWindow.ProtoReflect.Descriptor instead.
 func (*StageWindow) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StageWindow) GetStageIndex() uint32 {
@@ -2076,7 +2267,7 @@ type Doubt struct {
 
 func (x *Doubt) Reset() {
 	*x = Doubt{}
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +2279,7 @@ func (x *Doubt) String() string {
 func (*Doubt) ProtoMessage() {}
 
 func (x *Doubt) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +2292,7 @@ func (x *Doubt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
 func (*Doubt) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Doubt) GetCheck() string {
@@ -2153,7 +2344,7 @@ type WindowPart struct {
 
 func (x *WindowPart) Reset() {
 	*x = WindowPart{}
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2356,7 @@ func (x *WindowPart) String() string {
 func (*WindowPart) ProtoMessage() {}
 
 func (x *WindowPart) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2369,7 @@ func (x *WindowPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowPart.ProtoReflect.Descriptor instead.
 func (*WindowPart) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WindowPart) GetName() string {
@@ -2267,7 +2458,7 @@ type WindowDistribution struct {
 
 func (x *WindowDistribution) Reset() {
 	*x = WindowDistribution{}
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2470,7 @@ func (x *WindowDistribution) String() string {
 func (*WindowDistribution) ProtoMessage() {}
 
 func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2483,7 @@ func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowDistribution.ProtoReflect.Descriptor instead.
 func (*WindowDistribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WindowDistribution) GetMetric() string {
@@ -2357,7 +2548,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2560,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2573,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Quantiles) GetP50Ms() float64 {
@@ -2416,7 +2607,7 @@ type StageEnded struct {
 
 func (x *StageEnded) Reset() {
 	*x = StageEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2619,7 @@ func (x *StageEnded) String() string {
 func (*StageEnded) ProtoMessage() {}
 
 func (x *StageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2632,7 @@ func (x *StageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageEnded.ProtoReflect.Descriptor instead.
 func (*StageEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StageEnded) GetStageIndex() uint32 {
@@ -2485,7 +2676,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2688,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2701,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Notice) GetSeverity() Severity {
@@ -2544,7 +2735,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2747,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2760,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RunEnded) GetOutcome() Outcome {
@@ -2613,7 +2804,7 @@ type StopRunRequest struct {
 
 func (x *StopRunRequest) Reset() {
 	*x = StopRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2816,7 @@ func (x *StopRunRequest) String() string {
 func (*StopRunRequest) ProtoMessage() {}
 
 func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2829,7 @@ func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
 func (*StopRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StopRunRequest) GetRunId() string {
@@ -2664,7 +2855,7 @@ type StopRunResponse struct {
 
 func (x *StopRunResponse) Reset() {
 	*x = StopRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +2867,7 @@ func (x *StopRunResponse) String() string {
 func (*StopRunResponse) ProtoMessage() {}
 
 func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +2880,7 @@ func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
 func (*StopRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 // FetchLedgerRequest names the run.
@@ -2703,7 +2894,7 @@ type FetchLedgerRequest struct {
 
 func (x *FetchLedgerRequest) Reset() {
 	*x = FetchLedgerRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2715,7 +2906,7 @@ func (x *FetchLedgerRequest) String() string {
 func (*FetchLedgerRequest) ProtoMessage() {}
 
 func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2728,7 +2919,7 @@ func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerRequest.ProtoReflect.Descriptor instead.
 func (*FetchLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FetchLedgerRequest) GetRunId() string {
@@ -2749,7 +2940,7 @@ type FetchLedgerResponse struct {
 
 func (x *FetchLedgerResponse) Reset() {
 	*x = FetchLedgerResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +2952,7 @@ func (x *FetchLedgerResponse) String() string {
 func (*FetchLedgerResponse) ProtoMessage() {}
 
 func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +2965,7 @@ func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerResponse.ProtoReflect.Descriptor instead.
 func (*FetchLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FetchLedgerResponse) GetData() []byte {
@@ -2797,7 +2988,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +3000,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +3013,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -2850,7 +3041,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2862,7 +3053,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2875,7 +3066,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListRunsResponse) GetRuns() []*RunSummary {
@@ -2934,7 +3125,7 @@ type RunSummary struct {
 
 func (x *RunSummary) Reset() {
 	*x = RunSummary{}
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2946,7 +3137,7 @@ func (x *RunSummary) String() string {
 func (*RunSummary) ProtoMessage() {}
 
 func (x *RunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2959,7 +3150,7 @@ func (x *RunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
 func (*RunSummary) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RunSummary) GetRunId() string {
@@ -3104,7 +3295,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3116,7 +3307,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[34]
+	mi := &file_spate_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3129,7 +3320,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 // ListAgentsResponse lists the agents.
@@ -3143,7 +3334,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[35]
+	mi := &file_spate_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3155,7 +3346,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[35]
+	mi := &file_spate_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3168,7 +3359,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -3199,7 +3390,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_spate_v1_run_proto_msgTypes[36]
+	mi := &file_spate_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3211,7 +3402,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[36]
+	mi := &file_spate_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3224,7 +3415,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AgentStatus) GetAgent() *AgentInfo {
@@ -3283,7 +3474,7 @@ type CordonAgentsRequest struct {
 
 func (x *CordonAgentsRequest) Reset() {
 	*x = CordonAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[37]
+	mi := &file_spate_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3486,7 @@ func (x *CordonAgentsRequest) String() string {
 func (*CordonAgentsRequest) ProtoMessage() {}
 
 func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[37]
+	mi := &file_spate_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3499,7 @@ func (x *CordonAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonAgentsRequest.ProtoReflect.Descriptor instead.
 func (*CordonAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CordonAgentsRequest) GetAgents() []string {
@@ -3334,7 +3525,7 @@ type CordonAgentsResponse struct {
 
 func (x *CordonAgentsResponse) Reset() {
 	*x = CordonAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[38]
+	mi := &file_spate_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3346,7 +3537,7 @@ func (x *CordonAgentsResponse) String() string {
 func (*CordonAgentsResponse) ProtoMessage() {}
 
 func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[38]
+	mi := &file_spate_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3359,7 +3550,7 @@ func (x *CordonAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonAgentsResponse.ProtoReflect.Descriptor instead.
 func (*CordonAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 // RemoveRunRequest names a run.
@@ -3373,7 +3564,7 @@ type RemoveRunRequest struct {
 
 func (x *RemoveRunRequest) Reset() {
 	*x = RemoveRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[39]
+	mi := &file_spate_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3385,7 +3576,7 @@ func (x *RemoveRunRequest) String() string {
 func (*RemoveRunRequest) ProtoMessage() {}
 
 func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[39]
+	mi := &file_spate_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3398,7 +3589,7 @@ func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RemoveRunRequest) GetRunId() string {
@@ -3417,7 +3608,7 @@ type RemoveRunResponse struct {
 
 func (x *RemoveRunResponse) Reset() {
 	*x = RemoveRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[40]
+	mi := &file_spate_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +3620,7 @@ func (x *RemoveRunResponse) String() string {
 func (*RemoveRunResponse) ProtoMessage() {}
 
 func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[40]
+	mi := &file_spate_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,14 +3633,14 @@ func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 var File_spate_v1_run_proto protoreflect.FileDescriptor
 
 const file_spate_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x12spate/v1/run.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\"\xe6\x06\n" +
+	"\x12spate/v1/run.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\"\xfe\x06\n" +
 	"\x10SubmitRunRequest\x12\x1b\n" +
 	"\tplan_yaml\x18\x01 \x01(\fR\bplanYaml\x12\x1b\n" +
 	"\tplan_path\x18\x02 \x01(\tR\bplanPath\x12A\n" +
@@ -3464,7 +3655,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\vdefinitions\x18\n" +
 	" \x01(\rR\vdefinitions\x12\x18\n" +
 	"\aversion\x18\v \x01(\tR\aversion\x12\x1a\n" +
-	"\bpriority\x18\r \x01(\x05R\bpriority\x1a:\n" +
+	"\bpriority\x18\r \x01(\x05R\bpriority\x12\x16\n" +
+	"\x06serves\x18\x0e \x01(\bR\x06serves\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aQ\n" +
@@ -3476,7 +3668,13 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.DatasetR\x05value:\x028\x01\x1aN\n" +
 	"\rLexiconsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
-	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\"V\n" +
+	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\"g\n" +
+	"\x13ReportServerRequest\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1f\n" +
+	"\vstage_index\x18\x02 \x01(\rR\n" +
+	"stageIndex\x12\x18\n" +
+	"\afailure\x18\x03 \x01(\tR\afailure\"\x16\n" +
+	"\x14ReportServerResponse\"V\n" +
 	"\x12ReadHistoryRequest\x12\x12\n" +
 	"\x04plan\x18\x01 \x01(\tR\x04plan\x12\x16\n" +
 	"\x06metric\x18\x02 \x01(\tR\x06metric\x12\x14\n" +
@@ -3528,7 +3726,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\awindows\x18\x03 \x01(\bR\awindows\"U\n" +
 	"\x11FollowRunResponse\x12(\n" +
 	"\x05event\x18\x01 \x01(\v2\x12.spate.v1.RunEventR\x05event\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"\x90\x04\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\xcf\x04\n" +
 	"\bRunEvent\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x127\n" +
 	"\vrun_started\x18\x02 \x01(\v2\x14.spate.v1.RunStartedH\x00R\n" +
@@ -3540,8 +3738,15 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x06notice\x18\x06 \x01(\v2\x10.spate.v1.NoticeH\x00R\x06notice\x121\n" +
 	"\trun_ended\x18\a \x01(\v2\x12.spate.v1.RunEndedH\x00R\brunEnded\x12=\n" +
 	"\ragent_changed\x18\b \x01(\v2\x16.spate.v1.AgentChangedH\x00R\fagentChanged\x12:\n" +
-	"\fstage_window\x18\t \x01(\v2\x15.spate.v1.StageWindowH\x00R\vstageWindowB\a\n" +
-	"\x05event\"}\n" +
+	"\fstage_window\x18\t \x01(\v2\x15.spate.v1.StageWindowH\x00R\vstageWindow\x12=\n" +
+	"\rserver_wanted\x18\n" +
+	" \x01(\v2\x16.spate.v1.ServerWantedH\x00R\fserverWantedB\a\n" +
+	"\x05event\"]\n" +
+	"\fServerWanted\x12\x1f\n" +
+	"\vstage_index\x18\x01 \x01(\rR\n" +
+	"stageIndex\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\x12\x14\n" +
+	"\x05block\x18\x03 \x01(\rR\x05block\"}\n" +
 	"\n" +
 	"RunStarted\x12+\n" +
 	"\x06agents\x18\x01 \x03(\v2\x13.spate.v1.AgentInfoR\x06agents\x12\x16\n" +
@@ -3730,12 +3935,13 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x13AGENT_HEALTH_SILENT\x10\x03\x12\x16\n" +
 	"\x12AGENT_HEALTH_FOUND\x10\x04\x12\x18\n" +
 	"\x14AGENT_HEALTH_LEAVING\x10\x05\x12\x18\n" +
-	"\x14AGENT_HEALTH_MISSING\x10\x062\xac\x06\n" +
+	"\x14AGENT_HEALTH_MISSING\x10\x062\xfb\x06\n" +
 	"\n" +
 	"RunService\x12D\n" +
 	"\tSubmitRun\x12\x1a.spate.v1.SubmitRunRequest\x1a\x1b.spate.v1.SubmitRunResponse\x12F\n" +
 	"\tFollowRun\x12\x1a.spate.v1.FollowRunRequest\x1a\x1b.spate.v1.FollowRunResponse0\x01\x12>\n" +
-	"\aStopRun\x12\x18.spate.v1.StopRunRequest\x1a\x19.spate.v1.StopRunResponse\x12L\n" +
+	"\aStopRun\x12\x18.spate.v1.StopRunRequest\x1a\x19.spate.v1.StopRunResponse\x12M\n" +
+	"\fReportServer\x12\x1d.spate.v1.ReportServerRequest\x1a\x1e.spate.v1.ReportServerResponse\x12L\n" +
 	"\vFetchLedger\x12\x1c.spate.v1.FetchLedgerRequest\x1a\x1d.spate.v1.FetchLedgerResponse0\x01\x12J\n" +
 	"\vFindDataset\x12\x1c.spate.v1.FindDatasetRequest\x1a\x1d.spate.v1.FindDatasetResponse\x12I\n" +
 	"\n" +
@@ -3760,7 +3966,7 @@ func file_spate_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_spate_v1_run_proto_goTypes = []any{
 	(Severity)(0),                 // 0: spate.v1.Severity
 	(Outcome)(0),                  // 1: spate.v1.Outcome
@@ -3768,140 +3974,146 @@ var file_spate_v1_run_proto_goTypes = []any{
 	(Cordon)(0),                   // 3: spate.v1.Cordon
 	(AgentHealth)(0),              // 4: spate.v1.AgentHealth
 	(*SubmitRunRequest)(nil),      // 5: spate.v1.SubmitRunRequest
-	(*ReadHistoryRequest)(nil),    // 6: spate.v1.ReadHistoryRequest
-	(*ReadHistoryResponse)(nil),   // 7: spate.v1.ReadHistoryResponse
-	(*HistoryLine)(nil),           // 8: spate.v1.HistoryLine
-	(*HistoryPoint)(nil),          // 9: spate.v1.HistoryPoint
-	(*FindDatasetRequest)(nil),    // 10: spate.v1.FindDatasetRequest
-	(*FindDatasetResponse)(nil),   // 11: spate.v1.FindDatasetResponse
-	(*PutDatasetRequest)(nil),     // 12: spate.v1.PutDatasetRequest
-	(*PutDatasetResponse)(nil),    // 13: spate.v1.PutDatasetResponse
-	(*Endpoints)(nil),             // 14: spate.v1.Endpoints
-	(*SubmitRunResponse)(nil),     // 15: spate.v1.SubmitRunResponse
-	(*FollowRunRequest)(nil),      // 16: spate.v1.FollowRunRequest
-	(*FollowRunResponse)(nil),     // 17: spate.v1.FollowRunResponse
-	(*RunEvent)(nil),              // 18: spate.v1.RunEvent
-	(*RunStarted)(nil),            // 19: spate.v1.RunStarted
-	(*PlannedStage)(nil),          // 20: spate.v1.PlannedStage
-	(*AgentChanged)(nil),          // 21: spate.v1.AgentChanged
-	(*StageStarted)(nil),          // 22: spate.v1.StageStarted
-	(*StageProgress)(nil),         // 23: spate.v1.StageProgress
-	(*StageWindow)(nil),           // 24: spate.v1.StageWindow
-	(*Doubt)(nil),                 // 25: spate.v1.Doubt
-	(*WindowPart)(nil),            // 26: spate.v1.WindowPart
-	(*WindowDistribution)(nil),    // 27: spate.v1.WindowDistribution
-	(*Quantiles)(nil),             // 28: spate.v1.Quantiles
-	(*StageEnded)(nil),            // 29: spate.v1.StageEnded
-	(*Notice)(nil),                // 30: spate.v1.Notice
-	(*RunEnded)(nil),              // 31: spate.v1.RunEnded
-	(*StopRunRequest)(nil),        // 32: spate.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 33: spate.v1.StopRunResponse
-	(*FetchLedgerRequest)(nil),    // 34: spate.v1.FetchLedgerRequest
-	(*FetchLedgerResponse)(nil),   // 35: spate.v1.FetchLedgerResponse
-	(*ListRunsRequest)(nil),       // 36: spate.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 37: spate.v1.ListRunsResponse
-	(*RunSummary)(nil),            // 38: spate.v1.RunSummary
-	(*ListAgentsRequest)(nil),     // 39: spate.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 40: spate.v1.ListAgentsResponse
-	(*AgentStatus)(nil),           // 41: spate.v1.AgentStatus
-	(*CordonAgentsRequest)(nil),   // 42: spate.v1.CordonAgentsRequest
-	(*CordonAgentsResponse)(nil),  // 43: spate.v1.CordonAgentsResponse
-	(*RemoveRunRequest)(nil),      // 44: spate.v1.RemoveRunRequest
-	(*RemoveRunResponse)(nil),     // 45: spate.v1.RemoveRunResponse
-	nil,                           // 46: spate.v1.SubmitRunRequest.SecretsEntry
-	nil,                           // 47: spate.v1.SubmitRunRequest.SimulatedEntry
-	nil,                           // 48: spate.v1.SubmitRunRequest.DatasetsEntry
-	nil,                           // 49: spate.v1.SubmitRunRequest.LexiconsEntry
-	nil,                           // 50: spate.v1.HistoryPoint.LabelsEntry
-	nil,                           // 51: spate.v1.StageWindow.ErrorsEntry
-	(*durationpb.Duration)(nil),   // 52: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
-	(*AgentInfo)(nil),             // 54: spate.v1.AgentInfo
-	(*Heartbeat)(nil),             // 55: spate.v1.Heartbeat
-	(*Dataset)(nil),               // 56: spate.v1.Dataset
-	(*Lexicon)(nil),               // 57: spate.v1.Lexicon
+	(*ReportServerRequest)(nil),   // 6: spate.v1.ReportServerRequest
+	(*ReportServerResponse)(nil),  // 7: spate.v1.ReportServerResponse
+	(*ReadHistoryRequest)(nil),    // 8: spate.v1.ReadHistoryRequest
+	(*ReadHistoryResponse)(nil),   // 9: spate.v1.ReadHistoryResponse
+	(*HistoryLine)(nil),           // 10: spate.v1.HistoryLine
+	(*HistoryPoint)(nil),          // 11: spate.v1.HistoryPoint
+	(*FindDatasetRequest)(nil),    // 12: spate.v1.FindDatasetRequest
+	(*FindDatasetResponse)(nil),   // 13: spate.v1.FindDatasetResponse
+	(*PutDatasetRequest)(nil),     // 14: spate.v1.PutDatasetRequest
+	(*PutDatasetResponse)(nil),    // 15: spate.v1.PutDatasetResponse
+	(*Endpoints)(nil),             // 16: spate.v1.Endpoints
+	(*SubmitRunResponse)(nil),     // 17: spate.v1.SubmitRunResponse
+	(*FollowRunRequest)(nil),      // 18: spate.v1.FollowRunRequest
+	(*FollowRunResponse)(nil),     // 19: spate.v1.FollowRunResponse
+	(*RunEvent)(nil),              // 20: spate.v1.RunEvent
+	(*ServerWanted)(nil),          // 21: spate.v1.ServerWanted
+	(*RunStarted)(nil),            // 22: spate.v1.RunStarted
+	(*PlannedStage)(nil),          // 23: spate.v1.PlannedStage
+	(*AgentChanged)(nil),          // 24: spate.v1.AgentChanged
+	(*StageStarted)(nil),          // 25: spate.v1.StageStarted
+	(*StageProgress)(nil),         // 26: spate.v1.StageProgress
+	(*StageWindow)(nil),           // 27: spate.v1.StageWindow
+	(*Doubt)(nil),                 // 28: spate.v1.Doubt
+	(*WindowPart)(nil),            // 29: spate.v1.WindowPart
+	(*WindowDistribution)(nil),    // 30: spate.v1.WindowDistribution
+	(*Quantiles)(nil),             // 31: spate.v1.Quantiles
+	(*StageEnded)(nil),            // 32: spate.v1.StageEnded
+	(*Notice)(nil),                // 33: spate.v1.Notice
+	(*RunEnded)(nil),              // 34: spate.v1.RunEnded
+	(*StopRunRequest)(nil),        // 35: spate.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 36: spate.v1.StopRunResponse
+	(*FetchLedgerRequest)(nil),    // 37: spate.v1.FetchLedgerRequest
+	(*FetchLedgerResponse)(nil),   // 38: spate.v1.FetchLedgerResponse
+	(*ListRunsRequest)(nil),       // 39: spate.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 40: spate.v1.ListRunsResponse
+	(*RunSummary)(nil),            // 41: spate.v1.RunSummary
+	(*ListAgentsRequest)(nil),     // 42: spate.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 43: spate.v1.ListAgentsResponse
+	(*AgentStatus)(nil),           // 44: spate.v1.AgentStatus
+	(*CordonAgentsRequest)(nil),   // 45: spate.v1.CordonAgentsRequest
+	(*CordonAgentsResponse)(nil),  // 46: spate.v1.CordonAgentsResponse
+	(*RemoveRunRequest)(nil),      // 47: spate.v1.RemoveRunRequest
+	(*RemoveRunResponse)(nil),     // 48: spate.v1.RemoveRunResponse
+	nil,                           // 49: spate.v1.SubmitRunRequest.SecretsEntry
+	nil,                           // 50: spate.v1.SubmitRunRequest.SimulatedEntry
+	nil,                           // 51: spate.v1.SubmitRunRequest.DatasetsEntry
+	nil,                           // 52: spate.v1.SubmitRunRequest.LexiconsEntry
+	nil,                           // 53: spate.v1.HistoryPoint.LabelsEntry
+	nil,                           // 54: spate.v1.StageWindow.ErrorsEntry
+	(*durationpb.Duration)(nil),   // 55: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
+	(*AgentInfo)(nil),             // 57: spate.v1.AgentInfo
+	(*Heartbeat)(nil),             // 58: spate.v1.Heartbeat
+	(*Dataset)(nil),               // 59: spate.v1.Dataset
+	(*Lexicon)(nil),               // 60: spate.v1.Lexicon
 }
 var file_spate_v1_run_proto_depIdxs = []int32{
-	46, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
-	47, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
-	52, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
-	48, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
-	49, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
-	8,  // 5: spate.v1.ReadHistoryResponse.lines:type_name -> spate.v1.HistoryLine
-	9,  // 6: spate.v1.HistoryLine.points:type_name -> spate.v1.HistoryPoint
-	53, // 7: spate.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	50, // 8: spate.v1.HistoryPoint.labels:type_name -> spate.v1.HistoryPoint.LabelsEntry
-	18, // 9: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	53, // 10: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	19, // 11: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
-	22, // 12: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
-	23, // 13: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
-	29, // 14: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
-	30, // 15: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
-	31, // 16: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
-	21, // 17: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
-	24, // 18: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
-	54, // 19: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
-	20, // 20: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
-	52, // 21: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
-	52, // 22: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
-	54, // 23: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
-	52, // 24: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
-	52, // 25: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
-	28, // 26: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
-	28, // 27: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	28, // 28: spate.v1.StageProgress.e2e:type_name -> spate.v1.Quantiles
-	26, // 29: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
-	26, // 30: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
-	26, // 31: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
-	51, // 32: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
-	25, // 33: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
-	27, // 34: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
-	0,  // 35: spate.v1.Notice.severity:type_name -> spate.v1.Severity
-	1,  // 36: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	38, // 37: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
-	2,  // 38: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
-	53, // 39: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
-	53, // 40: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
-	53, // 41: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
-	1,  // 42: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
-	41, // 43: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	54, // 44: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
-	4,  // 45: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	55, // 46: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	52, // 47: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
-	3,  // 48: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
-	3,  // 49: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
-	14, // 50: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	56, // 51: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	57, // 52: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
-	5,  // 53: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	16, // 54: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	32, // 55: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	34, // 56: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	10, // 57: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	12, // 58: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	36, // 59: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	44, // 60: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
-	39, // 61: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	42, // 62: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
-	6,  // 63: spate.v1.RunService.ReadHistory:input_type -> spate.v1.ReadHistoryRequest
-	15, // 64: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	17, // 65: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	33, // 66: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	35, // 67: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	11, // 68: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	13, // 69: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	37, // 70: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	45, // 71: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
-	40, // 72: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	43, // 73: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
-	7,  // 74: spate.v1.RunService.ReadHistory:output_type -> spate.v1.ReadHistoryResponse
-	64, // [64:75] is the sub-list for method output_type
-	53, // [53:64] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	49, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
+	50, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
+	55, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
+	51, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
+	52, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
+	10, // 5: spate.v1.ReadHistoryResponse.lines:type_name -> spate.v1.HistoryLine
+	11, // 6: spate.v1.HistoryLine.points:type_name -> spate.v1.HistoryPoint
+	56, // 7: spate.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	53, // 8: spate.v1.HistoryPoint.labels:type_name -> spate.v1.HistoryPoint.LabelsEntry
+	20, // 9: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
+	56, // 10: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	22, // 11: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
+	25, // 12: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
+	26, // 13: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
+	32, // 14: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
+	33, // 15: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
+	34, // 16: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
+	24, // 17: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
+	27, // 18: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
+	21, // 19: spate.v1.RunEvent.server_wanted:type_name -> spate.v1.ServerWanted
+	57, // 20: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
+	23, // 21: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
+	55, // 22: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
+	55, // 23: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
+	57, // 24: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
+	55, // 25: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
+	55, // 26: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	31, // 27: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
+	31, // 28: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
+	31, // 29: spate.v1.StageProgress.e2e:type_name -> spate.v1.Quantiles
+	29, // 30: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
+	29, // 31: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
+	29, // 32: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
+	54, // 33: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
+	28, // 34: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
+	30, // 35: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
+	0,  // 36: spate.v1.Notice.severity:type_name -> spate.v1.Severity
+	1,  // 37: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
+	41, // 38: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
+	2,  // 39: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
+	56, // 40: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	56, // 41: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	56, // 42: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	1,  // 43: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
+	44, // 44: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	57, // 45: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	4,  // 46: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
+	58, // 47: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	55, // 48: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	3,  // 49: spate.v1.AgentStatus.cordon:type_name -> spate.v1.Cordon
+	3,  // 50: spate.v1.CordonAgentsRequest.cordon:type_name -> spate.v1.Cordon
+	16, // 51: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	59, // 52: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	60, // 53: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	5,  // 54: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
+	18, // 55: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	35, // 56: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	6,  // 57: spate.v1.RunService.ReportServer:input_type -> spate.v1.ReportServerRequest
+	37, // 58: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	12, // 59: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	14, // 60: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	39, // 61: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	47, // 62: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	42, // 63: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	45, // 64: spate.v1.RunService.CordonAgents:input_type -> spate.v1.CordonAgentsRequest
+	8,  // 65: spate.v1.RunService.ReadHistory:input_type -> spate.v1.ReadHistoryRequest
+	17, // 66: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	19, // 67: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	36, // 68: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	7,  // 69: spate.v1.RunService.ReportServer:output_type -> spate.v1.ReportServerResponse
+	38, // 70: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	13, // 71: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	15, // 72: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	40, // 73: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	48, // 74: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	43, // 75: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	46, // 76: spate.v1.RunService.CordonAgents:output_type -> spate.v1.CordonAgentsResponse
+	9,  // 77: spate.v1.RunService.ReadHistory:output_type -> spate.v1.ReadHistoryResponse
+	66, // [66:78] is the sub-list for method output_type
+	54, // [54:66] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_run_proto_init() }
@@ -3911,8 +4123,8 @@ func file_spate_v1_run_proto_init() {
 	}
 	file_spate_v1_control_proto_init()
 	file_spate_v1_plan_proto_init()
-	file_spate_v1_run_proto_msgTypes[4].OneofWrappers = []any{}
-	file_spate_v1_run_proto_msgTypes[13].OneofWrappers = []any{
+	file_spate_v1_run_proto_msgTypes[6].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[15].OneofWrappers = []any{
 		(*RunEvent_RunStarted)(nil),
 		(*RunEvent_StageStarted)(nil),
 		(*RunEvent_StageProgress)(nil),
@@ -3921,16 +4133,17 @@ func file_spate_v1_run_proto_init() {
 		(*RunEvent_RunEnded)(nil),
 		(*RunEvent_AgentChanged)(nil),
 		(*RunEvent_StageWindow)(nil),
+		(*RunEvent_ServerWanted)(nil),
 	}
-	file_spate_v1_run_proto_msgTypes[18].OneofWrappers = []any{}
 	file_spate_v1_run_proto_msgTypes[21].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_run_proto_rawDesc), len(file_spate_v1_run_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   47,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

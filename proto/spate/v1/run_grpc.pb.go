@@ -24,6 +24,7 @@ const (
 	RunService_SubmitRun_FullMethodName    = "/spate.v1.RunService/SubmitRun"
 	RunService_FollowRun_FullMethodName    = "/spate.v1.RunService/FollowRun"
 	RunService_StopRun_FullMethodName      = "/spate.v1.RunService/StopRun"
+	RunService_ReportServer_FullMethodName = "/spate.v1.RunService/ReportServer"
 	RunService_FetchLedger_FullMethodName  = "/spate.v1.RunService/FetchLedger"
 	RunService_FindDataset_FullMethodName  = "/spate.v1.RunService/FindDataset"
 	RunService_PutDataset_FullMethodName   = "/spate.v1.RunService/PutDataset"
@@ -49,6 +50,9 @@ type RunServiceClient interface {
 	FollowRun(ctx context.Context, in *FollowRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowRunResponse], error)
 	// StopRun ends a run early and keeps what was measured. A run that is still waiting never starts.
 	StopRun(ctx context.Context, in *StopRunRequest, opts ...grpc.CallOption) (*StopRunResponse, error)
+	// ReportServer tells a run of the server that it waits for, or that its stage in progress is sent to. Only the client
+	// that submitted the run calls it.
+	ReportServer(ctx context.Context, in *ReportServerRequest, opts ...grpc.CallOption) (*ReportServerResponse, error)
 	// FetchLedger streams the ledger of an ended run. All files of the run can be made from the ledger.
 	FetchLedger(ctx context.Context, in *FetchLedgerRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchLedgerResponse], error)
 	// FindDataset reports whether the coordinator has a dataset.
@@ -112,6 +116,16 @@ func (c *runServiceClient) StopRun(ctx context.Context, in *StopRunRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StopRunResponse)
 	err := c.cc.Invoke(ctx, RunService_StopRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) ReportServer(ctx context.Context, in *ReportServerRequest, opts ...grpc.CallOption) (*ReportServerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportServerResponse)
+	err := c.cc.Invoke(ctx, RunService_ReportServer_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -225,6 +239,9 @@ type RunServiceServer interface {
 	FollowRun(*FollowRunRequest, grpc.ServerStreamingServer[FollowRunResponse]) error
 	// StopRun ends a run early and keeps what was measured. A run that is still waiting never starts.
 	StopRun(context.Context, *StopRunRequest) (*StopRunResponse, error)
+	// ReportServer tells a run of the server that it waits for, or that its stage in progress is sent to. Only the client
+	// that submitted the run calls it.
+	ReportServer(context.Context, *ReportServerRequest) (*ReportServerResponse, error)
 	// FetchLedger streams the ledger of an ended run. All files of the run can be made from the ledger.
 	FetchLedger(*FetchLedgerRequest, grpc.ServerStreamingServer[FetchLedgerResponse]) error
 	// FindDataset reports whether the coordinator has a dataset.
@@ -263,6 +280,9 @@ func (UnimplementedRunServiceServer) FollowRun(*FollowRunRequest, grpc.ServerStr
 }
 func (UnimplementedRunServiceServer) StopRun(context.Context, *StopRunRequest) (*StopRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StopRun not implemented")
+}
+func (UnimplementedRunServiceServer) ReportServer(context.Context, *ReportServerRequest) (*ReportServerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReportServer not implemented")
 }
 func (UnimplementedRunServiceServer) FetchLedger(*FetchLedgerRequest, grpc.ServerStreamingServer[FetchLedgerResponse]) error {
 	return status.Error(codes.Unimplemented, "method FetchLedger not implemented")
@@ -352,6 +372,24 @@ func _RunService_StopRun_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RunServiceServer).StopRun(ctx, req.(*StopRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_ReportServer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportServerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).ReportServer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_ReportServer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).ReportServer(ctx, req.(*ReportServerRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -496,6 +534,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "StopRun",
 			Handler:    _RunService_StopRun_Handler,
+		},
+		{
+			MethodName: "ReportServer",
+			Handler:    _RunService_ReportServer_Handler,
 		},
 		{
 			MethodName: "FindDataset",
