@@ -1,6 +1,7 @@
 package report
 
 import (
+	"io"
 	"strings"
 	"time"
 
@@ -46,13 +47,13 @@ func eventsOf(l *ledger.Ledger, run *spatev1.RunRecord) (events []page.Event, er
 	return events, err
 }
 
-// pageOf returns what the page of a result shows, besides what in has.
-func pageOf(r *results.Result, in page.Input) (page.Input, error) {
+// writePage writes report.html of a result and of what in has.
+func writePage(w io.Writer, r *results.Result, in page.Input) error {
 	k := r.Run.TimeCompression
 	r = results.InPlanTime(r)
 	details, err := detailsOf(r)
 	if err != nil {
-		return in, err
+		return err
 	}
 	in.Result, in.Overview, in.Thresholds, in.Details = r, headline.Overview(r), thresholdsSection(r), details
 	if k != nil {
@@ -73,7 +74,7 @@ func pageOf(r *results.Result, in page.Input) (page.Input, error) {
 		}
 		in.Groups = append(in.Groups, group)
 	}
-	return in, nil
+	return page.Write(w, in)
 }
 
 // pageRow returns a stage as a row of the page. It does not repeat what the notes of other rows have said.

@@ -6,9 +6,16 @@ import (
 	"os"
 
 	"github.com/spate-load/spate/internal/cli/spatecmd"
+	"github.com/spate-load/spate/internal/engine"
 )
 
 // version is set by the Makefile.
 var version = ""
 
-func main() { os.Exit(spatecmd.Main(version)) }
+func main() {
+	if len(os.Args) > 3 && os.Args[1] == engine.GuardCommand {
+		engine.Guard(os.Args[2:])
+		return
+	}
+	os.Exit(spatecmd.Main(version))
+}

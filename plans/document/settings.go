@@ -141,7 +141,7 @@ func (m *matrix) items(item, node *yaml.Node) (all []*yaml.Node) {
 		labels := child(made, "labels", yaml.MappingNode)
 		pairs(c, func(setting, value *yaml.Node) {
 			mark := "{" + setting.Value + "}"
-			if of := entry(made, "name"); of != nil { // which is no use of a setting
+			if of := entry(made, "name"); of != nil { // a name alone does not use a setting
 				of.Value = strings.ReplaceAll(of.Value, mark, inName(value))
 			}
 			if !m.fill(made, mark, value) {

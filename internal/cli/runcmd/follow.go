@@ -30,6 +30,7 @@ type follower struct {
 	screen  *terminal.Screen     // nil: there is none
 	wishes  <-chan terminal.Wish // from the screen's keys
 	persist persistence
+	servers *servers // of the run's targets, which this command starts; nil: none
 
 	after   uint64      // number of the last event that was seen
 	began   atomic.Bool // the run has begun
@@ -63,6 +64,7 @@ func (f *follower) follow(ctx context.Context) (*spatev1.RunEnded, error) {
 		defer f.screen.Close()
 	}
 	defer f.view.Close()
+	defer f.servers.end()
 	var ended *spatev1.RunEnded
 	err := f.persist.do(ctx, func(ctx context.Context) (err error) {
 		ended, err = f.stream(ctx)
@@ -107,6 +109,9 @@ func (f *follower) take(e *spatev1.RunEvent) *spatev1.RunEnded {
 	if e.GetRunStarted() != nil {
 		f.began.Store(true)
 		f.waiting.Store(false)
+	}
+	if w := e.GetServerWanted(); w != nil && f.servers != nil {
+		f.servers.wanted <- w
 	}
 	f.show(e)
 	return e.GetRunEnded()

@@ -31,6 +31,7 @@ type localFlags struct {
 	Agents    embedded                `group:"Where it runs" flag:"agents" help:"<number> of embedded agents, or numbers by region such as eu=2,us=1"`
 	On        []string                `group:"Where it runs" flag:"on" commas:"kept" help:"<[REGION=][USER@]HOST,...> to start agents on, by ssh, instead of in this process; may be repeated"`
 	Sources   []string                `group:"Where it runs" rare:"yes" flag:"source-address" help:"local <addresses> that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)"`
+	Commands  bool                    `group:"Where it runs" rare:"yes" flag:"allow-commands" typed:"only" help:"run the commands of a plan that starts servers, without asking"`
 	Exactness command.Exactness       `rare:"yes" group:"Where it runs"`
 	LogLevel  string                  `group:"What is kept and shown" rare:"yes" flag:"log-level" default:"warn" words:"debug, info, warn, error" help:"what the embedded coordinator and agents log to standard error: debug, info, warn or error"`
 	Web       coordinatorcmd.WebFlags `group:"What is kept and shown" with:"ADDRESS=web|BARE=127.0.0.1:0|SERVES=show the run to browsers, live, and to programs (REST) until it ends, on this <address> of 127.0.0.1 after = (default: a free port)"`

@@ -110,7 +110,7 @@ func workloadField(stages []*spatev1.Stage, w *spatev1.Workload) string {
 // limitOf returns the longest request that a target accepts, in tokens. 0: the target does not report it, or does not
 // answer this machine.
 func limitOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) uint32 {
-	if s := t.GetSimulator(); s != nil {
+	if s := t.GetSimulator(); s != nil || served(t) {
 		return s.GetMaxModelTokens()
 	}
 	models, _ := modelsOf(ctx, t, secrets) // the agents report why it does not answer

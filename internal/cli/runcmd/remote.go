@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/engine"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/plans/naming"
 )
@@ -205,7 +206,7 @@ func (r *remoteHosts) command(ctx context.Context, h *remoteHost, script string,
 		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"}, options...)
 	args = append(args, "--", h.login, "sh -c '"+script+"'")
 	cmd := exec.CommandContext(ctx, "ssh", args...)
-	ownGroup(cmd)
+	engine.Alone(cmd)
 	cmd.WaitDelay = time.Second
 	return cmd
 }

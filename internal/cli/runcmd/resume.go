@@ -53,7 +53,7 @@ func (f *resumeFlags) run(cmd *cobra.Command, args []string) error {
 		return command.BadInputf("%s cannot be resumed: this version of Spate cannot read its plan: %w", dir, err)
 	}
 	secrets, err := f.check(plan, found)
-	if err != nil {
+	if err := errors.Join(err, f.Local.agree(cmd, plan)); err != nil {
 		return command.BadInput(err)
 	}
 	left := plans.TotalOf(found.Left)
@@ -135,5 +135,8 @@ func (f *resumeFlags) resume(
 	follower := newFollower(spatev1.NewRunServiceClient(b.conn), found.Record.GetRunId(), "", 0, v)
 	follower.after = found.LastEvent
 	f.results.onScreen(cmd, follower, plan)
+	if err := follower.serve(ctx, plan, secrets, f.results.Place.Out); err != nil {
+		return err
+	}
 	return f.results.take(ctx, cmd, follower)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,7 +134,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		Records:  f.recordsKept(),
 		Datasets: resources.Datasets, Lexicons: resources.Lexicons,
 		MinAgents: backend.minAgents, AgentsTimeout: durationpb.New(f.Where.AgentsTimeout), Priority: f.Where.Priority,
-		Definitions: measure.Definitions, Version: f.Local.version,
+		Definitions: measure.Definitions, Version: f.Local.version, Serves: true,
 	})
 	if err != nil {
 		return submitError(f.Where.Coordinator, err)
@@ -147,6 +148,10 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	follower := newFollower(client, submitted.GetRunId(), f.Where.Coordinator, f.Where.Patience, v)
 	follower.waiting.Store(submitted.GetWaiting() > 0)
 	f.Results.onScreen(cmd, follower, plan)
+	dir, err := f.Results.dir(submitted.GetRunId())
+	if err := errors.Join(err, follower.serve(ctx, plan, secrets, dir)); err != nil {
+		return err
+	}
 	return f.Results.take(ctx, cmd, follower)
 }
 
@@ -154,35 +159,27 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 // targets, its secrets and its files.
 func (f *runFlags) prepare(
 	ctx context.Context, cmd *cobra.Command, args []string,
-) (*plans.Plan, map[string]string, plans.Resources, error) {
-	plan, err := f.plan(cmd, args)
-	if err := errors.Join(err, f.check(cmd)); err != nil {
-		return nil, nil, plans.Resources{}, err
+) (plan *plans.Plan, secrets map[string]string, resources plans.Resources, err error) {
+	notes, elsewhere := cmd.ErrOrStderr(), f.Where.Coordinator != "" || len(f.Local.On) > 0
+	var stages []*spatev1.Stage
+	for _, step := range []func(){
+		func() { plan, err = f.plan(cmd, args); err = errors.Join(err, f.check(cmd)) },
+		func() { err = f.fits(plan) },
+		func() { plan, err = withPods(ctx, plan, notes) },
+		func() { plan, err = withPorts(plan, elsewhere) },
+		func() { err = f.Local.agree(cmd, plan) },
+		func() { terminal.Caution(notes, plan); f.Results.caution(notes, plan) },
+		func() { secrets, err = plan.Secrets(secret.System) },
+		func() { resources, err = plancmd.Gather(ctx, plan, command.DatasetDir(), notes, f.Results.Quiet) },
+		func() { plan, err = f.reach(ctx, plan, secrets, notes) },
+		func() { stages, err = plancmd.WithRows(plan, resources) },
+		func() { err = preflight(ctx, plan, stages, secrets) },
+	} {
+		if step(); err != nil {
+			return nil, nil, plans.Resources{}, err
+		}
 	}
-	if err := f.fits(plan); err != nil {
-		return nil, nil, plans.Resources{}, err
-	}
-	if plan, err = withPods(ctx, plan, cmd.ErrOrStderr()); err != nil {
-		return nil, nil, plans.Resources{}, err
-	}
-	terminal.Caution(cmd.ErrOrStderr(), plan)
-	f.Results.caution(cmd.ErrOrStderr(), plan)
-	secrets, err := plan.Secrets(secret.System)
-	if err != nil {
-		return nil, nil, plans.Resources{}, err
-	}
-	resources, err := plancmd.Gather(ctx, plan, command.DatasetDir(), cmd.ErrOrStderr(), f.Results.Quiet)
-	if err != nil {
-		return nil, nil, plans.Resources{}, err
-	}
-	if plan, err = f.reach(ctx, plan, secrets, cmd.ErrOrStderr()); err != nil {
-		return nil, nil, plans.Resources{}, err
-	}
-	stages, err := plancmd.WithRows(plan, resources)
-	if err != nil {
-		return nil, nil, plans.Resources{}, command.BadInput(err)
-	}
-	return plan, secrets, resources, preflight(ctx, plan, stages, secrets)
+	return plan, secrets, resources, nil
 }
 
 // fits finds plans that cannot run where the flags say.
@@ -197,6 +194,8 @@ func (f *runFlags) fits(plan *plans.Plan) error {
 		return errors.New(
 			"--detach: the built-in simulator ends with this command: start `spate simulate` and name its endpoints in the plan",
 		)
+	case f.Where.Detach && slices.ContainsFunc(plan.Targets(), served):
+		return errors.New("--detach: the servers of the plan's targets end with this command: leave it running")
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (f *runFlags) awaitTargets(
 		alive := false
 		for _, t := range plan.Targets() {
 			elsewhere := (f.Where.Coordinator != "" || len(f.Local.On) > 0) && (t.GetModel() != "" || t.GetReady() == nil)
-			if len(t.GetEndpoints()) == 0 || elsewhere {
+			if len(t.GetEndpoints()) == 0 || elsewhere || served(t) {
 				alive = true
 				continue
 			}
