@@ -91,7 +91,7 @@ loads: [{concurrency: [2, 4], duration: ${seconds}s, warmup: {duration: 0s}}]
 }
 
 // Two runs, of which one waits for the other.
-const watched = await submit("watched", 10);
+const watched = await submit("watched", 25);
 const stopped = await submit("stopped", 600); // longer than all checks take
 
 // Watch: what the page says changes by itself, and the page of the ended run links to its report. On a busy machine the
@@ -105,7 +105,7 @@ await inspect("live", `/runs/${watched}`);
 await inspect("stage", `/runs/${watched}?stage=1`);
 await inspect("list", "/");
 await inspect("waiting", `/runs/${stopped}`);
-await live.waitForSelector("#report", { timeout: 60000 });
+await live.waitForSelector("#report", { timeout: 120000 });
 const results = await json(`/runs/${watched}/files/results.json`);
 const rows = await live.locator("#stages tbody tr").all();
 if (rows.length !== results.stages.length) found("stages:", rows.length, "want", results.stages.length);
@@ -129,7 +129,7 @@ const victim = await open(`/runs/${stopped}`, {});
 await victim.waitForFunction(() => document.querySelectorAll("#charts svg").length === 6, null, { timeout: 60000 });
 await victim.getByRole("button", { name: "Stop: let requests in flight end" }).focus();
 await victim.keyboard.press("Enter");
-await victim.waitForSelector("#report", { timeout: 60000 });
+await victim.waitForSelector("#report", { timeout: 120000 });
 const state = (await json(`/runs/${stopped}`)).outcome;
 if (state !== "OUTCOME_STOPPED") found("the stopped run:", state);
 
