@@ -48,7 +48,7 @@ func filesAt(path string) (*results.Result, map[string]string, error) {
 		return nil, nil, err
 	}
 	defer l.Close()
-	result, list, err := filesOf(l, Options{})
+	result, _, list, err := filesOf(l, Options{})
 	out := map[string]string{}
 	for _, f := range list {
 		var text bytes.Buffer

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"io"
 	"strings"
 	"time"
 
@@ -47,13 +46,13 @@ func eventsOf(l *ledger.Ledger, run *spatev1.RunRecord) (events []page.Event, er
 	return events, err
 }
 
-// writePage writes report.html of a result and of what in has.
-func writePage(w io.Writer, r *results.Result, in page.Input) error {
+// pageOf returns what the page of a result shows, besides what in has.
+func pageOf(r *results.Result, in page.Input) (page.Input, error) {
 	k := r.Run.TimeCompression
 	r = results.InPlanTime(r)
 	details, err := detailsOf(r)
 	if err != nil {
-		return err
+		return in, err
 	}
 	in.Result, in.Overview, in.Thresholds, in.Details = r, headline.Overview(r), thresholdsSection(r), details
 	if k != nil {
@@ -74,7 +73,7 @@ func writePage(w io.Writer, r *results.Result, in page.Input) error {
 		}
 		in.Groups = append(in.Groups, group)
 	}
-	return page.Write(w, in)
+	return in, nil
 }
 
 // pageRow returns a stage as a row of the page. It does not repeat what the notes of other rows have said.

@@ -8,6 +8,7 @@ package report
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func Write(dir string, o Options) (result *results.Result, err error) {
 	if o.baseline, err = keptBaseline(dir); err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
-	result, made, err := filesOf(ledger, o)
+	result, _, made, err := filesOf(ledger, o)
 	if err != nil {
 		return result, fmt.Errorf("report: %w", err)
 	}
@@ -69,15 +70,15 @@ type file struct {
 	write func(io.Writer) error
 }
 
-// filesOf merges the ledger and returns the result and the files to write.
-func filesOf(ledger *ledger.Ledger, o Options) (*results.Result, []file, error) {
+// filesOf merges the ledger and returns the result, what its page needs, and the files to write.
+func filesOf(ledger *ledger.Ledger, o Options) (result *results.Result, in page.Input, made []file, err error) {
 	run, err := ledger.Run()
 	if err != nil {
-		return nil, nil, err
+		return nil, in, nil, err
 	}
 	var log bytes.Buffer
 	recordings := &recorder{run: run}
-	result, err := results.Visit(ledger, results.Visitor{
+	result, err = results.Visit(ledger, results.Visitor{
 		Start: recordings.start,
 		End: func(s *merge.Stage, rec *spatev1.StageRecord, r results.StageResult) error {
 			start := rec.GetStartTime().AsTime().Sub(run.GetBeginTime().AsTime())
@@ -86,35 +87,69 @@ func filesOf(ledger *ledger.Ledger, o Options) (*results.Result, []file, error) 
 		},
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, in, nil, err
 	}
 	if err := judged(result, run.GetPlanYaml(), o); err != nil {
-		return nil, nil, err
+		return nil, in, nil, err
 	}
 	rows, err := runfiles.OfLedger(ledger, result)
 	if err != nil {
-		return nil, nil, err
+		return nil, in, nil, err
 	}
-	in := page.Input{Plan: run.GetPlanYaml(), Recordings: recordings.all}
+	in = page.Input{Plan: run.GetPlanYaml(), Recordings: recordings.all}
 	if result.Headline, in.Changes, err = headline.Of(rows); err != nil {
-		return nil, nil, err
+		return nil, in, nil, err
 	}
 	if in.Events, err = eventsOf(ledger, run); err != nil {
-		return nil, nil, err
+		return nil, in, nil, err
 	}
-	files := []file{
+	made = []file{
 		{"plan.yaml", contents(run.GetPlanYaml())},
 		{results.File, func(w io.Writer) error { return writeResults(w, result) }},
-		{"report.html", func(w io.Writer) error { return writePage(w, result, in) }},
+		{"report.html", func(w io.Writer) error {
+			in, err := pageOf(result, in)
+			if err != nil {
+				return err
+			}
+			return page.Write(w, in)
+		}},
 		{"report.md", func(w io.Writer) error { return writeMarkdown(w, result) }},
 		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result, o.VLLMLayout) }},
 		{"histograms.hlog", contents(append(logHeader(run), log.Bytes()...))},
 	}
 	write, err := requests.Writer(ledger, run, result)
 	if write != nil {
-		files = append(files, file{"requests." + run.GetRecords(), write})
+		made = append(made, file{"requests." + run.GetRecords(), write})
 	}
-	return result, files, err
+	return result, in, made, err
+}
+
+// Figure writes a figure of a run directory, from its ledger, whose SHA-256 ends the caption.
+func Figure(w io.Writer, dir string, f page.Figure) (err error) {
+	path := filepath.Join(dir, ledger.File)
+	l, err := ledger.OpenReadOnly(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	content, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, content); err != nil {
+		return err
+	}
+	f.Source = fmt.Sprintf("ledger.db %.6x.", sum.Sum(nil))
+	result, in, _, err := filesOf(l, Options{})
+	if err != nil {
+		return err
+	}
+	if in, err = pageOf(result, in); err != nil {
+		return err
+	}
+	return f.Write(w, in)
 }
 
 // contents returns a function that writes data.

@@ -57,31 +57,25 @@ func banner(a *compare.Against) string {
 	return "suspect"
 }
 
-// figure is a chart with its caption.
-type figure struct {
-	Caption string
-	SVG     template.HTML
-}
-
 // styles are those of the baseline and of what is compared with it.
 var styles = [2]chart.Style{{Number: 0, Dashed: true}, {Number: 1}}
 
 // curves returns a chart of latency against throughput for each target and workload with two stages or more: one line
 // for the baseline, one for the side.
-func curves(a *compare.Against) (figures []figure) {
+func curves(a *compare.Against) (charts []chart.Chart) {
 	for _, stages := range groups(a.Stages, gridOf) {
 		for _, metric := range []string{"ttft_ms.p50", "tpot_ms.mean"} {
-			if f, ok := curve(stages, metric); ok {
-				figures = append(figures, f)
+			if c, ok := curve(stages, metric); ok {
+				charts = append(charts, c)
 			}
 		}
 	}
-	return figures
+	return charts
 }
 
 // curve returns the chart of a latency against the output token throughput, or false if there are fewer than two
 // points.
-func curve(stages []compare.Stage, metric string) (figure, bool) {
+func curve(stages []compare.Stage, metric string) (chart.Chart, bool) {
 	var lines [2][]chart.Point
 	for i := range stages {
 		s := &stages[i]
@@ -95,15 +89,14 @@ func curve(stages []compare.Stage, metric string) (figure, bool) {
 		}
 	}
 	if len(lines[0]) < 2 {
-		return figure{}, false
+		return chart.Chart{}, false
 	}
-	f := figure{Caption: fmt.Sprintf("%s: %s in ms", gridOf(&stages[0]), titleOf(metric))}
-	c := chart.Chart{Label: f.Caption, Width: 440, Height: 270, Y: chart.Axis{Zero: true},
+	c := chart.Chart{Label: fmt.Sprintf("%s: %s in ms", gridOf(&stages[0]), titleOf(metric)), Width: 440, Height: 270,
+		Y:           chart.Axis{Zero: true},
 		Description: "The baseline is dashed, what is compared with it is solid. The table has the changes.",
 		X:           chart.Axis{Label: "output tokens per second", Zero: true}}
 	for side, points := range lines {
 		c.Series = append(c.Series, chart.Series{Style: styles[side], Lines: [][]chart.Point{points}})
 	}
-	f.SVG = c.SVG()
-	return f, true
+	return c, true
 }

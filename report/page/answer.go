@@ -136,7 +136,8 @@ func (w *workload) changeFigure(c *compare.Comparison, r *results.Result) []figu
 			if side.Name != g.Rows[0].Stage.Target {
 				continue
 			}
-			s := chart.Series{Style: chart.Style{Number: i}, Name: w.nameOf(g), Lines: [][]chart.Point{nil}}
+			s := chart.Series{Style: chart.Style{Number: i}, Name: w.nameOf(g), Lines: [][]chart.Point{nil},
+				Shift: 4*float64(len(out.Series)) - 2*float64(len(c.Sides)-1)}
 			for _, compared := range side.Stages {
 				row := slices.IndexFunc(g.Rows, func(r Row) bool { return r.Stage.Index == compared.Stages[0] })
 				m := slices.IndexFunc(compared.Metrics, func(d compare.Difference) bool { return d.Metric == metric })

@@ -66,7 +66,7 @@ func curvesOf(g Group, number int, l latency) *figure {
 	if len(c.Series) == 0 {
 		return nil
 	}
-	return &figure{Caption: "Distribution of " + l.name, Unit: "share of values up to, %", SVG: c.SVG()}
+	return &figure{Caption: "Distribution of " + l.name, Unit: "share of values up to, %", Chart: c}
 }
 
 // Levels of the heat map: shares of a column's gaps in percent.
@@ -104,7 +104,7 @@ func heatOf(g Group) *figure {
 	}
 	c.Layers = []chart.Layer{heat}
 	return &figure{Caption: "Gaps between tokens over time", Unit: "ITL, ms, logarithmic; colour: share of a column's gaps",
-		SVG: c.SVG()}
+		Chart: c}
 }
 
 // cellsOf returns the cells of a column.

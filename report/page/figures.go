@@ -33,7 +33,7 @@ type workload struct {
 // figure is a chart with its caption.
 type figure struct {
 	Caption, Unit string
-	SVG           template.HTML
+	chart.Chart
 }
 
 // legend is an entry of a legend.
@@ -162,7 +162,7 @@ func (w *workload) figure(caption, unit string, c chart.Chart) []figure {
 		return nil
 	}
 	c.Label = caption + ", workload " + w.Name
-	return []figure{{caption, unit, c.SVG()}}
+	return []figure{{caption, unit, c}}
 }
 
 // loadAxis returns an axis with a tick for each load.

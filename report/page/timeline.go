@@ -97,7 +97,7 @@ func (t *timeline) draw(in *Input, bands chart.Bands, lines [][]column, step, en
 		if !slices.ContainsFunc(c.Series[0].Lines, func(line []chart.Point) bool { return len(line) > 0 }) {
 			continue
 		}
-		t.Figures = append(t.Figures, figure{Caption: p.caption, Unit: p.unit + ", " + each, SVG: c.SVG()})
+		t.Figures = append(t.Figures, figure{Caption: p.caption, Unit: p.unit + ", " + each, Chart: c})
 	}
 }
 

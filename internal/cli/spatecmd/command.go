@@ -59,7 +59,8 @@ func newRoot(version string) *cobra.Command {
 		{"Test", []*cobra.Command{
 			plancmd.NewPlan(), runcmd.NewRun(version), labcmd.NewSimulate(), labcmd.NewCalibrate(version)}},
 		{"Look at results", []*cobra.Command{
-			resultscmd.NewReport(), resultscmd.NewCompare(), resultscmd.NewHistory(), resultscmd.NewAudit(),
+			resultscmd.NewReport(), resultscmd.NewFigure(), resultscmd.NewCompare(), resultscmd.NewHistory(),
+			resultscmd.NewAudit(),
 			clustercmd.NewRuns(runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(), runcmd.NewResume(version),
 				resultscmd.NewExport())}},
 		{"Cluster", []*cobra.Command{

@@ -65,6 +65,8 @@ type Series struct {
 	Area bool
 	// Steps draws the line in steps: a value holds until the next one.
 	Steps bool
+	// Shift moves points without markers sideways, such as intervals that would cover each other, in CSS pixels.
+	Shift float64
 }
 
 // trusted reports whether the points that count for the axes include the doubtful ones: others are too few.

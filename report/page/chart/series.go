@@ -119,6 +119,9 @@ func (c Chart) series(f frame, s Series) {
 				continue
 			}
 			at := f.at(p.X, p.Y)
+			if p.Title == "" {
+				at.x += s.Shift
+			}
 			if n := len(places); s.Steps && n > 0 {
 				places = append(places, place{at.x, places[n-1].y})
 			}
