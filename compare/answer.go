@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -297,7 +299,7 @@ func (a *Answer) metric() *Metric {
 		m.series, m.resolution = power(a.Latency)
 	case HighestGoodput:
 		m.series = func(s *series, _ float64) []float64 {
-			share := total(s.good.sum) / total(s.good.n)
+			share := floats.Sum(s.good.sum) / floats.Sum(s.good.n)
 			return sum(relative(s.requests), scaled(s.good.mean(), 1/share))
 		}
 	case HighestThroughput:
@@ -328,9 +330,7 @@ func sum(a, b []float64) []float64 {
 	if a == nil || b == nil {
 		return nil
 	}
-	for k := range a {
-		a[k] += b[k]
-	}
+	floats.Add(a, b)
 	return a
 }
 
@@ -382,7 +382,7 @@ func (a *Answer) repeats(ours, theirs []*answer, o Options) {
 		a.Difference = a.Difference.untested(why)
 		return
 	}
-	spread := chance.Repeats(divided(x, mean(x)), divided(y, mean(y)))
+	spread := chance.Repeats(scaled(x, 1/a.Difference.Baseline), scaled(y, 1/a.Difference.Value))
 	a.Difference = a.Difference.tested(m, spread, slack, o)
 }
 

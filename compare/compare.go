@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/spate-load/spate/internal/chance"
 )
 
@@ -194,7 +196,7 @@ func repeats(k key, ours, theirs []stage, o Options) Stage {
 		}
 		d := m.compare(mean(a), mean(b))
 		if !m.Share {
-			a, b = divided(a, d.Baseline), divided(b, d.Value)
+			a, b = scaled(a, 1/d.Baseline), scaled(b, 1/d.Value)
 		}
 		s.Metrics = append(s.Metrics, d.tested(m, chance.Repeats(a, b), 0, o))
 	}
@@ -210,15 +212,7 @@ func valuesOf(m *Metric, stages []stage) (values []float64) {
 	return values
 }
 
-func mean(values []float64) float64 { return total(values) / float64(len(values)) }
-
-func divided(values []float64, by float64) []float64 {
-	out := make([]float64, len(values))
-	for i, v := range values {
-		out[i] = v / by
-	}
-	return out
-}
+func mean(values []float64) float64 { return floats.Sum(values) / float64(len(values)) }
 
 // pair compares two stages.
 func pair(k key, ours, theirs *stage, o Options) (Stage, error) {
@@ -300,10 +294,7 @@ func (p *pairOf) inBlocks(d Difference, m *Metric, slack float64, o Options) (te
 	if x == nil || y == nil {
 		return d.untested("there are too few requests for this number"), 0
 	}
-	difference := make([]float64, bins)
-	for i := range y {
-		difference[i] = y[i] - x[i]
-	}
+	difference := floats.SubTo(make([]float64, bins), y, x)
 	if o.byTarget { // chance does not make a drift
 		level(difference, 0, bins)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
@@ -280,7 +282,7 @@ func TestPartsMoveTheMean(t *testing.T) {
 	}
 	d := s.latencies[itl].sums
 	moved := d.mean()
-	n, sum := total(d.n), total(d.sum)
+	n, sum := floats.Sum(d.n), floats.Sum(d.sum)
 	for k := range moved {
 		without := (sum - d.sum[k]) / (n - d.n[k])
 		want := (sum/n - without) * bins * (n - d.n[k]) / n
@@ -298,17 +300,17 @@ func TestPartsHoldAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := total(s.requests), float64(result.Requests.Completed); math.Abs(got/want-1) > 1e-4 {
+	if got, want := floats.Sum(s.requests), float64(result.Requests.Completed); math.Abs(got/want-1) > 1e-4 {
 		t.Errorf("%v requests in all parts, want %v", got, want)
 	}
-	if got := total(s.tokens); math.Abs(got/float64(*result.OutputTokens)-1) > 1e-4 {
+	if got := floats.Sum(s.tokens); math.Abs(got/float64(*result.OutputTokens)-1) > 1e-4 {
 		t.Errorf("%v tokens in all parts, want %d", got, *result.OutputTokens)
 	}
 	for which, l := range latencies {
 		d := &s.latencies[which]
 		want := result.Latency(l.name)
-		if total(d.n) != float64(want.Count) || math.Abs(total(d.sum)/total(d.n)/nanosPerMs-want.Mean) > 1e-6 {
-			t.Errorf("%s: %v values, want %d", l.name, total(d.n), want.Count)
+		if n := floats.Sum(d.n); n != float64(want.Count) || math.Abs(floats.Sum(d.sum)/n/nanosPerMs-want.Mean) > 1e-6 {
+			t.Errorf("%s: %v values, want %d", l.name, floats.Sum(d.n), want.Count)
 		}
 	}
 }

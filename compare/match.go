@@ -8,6 +8,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Side is one side of a comparison: one or more runs of one setting, or one target of them.
@@ -155,13 +156,13 @@ func (s *stage) refusal() string {
 
 // failed returns the words of the checks behind a verdict.
 func failed(t trust.Trust) string {
-	var words []string
+	var all []string
 	for _, c := range t.Checks {
 		if c.Verdict == t.Verdict {
-			words = append(words, c.Words)
+			all = append(all, c.Words)
 		}
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(all, "; ")
 }
 
 // targets returns the names of a side's targets.
@@ -169,9 +170,7 @@ func (s *Side) targets() []string {
 	var names []string
 	for _, run := range s.Runs {
 		for i := range run.Result.Stages {
-			if name := run.Result.Stages[i].Target; !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+			names = words.AppendOnce(names, run.Result.Stages[i].Target)
 		}
 	}
 	return names

@@ -2,6 +2,9 @@ package compare
 
 import (
 	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
@@ -184,15 +187,11 @@ func (d *distribution) add(at int, ns int64) {
 
 // mean returns by how much each part moves the mean of all values, or nil if there are none.
 func (s *sums) mean() []float64 {
-	n, sum := total(s.n), total(s.sum)
+	n, sum := floats.Sum(s.n), floats.Sum(s.sum)
 	if n == 0 {
 		return nil
 	}
-	moved := make([]float64, bins)
-	for k := range moved {
-		moved[k] = (s.sum[k] - sum/n*s.n[k]) * bins / n
-	}
-	return moved
+	return scaled(floats.AddScaledTo(make([]float64, bins), s.sum, -sum/n, s.n), bins/n)
 }
 
 // percentile returns by how much each part moves a percentile, relative to its value in nanoseconds: by the share of
@@ -200,14 +199,11 @@ func (s *sums) mean() []float64 {
 // two standard errors of the share below and above (Woodruff 1952). It returns nil if there are too few values: if the
 // share above or below is less than three times its standard error.
 func (d *distribution) percentile(i int, value float64, residence int) []float64 {
-	n, below := total(d.n), total(d.below[i])
+	n, below := floats.Sum(d.n), floats.Sum(d.below[i])
 	if n == 0 || value <= 0 {
 		return nil
 	}
-	moved := make([]float64, bins)
-	for k := range moved {
-		moved[k] = (below/n*d.n[k] - d.below[i][k]) * bins / n
-	}
+	moved := scaled(floats.AddScaledTo(make([]float64, bins), d.below[i], -below/n, d.n), -bins/n)
 	spread, ok := chance.Series(moved, residence)
 	if share := below / n; !ok || min(share, 1-share, 1-percentiles[i].share) <= max(3*spread.Error, 1/n) {
 		return nil
@@ -221,30 +217,19 @@ func (d *distribution) percentile(i int, value float64, residence int) []float64
 
 // relative returns by how much each part moves the sum of all parts, relative to it, or nil if that is 0.
 func relative(parts []float64) []float64 {
-	mean := total(parts) / bins
+	mean := floats.Sum(parts) / bins
 	if mean == 0 {
 		return nil
 	}
-	moved := make([]float64, len(parts))
-	for k, v := range parts {
-		moved[k] = v/mean - 1
-	}
+	moved := scaled(slices.Clone(parts), 1/mean)
+	floats.AddConst(-1, moved)
 	return moved
 }
 
 // scaled multiplies values in place and returns them. It returns nil for nil.
 func scaled(values []float64, factor float64) []float64 {
-	for k := range values {
-		values[k] *= factor
-	}
+	floats.Scale(factor, values)
 	return values
-}
-
-func total(values []float64) (sum float64) {
-	for _, v := range values {
-		sum += v
-	}
-	return sum
 }
 
 func oneIf(is bool) float64 {

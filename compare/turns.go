@@ -70,9 +70,7 @@ func (m *measured) spread(weights []float64) (spread chance.Spread, ok bool) {
 	}
 	sums := make([]float64, bins)
 	for i, moved := range m.moved {
-		for k, v := range moved {
-			sums[k] += weights[i] * v
-		}
+		floats.AddScaled(sums, weights[i], moved)
 	}
 	within, ok := chance.Series(sums, m.least)
 	switch {
@@ -227,7 +225,7 @@ func (s *Stage) tellDriftWithin(p *pairOf, m *Metric, d Difference) {
 	}
 	drifts := p.drifts(x, y, least)
 	if spread, ok := chance.Series(drifts, least); ok {
-		s.addDrift(m, total(drifts)/bins, spread.Fitted(), "how much of the difference between them comes from that is not known")
+		s.addDrift(m, floats.Sum(drifts)/bins, spread.Fitted(), "how much of the difference between them comes from that is not known")
 	}
 }
 
@@ -256,15 +254,10 @@ func (p *pairOf) guarded(
 	if raw.test == nil {
 		return raw
 	}
-	drifts, corrected := p.drifts(x, y, least), make([]float64, bins)
-	for k := range corrected {
-		corrected[k] = y[k] - x[k]
-	}
+	drifts, corrected := p.drifts(x, y, least), floats.SubTo(make([]float64, bins), y, x)
 	level(corrected, 0, bins)
-	for k := range corrected {
-		corrected[k] -= p.apartS * drifts[k]
-	}
-	drift := total(drifts) / bins
+	floats.AddScaled(corrected, -p.apartS, drifts)
+	drift := floats.Sum(drifts) / bins
 	spread, ok := chance.Series(corrected, least)
 	if !ok {
 		return d.untested("the stage is too short: its numbers drift over all of its time")

@@ -27,6 +27,9 @@ func measured() *Result {
 		Phases: []Phase{{From: 1, To: 8, DurationS: 2}}}}
 	return &Result{
 		Stages: []StageResult{s, closed},
+		Repeats: []Repeats{{Started: 400, DurationS: new(5.0), RequestThroughput: new(79.0), Spreads: []RepeatSpread{
+			{Metric: "request_throughput", Mean: 80, Low: 70}, {Metric: "ttft_ms.p50", Mean: 2, Std: 0.5},
+			{Metric: "goodput.share", Mean: 0.5}}}},
 		Run: RunResult{TimeCompression: new(10.0), Missing: []string{"stage 1: seconds 1 to 4 are missing"}, Series: []SeriesResult{
 			{Unit: "rate", MeanThroughput: new(79.0), Objectives: []string{"p99 TTFT <= 50 ms"},
 				Limits: []LoadLimit{{Kept: new(80.0), Broke: new(85.5), Reason: new("p99 TTFT 81.23 ms > 50 ms")}}},
@@ -53,6 +56,11 @@ func TestOf(t *testing.T) {
 	}
 	if p := got.Stages[1].Load.Phases[0]; p.From != 1 || p.To != 8 || p.DurationS != 20 {
 		t.Errorf("phase of a concurrency %+v", p)
+	}
+	r0 := got.Repeats[0]
+	if r0.Started != 400 || *r0.DurationS != 50 || *r0.RequestThroughput != 7.9 || r0.Spreads[0].Mean != 8 ||
+		r0.Spreads[0].Low != 7 || r0.Spreads[1].Mean != 20 || r0.Spreads[1].Std != 5 || r0.Spreads[2].Mean != 0.5 {
+		t.Errorf("repeats %+v", r0)
 	}
 	x := got.Run.Series[0]
 	if l := x.Limit(); *l.Kept != 8 || *l.Broke != 8.55 || *x.MeanThroughput != 7.9 || x.Objectives[0] != "p99 TTFT <= 500 ms" ||
