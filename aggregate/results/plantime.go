@@ -33,6 +33,7 @@ func InPlanTime(r *Result) *Result {
 	c := converter{k: *k}
 	c.convert(reflect.ValueOf(out.Stages), "", false)
 	c.convert(reflect.ValueOf(out.Run.Series), "", false)
+	c.convert(reflect.ValueOf(out.Repeats), "", false)
 	c.convert(reflect.ValueOf(out.Run.Missing), "missing", false)
 	out.Run.TimeCompression = nil
 	return out
@@ -69,6 +70,9 @@ func (c *converter) fields(v reflect.Value, name string, rate bool) {
 		field, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		if isTime(name) {
 			field = name
+		}
+		if of, is := v.Interface().(RepeatSpread); is {
+			field, _, _ = strings.Cut(strings.TrimPrefix(of.Metric, "goodput."), ".")
 		}
 		if field != "trust" && v.Field(i).CanSet() {
 			c.convert(v.Field(i), field, rate)
