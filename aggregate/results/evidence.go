@@ -45,7 +45,7 @@ func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 				QuietTasks: c.Quiet.Tasks, QuietRight: c.Quiet.Right})
 		}
 	}
-	e.Models = answeredBy(r)
+	e.Models = answeredBy(r, rec.GetStage().GetWorkload().GetMix())
 	for _, a := range r.Agents {
 		if a.StartErrorMs != nil && a.ClockUncertaintyMs != nil {
 			e.Starts = append(e.Starts, math.Abs(*a.StartErrorMs)+*a.ClockUncertaintyMs)
@@ -55,13 +55,15 @@ func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 }
 
 // answeredBy returns the models that answers named, for each part of a mixture, whose parts can ask for different
-// models.
-func answeredBy(r *StageResult) (all [][]trust.AnsweredBy) {
+// models. A part that asks for several itself is left out.
+func answeredBy(r *StageResult, mix *spatev1.Mixture) (all [][]trust.AnsweredBy) {
 	lists := [][]AnswerModel{r.AnswerModels}
 	if len(r.Parts) > 0 {
 		lists = nil
-		for _, p := range r.Parts {
-			lists = append(lists, p.AnswerModels)
+		for i, p := range r.Parts {
+			if mix.GetParts()[i].GetModels() == nil {
+				lists = append(lists, p.AnswerModels)
+			}
 		}
 	}
 	for _, list := range lists {
